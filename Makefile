@@ -1,0 +1,57 @@
+# Everything is installed into .venv, with uv where it exists, else with venv and pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+  MAKE_VENV = $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+  INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+else
+  MAKE_VENV = $(PYTHON) -m venv $(VENV)
+  INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+.PHONY: demo test lint bench-speed bench-arena bench-binning picture clean
+
+demo: $(VENV)/.core
+	$(BIN)/python -m calspline.demo
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -q --cov --cov-report=
+	$(BIN)/python -m coverage report --precision=1
+	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
+		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/transforms.py' >/dev/null
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench-speed: $(VENV)/.bench
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
+
+bench-binning: $(VENV)/.core
+	$(BIN)/python -m benchmarks.binning
+
+bench-arena: $(VENV)/.bench
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.arena
+
+picture: $(VENV)/.dev
+	$(BIN)/python docs/picture.py
+
+$(VENV)/.core: pyproject.toml
+	$(MAKE_VENV)
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	$(INSTALL) -e '.[bench]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage calspline-demo.html

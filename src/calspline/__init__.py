@@ -1,0 +1,43 @@
+"""Honest probabilities from any classifier's scores.
+
+>>> import numpy as np
+>>> from calspline import SplineCalibrator
+>>> scores = np.array([0.02, 0.10, 0.20, 0.35, 0.60, 0.80, 0.95, 0.99])
+>>> happened = [0, 0, 0, 1, 0, 1, 1, 1]
+>>> SplineCalibrator().fit(scores, happened).calibrate([0.5]).round(1)
+array([0.5])
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from calspline.calibrators.spline import SplineCalibrator
+    from calspline.curve import CalibrationCurve
+    from calspline.histogram import ScoreHistogram
+    from calspline.persistence import load, save
+
+# scikit-learn takes seconds to import on a slow machine, so names load when used.
+_HOMES = {
+    "CalibrationCurve": "calspline.curve",
+    "ScoreHistogram": "calspline.histogram",
+    "SplineCalibrator": "calspline.calibrators.spline",
+    "load": "calspline.persistence",
+    "save": "calspline.persistence",
+}
+
+__all__ = ["CalibrationCurve", "ScoreHistogram", "SplineCalibrator", "load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'calspline' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

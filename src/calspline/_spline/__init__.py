@@ -1,0 +1,1 @@
+"""Numerics of penalised splines: arrays in, arrays out."""

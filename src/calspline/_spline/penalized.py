@@ -1,0 +1,212 @@
+"""Damped Newton for penalised likelihoods of a spline.
+
+Over the coordinates ``u`` the objective is::
+
+    F(u) = sum_b loss(eta_b; w_b, s_b) + 1/2 sum_j q_j u_j^2,    eta = offset + Z u,
+
+where ``w_b`` is the weight in bin ``b`` and ``s_b`` the weight times the target. Both
+losses are convex in ``eta``, so ``F`` has one minimum, also under linear constraints
+``A u >= b``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.optimize import nnls
+
+Array = NDArray[np.float64]
+
+MAX_ITERATIONS = 100
+MAX_HALVINGS = 40
+
+
+class Local(NamedTuple):
+    """A loss at ``eta``: its sum, and first and second derivative per bin."""
+
+    value: float
+    slope: Array
+    curvature: Array
+
+
+class Loss(Protocol):
+    """A convex loss of the linear predictor, summed over bins."""
+
+    def __call__(self, eta: Array, w: Array, s: Array) -> Local: ...
+
+
+def log_loss(eta: Array, w: Array, s: Array) -> Local:
+    """``w log(1 + exp(eta)) - s eta``: the negative Bernoulli log-likelihood."""
+    size = np.abs(eta)
+    e = np.exp(-size)
+    upper = 1.0 / (1.0 + e)
+    lower = e * upper
+    mean = np.where(eta >= 0.0, upper, lower)
+    # log(1 + exp(eta)) = (eta + |eta|) / 2 - log(upper)
+    value = 0.5 * (w @ (eta + size)) - w @ np.log(upper) - s @ eta
+    return Local(float(value), w * mean - s, w * (lower * upper))
+
+
+def brier_loss(eta: Array, w: Array, s: Array) -> Local:
+    """``1/2 w eta^2 - s eta + 1/2 s``: half the squared error of the probability ``eta``."""
+    return Local(float(0.5 * (w @ (eta * eta)) - s @ eta + 0.5 * s.sum()), w * eta - s, w)
+
+
+class Design(Protocol):
+    """A linear map ``Z`` from coordinates to the bins."""
+
+    def dot(self, u: Array) -> Array: ...
+    def tdot(self, r: Array) -> Array: ...
+    def gram(self, v: Array) -> Array: ...
+    @property
+    def rows(self) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is fitted: a design on bins, with the sums each bin carries."""
+
+    design: Design
+    offset: Array
+    w: Array
+    s: Array
+    loss: Loss
+
+    def at(self, u: Array) -> Point:
+        """The loss at ``u``."""
+        eta = self.offset + self.design.dot(u)
+        return Point(u, eta, self.loss(eta, self.w, self.s))
+
+
+class Point(NamedTuple):
+    """Coordinates, their linear predictor, and the loss there: a place to start from."""
+
+    u: Array
+    eta: Array
+    local: Local
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """``A u >= b``."""
+
+    A: Array
+    b: Array
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A minimiser of ``F``, and the Cholesky factor of the Hessian at the last step."""
+
+    point: Point
+    objective: float
+    factor: Array
+    converged: bool
+    n_iter: int
+
+    @property
+    def log_det(self) -> float:
+        """Log-determinant of the Hessian ``Z' V Z + Q``."""
+        return 2.0 * float(np.log(np.diagonal(self.factor)).sum())
+
+    def leverages(self, rows: Array) -> Array:
+        """``z' (Z' V Z + Q)^{-1} z`` for each row ``z``."""
+        return np.asarray((dtrtrs(self.factor, rows.T, lower=1)[0] ** 2).sum(axis=0))
+
+    def covariance(self) -> Array:
+        """``(Z' V Z + Q)^{-1}``."""
+        return np.asarray(dpotrs(self.factor, np.eye(len(self.factor)), lower=1)[0])
+
+
+def minimize(
+    problem: Problem, q: Array, start: Point, *, tolerance: float, constraints: Constraints | None = None
+) -> Solution:
+    """Minimise ``F`` by damped Newton.
+
+    Stops after a step that moves no ``eta`` by more than ``tolerance``. Newton
+    converges quadratically, so what is left then is of order ``tolerance**2``.
+
+    Parameters
+    ----------
+    problem : Problem
+    q : array of shape (K,)
+        Diagonal of the penalty.
+    start : Point
+        Where to start; feasible, if there are constraints.
+    tolerance : float
+        Largest change of the linear predictor in the last step.
+    constraints : Constraints, optional
+        Each step then solves a quadratic programme. The line between feasible
+        points is feasible, so damping needs no further care.
+    """
+    design, w, s, loss = problem.design, problem.w, problem.s, problem.loss
+    point = start
+    objective = _objective(point, q)
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        gradient = design.tdot(point.local.slope) + q * point.u
+        factor = _factorize(design.gram(point.local.curvature), q)
+        if constraints is None:
+            step = -dpotrs(factor, gradient, lower=1)[0]
+        else:
+            step = _constrained_step(factor, gradient, constraints.A, constraints.b - constraints.A @ point.u)
+        moves = design.dot(step)
+        promised = -float(gradient @ step)
+        scale = 1.0
+        for _ in range(MAX_HALVINGS):
+            eta = point.eta + scale * moves
+            trial = Point(point.u + scale * step, eta, loss(eta, w, s))
+            value = _objective(trial, q)
+            if value <= objective - 1e-4 * scale * promised + 1e-12 * abs(objective):
+                break
+            scale *= 0.5
+        point, objective = trial, value
+        if scale * np.abs(moves).max() <= tolerance:
+            return Solution(point, objective, factor, True, iteration)
+    return Solution(point, objective, factor, False, MAX_ITERATIONS)
+
+
+def _objective(point: Point, q: Array) -> float:
+    return point.local.value + 0.5 * float(q @ (point.u * point.u))
+
+
+def _factorize(gram: Array, q: Array) -> Array:
+    """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists.
+
+    Without a prior (``penalty="ridge"``) and with almost no smoothing the Hessian can
+    be singular to rounding. A relative lift of the diagonal only shortens the step.
+    """
+    diagonal = np.diagonal(gram) + q
+    lift = 0.0
+    while True:
+        np.fill_diagonal(gram, diagonal * (1.0 + lift))
+        factor, info = dpotrf(gram, lower=1)
+        if info == 0:
+            return np.asarray(factor)
+        lift = max(10.0 * lift, 1e-14)
+
+
+def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:
+    """Minimise ``1/2 d' H d + g' d`` subject to ``A d >= b``, with ``H = L L'``.
+
+    With ``y = L' d + L^{-1} g`` this is the least-distance problem ``min |y|`` subject to
+    ``G y >= h``, which non-negative least squares solves (Lawson and Hanson, *Solving
+    Least Squares Problems*, chapter 23).
+    """
+    v = dtrtrs(factor, gradient, lower=1)[0]
+    G = dtrtrs(factor, A.T, lower=1)[0].T
+    h = b + G @ v
+    if np.all(h <= 0.0):
+        y = np.zeros_like(v)
+    else:
+        scale = 1.0 / np.maximum(np.sqrt((G * G).sum(axis=1) + h * h), np.finfo(float).tiny)
+        E = np.vstack([(G * scale[:, None]).T, h * scale])
+        f = np.zeros(len(E))
+        f[-1] = 1.0
+        multipliers = nnls(E, f)[0]
+        residual = E @ multipliers - f
+        y = -residual[:-1] / residual[-1]
+    return np.asarray(dtrtrs(factor, y - v, lower=1, trans=1)[0])

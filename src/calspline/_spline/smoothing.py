@@ -1,0 +1,186 @@
+"""How smooth: REML, k-fold cross-validation, approximate leave-one-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline._spline.coordinates import Coordinates
+from calspline._spline.penalized import Local, Problem, Solution, brier_loss, minimize
+
+Array = NDArray[np.float64]
+
+DEFAULT_GRID = 10.0 ** np.arange(-8.0, 6.25, 0.5)
+SEARCH_TOLERANCE = 1e-2
+FINAL_TOLERANCE = 1e-7
+COARSE_STRIDE = 4
+TIE = 0.01
+"""Nats that do not count: among values this close to the best the smoothest is taken."""
+HOPELESS = 20.0
+"""Nats above the best at which the search for less smoothing gives up."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A smoothing parameter, the fit it gives, and what else was looked at."""
+
+    smoothing: float
+    solution: Solution
+    grid: Array
+    criterion: Array
+
+
+def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Choice:
+    """The fit at a given smoothing; the criterion is REML's, for the record."""
+    start = problem.at(np.zeros(len(coordinates.prior)))
+    solution = minimize(problem, coordinates.precision(smoothing), start, tolerance=FINAL_TOLERANCE)
+    criterion = reml_score(problem, coordinates, smoothing, solution)
+    return Choice(smoothing, solution, np.array([smoothing]), np.array([criterion]))
+
+
+def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Choice:
+    """Smoothing that maximises the Laplace-approximate marginal likelihood.
+
+    Unless ``exhaustive``, every fourth value of the grid is tried first, from smooth to
+    rough until it is hopeless, and then those around the best: the criterion is
+    smooth on the scale of a decade or two.
+    """
+    path = _Path(problem, coordinates, grid)
+    criterion = np.full(len(grid), np.nan)
+
+    def visit(i: int) -> None:
+        if np.isnan(criterion[i]):
+            criterion[i] = reml_score(problem, coordinates, grid[i], path.at(i))
+
+    stride = 1 if exhaustive else COARSE_STRIDE
+    for i in range(len(grid) - 1, -1, -stride):
+        visit(i)
+        if not exhaustive and criterion[i] > np.nanmin(criterion) + HOPELESS:
+            break
+    while stride > 1:
+        stride //= 2
+        best = _smoothest(criterion, TIE)
+        for i in (best - stride, best + stride):
+            if 0 <= i < len(grid):
+                visit(i)
+    return path.choose(criterion, TIE)
+
+
+def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
+    """Negative log marginal likelihood, by Laplace, up to a constant.
+
+    ``F(u) + 1/2 log|Z'VZ + Q| - 1/2 log|Q|``, with the pseudo-determinant of ``Q``. For the
+    Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces ``F``.
+    """
+    q = coordinates.precision(smoothing)
+    log_prior = float(np.log(q[q > 0.0]).sum())
+    fit = solution.objective
+    if problem.loss is brier_loss:
+        n = float(problem.w.sum())
+        fit = 0.5 * n * np.log(max(2.0 * fit / n, np.finfo(float).tiny))
+    return float(fit + 0.5 * solution.log_det - 0.5 * log_prior)
+
+
+def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Choice:
+    """Smoothing with the least approximate leave-one-out loss.
+
+    Leaving out one observation with label ``y`` from a bin with predictor ``eta``,
+    ``mu`` and ``v`` (first and second derivative of its loss) moves ``eta`` to about
+    ``eta + h (mu - y) / (1 - h v)``, ``h`` being the leverage ``z' H^{-1} z`` of its row: one
+    Newton step, exact for the Brier loss.
+    """
+    path = _Path(problem, coordinates, grid)
+    rows = problem.design.rows
+    ones, zeros = np.ones_like(problem.w), np.zeros_like(problem.w)
+    negatives = problem.w - positives
+    criterion = np.empty(len(grid))
+    for i in reversed(range(len(grid))):
+        solution = path.at(i)
+        leverage = solution.leverages(rows)
+        each: Local = problem.loss(solution.point.eta, ones, zeros)
+        gain = leverage / np.maximum(1.0 - leverage * each.curvature, 1e-8)
+        if_positive = problem.loss(solution.point.eta + gain * (each.slope - 1.0), positives, positives).value
+        if_negative = problem.loss(solution.point.eta + gain * each.slope, negatives, zeros).value
+        criterion[i] = (if_positive + if_negative) / problem.w.sum()
+    return path.choose(criterion)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The bins of one fold held out: what is fitted without it, and its own sums."""
+
+    problem: Problem
+    w: Array
+    positives: Array
+
+
+def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Choice:
+    """Smoothing with the least loss on folds held out; then all rows are fitted with it."""
+    paths = [_Path(fold.problem, coordinates, grid) for fold in folds]
+    criterion = np.empty(len(grid))
+    for i in reversed(range(len(grid))):
+        held_out = (
+            fold.problem.loss(path.at(i).point.eta, fold.w, fold.positives).value
+            for fold, path in zip(folds, paths, strict=True)
+        )
+        criterion[i] = sum(held_out) / problem.w.sum()
+    return _Path(problem, coordinates, grid).choose(criterion)
+
+
+def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
+    """Split weights over ``k`` folds: shape (k, n), summing to ``w``.
+
+    Of ``w_b`` rows with the same score and label every fold gets its even share, and
+    the remainder goes to folds drawn at random, dealt out in turn so that the
+    folds stay balanced. So the folds depend on the data and the seed, not on the
+    order of the rows; a row repeated and a row of weight two are the same.
+    """
+    even = np.floor(w / k)
+    folds = np.repeat(even[None, :], k, axis=0)
+    remainder = w - k * even
+    units = np.ceil(remainder).astype(np.intp)
+    bins = np.repeat(np.arange(len(w)), units)
+    shuffled_bins = rng.permutation(len(w))
+    order = np.argsort(shuffled_bins[bins], kind="stable")
+    dealt = np.empty(len(bins), dtype=np.intp)
+    dealt[order] = np.arange(len(bins)) % k
+    amounts = np.ones(len(bins))
+    last = np.cumsum(units)[units > 0] - 1
+    amounts[last] = (remainder - (units - 1))[units > 0]
+    np.add.at(folds, (dealt, bins), amounts)
+    return folds
+
+
+def _smoothest(criterion: Array, tie: float) -> int:
+    """The last place whose criterion is within ``tie`` of the least."""
+    return int(np.flatnonzero(criterion <= np.nanmin(criterion) + tie)[-1])
+
+
+class _Path:
+    """Fits along a grid of smoothing values, each started from its nearest neighbour."""
+
+    def __init__(self, problem: Problem, coordinates: Coordinates, grid: Array) -> None:
+        self.problem = problem
+        self.coordinates = coordinates
+        self.grid = grid
+        self.fits: dict[int, Solution] = {}
+
+    def at(self, i: int) -> Solution:
+        if i not in self.fits:
+            if self.fits:
+                start = self.fits[min(self.fits, key=lambda j: abs(j - i))].point
+            else:
+                start = self.problem.at(np.zeros(len(self.coordinates.prior)))
+            q = self.coordinates.precision(self.grid[i])
+            self.fits[i] = minimize(self.problem, q, start, tolerance=SEARCH_TOLERANCE)
+        return self.fits[i]
+
+    def choose(self, criterion: Array, tie: float = 0.0) -> Choice:
+        best = _smoothest(criterion, tie)
+        smoothing = float(self.grid[best])
+        q = self.coordinates.precision(smoothing)
+        solution = minimize(self.problem, q, self.at(best).point, tolerance=FINAL_TOLERANCE)
+        seen = ~np.isnan(criterion)
+        return Choice(smoothing, solution, self.grid[seen], criterion[seen])

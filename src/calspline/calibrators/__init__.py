@@ -1,0 +1,1 @@
+"""Calibrators: scikit-learn estimators on scores."""

@@ -1,0 +1,63 @@
+"""What every calibrator shares: from scores to probabilities, labels and shapes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+Array = NDArray[np.float64]
+
+
+class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator whose features are a model's scores."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> BaseCalibrator:
+        """Learn the calibration from scores and what happened."""
+
+    @abstractmethod
+    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
+        """Probability of the second class, flat, and the shape of the scores."""
+
+    def predict_proba(self, scores: Any) -> Array:
+        """Calibrated probabilities of both classes.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+
+        Returns
+        -------
+        array of shape (n, 2)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        p, _ = self._probability(scores)
+        out = np.empty((len(p), 2))
+        out[:, 1] = p
+        np.subtract(1.0, p, out=out[:, 0])
+        return out
+
+    def calibrate(self, scores: Any) -> Array:
+        """Calibrated probabilities in the shape that came in.
+
+        One column in gives the probability of ``classes_[1]``; two give both.
+        """
+        check_is_fitted(self)
+        p, shape = self._probability(scores)
+        if len(shape) == 2 and shape[1] == 2:
+            return np.column_stack([1.0 - p, p])
+        return p.reshape(shape)
+
+    def predict(self, scores: Any) -> NDArray[Any]:
+        """The more probable class of each row."""
+        check_is_fitted(self)
+        p, _ = self._probability(scores)
+        return np.asarray(self.classes_[(p > 0.5).astype(np.intp)])

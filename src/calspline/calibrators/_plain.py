@@ -1,0 +1,60 @@
+"""Parameters and class labels as plain JSON values, and back."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+
+def plain_parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """Constructor parameters as JSON values; a RandomState has none, and becomes null."""
+    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.random.RandomState):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        # JSON has no infinity; a float beyond all others stands for it.
+        return value if np.isfinite(value) else float(np.finfo(float).max)
+    return np.asarray(value, dtype=np.float64).tolist()
+
+
+def parameters_from(values: Any, cls: type[BaseEstimator]) -> dict[str, Any]:
+    """Check that parameters read from a file are those of ``cls``."""
+    names = set(inspect.signature(cls.__init__).parameters) - {"self"}
+    if not isinstance(values, dict) or set(values) != names:
+        raise ValueError(f"parameters must be exactly {', '.join(sorted(names))}")
+    return values
+
+
+def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Class labels with their dtype, so that the same labels come back."""
+    values = classes.tolist()
+    if not all(isinstance(value, (bool, int, float, str)) for value in values):
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise TypeError(f"classes of type {kinds} cannot be saved; use strings or numbers")
+    return {"dtype": classes.dtype.str if classes.dtype.kind != "O" else "object", "values": values}
+
+
+def classes_from(data: Any) -> NDArray[Any]:
+    """The labels that :func:`plain_classes` described."""
+    if not isinstance(data, dict) or set(data) != {"dtype", "values"} or not isinstance(data["dtype"], str):
+        raise ValueError("classes must be a dict with dtype and values")
+    values = data["values"]
+    if not isinstance(values, list) or not all(isinstance(value, (bool, int, float, str)) for value in values):
+        raise ValueError("classes must be strings or numbers")
+    if len(values) != 2 or values[0] == values[1]:
+        raise ValueError("classes must be two different labels")
+    dtype = np.dtype(data["dtype"])
+    if dtype.kind not in "biufUO":
+        raise ValueError(f"classes cannot have dtype {dtype}")
+    return np.array(values, dtype=dtype)

@@ -1,0 +1,222 @@
+"""From a histogram to a calibration curve, as the options say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline import _validation
+from calspline._spline import smoothing as smooth
+from calspline._spline.coordinates import Coordinates
+from calspline._spline.fit import Bins, Shape, SplineFit, fit_spline
+from calspline._spline.knots import default_count, quantile_knots, sampled_knots
+from calspline._spline.penalized import Problem, brier_loss, log_loss
+from calspline.curve import CalibrationCurve
+from calspline.histogram import ScoreHistogram
+from calspline.transforms import Transform, compact_logit_slope, epsilon_from_log_odds
+
+Array = NDArray[np.float64]
+
+SMOOTHING_LIMITS = 1e-10, 1e15
+LEAST_KNOT_GAP = 1e-9
+
+EXTREME_LOG_ODDS = 10.0
+EXTREME_SHARE = 0.05
+"""``asinh_logit`` is considered if more than this share of the rows is more extreme."""
+CLEAR_EVIDENCE = 5.0
+"""Log Bayes factor that it then takes to leave ``logit``: "very strong" on the scale of
+Kass and Raftery (1995)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Checked options of a spline fit; see :class:`~calspline.SplineCalibrator`."""
+
+    transform: str
+    epsilon: float | Literal["auto"]
+    knots: Literal["quantile", "sample"] | Array
+    n_knots: int | None
+    penalty: Literal["curvature", "ridge"]
+    smoothing: Literal["reml", "cv", "loo"] | float
+    smoothing_grid: Array | None
+    cv: int
+    loss: Literal["log", "brier"]
+    monotone: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class FittedCurve:
+    """A curve and how it came about. ``smoothing`` is infinite where all scores are equal."""
+
+    curve: CalibrationCurve
+    smoothing: float
+    grid: Array
+    criterion: Array
+    edf: float
+    converged: bool
+    n_iter: int
+
+
+def fit_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+    """Fit the curve of a histogram that holds both classes."""
+    transform, fit = _choose_transform(histogram, recipe)
+    link: Literal["logit", "identity"] = "logit" if recipe.loss == "log" else "identity"
+    clip = _clip(recipe, histogram)
+    if fit is None:
+        curve = _constant_curve(transform, histogram, link, clip)
+        return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
+    curve = CalibrationCurve(
+        transform,
+        fit.breaks,
+        fit.coefficients,
+        origin=fit.origin,
+        unit=fit.unit,
+        link=link,
+        clip=clip,
+        variance=fit.variance,
+        tube=fit.tube,
+    )
+    choice = fit.choice
+    return FittedCurve(curve, choice.smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
+
+
+def _choose_transform(histogram: ScoreHistogram, recipe: Recipe) -> tuple[Transform, SplineFit | None]:
+    """The transform and the fit on it; no fit where all x are equal."""
+    if recipe.transform != "auto":
+        transform = Transform(recipe.transform, _epsilon(histogram, recipe))
+        return transform, _fit_on(transform, histogram, recipe)
+    if histogram.kind == "margin" or recipe.loss == "brier":
+        return Transform("identity"), _fit_on(Transform("identity"), histogram, recipe)
+    logit, asinh = Transform("logit"), Transform("asinh_logit")
+    w = histogram.positives + histogram.negatives
+    extreme = w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum()
+    if extreme <= EXTREME_SHARE * w.sum():
+        return logit, _fit_on(logit, histogram, recipe)
+    by_reml = replace(recipe, smoothing="reml")
+    rivals = [(transform, _fit_on(transform, histogram, by_reml)) for transform in (logit, asinh)]
+    evidence = [np.inf if fit is None else fit.choice.criterion.min() for _, fit in rivals]
+    transform, fit = rivals[int(evidence[1] < evidence[0] - CLEAR_EVIDENCE)]
+    return transform, fit if recipe.smoothing == "reml" else _fit_on(transform, histogram, recipe)
+
+
+def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
+    if recipe.transform != "compact_logit":
+        return None
+    return epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
+
+
+def _fit_on(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> SplineFit | None:
+    """Fit the spline on one transform's scale, or None where all x are equal."""
+    x = transform.from_log_odds(histogram.locations) if histogram.kind == "probability" else histogram.locations
+    if x[0] == x[-1]:
+        return None
+    bins = Bins(x, histogram.positives, histogram.negatives)
+    shape = Shape(
+        loss=log_loss if recipe.loss == "log" else brier_loss,
+        ridge=recipe.penalty == "ridge",
+        line=_line(transform, bins, recipe),
+        targets=_targets(bins, recipe),
+        monotone=recipe.monotone,
+        bounds=_clip(recipe, histogram) if recipe.loss == "brier" else None,
+    )
+    return fit_spline(bins, _knots(transform, bins, recipe), shape, _Chooser(recipe, shape))
+
+
+def _line(transform: Transform, bins: Bins, recipe: Recipe) -> tuple[float, float]:
+    """Intercept and slope, in x, of the curve that changes nothing, or next to it."""
+    if recipe.penalty == "ridge":
+        return 0.0, 0.0
+    if recipe.loss == "brier":
+        unchanged = transform.name == "identity" and bins.x[0] >= 0.0 and bins.x[-1] <= 1.0
+        return (0.0, 1.0) if unchanged else (bins.base_rate, 0.0)
+    if transform.epsilon is not None:
+        slope = compact_logit_slope(transform.epsilon)
+        return -0.5 / slope, 1.0 / slope
+    if transform.name == "identity":
+        return float(np.log(bins.base_rate / (1.0 - bins.base_rate))), 0.0
+    return 0.0, 1.0
+
+
+def _targets(bins: Bins, recipe: Recipe) -> tuple[float, float]:
+    """What a negative and a positive row count as: Platt's smoothed targets."""
+    if recipe.loss == "brier" or recipe.penalty == "ridge":
+        return 0.0, 1.0
+    n1, n0 = float(bins.positives.sum()), float(bins.negatives.sum())
+    return 1.0 / (n0 + 2.0), (n1 + 1.0) / (n1 + 2.0)
+
+
+def _knots(transform: Transform, bins: Bins, recipe: Recipe) -> Array:
+    if isinstance(recipe.knots, str):
+        count = default_count(float(bins.w.sum())) if recipe.n_knots is None else recipe.n_knots
+        if recipe.knots == "sample":
+            return sampled_knots(bins.x, count, np.random.default_rng([recipe.seed, 0]))
+        return quantile_knots(bins.x, bins.w, count)
+    kind = "probability" if transform.takes_probabilities else "margin"
+    knots = transform(_validation.binary_scores(recipe.knots, kind=kind, name="knots").values)
+    if np.diff(knots).min() <= LEAST_KNOT_GAP * max(knots[-1] - knots[0], bins.x[-1] - bins.x[0]):
+        raise ValueError("knots must be further apart than rounding on the scale of the transform")
+    return knots
+
+
+def _clip(recipe: Recipe, histogram: ScoreHistogram) -> tuple[float, float]:
+    """Least and largest probability that may come out.
+
+    The log loss needs none but for rounding. The Brier loss would let a rare class
+    have probability 0; the limit is what one more row of it would give.
+    """
+    least = 1e-15 if recipe.loss == "log" else min(1.0 / (histogram.total + 2.0), 0.25)
+    return least, 1.0 - least
+
+
+def _constant_curve(
+    transform: Transform,
+    histogram: ScoreHistogram,
+    link: Literal["logit", "identity"],
+    clip: tuple[float, float],
+) -> CalibrationCurve:
+    """The base rate everywhere, with the variance of a binomial share."""
+    rate, n = histogram.base_rate, histogram.total
+    coefficients, variance = np.zeros((4, 3)), np.zeros((7, 3))
+    coefficients[-1] = np.log(rate / (1.0 - rate)) if link == "logit" else rate
+    variance[-1] = 1.0 / (n * rate * (1.0 - rate)) if link == "logit" else rate * (1.0 - rate) / n
+    where = float(transform(histogram.scores[:1])[0])
+    return CalibrationCurve(
+        transform, np.array([0.0, 1.0]), coefficients, origin=where, link=link, clip=clip, variance=variance
+    )
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    """Chooses the smoothing as the recipe says."""
+
+    recipe: Recipe
+    shape: Shape
+
+    def __call__(self, problem: Problem, coordinates: Coordinates, bins: Bins) -> smooth.Choice:
+        method, grid = self.recipe.smoothing, self.recipe.smoothing_grid
+        if not isinstance(method, str):
+            return smooth.fixed(problem, coordinates, float(np.clip(method, *SMOOTHING_LIMITS)))
+        exhaustive = grid is not None
+        grid = smooth.DEFAULT_GRID if grid is None else np.unique(np.clip(grid, *SMOOTHING_LIMITS))
+        if method == "reml":
+            return smooth.reml(problem, coordinates, grid, exhaustive=exhaustive)
+        if method == "loo":
+            return smooth.leave_one_out(problem, coordinates, grid, bins.positives)
+        return smooth.cross_validation(problem, coordinates, grid, self._folds(problem, bins))
+
+    def _folds(self, problem: Problem, bins: Bins) -> list[smooth.Fold]:
+        rng = np.random.default_rng([self.recipe.seed, 1])
+        low, high = self.shape.targets
+        folds = []
+        for w1, w0 in zip(
+            smooth.split_folds(bins.positives, self.recipe.cv, rng),
+            smooth.split_folds(bins.negatives, self.recipe.cv, rng),
+            strict=True,
+        ):
+            kept = replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0)
+            folds.append(smooth.Fold(kept, w1 + w0, w1))
+        return folds

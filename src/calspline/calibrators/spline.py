@@ -1,0 +1,387 @@
+"""SplineCalibrator: the method."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from calspline import _validation
+from calspline._validation import Kind
+from calspline.calibrators._base import BaseCalibrator
+from calspline.calibrators._plain import classes_from, parameters_from, plain_classes, plain_parameters
+from calspline.calibrators._recipe import FittedCurve, Recipe, fit_curve
+from calspline.curve import CalibrationCurve
+from calspline.histogram import ScoreHistogram
+from calspline.transforms import NAMES
+
+Array = NDArray[np.float64]
+
+
+class SplineCalibrator(BaseCalibrator):
+    """Calibrate scores with a smoothing spline.
+
+    A natural cubic spline turns the (transformed) score into log-odds. How much it
+    may bend is chosen from the data; with no reason to bend it is a straight line
+    in the log-odds, close to Platt's.
+
+    Parameters
+    ----------
+    transform : {"auto", "logit", "compact_logit", "asinh_logit", "identity"}, default="auto"
+        Where the spline is fitted. ``"auto"`` is ``"logit"`` for probabilities, unless
+        many scores are extreme and the marginal likelihood clearly prefers
+        ``"asinh_logit"``; scores outside [0, 1] are margins and get ``"identity"``, and
+        so does ``loss="brier"``. See :mod:`calspline.transforms`.
+    epsilon : float or "auto", default="auto"
+        Where the compact logit turns linear, in (0, 0.5). ``"auto"`` is the paper's
+        heuristic, which looks at scores near 1 only: see
+        :func:`calspline.transforms.choose_epsilon`.
+    knots : {"quantile", "sample"} or array-like of scores, default="quantile"
+        ``"sample"`` draws from the distinct scores, as the paper does.
+    n_knots : int, optional
+        At least 2. None: 24 up to 10,000 rows, then slowly more. Reduced to the number
+        of distinct scores, and to 512.
+    penalty : {"curvature", "ridge"}, default="curvature"
+        ``"curvature"`` is half of lambda times the integral of ``f''^2``, ``f`` being the log-odds
+        as a function of x scaled to [0, 1]. This is the paper's equation (1), which is
+        printed without the square and with ``f`` as the probability; neither can be
+        meant, as the integral of ``f''`` alone is a difference of two slopes. ``"ridge"`` is the
+        paper's Algorithm 1: half of lambda times the sum of squares of the coefficients
+        of the basis ``N_2 .. N_K``, as in scikit-learn's LogisticRegression with ``C = 1 / lambda``.
+    smoothing : {"reml", "cv", "loo"} or float, default="reml"
+        How lambda is chosen: marginal likelihood, k-fold cross-validation (the
+        paper), approximate leave-one-out, or not at all.
+    smoothing_grid : array-like of floats, optional
+        Values of lambda to try, all of them. None: 29 values from 1e-8 to 1e6, of which
+        REML visits those it needs.
+    cv : int, default=5
+        Folds for ``smoothing="cv"``.
+    loss : {"log", "brier"}, default="log"
+        ``"brier"`` fits the probability itself by penalised least squares, kept inside
+        (0, 1) by constraints where needed.
+    monotone : bool, default=False
+        True: the curve never decreases. It is the free curve where that already
+        never does.
+    multiclass : {"structured", "ovr"}, default="structured"
+        For more than two classes.
+    random_state : int, RandomState or None, default=None
+        For ``knots="sample"`` and the folds of ``smoothing="cv"``. None is 0, so that fits repeat.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+        The labels, sorted; probabilities are of the second.
+    curves_ : list of CalibrationCurve
+        One curve for a two-class problem.
+    smoothing_ : float
+        The lambda in use.
+    smoothing_path_ : dict of arrays
+        ``"smoothing"`` and ``"criterion"``: the values tried and what each scored (lower is better).
+    edf_ : float
+        Effective degrees of freedom; a straight line has 2.
+    transform_ : str
+        The transform in use.
+    epsilon_ : float or None
+        The epsilon of the compact logit.
+    knots_ : array
+        The knots, as scores.
+    converged_ : bool
+    n_iter_ : int
+        Newton steps of the final fit.
+    histogram_ : ScoreHistogram
+        What the fit saw. ``partial_fit`` adds to it.
+
+    See Also
+    --------
+    sklearn.calibration.CalibratedClassifierCV : Sigmoid and isotonic calibration.
+
+    References
+    ----------
+    B. Lucena, *Spline-Based Probability Calibration* (2018).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> log_odds = rng.normal(size=5000)
+    >>> y = rng.random(5000) < 1 / (1 + np.exp(-log_odds))
+    >>> overconfident = 1 / (1 + np.exp(-3 * log_odds))
+    >>> cal = SplineCalibrator().fit(overconfident, y)
+    >>> cal.calibrate([0.01, 0.5, 0.99]).round(2)
+    array([0.18, 0.5 , 0.82])
+    """
+
+    def __init__(
+        self,
+        *,
+        transform: Literal["auto", "logit", "compact_logit", "asinh_logit", "identity"] = "auto",
+        epsilon: float | Literal["auto"] = "auto",
+        knots: Literal["quantile", "sample"] | ArrayLike = "quantile",
+        n_knots: int | None = None,
+        penalty: Literal["curvature", "ridge"] = "curvature",
+        smoothing: Literal["reml", "cv", "loo"] | float = "reml",
+        smoothing_grid: ArrayLike | None = None,
+        cv: int = 5,
+        loss: Literal["log", "brier"] = "log",
+        monotone: bool = False,
+        multiclass: Literal["structured", "ovr"] = "structured",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.transform = transform
+        self.epsilon = epsilon
+        self.knots = knots
+        self.n_knots = n_knots
+        self.penalty = penalty
+        self.smoothing = smoothing
+        self.smoothing_grid = smoothing_grid
+        self.cv = cv
+        self.loss = loss
+        self.monotone = monotone
+        self.multiclass = multiclass
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, algorithm: Literal[1, 2] = 1, **overrides: Any) -> Self:
+        """The recipe as the paper prints it.
+
+        Algorithm 1 calibrates the score itself, Algorithm 2 its compact logit: 200 knots
+        sampled from the scores, ridge penalty on the natural basis, lambda by
+        five-fold cross-validated log-loss.
+
+        Examples
+        --------
+        >>> SplineCalibrator.paper(algorithm=2, n_knots=50)
+        SplineCalibrator(knots='sample', n_knots=50, penalty='ridge', smoothing='cv',
+                         transform='compact_logit')
+        """
+        _validation.one_of(algorithm, "algorithm", (1, 2))
+        recipe: dict[str, Any] = {
+            "transform": "identity" if algorithm == 1 else "compact_logit",
+            "knots": "sample",
+            "n_knots": 200,
+            "penalty": "ridge",
+            "smoothing": "cv",
+        }
+        return cls(**(recipe | overrides))
+
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the calibration curve.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+            Probabilities (of the second class; or of both, which keeps more of very
+            confident ones), or margins.
+        y : array-like of shape (n,)
+            Two classes of any label type.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is a row seen twice; of 0, a row not seen.
+
+        Returns
+        -------
+        self
+        """
+        recipe = self._recipe()
+        checked = _validation.binary_scores(scores, kind=recipe_kind(recipe.transform))
+        weight = _validation.weight_array(sample_weight, len(checked))
+        labels = _validation.label_array(y, len(checked))
+        if weight is not None and weight.size and weight.min() == 0.0:
+            present = weight > 0.0
+            checked, labels, weight = checked.take(present), labels[present], weight[present]
+        if len(checked) == 0:
+            raise ValueError("scores must have at least two rows; got none")
+        if len(checked) == 1:
+            raise ValueError("scores must have at least two rows, one of each class; got one row")
+        classes, positive = _validation.binary_labels(labels, len(checked))
+        self._fit(ScoreHistogram.collect(checked, positive, weight), recipe)
+        self.classes_ = classes
+        return self
+
+    def partial_fit(self, scores: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
+        """Add rows to those seen so far and refit, in time that does not grow with them.
+
+        The result is that of one :meth:`fit` on all rows, whatever the chunks. Until
+        both classes have been seen there is no curve yet.
+
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As for :meth:`fit`.
+        classes : array-like of two labels, optional
+            All labels, in the order wanted for ``classes_``. Needed in the first call
+            if its rows show only one.
+        """
+        recipe = self._recipe()
+        seen = getattr(self, "histogram_", None)
+        if seen is None and hasattr(self, "curves_"):
+            raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
+        kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
+        checked = _validation.binary_scores(scores, kind=kind)
+        weight = _validation.weight_array(sample_weight, len(checked))
+        known = getattr(self, "classes_", None) if classes is None else _validation.two_classes_given(classes)
+        known, positive = _validation.binary_labels(y, len(checked), known)
+        histogram = ScoreHistogram.collect(checked, positive, weight)
+        if seen is not None:
+            histogram = seen + histogram
+        if histogram.positives.any() and histogram.negatives.any():
+            self._fit(histogram, recipe)
+        self.histogram_ = histogram
+        self.classes_ = known
+        return self
+
+    def fit_histogram(self, histogram: ScoreHistogram) -> Self:
+        """Fit from sufficient statistics alone; the classes are 0 and 1.
+
+        Examples
+        --------
+        >>> counts = ScoreHistogram.from_counts([0.2, 0.5, 0.8], positives=[5, 30, 60], totals=[100, 100, 100])
+        >>> SplineCalibrator().fit_histogram(counts).calibrate([0.5]).round(1)
+        array([0.3])
+        """
+        recipe = self._recipe()
+        if not isinstance(histogram, ScoreHistogram):
+            raise TypeError(f"histogram must be a ScoreHistogram; got {type(histogram).__name__}")
+        if recipe_kind(recipe.transform) == "probability" and histogram.kind == "margin":
+            raise ValueError('histogram holds margins; to calibrate them use transform="identity"')
+        if not (histogram.positives.any() and histogram.negatives.any()):
+            raise ValueError("histogram must hold both classes")
+        self._fit(histogram, recipe)
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False) -> Array:
+        """Limits for the true calibrated probability at each score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        level : float in (0, 1), default=0.95
+        simultaneous : bool, default=False
+            True: limits that hold for all scores in the fitted range at once.
+
+        Returns
+        -------
+        array of shape (n, 2)
+            Lower and upper limit.
+        """
+        check_is_fitted(self, "curves_")
+        checked = _validation.binary_scores(scores, kind=self._kind)
+        return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
+
+    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
+        check_is_fitted(self, "curves_")
+        checked = _validation.binary_scores(scores, kind=self._kind)
+        return self.curves_[0].evaluate(checked), checked.shape
+
+    def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
+        """Set every fitted attribute but ``classes_``."""
+        fitted = fit_curve(histogram, recipe)
+        if np.isinf(fitted.smoothing):
+            warnings.warn("all scores are equal: the calibrated probability is the base rate", stacklevel=3)
+        if not fitted.converged:
+            warnings.warn("the fit did not converge", ConvergenceWarning, stacklevel=3)
+        self._set_curve(fitted, recipe_kind(recipe.transform) or histogram.kind)
+        self.histogram_ = histogram
+
+    def _set_curve(self, fitted: FittedCurve, kind: Kind) -> None:
+        curve = fitted.curve
+        self.curves_ = [curve]
+        self.smoothing_ = fitted.smoothing
+        self.smoothing_path_ = {"smoothing": fitted.grid, "criterion": fitted.criterion}
+        self.edf_, self.converged_, self.n_iter_ = fitted.edf, fitted.converged, fitted.n_iter
+        self.transform_, self.epsilon_ = curve.transform.name, curve.transform.epsilon
+        self.knots_ = curve.transform.inverse(curve.origin + curve.unit * curve.breaks)
+        self._kind = kind
+
+    def _recipe(self) -> Recipe:
+        """The options, checked."""
+        _validation.one_of(self.transform, "transform", ("auto", *NAMES))
+        if not (isinstance(self.epsilon, str) and self.epsilon == "auto"):
+            _validation.number(self.epsilon, "epsilon", above=0.0, below=0.5, also=' or "auto"')
+        if isinstance(self.knots, str):
+            _validation.one_of(self.knots, "knots", ("quantile", "sample"))
+        else:
+            _validation.increasing(self.knots, "knots", least=2)
+        if self.n_knots is not None:
+            _validation.whole_number(self.n_knots, "n_knots", least=2, also=" or None")
+        _validation.one_of(self.penalty, "penalty", ("curvature", "ridge"))
+        if isinstance(self.smoothing, str):
+            _validation.one_of(self.smoothing, "smoothing", ("reml", "cv", "loo"))
+        else:
+            _validation.not_negative(self.smoothing, "smoothing", also=' or one of "reml", "cv", "loo"')
+        grid = self.smoothing_grid
+        if grid is not None:
+            grid = _validation.positive_list(grid, "smoothing_grid")
+        _validation.whole_number(self.cv, "cv", least=2)
+        _validation.one_of(self.loss, "loss", ("log", "brier"))
+        _validation.one_of(self.monotone, "monotone", (True, False))
+        _validation.one_of(self.multiclass, "multiclass", ("structured", "ovr"))
+        seed = _validation.seed(self.random_state, "random_state")
+        return Recipe(
+            transform=self.transform,
+            epsilon=self.epsilon,
+            knots=self.knots if isinstance(self.knots, str) else np.asarray(self.knots, dtype=np.float64),
+            n_knots=self.n_knots,
+            penalty=self.penalty,
+            smoothing=self.smoothing,
+            smoothing_grid=grid,
+            cv=self.cv,
+            loss=self.loss,
+            monotone=self.monotone,
+            seed=seed,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fitted calibrator in plain JSON values, without its histogram."""
+        check_is_fitted(self, "curves_")
+        return {
+            "class": type(self).__name__,
+            "parameters": plain_parameters(self),
+            "classes": plain_classes(self.classes_),
+            "fitted": {
+                "kind": self._kind,
+                "smoothing": self.smoothing_ if np.isfinite(self.smoothing_) else None,
+                "grid": self.smoothing_path_["smoothing"].tolist(),
+                "criterion": self.smoothing_path_["criterion"].tolist(),
+                "edf": self.edf_,
+                "converged": self.converged_,
+                "n_iter": self.n_iter_,
+            },
+            "curves": [curve.to_dict() for curve in self.curves_],
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The calibrator that :meth:`to_dict` described; anything else is an error."""
+        calibrator = cls(**parameters_from(data["parameters"], cls))
+        calibrator._recipe()
+        facts = data["fitted"]
+        _validation.one_of(facts["kind"], "kind", ("probability", "margin"))
+        _validation.one_of(facts["converged"], "converged", (True, False))
+        if not isinstance(data["curves"], list) or len(data["curves"]) != 1:
+            raise ValueError("curves must be a list of one curve")
+        smoothing = facts["smoothing"]
+        fitted = FittedCurve(
+            CalibrationCurve.from_dict(data["curves"][0]),
+            np.inf if smoothing is None else _validation.not_negative(smoothing, "smoothing"),
+            _validation.numeric_array(facts["grid"], "grid"),
+            _validation.numeric_array(facts["criterion"], "criterion"),
+            _validation.not_negative(facts["edf"], "edf"),
+            facts["converged"],
+            _validation.whole_number(facts["n_iter"], "n_iter", least=0),
+        )
+        calibrator._set_curve(fitted, facts["kind"])
+        calibrator.classes_ = classes_from(data["classes"])
+        return calibrator
+
+
+def recipe_kind(transform: str) -> Kind | None:
+    """The kind of scores a transform asks for; None leaves it to the scores."""
+    if transform == "auto":
+        return None
+    return "margin" if transform == "identity" else "probability"

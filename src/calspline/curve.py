@@ -1,0 +1,311 @@
+"""CalibrationCurve: what a fit leaves behind, and what everything else evaluates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from calspline import _validation
+from calspline._spline.fit import smallest_slope
+from calspline._validation import BinaryScores, chunks
+from calspline.transforms import NAMES, Transform
+
+Array = NDArray[np.float64]
+
+MOST_CELLS = 8192
+MOST_BREAKS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationCurve:
+    """A calibration function: score in, probability out. Small, frozen, self-contained.
+
+    A score becomes ``x`` by the transform and ``z = (x - origin) / unit``. In ``z`` the curve
+    is piecewise cubic: with ``t = z - anchor`` it is ``((c0 t + c1) t + c2) t + c3``, where the
+    anchor is the break at the piece's left end (for the first piece, at its right
+    end). Before the first break and after the last it is a line. The result is a
+    log-odds or a probability, as ``link`` says, kept within ``clip``.
+
+    Parameters
+    ----------
+    transform : Transform
+    breaks : array of shape (K,)
+        Increasing, in ``z``.
+    coefficients : array of shape (4, K + 1)
+        Highest power first.
+    origin, unit : float
+    link : {"logit", "identity"}
+    clip : (float, float)
+        Least and largest probability.
+    variance : array of shape (7, K + 1), optional
+        Posterior variance of the curve, the same way, with powers 6 to 0.
+    tube : float
+        Length of the normalised basis on the sphere, for simultaneous bands.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> curve = SplineCalibrator().fit(p, rng.random(2000) < p**2).curves_[0]
+    >>> curve([0.2, 0.5, 0.8]).round(2)
+    array([0.05, 0.26, 0.65])
+    >>> curve.inverse(curve([0.3])).round(6)
+    array([0.3])
+    """
+
+    transform: Transform
+    breaks: Array
+    coefficients: Array
+    origin: float = 0.0
+    unit: float = 1.0
+    link: Literal["logit", "identity"] = "logit"
+    clip: tuple[float, float] = (1e-15, 1.0 - 1e-15)
+    variance: Array | None = None
+    tube: float = 0.0
+
+    def __call__(self, scores: ArrayLike) -> Array:
+        """Calibrated probabilities of scores in one column."""
+        return self.evaluate(_validation.binary_scores(scores, kind=self._kind))
+
+    def evaluate(self, scores: BinaryScores) -> Array:
+        """Calibrated probabilities of checked scores, chunk by chunk."""
+        out = np.empty(len(scores))
+        for rows in chunks(len(scores)):
+            out[rows] = self._respond(self._value(self._place(scores, rows)))
+        return out.reshape(np.shape(scores.values))
+
+    def band(self, scores: ArrayLike, level: float = 0.95, *, simultaneous: bool = False) -> Array:
+        """Lower and upper limit of the curve at each score, shape (n, 2).
+
+        The pointwise band is the Bayesian one, which has close to its nominal
+        coverage averaged over the scores. The simultaneous band covers the whole
+        curve between the end breaks at once; its critical value solves the tube
+        formula of Sun and Loader (1994).
+        """
+        return self.band_of(_validation.binary_scores(scores, kind=self._kind), level, simultaneous=simultaneous)
+
+    def band_of(self, scores: BinaryScores, level: float, *, simultaneous: bool) -> Array:
+        """The band at checked scores."""
+        level = _validation.number(level, "level", above=0.0, below=1.0)
+        if self.variance is None:
+            raise ValueError("this curve carries no variance, so it has no band")
+        z = self._place(scores, slice(None))
+        value = self._value(z)
+        piece, t = self._locate(z)
+        variance = np.zeros_like(t)
+        for power in self.variance:
+            variance = variance * t + power[piece]
+        reach = self._critical(level, simultaneous) * np.sqrt(np.maximum(variance, 0.0))
+        return np.column_stack([self._respond(value - reach), self._respond(value + reach)])
+
+    def _critical(self, level: float, simultaneous: bool) -> float:
+        pointwise = float(ndtri(0.5 + 0.5 * level))
+        if not simultaneous:
+            return pointwise
+
+        def excess(c: float) -> float:
+            return float(self.tube / np.pi * np.exp(-0.5 * c * c) + 2.0 * ndtr(-c) - (1.0 - level))
+
+        return float(brentq(excess, pointwise, pointwise + 40.0)) if self.tube > 0.0 else pointwise
+
+    def derivative(self, scores: ArrayLike) -> Array:
+        """Derivative of the calibrated probability in the score; zero where clipped."""
+        checked = _validation.binary_scores(scores, kind=self._kind)
+        z = self._place(checked, slice(None))
+        piece, t = self._locate(z)
+        a, b, c, _ = self.coefficients[:, piece]
+        slope = ((3.0 * a * t + 2.0 * b) * t + c) / self.unit * self.transform.derivative(checked.values)
+        value = self._value(z)
+        p = self._respond(value)
+        low, high = self.clip
+        free = (p > low) & (p < high)
+        return np.asarray(np.where(free, slope * (p * (1.0 - p) if self.link == "logit" else 1.0), 0.0))
+
+    @cached_property
+    def is_monotone(self) -> bool:
+        """Whether the curve never decreases."""
+        return smallest_slope(self.breaks, self.coefficients) >= 0.0
+
+    def inverse(self, probabilities: ArrayLike) -> Array:
+        """The scores that the curve maps to these probabilities.
+
+        Needs a curve that never decreases. Probabilities beyond what any score
+        reaches give the end of the range of scores; where the curve is flat any
+        score of the flat part is right.
+        """
+        if not self.is_monotone:
+            raise ValueError("the curve decreases somewhere, so it has no inverse; fit with monotone=True")
+        p = _validation.numeric_array(probabilities, "probabilities")
+        if p.size and (p.min() < 0.0 or p.max() > 1.0):
+            row = int(np.argmax((p < 0.0) | (p > 1.0)))
+            raise ValueError(f"probabilities must be in [0, 1]; row {row} is {p.flat[row]:g}")
+        low, high = self.clip
+        p = np.clip(p, low, high)
+        target = np.log(p / (1.0 - p)) if self.link == "logit" else p
+        at_breaks = self._value(self.breaks)
+        piece = np.searchsorted(at_breaks, target, side="right")
+        z = np.empty_like(target)
+        for i in np.unique(piece):
+            z[piece == i] = self._solve(int(i), target[piece == i])
+        return self.transform.inverse(self.origin + self.unit * z)
+
+    def _solve(self, i: int, target: Array) -> Array:
+        """``z`` on piece ``i`` where the curve equals ``target``."""
+        K = len(self.breaks)
+        a, b, c, d = self.coefficients[:, i]
+        anchor = self.breaks[max(i - 1, 0)]
+        if i in (0, K):
+            side = -1.0 if i == 0 else 1.0
+            return np.asarray(anchor + ((target - d) / c if c > 0.0 else np.where(target == d, 0.0, side * np.inf)))
+        # A rising cubic on a bracket: bisection to start, Newton to finish.
+        left, right = np.zeros_like(target), np.full_like(target, self.breaks[i] - anchor)
+        t = 0.5 * (left + right)
+        for _ in range(100):
+            value = ((a * t + b) * t + c) * t + d - target
+            left, right = np.where(value < 0.0, t, left), np.where(value < 0.0, right, t)
+            slope = (3.0 * a * t + 2.0 * b) * t + c
+            newton = t - value / np.where(slope > 0.0, slope, np.inf)
+            inside = (newton > left) & (newton < right)
+            new = np.where(inside, newton, 0.5 * (left + right))
+            if np.all(np.abs(new - t) <= 1e-16 + 1e-15 * np.abs(t)):
+                break
+            t = new
+        return np.asarray(anchor + t)
+
+    @property
+    def _kind(self) -> Literal["probability", "margin"]:
+        return "probability" if self.transform.takes_probabilities else "margin"
+
+    def _place(self, scores: BinaryScores, rows: slice) -> Array:
+        if self.transform.takes_probabilities:
+            x = self.transform.from_log_odds(scores.locations(rows))
+        else:
+            x = scores.values[rows]
+        return (x - self.origin) / self.unit
+
+    @cached_property
+    def _index(self) -> tuple[float, NDArray[np.intp], Array] | None:
+        """Uniform cells, each knowing the piece at its left edge.
+
+        Finding a piece is then a multiplication, a look-up and one comparison,
+        as long as no cell holds two breaks.
+        """
+        span = self.breaks[-1] - self.breaks[0]
+        closest = np.diff(self.breaks).min(initial=span)
+        n = 2 ** int(np.ceil(np.log2(1.01 * span / closest)))
+        if n > MOST_CELLS:
+            return None
+        edges = self.breaks[0] + span / n * np.arange(-1, n + 1)
+        first = np.searchsorted(self.breaks, edges, side="right")
+        return n / span, first, np.append(self.breaks, np.inf)
+
+    def _locate(self, z: Array) -> tuple[NDArray[np.intp], Array]:
+        """The piece that each ``z`` lies in, and its distance from the anchor."""
+        if self._index is None:
+            piece = np.searchsorted(self.breaks, z, side="right")
+        else:
+            per_unit, first, following = self._index
+            cell = np.clip((z - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0).astype(np.intp)
+            piece = first[cell]
+            piece += z >= following[piece]
+        return piece, z - self._anchors[piece]
+
+    @cached_property
+    def _anchors(self) -> Array:
+        return np.concatenate([self.breaks[:1], self.breaks])
+
+    def _value(self, z: Array) -> Array:
+        piece, t = self._locate(z)
+        c0, c1, c2, c3 = self.coefficients
+        value = c0[piece]
+        for c in (c1, c2, c3):
+            value *= t
+            value += c[piece]
+        return value
+
+    def _respond(self, value: Array) -> Array:
+        low, high = self.clip
+        if self.link == "identity":
+            return np.asarray(np.clip(value, low, high))
+        # Limits on the log-odds, not on p: 1 - p would round to a different end.
+        limit = np.log(low / (1.0 - low)), np.log(high / (1.0 - high))
+        value = np.clip(value, *limit)
+        np.negative(value, out=value)
+        np.exp(value, out=value)
+        value += 1.0
+        return np.asarray(np.divide(1.0, value, out=value))
+
+    def __repr__(self) -> str:
+        shape = "increasing" if self.is_monotone else "not monotone"
+        ends = self.transform.inverse(self.origin + self.unit * self.breaks[[0, -1]])
+        return (
+            f"CalibrationCurve({self.transform.name}, {len(self.breaks)} breaks on "
+            f"[{ends[0]:.4g}, {ends[1]:.4g}], {shape})"
+        )
+
+    def __str__(self) -> str:
+        scores = self.transform.inverse(self.origin + self.unit * np.linspace(self.breaks[0], self.breaks[-1], 9))
+        rows = [f"{score:>12.6g}  {p:>10.6f}" for score, p in zip(scores, self(scores), strict=True)]
+        return "\n".join([repr(self), f"{'score':>12}  {'calibrated':>10}", *rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, for JSON."""
+        return {
+            "transform": self.transform.name,
+            "epsilon": self.transform.epsilon,
+            "origin": self.origin,
+            "unit": self.unit,
+            "breaks": self.breaks.tolist(),
+            "coefficients": self.coefficients.T.tolist(),
+            "link": self.link,
+            "clip": list(self.clip),
+            "variance": None if self.variance is None else self.variance.T.tolist(),
+            "tube": self.tube,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
+        """The curve that :meth:`to_dict` described; anything else is an error."""
+        fields = {
+            "transform", "epsilon", "origin", "unit", "breaks", "coefficients", "link", "clip", "variance", "tube",
+        }  # fmt: skip
+        if not isinstance(data, dict) or set(data) != fields:
+            raise ValueError(f"a curve must be a dict with the keys {', '.join(sorted(fields))}")
+        _validation.one_of(data["transform"], "transform", NAMES)
+        _validation.one_of(data["link"], "link", ("logit", "identity"))
+        epsilon = data["epsilon"]
+        if epsilon is not None:
+            epsilon = _validation.number(epsilon, "epsilon", above=0.0, below=0.5)
+        if isinstance(data["breaks"], list) and len(data["breaks"]) > MOST_BREAKS:
+            raise ValueError(f"breaks must have at most {MOST_BREAKS} numbers; got {len(data['breaks'])}")
+        breaks = _validation.increasing(data["breaks"], "breaks", least=2)
+        low, high = _validation.increasing(data["clip"], "clip", least=2)
+        if not 0.0 < low < high < 1.0:
+            raise ValueError(f"clip must be two probabilities in (0, 1); got {data['clip']}")
+        variance = data["variance"]
+        return cls(
+            Transform(data["transform"], epsilon),
+            breaks,
+            _pieces(data["coefficients"], "coefficients", len(breaks) + 1, 4),
+            origin=_validation.number(data["origin"], "origin"),
+            unit=_validation.number(data["unit"], "unit", above=0.0),
+            link=data["link"],
+            clip=(float(low), float(high)),
+            variance=None if variance is None else _pieces(variance, "variance", len(breaks) + 1, 7),
+            tube=_validation.number(data["tube"], "tube", above=-1e-300),
+        )
+
+
+def _pieces(values: Any, name: str, rows: int, columns: int) -> Array:
+    array = _validation.numeric_array(values, name)
+    if array.shape != (rows, columns):
+        raise ValueError(f"{name} must have {rows} rows of {columns} numbers; got shape {array.shape}")
+    return np.ascontiguousarray(array.T)
