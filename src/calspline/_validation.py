@@ -71,7 +71,10 @@ def numeric_array(values: Any, name: str) -> Array:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
         raise ValueError(f"{name} has missing values; the first is in row {row}")
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must have rows of equal length") from None
     if array.dtype.kind == "O":
         array = _object_to_float(array, name)
     if array.dtype.kind not in "fiub":
@@ -151,7 +154,7 @@ def _first_bad_sum(array: Array) -> int | None:
     for rows in chunks(len(array)):
         bad = np.abs(array[rows].sum(axis=1) - 1.0) > ROW_SUM_TOLERANCE
         if bad.any():
-            return rows.start + int(np.argmax(bad))
+            return int(rows.start) + int(np.argmax(bad))
     return None
 
 
@@ -337,7 +340,7 @@ def seed(value: Any, name: str) -> int:
         return 0
     if isinstance(value, np.random.RandomState):
         return int(value.randint(2**31))
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not 0 <= value < 2**32:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**32:
         raise ValueError(f"{name} must be an integer in [0, 2**32), a RandomState or None; got {value!r}")
     return int(value)
 

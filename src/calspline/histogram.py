@@ -38,7 +38,7 @@ def probability_cells(u: Array) -> Cells:
     Exact 0 and exact 1 (``u`` as clipped by :func:`~calspline.transforms.log_odds`) have
     the outermost cells to themselves.
     """
-    cells = np.floor(np.clip(u, -CORE, CORE) * PER_LOG_ODDS).astype(np.intp)
+    cells: Cells = np.floor(np.clip(u, -CORE, CORE) * PER_LOG_ODDS).astype(np.intp)
     far = np.flatnonzero(np.abs(u) >= CORE)
     if far.size:
         v = u[far]
@@ -53,7 +53,7 @@ def probability_cells(u: Array) -> Cells:
 
 def margin_cells(m: Array) -> Cells:
     """Grid cell of a margin, uniform in ``asinh(1024 m)``: fine at zero, relative far out."""
-    return np.floor(np.arcsinh(m * MARGIN_RESOLUTION) * MARGIN_CELLS).astype(np.intp)
+    return np.asarray(np.floor(np.arcsinh(m * MARGIN_RESOLUTION) * MARGIN_CELLS), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,9 @@ class ScoreHistogram:
     def _settle(cls, kind: Kind, location: Array, positives: Array, negatives: Array) -> ScoreHistogram:
         """Exact if it may be, else binned."""
         values, place = np.unique(location, return_inverse=True)
-        w1, w0 = (np.bincount(place, weights=w, minlength=len(values)) for w in (positives, negatives))
+        w1, w0 = (
+            np.bincount(place, weights=w, minlength=len(values)).astype(np.float64) for w in (positives, negatives)
+        )
         keep = (w1 + w0) > 0.0
         if not keep.all():
             values, w1, w0 = values[keep], w1[keep], w0[keep]

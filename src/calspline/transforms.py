@@ -43,10 +43,7 @@ def log_odds(p: ArrayLike) -> Array:
     array([-690.78,    0.  ,   36.84])
     """
     p = np.asarray(p, dtype=np.float64)
-    complement = np.subtract(1.0, p)
-    np.maximum(complement, SMALLEST_COMPLEMENT, out=complement)
-    ratio = np.divide(np.maximum(p, SMALLEST_PROBABILITY), complement, out=complement)
-    return np.asarray(np.log(ratio, out=ratio))
+    return np.asarray(np.log(np.maximum(p, SMALLEST_PROBABILITY) / np.maximum(1.0 - p, SMALLEST_COMPLEMENT)))
 
 
 def log_odds_from_pair(p0: ArrayLike, p1: ArrayLike) -> Array:
@@ -155,8 +152,11 @@ class Transform:
         return self._compact(p, u) if self.name == "compact_logit" else p
 
     def _compact(self, p: Array, u: Array) -> Array:
-        middle = (p >= self._epsilon) & (p <= 1.0 - self._epsilon) & (p < 1.0)
-        return np.where(middle, compact_logit_slope(self._epsilon) * u + 0.5, p)
+        epsilon = self._epsilon
+        middle = (p >= epsilon) & (p <= 1.0 - epsilon) & (p < 1.0)
+        # A tiny epsilon is coarse in floating point next to 1: the limits keep the map monotone.
+        between = np.clip(compact_logit_slope(epsilon) * u + 0.5, epsilon, 1.0 - epsilon)
+        return np.where(middle, between, p)
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map ``x`` back to scores."""

@@ -58,9 +58,10 @@ class Shape:
 class SplineFit:
     """A fitted curve in local coefficients, with its variance and how it was chosen.
 
-    The curve is a function of ``z = (x - origin) / unit``, as are the breaks. ``coefficients`` has shape (4, K+1), highest power first: the line before the first
-    break, the pieces between breaks, the line after the last. ``variance`` is laid out
-    the same way with powers 6 to 0, and ``tube`` is the length of the curve that the
+    The curve is a function of ``z = (x - origin) / unit``, as are the breaks.
+    ``coefficients`` has shape (4, K+1), highest power first: the line before the first
+    break, the pieces between, the line after the last. ``variance`` is laid out the
+    same way with powers 6 to 0, and ``tube`` is the length of the curve that the
     normalised basis draws on the sphere (for simultaneous bands).
     """
 

@@ -32,15 +32,15 @@ def quantile_knots(x: Array, w: Array, count: int) -> Array:
     values = np.unique(x)
     count = min(count, MOST_KNOTS)
     if len(values) <= count:
-        return apart(values)
+        return apart(values, values[-1] - values[0])
     low, high = values[0], values[-1]
     edges = np.linspace(low, high, CELLS + 1)
-    cell = np.minimum((x - low) * (CELLS / (high - low)), CELLS - 1.0).astype(np.intp)
+    cell = np.minimum((x - low) / (high - low) * CELLS, CELLS - 1.0).astype(np.intp)
     mass = np.sqrt(np.bincount(cell, weights=w, minlength=CELLS))
     share = np.concatenate([[0.0], np.cumsum(mass)])
     knots = np.interp(np.linspace(0.0, share[-1], count), share, edges)
     knots[0], knots[-1] = low, high
-    return apart(knots)
+    return apart(knots, high - low)
 
 
 def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
@@ -48,16 +48,19 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
     values = np.unique(x)
     count = min(count, MOST_KNOTS)
     if len(values) > count:
-        values = np.sort(rng.choice(values, size=count, replace=False))
-    return apart(values)
+        chosen = apart(np.sort(rng.choice(values, size=count, replace=False)), values[-1] - values[0])
+        return chosen if len(chosen) > 1 else values[[0, -1]]
+    return apart(values, values[-1] - values[0])
 
 
-def apart(knots: Array) -> Array:
-    """Drop knots that crowd an earlier one; the last always stays."""
-    least = CLOSEST * (knots[-1] - knots[0])
-    kept = [knots[0]]
-    for knot in knots[1:-1]:
-        if knot - kept[-1] >= least and knots[-1] - knot >= least:
+def apart(knots: Array, span: float) -> Array:
+    """Drop knots that crowd their neighbours, on data of this span; the last one stays."""
+    least = CLOSEST * span
+    kept = [knots[-1]]
+    for knot in knots[-2::-1]:
+        if kept[-1] - knot >= least:
             kept.append(knot)
-    kept.append(knots[-1])
-    return np.array(kept)
+    # The first stays too, at the cost of the one that crowds it.
+    if len(kept) > 1 and kept[-1] != knots[0]:
+        kept[-1] = knots[0]
+    return np.array(kept[::-1])

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 
 MAX_ITERATIONS = 100
 MAX_HALVINGS = 40
+LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 
 
 class Local(NamedTuple):
@@ -180,13 +181,12 @@ def _factorize(gram: Array, q: Array) -> Array:
     be singular to rounding. A relative lift of the diagonal only shortens the step.
     """
     diagonal = np.diagonal(gram) + q
-    lift = 0.0
-    while True:
+    for lift in LIFTS:
         np.fill_diagonal(gram, diagonal * (1.0 + lift))
         factor, info = dpotrf(gram, lower=1)
         if info == 0:
             return np.asarray(factor)
-        lift = max(10.0 * lift, 1e-14)
+    raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
 
 
 def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:

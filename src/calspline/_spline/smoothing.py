@@ -51,21 +51,46 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
     criterion = np.full(len(grid), np.nan)
 
     def visit(i: int) -> None:
-        if np.isnan(criterion[i]):
-            criterion[i] = reml_score(problem, coordinates, grid[i], path.at(i))
+        criterion[i] = reml_score(problem, coordinates, grid[i], path.at(i))
 
-    stride = 1 if exhaustive else COARSE_STRIDE
-    for i in range(len(grid) - 1, -1, -stride):
+    if exhaustive:
+        for i in reversed(range(len(grid))):
+            visit(i)
+        return path.choose(criterion, TIE)
+    for i in range(len(grid) - 1, -1, -COARSE_STRIDE):
         visit(i)
-        if not exhaustive and criterion[i] > np.nanmin(criterion) + HOPELESS:
+        if criterion[i] > np.nanmin(criterion) + HOPELESS:
             break
+    stride = COARSE_STRIDE
     while stride > 1:
         stride //= 2
         best = _smoothest(criterion, TIE)
         for i in (best - stride, best + stride):
             if 0 <= i < len(grid):
                 visit(i)
-    return path.choose(criterion, TIE)
+    return _between(path, criterion)
+
+
+def _between(path: _Path, criterion: Array) -> Choice:
+    """The fit at the vertex of the parabola through the best value and its neighbours."""
+    best = int(np.nanargmin(criterion))
+    around = criterion[max(best - 1, 0) : best + 2]
+    at_the_end = _smoothest(criterion, TIE) == len(criterion) - 1
+    if at_the_end or len(around) < 3 or np.isnan(around).any():
+        return path.choose(criterion, TIE)
+    step = 0.5 * (around[0] - around[2]) / (around[0] - 2.0 * around[1] + around[2])
+    smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
+    q = path.coordinates.precision(smoothing)
+    solution = minimize(path.problem, q, path.at(best).point, tolerance=FINAL_TOLERANCE)
+    score = reml_score(path.problem, path.coordinates, smoothing, solution)
+    seen = np.flatnonzero(~np.isnan(criterion))
+    place = int(np.searchsorted(path.grid[seen], smoothing))
+    return Choice(
+        smoothing,
+        solution,
+        np.insert(path.grid[seen], place, smoothing),
+        np.insert(criterion[seen], place, score),
+    )
 
 
 def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:

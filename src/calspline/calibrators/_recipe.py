@@ -14,6 +14,7 @@ from calspline._spline.coordinates import Coordinates
 from calspline._spline.fit import Bins, Shape, SplineFit, fit_spline
 from calspline._spline.knots import default_count, quantile_knots, sampled_knots
 from calspline._spline.penalized import Problem, brier_loss, log_loss
+from calspline._validation import Kind
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
 from calspline.transforms import Transform, compact_logit_slope, epsilon_from_log_odds
@@ -155,7 +156,7 @@ def _knots(transform: Transform, bins: Bins, recipe: Recipe) -> Array:
         if recipe.knots == "sample":
             return sampled_knots(bins.x, count, np.random.default_rng([recipe.seed, 0]))
         return quantile_knots(bins.x, bins.w, count)
-    kind = "probability" if transform.takes_probabilities else "margin"
+    kind: Kind = "probability" if transform.takes_probabilities else "margin"
     knots = transform(_validation.binary_scores(recipe.knots, kind=kind, name="knots").values)
     if np.diff(knots).min() <= LEAST_KNOT_GAP * max(knots[-1] - knots[0], bins.x[-1] - bins.x[0]):
         raise ValueError("knots must be further apart than rounding on the scale of the transform")

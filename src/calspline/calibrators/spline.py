@@ -303,10 +303,11 @@ class SplineCalibrator(BaseCalibrator):
         _validation.one_of(self.transform, "transform", ("auto", *NAMES))
         if not (isinstance(self.epsilon, str) and self.epsilon == "auto"):
             _validation.number(self.epsilon, "epsilon", above=0.0, below=0.5, also=' or "auto"')
-        if isinstance(self.knots, str):
-            _validation.one_of(self.knots, "knots", ("quantile", "sample"))
+        knots: Any = self.knots
+        if isinstance(knots, str):
+            _validation.one_of(knots, "knots", ("quantile", "sample"))
         else:
-            _validation.increasing(self.knots, "knots", least=2)
+            knots = _validation.increasing(knots, "knots", least=2)
         if self.n_knots is not None:
             _validation.whole_number(self.n_knots, "n_knots", least=2, also=" or None")
         _validation.one_of(self.penalty, "penalty", ("curvature", "ridge"))
@@ -325,7 +326,7 @@ class SplineCalibrator(BaseCalibrator):
         return Recipe(
             transform=self.transform,
             epsilon=self.epsilon,
-            knots=self.knots if isinstance(self.knots, str) else np.asarray(self.knots, dtype=np.float64),
+            knots=knots,
             n_knots=self.n_knots,
             penalty=self.penalty,
             smoothing=self.smoothing,

@@ -1,0 +1,1 @@
+"""Benchmarks of calspline; each runs as a module from the root of the repository."""

@@ -1,0 +1,1 @@
+"""Defaults on real model outputs, against frozen results of other methods."""

@@ -1,0 +1,224 @@
+import json
+
+import numpy as np
+import pytest
+
+from calspline import ScoreHistogram, SplineCalibrator
+from calspline import histogram as module
+from calspline._validation import CHUNK
+from calspline.histogram import MOST_EXACT, margin_cells, probability_cells
+from calspline.transforms import log_odds
+
+
+def scores_and_labels(n, seed=0, kind="probability"):
+    rng = np.random.default_rng(seed)
+    u = rng.normal(-1, 2.5, n)
+    y = rng.random(n) < 1 / (1 + np.exp(-0.7 * u))
+    return (1 / (1 + np.exp(-u)) if kind == "probability" else u), y
+
+
+def assert_same(a, b, rtol=1e-12):
+    assert a.kind == b.kind
+    assert a.exact == b.exact
+    assert a.highest == b.highest
+    np.testing.assert_array_equal(a.cells, b.cells)
+    for name in ("locations", "positives", "negatives"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=1e-12)
+
+
+def test_few_distinct_scores_are_kept_exactly():
+    h = ScoreHistogram.from_scores([0.2, 0.5, 0.2, 0.5, 0.5], [1, 0, 0, 1, 1])
+    assert h.exact
+    np.testing.assert_allclose(h.scores, [0.2, 0.5])
+    assert h.positives.tolist() == [1, 2]
+    assert h.negatives.tolist() == [1, 1]
+    assert (len(h), h.total, h.base_rate) == (2, 5.0, 0.6)
+
+
+@pytest.mark.parametrize("kind", ["probability", "margin"])
+def test_many_distinct_scores_are_binned_with_their_means(kind):
+    p, y = scores_and_labels(3 * CHUNK, kind=kind)
+    h = ScoreHistogram.from_scores(p, y)
+    assert not h.exact
+    assert h.kind == kind
+    location = log_odds(p) if kind == "probability" else p
+    cell = (probability_cells if kind == "probability" else margin_cells)(location)
+    some = h.cells[len(h) // 2]
+    inside = cell == some
+    i = int(np.flatnonzero(h.cells == some)[0])
+    assert h.positives[i] == y[inside].sum()
+    assert h.negatives[i] == (~y[inside]).sum()
+    assert h.locations[i] == pytest.approx(location[inside].mean(), rel=1e-12)
+    assert h.total == len(p)
+
+
+@pytest.mark.parametrize("kind", ["probability", "margin"])
+@pytest.mark.parametrize("n", [200, 20_000])
+def test_histograms_of_parts_add_up_to_that_of_the_whole(n, kind):
+    p, y = scores_and_labels(n, kind=kind)
+    whole = ScoreHistogram.from_scores(p, y, kind=kind)
+    for cut in (n // 10, n // 3):
+        assert_same(
+            ScoreHistogram.from_scores(p[:cut], y[:cut], kind=kind)
+            + ScoreHistogram.from_scores(p[cut:], y[cut:], kind=kind),
+            whole,
+        )
+
+
+def test_the_order_of_rows_and_the_size_of_chunks_do_not_matter(monkeypatch):
+    p, y = scores_and_labels(30_000)
+    whole = ScoreHistogram.from_scores(p, y)
+    shuffle = np.random.default_rng(1).permutation(30_000)
+    assert_same(ScoreHistogram.from_scores(p[shuffle], y[shuffle]), whole)
+    monkeypatch.setattr("calspline._validation.CHUNK", 1000)
+    assert_same(ScoreHistogram.from_scores(p, y), whole)
+
+
+def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
+    p = np.linspace(0.001, 0.999, MOST_EXACT)
+    y = np.arange(MOST_EXACT) % 2
+    assert ScoreHistogram.from_scores(p, y).exact
+    more = ScoreHistogram.from_scores(np.append(p, 0.9995), np.append(y, 1))
+    assert not more.exact
+    assert_same(ScoreHistogram.from_scores(p, y) + ScoreHistogram.from_scores([0.9995], [1]), more)
+
+
+def test_scores_too_close_together_for_the_grid_stay_exact():
+    p = 0.5 + 1e-3 * np.random.default_rng(0).random(10_000)
+    h = ScoreHistogram.from_scores(p, np.arange(10_000) % 2)
+    assert h.exact
+    assert len(h) == 10_000
+
+
+def test_exact_0_and_1_have_cells_of_their_own():
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(20_000), np.zeros(7), np.ones(9), [1 - 2**-53, 1e-290]])
+    y = np.concatenate([rng.integers(0, 2, 20_000), np.zeros(7), np.ones(9), [1, 0]])
+    h = ScoreHistogram.from_scores(p, y)
+    assert not h.exact
+    assert h.negatives[0] == 7
+    assert h.positives[-1] == 9
+    assert h.positives[-2] == 1
+    assert h.highest == log_odds(1 - 2**-53)
+
+
+def test_the_highest_score_below_1_is_known_whatever_chunk_it_is_in():
+    p = np.concatenate([np.random.default_rng(0).uniform(0, 0.99, CHUNK), np.ones(10), [0.995], np.ones(5)])
+    h = ScoreHistogram.from_scores(p, np.arange(len(p)) % 2)
+    assert h.highest == log_odds(0.995)
+    only_ones = ScoreHistogram.from_scores(np.concatenate([p[:CHUNK], np.ones(10)]), np.arange(CHUNK + 10) % 2)
+    assert only_ones.highest == log_odds(p[:CHUNK].max())
+
+
+def test_the_grid_is_monotone_and_its_cells_fine():
+    u = np.concatenate([-np.geomspace(690, 1e-6, 20_001), np.geomspace(1e-6, 690, 20_001)])
+    cells = probability_cells(u)
+    assert np.all(np.diff(cells) >= 0)
+    middle = np.linspace(-15.9, 15.9, 100_000)
+    assert len(np.unique(probability_cells(middle))) >= 15.9 * 2 * 128
+    m = np.concatenate([-np.geomspace(1e300, 1e-300, 10_001), [0.0], np.geomspace(1e-300, 1e300, 10_001)])
+    assert np.all(np.diff(margin_cells(m)) >= 0)
+
+
+@pytest.mark.parametrize("n", [500, 20_000])
+def test_integer_weights_are_repetitions_and_zero_weights_are_absence(n):
+    p, y = scores_and_labels(n)
+    w = np.random.default_rng(3).integers(0, 4, n)
+    weighted = ScoreHistogram.from_scores(p, y, w)
+    repeated = ScoreHistogram.from_scores(np.repeat(p, w), np.repeat(y, w))
+    assert_same(weighted, repeated, rtol=1e-10)
+
+
+def test_weights_reach_the_grid_over_many_chunks():
+    p, y = scores_and_labels(2 * CHUNK + 5)
+    w = np.full(len(p), 2.0)
+    doubled, single = ScoreHistogram.from_scores(p, y, w), ScoreHistogram.from_scores(p, y)
+    np.testing.assert_allclose(doubled.positives, 2 * single.positives)
+    np.testing.assert_allclose(doubled.negatives, 2 * single.negatives)
+    np.testing.assert_allclose(doubled.locations, single.locations)
+
+
+def test_counts_give_the_histogram_of_the_rows_they_count():
+    rows = ScoreHistogram.from_scores([0.1, 0.1, 0.1, 0.7, 0.7], [0, 0, 1, 1, 1])
+    assert_same(ScoreHistogram.from_counts([0.7, 0.1], [2, 1], [2, 3]), rows)
+    twice = ScoreHistogram.from_counts([0.1, 0.7, 0.1], [1, 2, 0], [1, 2, 2])
+    assert_same(twice, rows)
+
+
+def test_empty_counts_drop_out():
+    h = ScoreHistogram.from_counts([0.1, 0.5, 0.7], [1, 0, 2], [3, 0, 2])
+    np.testing.assert_allclose(h.scores, [0.1, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("positives", "totals", "message"),
+    [
+        ([2], [1], "positives must not exceed totals; row 0"),
+        ([1, 1], [1], "same length"),
+        ([-1], [1], "positives must not be negative"),
+        (None, [1], "must be given"),
+    ],
+)
+def test_impossible_counts_are_errors(positives, totals, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        ScoreHistogram.from_counts([0.5], positives, totals)
+
+
+def test_a_part_with_one_class_needs_the_classes_unless_they_are_0_and_1():
+    assert ScoreHistogram.from_scores([0.1, 0.2], [0, 0]).positives.sum() == 0
+    assert ScoreHistogram.from_scores([0.1, 0.2], [True, True]).negatives.sum() == 0
+    with pytest.raises(ValueError, match="two classes"):
+        ScoreHistogram.from_scores([0.1, 0.2], ["no", "no"])
+    h = ScoreHistogram.from_scores([0.1, 0.2], ["no", "no"], classes=["no", "yes"])
+    assert h.negatives.sum() == 2
+
+
+def test_margins_and_probabilities_do_not_add():
+    a = ScoreHistogram.from_scores([0.1, 0.2], [0, 1])
+    b = ScoreHistogram.from_scores([-3.0, 0.2], [0, 1])
+    with pytest.raises(ValueError, match="cannot add"):
+        a + b
+    with pytest.raises(TypeError):
+        a + 1
+
+
+@pytest.mark.parametrize("n", [0, 50, 20_000])
+def test_a_histogram_survives_json(n):
+    p, y = scores_and_labels(n)
+    h = ScoreHistogram.from_scores(p, y)
+    back = ScoreHistogram.from_dict(json.loads(json.dumps(h.to_dict())))
+    assert_same(back, h, rtol=0)
+    assert repr(back) == repr(h)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "odds"},
+        {"exact": 1},
+        {"locations": [0.2, 0.1]},
+        {"positives": [1.0]},
+        {"positives": [-1.0, 1.0]},
+        {"negatives": [float("nan"), 1.0]},
+        {"highest": "far"},
+        {"extra": 1},
+    ],
+)
+def test_a_dict_that_is_no_histogram_is_an_error(change):
+    good = ScoreHistogram.from_scores([0.1, 0.2], [0, 1]).to_dict()
+    with pytest.raises((ValueError, TypeError)):
+        ScoreHistogram.from_dict(good | change)
+    with pytest.raises(ValueError, match="must be a dict"):
+        ScoreHistogram.from_dict([])
+
+
+def test_binning_hardly_changes_the_fit(monkeypatch):
+    p, y = scores_and_labels(60_000)
+    binned = SplineCalibrator().fit(p, y)
+    assert not binned.histogram_.exact
+    monkeypatch.setattr(module, "MOST_EXACT", 10**9)
+    exact = SplineCalibrator().fit(p, y)
+    assert exact.histogram_.exact
+    grid = np.quantile(p, np.linspace(0, 1, 2001))
+    difference = np.abs(binned.calibrate(grid) - exact.calibrate(grid))
+    assert difference.max() < 1e-4

@@ -1,0 +1,96 @@
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import calspline
+
+SOURCE = Path(calspline.__file__).parent
+
+# What each room of the house may import from. Nothing points upwards.
+ALLOWED = {
+    "transforms": set(),
+    "_validation": {"transforms"},
+    "histogram": {"_validation", "transforms"},
+    "_spline": {"_spline"},
+    "curve": {"_spline", "_validation", "transforms"},
+    "calibrators": {"_spline", "_validation", "calibrators", "curve", "histogram", "transforms"},
+    "persistence": {"_validation", "calibrators"},
+    "demo": {"calibrators"},
+    "__init__": {"calibrators", "curve", "histogram", "persistence"},
+}
+
+OPTIONAL = [
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "duckdb",
+    "pyspark",
+    "dask",
+    "onnx",
+    "torch",
+    "narwhals",
+    "sklearn",
+]
+
+
+def rooms(path):
+    """Rooms of the package that a file imports, at any depth."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "calspline" else [node.module]
+            )
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("calspline.")}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_one_way(path):
+    relative = path.relative_to(SOURCE)
+    room = relative.parts[0].removesuffix(".py")
+    assert rooms(path) <= ALLOWED[room]
+
+
+def test_the_numerics_know_no_estimator_and_no_frame():
+    for path in (SOURCE / "_spline").glob("*.py"):
+        text = path.read_text()
+        assert "sklearn" not in text.replace("scikit-learn", "")
+        assert "narwhals" not in text
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_importing_calspline_loads_no_optional_dependency_and_not_even_scikit_learn():
+    loaded = run(f"import sys, calspline; print(*[m for m in {OPTIONAL} if m in sys.modules])")
+    assert loaded == []
+
+
+def test_fitting_loads_no_more_than_scikit_learn_itself_does():
+    show = f"print(*[m for m in {OPTIONAL} if m in sys.modules])"
+    fit = "calspline.SplineCalibrator().fit([0.1, 0.4, 0.6, 0.8], [0, 1, 0, 1]).calibrate([0.5])"
+    assert set(run(f"import sys, calspline; {fit}; {show}")) <= set(run(f"import sys, sklearn.base; {show}"))
+
+
+def test_every_public_name_loads_and_is_listed():
+    for name in calspline.__all__:
+        assert getattr(calspline, name).__name__ == name
+        assert name in dir(calspline)
+    with pytest.raises(AttributeError, match="no attribute 'Splines'"):
+        calspline.Splines  # noqa: B018
+
+
+def test_the_package_is_typed_and_has_a_version():
+    assert (SOURCE / "py.typed").exists()
+    assert calspline.__version__.count(".") == 2
