@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calspline import _validation
-from calspline._spline.fit import smallest_slope
+from calspline._spline.shape import smallest_slope
 from calspline._validation import BinaryScores, chunks
 from calspline.transforms import NAMES, Transform
 

@@ -63,15 +63,17 @@ class ScoreHistogram:
     Make one with :meth:`from_scores` or :meth:`from_counts`; histograms of parts of the
     data add up to that of the whole. While there are at most 4096 distinct scores
     the histogram is exact. Beyond, scores are collected in the cells of a fixed grid
-    that does not depend on the data, each with the mean of its scores. (A data set
-    that spans less than 256 cells stays exact: the grid would be too coarse for it.)
+    that does not depend on the data. A cell keeps the mean score of its positives and
+    that of its negatives, as two locations: one mean for both would lose how labels
+    go with scores inside the cell. (A data set that spans less than 256 cells stays
+    exact: the grid would be too coarse for it.)
 
     Attributes
     ----------
     kind : {"probability", "margin"}
         What the scores are.
     locations : array
-        Log-odds of the scores (or the margins themselves), increasing.
+        Log-odds of the scores (or the margins themselves), never decreasing.
     positives, negatives : array
         Weight of either class at each location.
     exact : bool
@@ -233,7 +235,7 @@ class ScoreHistogram:
         return float(self.positives.sum()) / self.total
 
     def __repr__(self) -> str:
-        what = "exact scores" if self.exact else "cells"
+        what = "exact scores" if self.exact else "means in cells"
         rate = f", base rate {self.base_rate:.4g}" if len(self) else ""
         return f"ScoreHistogram({len(self)} {what}, weight {self.total:g}{rate})"
 
@@ -259,8 +261,8 @@ class ScoreHistogram:
         _validation.one_of(data["exact"], "exact", (True, False))
         arrays = {name: _validation.numeric_array(data[name], name) for name in ("positives", "negatives", "cells")}
         locations = _validation.numeric_array(data["locations"], "locations")
-        if len(locations):
-            _validation.increasing(locations, "locations", least=1)
+        if locations.ndim != 1 or (np.diff(locations) < 0.0).any():
+            raise ValueError("locations must be one list that never decreases")
         highest = -np.inf if data["highest"] is None else _validation.number(data["highest"], "highest")
         for name, array in arrays.items():
             if array.shape != locations.shape:
@@ -282,62 +284,62 @@ def _by_label(positive: NDArray[np.bool_], w: Array | None) -> tuple[Array, Arra
 
 
 class _Grid:
-    """Running sums over the cells of the fixed grid."""
+    """Running sums over the cells of the fixed grid, for negatives and positives apart."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.first = 0
-        self.sums = np.zeros((3, 0))
+        self.weights = np.zeros((0, 2))
+        self.moments = np.zeros((0, 2))
         self.highest = -np.inf
 
     def _place(self, cells: Cells) -> Cells:
         """Indices of ``cells`` into the sums, which are widened to hold them."""
-        low, high = int(cells.min()), int(cells.max()) + 1
-        width = self.sums.shape[1]
+        low, high, width = int(cells.min()), int(cells.max()) + 1, len(self.weights)
         if width == 0:
-            self.first, self.sums = low, np.zeros((3, high - low))
-        elif low < self.first or high > self.first + width:
-            first, last = min(low, self.first), max(high, self.first + width)
-            wider = np.zeros((3, last - first))
-            wider[:, self.first - first : self.first - first + width] = self.sums
-            self.first, self.sums = first, wider
+            self.first = low
+        before, after = max(self.first - low, 0), max(high - self.first - width, 0)
+        if before or after:
+            self.weights, self.moments = (
+                np.pad(sums, ((before, after), (0, 0))) for sums in (self.weights, self.moments)
+            )
+            self.first -= before
         return cells - self.first
 
     def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
         cells = probability_cells(location) if self.kind == "probability" else margin_cells(location)
-        place = self._place(cells)
-        width = self.sums.shape[1]
-        if w is None:
-            counts = np.bincount(place * 2 + positive, minlength=2 * width).reshape(width, 2)
-            self.sums[0] += counts[:, 1]
-            self.sums[1] += counts[:, 0]
-            self.sums[2] += np.bincount(place, weights=location, minlength=width)
-        else:
-            w1 = w * positive
-            self.sums[0] += np.bincount(place, weights=w1, minlength=width)
-            self.sums[1] += np.bincount(place, weights=w - w1, minlength=width)
-            self.sums[2] += np.bincount(place, weights=w * location, minlength=width)
-        self._raise_highest(location)
-
-    def add_histogram(self, other: ScoreHistogram) -> None:
-        if len(other):
-            place = self._place(other.cells)
-            for row, values in zip(
-                self.sums,
-                (other.positives, other.negatives, (other.positives + other.negatives) * other.locations),
-                strict=True,
-            ):
-                row += np.bincount(place, weights=values, minlength=len(row))
-            self.highest = max(self.highest, other.highest)
-
-    def _raise_highest(self, location: Array) -> None:
+        place = self._place(cells) * 2 + positive
+        size = self.weights.size
+        self.weights += np.bincount(place, weights=w, minlength=size).reshape(-1, 2)
+        moment = location if w is None else w * location
+        self.moments += np.bincount(place, weights=moment, minlength=size).reshape(-1, 2)
         top = float(location.max())
         if top == ONE and self.kind == "probability":
             top = float(np.max(location, initial=-np.inf, where=location != ONE))
         self.highest = max(self.highest, top)
 
+    def add_histogram(self, other: ScoreHistogram) -> None:
+        if len(other):
+            place = self._place(other.cells)
+            for label, w in enumerate((other.negatives, other.positives)):
+                self.weights[:, label] += np.bincount(place, weights=w, minlength=len(self.weights))
+                self.moments[:, label] += np.bincount(place, weights=w * other.locations, minlength=len(self.weights))
+            self.highest = max(self.highest, other.highest)
+
     def histogram(self) -> ScoreHistogram:
-        w = self.sums[0] + self.sums[1]
-        used = np.flatnonzero(w > 0.0)
-        w1, w0, wx = self.sums[:, used]
-        return ScoreHistogram(self.kind, wx / w[used], w1, w0, False, used + self.first, self.highest)
+        cell, label = np.nonzero(self.weights)
+        w = self.weights[cell, label]
+        location = self.moments[cell, label] / w
+        order = np.lexsort((location, cell))
+        # A mean may round over the edge of its cell; locations still never decrease.
+        location = np.maximum.accumulate(location[order])
+        cell, label, w = cell[order], label[order], w[order]
+        return ScoreHistogram(
+            self.kind,
+            location,
+            np.where(label == 1, w, 0.0),
+            np.where(label == 0, w, 0.0),
+            False,
+            cell + self.first,
+            self.highest,
+        )

@@ -81,6 +81,13 @@ def test_a_far_away_start_is_damped_and_still_converges():
     np.testing.assert_allclose(far.point.u, near.point.u, atol=1e-8)
 
 
+def test_a_step_damped_to_the_limit_is_taken_as_it_is(monkeypatch):
+    monkeypatch.setattr(penalized, "MAX_HALVINGS", 1)
+    task, q = problem(log_loss), np.full(4, 0.01)
+    solution = minimize(task, q, task.at(np.array([60.0, -80.0, 40.0, 90.0])), tolerance=1e-8)
+    assert np.isfinite(solution.objective)
+
+
 def test_a_singular_hessian_is_lifted():
     Z = np.ones((50, 2))
     task = Problem(Dense(Z), np.zeros(50), np.ones(50), np.full(50, 0.3), log_loss)

@@ -19,6 +19,8 @@ from calspline._spline.basis import BandedDesign, NaturalSpline, natural_cubic_b
 
 Array = NDArray[np.float64]
 
+SMALL_GRAM = 400_000
+"""Multiplications up to which one dense product beats the banded one."""
 WEAK_PRIOR = 0.2
 """Precision of the affine part, ``0.1 (a^2 + b^2)``: it keeps a perfectly separated
 fit finite and is worth less than one observation."""
@@ -55,6 +57,8 @@ class CoordinateDesign:
 
     def gram(self, v: Array) -> Array:
         """``Z' diag(v) Z``."""
+        if self.rows.size * self.rows.shape[1] <= SMALL_GRAM:
+            return np.asarray(self.rows.T @ (v[:, None] * self.rows))
         return np.asarray(self._T.T @ (self._banded.gram(v) @ self._T))
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._spline.basis import NaturalSpline
+from calspline._spline.basis import BandedDesign, NaturalSpline
 from calspline._spline.coordinates import CoordinateDesign, Coordinates, curvature_coordinates, ridge_coordinates
-from calspline._spline.penalized import Constraints, Loss, Problem, brier_loss, minimize
-from calspline._spline.smoothing import FINAL_TOLERANCE, Choice
+from calspline._spline.penalized import Problem, brier_loss, minimize
+from calspline._spline.shape import Shape, feasible_line, shape_constraints
+from calspline._spline.smoothing import Choice
 
 Array = NDArray[np.float64]
 
+FINAL_TOLERANCE = 1e-6
+CELLS_PER_INTERVAL = 12
 TUBE_POINTS = 128
-LEAST_SLOPE = 1e-7
-"""Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,6 @@ class Bins:
     def base_rate(self) -> float:
         """Share of positives."""
         return float(self.positives.sum() / self.w.sum())
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What the curve may look like, whatever the data say.
-
-    ``line`` is the intercept and slope of the curve that the weak prior leans to.
-    """
-
-    loss: Loss
-    ridge: bool
-    line: tuple[float, float]
-    targets: tuple[float, float]
-    monotone: bool
-    bounds: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -77,10 +63,8 @@ class SplineFit:
     n_iter: int
 
 
-def fit_spline(
-    bins: Bins, knots: Array, shape: Shape, choose: Callable[[Problem, Coordinates, Bins], Choice]
-) -> SplineFit:
-    """Fit a natural cubic spline with these knots to binned data.
+class SplineTask:
+    """A natural cubic spline to be fitted to bins.
 
     Parameters
     ----------
@@ -88,115 +72,83 @@ def fit_spline(
     knots : array of shape (K,)
         In the units of ``bins.x``, strictly increasing.
     shape : Shape
-    choose : callable
-        Chooses the smoothing: ``choose(problem, coordinates, bins) -> Choice``.
     """
-    low, unit = bins.x[0], bins.x[-1] - bins.x[0]
-    basis = NaturalSpline((knots - low) / unit)
-    z = (bins.x - low) / unit
-    banded = basis.design(z)
-    if shape.ridge:
-        coordinates = ridge_coordinates(basis, low, unit)
-    else:
-        coordinates = curvature_coordinates(basis, banded, z, bins.w)
-    intercept, slope = shape.line
-    low_target, high_target = shape.targets
-    problem = Problem(
-        CoordinateDesign(banded, coordinates.T),
-        intercept + slope * bins.x,
-        bins.w,
-        high_target * bins.positives + low_target * bins.negatives,
-        shape.loss,
-    )
-    choice = choose(problem, coordinates, bins)
-    offset = np.array([intercept + slope * low, slope * unit]) @ basis.line
-    solution = choice.solution
-    constraints = _shape_constraints(basis, coordinates, offset, shape, solution.point.u)
-    if constraints is not None:
-        start = _feasible_line(basis, coordinates, offset, bins, shape)
+
+    def __init__(self, bins: Bins, knots: Array, shape: Shape) -> None:
+        self.bins = bins
+        self.shape = shape
+        self.origin = float(bins.x[0])
+        self.unit = float(bins.x[-1] - bins.x[0])
+        self.basis = NaturalSpline((knots - self.origin) / self.unit)
+        self._z = (bins.x - self.origin) / self.unit
+        self._banded = self.basis.design(self._z)
+        self.coordinates: Coordinates
+        if shape.ridge:
+            self.coordinates = ridge_coordinates(self.basis, self.origin, self.unit)
+        else:
+            self.coordinates = curvature_coordinates(self.basis, self._banded, self._z, bins.w)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The fit to all bins."""
+        return self._problem(self._banded, self.bins)
+
+    @cached_property
+    def merged(self) -> Problem:
+        """The fit to bins merged to twelve cells between knots: all a choice of smoothing needs.
+
+        Within a cell a curve with these knots is a line for all practical purposes.
+        """
+        knots = self.basis.knots
+        steps = np.linspace(0.0, 1.0, CELLS_PER_INTERVAL, endpoint=False)
+        edges = (knots[:-1, None] + np.diff(knots)[:, None] * steps).ravel()
+        _, place = np.unique(np.searchsorted(edges, self._z, side="right"), return_inverse=True)
+        if place[-1] + 1 > len(place) // 2:
+            return self.problem
+        w = np.bincount(place, weights=self.bins.w).astype(np.float64)
+        z = np.bincount(place, weights=self.bins.w * self._z) / w
+        positives = np.bincount(place, weights=self.bins.positives).astype(np.float64)
+        bins = Bins(self.origin + self.unit * z, positives, w - positives)
+        return self._problem(self.basis.design(z), bins)
+
+    def _problem(self, banded: BandedDesign, bins: Bins) -> Problem:
+        intercept, slope = self.shape.line
+        low, high = self.shape.targets
+        return Problem(
+            CoordinateDesign(banded, self.coordinates.T),
+            intercept + slope * bins.x,
+            bins.w,
+            high * bins.positives + low * bins.negatives,
+            self.shape.loss,
+        )
+
+    def finish(self, choice: Choice) -> SplineFit:
+        """Fit all bins at the chosen smoothing."""
+        basis, coordinates, shape, problem = self.basis, self.coordinates, self.shape, self.problem
         q = coordinates.precision(choice.smoothing)
-        solution = minimize(problem, q, problem.at(start), tolerance=FINAL_TOLERANCE, constraints=constraints)
+        solution = minimize(problem, q, problem.at(choice.u), tolerance=FINAL_TOLERANCE)
+        intercept, slope = shape.line
+        offset = np.array([intercept + slope * self.origin, slope * self.unit]) @ basis.line
+        constraints = shape_constraints(basis, coordinates, offset, shape, solution.point.u)
+        if constraints is not None:
+            start = problem.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
+            solution = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
 
-    covariance = solution.covariance()
-    scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
-    root = np.linalg.cholesky(scale * covariance)
-    root = coordinates.T @ root
-    return SplineFit(
-        origin=float(low),
-        unit=float(unit),
-        breaks=basis.knots,
-        coefficients=basis.pieces @ (offset + coordinates.T @ solution.point.u),
-        variance=_square((basis.pieces @ root).swapaxes(0, 1)),
-        tube=_tube_length(basis, root),
-        edf=float(len(knots) - coordinates.precision(choice.smoothing) @ np.diagonal(covariance)),
-        choice=choice,
-        converged=solution.converged,
-        n_iter=solution.n_iter,
-    )
-
-
-def _shape_constraints(
-    basis: NaturalSpline, coordinates: Coordinates, offset: Array, shape: Shape, u: Array
-) -> Constraints | None:
-    """Constraints on B-spline coefficients that ``u`` needs, or None.
-
-    A spline lies within the range of its B-spline coefficients, and never decreases
-    if they never do. These conditions are sufficient, not necessary, so they are
-    imposed only where the free curve really breaks the shape.
-    """
-    values = basis.pieces @ (offset + coordinates.T @ u)
-    to_bspline = basis.elimination @ coordinates.T
-    bspline_offset = basis.elimination @ offset
-    rows, least = [], []
-    if shape.monotone and smallest_slope(basis.knots, values) < 0.0:
-        gaps = np.diff(basis.greville)
-        rows.append(np.diff(to_bspline, axis=0) / gaps[:, None])
-        least.append(LEAST_SLOPE - np.diff(bspline_offset) / gaps)
-    if shape.bounds is not None:
-        low, high = extremes(basis.knots, values)
-        if low < shape.bounds[0] or high > shape.bounds[1] or rows:
-            rows += [to_bspline, -to_bspline]
-            least += [shape.bounds[0] - bspline_offset, bspline_offset - shape.bounds[1]]
-    return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
-
-
-def _feasible_line(basis: NaturalSpline, coordinates: Coordinates, offset: Array, bins: Bins, shape: Shape) -> Array:
-    """Coordinates of an almost constant, rising line at the base rate."""
-    rate = bins.base_rate
-    if shape.bounds is None:
-        level = float(np.log(rate / (1.0 - rate)))
-        rise = 100.0 * LEAST_SLOPE
-    else:
-        level = float(np.clip(rate, *shape.bounds))
-        rise = min(100.0 * LEAST_SLOPE, shape.bounds[1] - level, level - shape.bounds[0])
-    target = np.array([level - 0.5 * rise, rise]) @ basis.line - offset
-    u = np.zeros(len(coordinates.prior))
-    u[:2] = np.linalg.lstsq(coordinates.T[:, :2], target, rcond=None)[0]
-    return u
-
-
-def smallest_slope(breaks: Array, coefficients: Array) -> float:
-    """Least derivative of a piecewise cubic, exactly, over the whole line."""
-    a, b, c = coefficients[:3]
-    t_end = np.concatenate([[0.0], np.diff(breaks), [0.0]])
-    # The derivative 3a t^2 + 2b t + c is least at an end of the piece or at its vertex.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        vertex = np.where(a != 0.0, -b / (3.0 * a), 0.0)
-    vertex = np.clip(vertex, 0.0, t_end)
-    slopes = [(3.0 * a * t + 2.0 * b) * t + c for t in (np.zeros_like(t_end), vertex, t_end)]
-    return float(np.min(slopes))
-
-
-def extremes(breaks: Array, coefficients: Array) -> tuple[float, float]:
-    """Least and largest value of a piecewise cubic between the end breaks."""
-    a, b, c, d = coefficients[:, 1:-1]
-    t_end = np.diff(breaks)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(b * b - 3.0 * a * c)
-        stationary = [(-b + root) / (3.0 * a), (-b - root) / (3.0 * a), -c / (2.0 * b)]
-    places = [np.zeros_like(t_end), t_end] + [np.clip(np.nan_to_num(t), 0.0, t_end) for t in stationary]
-    values = np.array([((a * t + b) * t + c) * t + d for t in places])
-    return float(values.min()), float(values.max())
+        covariance = solution.covariance()
+        scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
+        root = coordinates.T @ np.linalg.cholesky(scale * covariance)
+        return SplineFit(
+            origin=self.origin,
+            unit=self.unit,
+            breaks=basis.knots,
+            coefficients=basis.pieces @ (offset + coordinates.T @ solution.point.u),
+            variance=_square((basis.pieces @ root).swapaxes(0, 1)),
+            tube=_tube_length(basis, root),
+            edf=float(basis.size - q @ np.diagonal(covariance)),
+            choice=choice,
+            converged=solution.converged,
+            n_iter=solution.n_iter,
+        )
 
 
 def _square(local: Array) -> Array:

@@ -14,7 +14,6 @@ Array = NDArray[np.float64]
 
 DEFAULT_GRID = 10.0 ** np.arange(-8.0, 6.25, 0.5)
 SEARCH_TOLERANCE = 1e-2
-FINAL_TOLERANCE = 1e-7
 COARSE_STRIDE = 4
 TIE = 0.01
 """Nats that do not count: among values this close to the best the smoothest is taken."""
@@ -24,20 +23,18 @@ HOPELESS = 20.0
 
 @dataclass(frozen=True)
 class Choice:
-    """A smoothing parameter, the fit it gives, and what else was looked at."""
+    """A smoothing parameter, about where its fit is, and what else was looked at."""
 
     smoothing: float
-    solution: Solution
+    u: Array
     grid: Array
     criterion: Array
 
 
 def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Choice:
-    """The fit at a given smoothing; the criterion is REML's, for the record."""
-    start = problem.at(np.zeros(len(coordinates.prior)))
-    solution = minimize(problem, coordinates.precision(smoothing), start, tolerance=FINAL_TOLERANCE)
-    criterion = reml_score(problem, coordinates, smoothing, solution)
-    return Choice(smoothing, solution, np.array([smoothing]), np.array([criterion]))
+    """No choice at all; the criterion is REML's, for the record."""
+    path = _Path(problem, coordinates, np.array([smoothing]))
+    return path.choose(np.array([reml_score(problem, coordinates, smoothing, path.at(0))]))
 
 
 def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Choice:
@@ -72,7 +69,7 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
 
 
 def _between(path: _Path, criterion: Array) -> Choice:
-    """The fit at the vertex of the parabola through the best value and its neighbours."""
+    """The smoothing at the vertex of the parabola through the best value and its neighbours."""
     best = int(np.nanargmin(criterion))
     around = criterion[max(best - 1, 0) : best + 2]
     at_the_end = _smoothest(criterion, TIE) == len(criterion) - 1
@@ -81,13 +78,13 @@ def _between(path: _Path, criterion: Array) -> Choice:
     step = 0.5 * (around[0] - around[2]) / (around[0] - 2.0 * around[1] + around[2])
     smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
     q = path.coordinates.precision(smoothing)
-    solution = minimize(path.problem, q, path.at(best).point, tolerance=FINAL_TOLERANCE)
+    solution = minimize(path.problem, q, path.at(best).point, tolerance=SEARCH_TOLERANCE)
     score = reml_score(path.problem, path.coordinates, smoothing, solution)
     seen = np.flatnonzero(~np.isnan(criterion))
     place = int(np.searchsorted(path.grid[seen], smoothing))
     return Choice(
         smoothing,
-        solution,
+        solution.point.u,
         np.insert(path.grid[seen], place, smoothing),
         np.insert(criterion[seen], place, score),
     )
@@ -142,7 +139,7 @@ class Fold:
 
 
 def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Choice:
-    """Smoothing with the least loss on folds held out; then all rows are fitted with it."""
+    """Smoothing with the least loss on folds held out."""
     paths = [_Path(fold.problem, coordinates, grid) for fold in folds]
     criterion = np.empty(len(grid))
     for i in reversed(range(len(grid))):
@@ -204,8 +201,5 @@ class _Path:
 
     def choose(self, criterion: Array, tie: float = 0.0) -> Choice:
         best = _smoothest(criterion, tie)
-        smoothing = float(self.grid[best])
-        q = self.coordinates.precision(smoothing)
-        solution = minimize(self.problem, q, self.at(best).point, tolerance=FINAL_TOLERANCE)
         seen = ~np.isnan(criterion)
-        return Choice(smoothing, solution, self.grid[seen], criterion[seen])
+        return Choice(float(self.grid[best]), self.at(best).point.u, self.grid[seen], criterion[seen])

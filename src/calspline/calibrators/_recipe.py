@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from calspline import _validation
 from calspline._spline import smoothing as smooth
-from calspline._spline.coordinates import Coordinates
-from calspline._spline.fit import Bins, Shape, SplineFit, fit_spline
+from calspline._spline.fit import Bins, SplineFit, SplineTask
 from calspline._spline.knots import default_count, quantile_knots, sampled_knots
-from calspline._spline.penalized import Problem, brier_loss, log_loss
+from calspline._spline.penalized import brier_loss, log_loss
+from calspline._spline.shape import Shape
 from calspline._validation import Kind
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
@@ -89,19 +89,31 @@ def _choose_transform(histogram: ScoreHistogram, recipe: Recipe) -> tuple[Transf
     """The transform and the fit on it; no fit where all x are equal."""
     if recipe.transform != "auto":
         transform = Transform(recipe.transform, _epsilon(histogram, recipe))
-        return transform, _fit_on(transform, histogram, recipe)
-    if histogram.kind == "margin" or recipe.loss == "brier":
-        return Transform("identity"), _fit_on(Transform("identity"), histogram, recipe)
-    logit, asinh = Transform("logit"), Transform("asinh_logit")
+    elif histogram.kind == "margin" or recipe.loss == "brier":
+        transform = Transform("identity")
+    else:
+        return _logit_or_asinh(histogram, recipe)
+    task = _task(transform, histogram, recipe)
+    return transform, None if task is None else task.finish(_choose_smoothing(task, recipe))
+
+
+def _logit_or_asinh(histogram: ScoreHistogram, recipe: Recipe) -> tuple[Transform, SplineFit | None]:
+    """``logit``, unless many scores are extreme and the evidence for ``asinh_logit`` is clear."""
+    rivals = [Transform("logit")]
     w = histogram.positives + histogram.negatives
-    extreme = w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum()
-    if extreme <= EXTREME_SHARE * w.sum():
-        return logit, _fit_on(logit, histogram, recipe)
-    by_reml = replace(recipe, smoothing="reml")
-    rivals = [(transform, _fit_on(transform, histogram, by_reml)) for transform in (logit, asinh)]
-    evidence = [np.inf if fit is None else fit.choice.criterion.min() for _, fit in rivals]
-    transform, fit = rivals[int(evidence[1] < evidence[0] - CLEAR_EVIDENCE)]
-    return transform, fit if recipe.smoothing == "reml" else _fit_on(transform, histogram, recipe)
+    if w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
+        rivals.append(Transform("asinh_logit"))
+    search = replace(recipe, smoothing="reml") if len(rivals) > 1 else recipe
+    tasks = [(transform, _task(transform, histogram, recipe)) for transform in rivals]
+    found = [(transform, task, _choose_smoothing(task, search)) for transform, task in tasks if task is not None]
+    if not found:
+        return rivals[0], None
+    transform, task, choice = found[0]
+    if len(found) > 1 and found[1][2].criterion.min() < choice.criterion.min() - CLEAR_EVIDENCE:
+        transform, task, choice = found[1]
+    if search is not recipe and recipe.smoothing != "reml":
+        choice = _choose_smoothing(task, recipe)
+    return transform, task.finish(choice)
 
 
 def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
@@ -110,8 +122,8 @@ def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
     return epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
 
 
-def _fit_on(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> SplineFit | None:
-    """Fit the spline on one transform's scale, or None where all x are equal."""
+def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> SplineTask | None:
+    """The spline to be fitted on one transform's scale, or None where all x are equal."""
     x = transform.from_log_odds(histogram.locations) if histogram.kind == "probability" else histogram.locations
     if x[0] == x[-1]:
         return None
@@ -124,7 +136,7 @@ def _fit_on(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> 
         monotone=recipe.monotone,
         bounds=_clip(recipe, histogram) if recipe.loss == "brier" else None,
     )
-    return fit_spline(bins, _knots(transform, bins, recipe), shape, _Chooser(recipe, shape))
+    return SplineTask(bins, _knots(transform, bins, recipe), shape)
 
 
 def _line(transform: Transform, bins: Bins, recipe: Recipe) -> tuple[float, float]:
@@ -190,34 +202,29 @@ def _constant_curve(
     )
 
 
-@dataclass(frozen=True)
-class _Chooser:
-    """Chooses the smoothing as the recipe says."""
+def _choose_smoothing(task: SplineTask, recipe: Recipe) -> smooth.Choice:
+    method, grid = recipe.smoothing, recipe.smoothing_grid
+    if not isinstance(method, str):
+        return smooth.fixed(task.problem, task.coordinates, float(np.clip(method, *SMOOTHING_LIMITS)))
+    exhaustive = grid is not None
+    grid = smooth.DEFAULT_GRID if grid is None else np.unique(np.clip(grid, *SMOOTHING_LIMITS))
+    if method == "reml":
+        return smooth.reml(task.merged, task.coordinates, grid, exhaustive=exhaustive)
+    if method == "loo":
+        return smooth.leave_one_out(task.problem, task.coordinates, grid, task.bins.positives)
+    return smooth.cross_validation(task.problem, task.coordinates, grid, _folds(task, recipe))
 
-    recipe: Recipe
-    shape: Shape
 
-    def __call__(self, problem: Problem, coordinates: Coordinates, bins: Bins) -> smooth.Choice:
-        method, grid = self.recipe.smoothing, self.recipe.smoothing_grid
-        if not isinstance(method, str):
-            return smooth.fixed(problem, coordinates, float(np.clip(method, *SMOOTHING_LIMITS)))
-        exhaustive = grid is not None
-        grid = smooth.DEFAULT_GRID if grid is None else np.unique(np.clip(grid, *SMOOTHING_LIMITS))
-        if method == "reml":
-            return smooth.reml(problem, coordinates, grid, exhaustive=exhaustive)
-        if method == "loo":
-            return smooth.leave_one_out(problem, coordinates, grid, bins.positives)
-        return smooth.cross_validation(problem, coordinates, grid, self._folds(problem, bins))
-
-    def _folds(self, problem: Problem, bins: Bins) -> list[smooth.Fold]:
-        rng = np.random.default_rng([self.recipe.seed, 1])
-        low, high = self.shape.targets
-        folds = []
-        for w1, w0 in zip(
-            smooth.split_folds(bins.positives, self.recipe.cv, rng),
-            smooth.split_folds(bins.negatives, self.recipe.cv, rng),
-            strict=True,
-        ):
-            kept = replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0)
-            folds.append(smooth.Fold(kept, w1 + w0, w1))
-        return folds
+def _folds(task: SplineTask, recipe: Recipe) -> list[smooth.Fold]:
+    rng = np.random.default_rng([recipe.seed, 1])
+    low, high = task.shape.targets
+    folds = []
+    for w1, w0 in zip(
+        smooth.split_folds(task.bins.positives, recipe.cv, rng),
+        smooth.split_folds(task.bins.negatives, recipe.cv, rng),
+        strict=True,
+    ):
+        problem = task.problem
+        kept = replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0)
+        folds.append(smooth.Fold(kept, w1 + w0, w1))
+    return folds

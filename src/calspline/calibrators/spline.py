@@ -113,7 +113,7 @@ class SplineCalibrator(BaseCalibrator):
     >>> overconfident = 1 / (1 + np.exp(-3 * log_odds))
     >>> cal = SplineCalibrator().fit(overconfident, y)
     >>> cal.calibrate([0.01, 0.5, 0.99]).round(2)
-    array([0.18, 0.5 , 0.82])
+    array([0.17, 0.5 , 0.83])
     """
 
     def __init__(
