@@ -33,7 +33,7 @@ def panel(top: Axes, bottom: Axes, y: NDArray[np.int_], p: NDArray[np.float64], 
     top.scatter(said, share, s=22 + 330 * n / n.sum(), color=colour, edgecolor="white", linewidth=0.8, zorder=3)
     top.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xticks=[], yticks=[0, 0.5, 1])
     top.set_title(title, loc="left", fontsize=11.5, color=INK, fontweight="bold")
-    bottom.hist(p, bins=BINS, color=colour, alpha=0.75, rwidth=0.9)
+    bottom.hist(p, bins=BINS.tolist(), color=colour, alpha=0.75, rwidth=0.9)
     bottom.set(xlim=(-0.03, 1.03), yticks=[], xticks=[0, 0.5, 1], xlabel="what the model says")
 
 
@@ -41,13 +41,11 @@ def draw(story: Story) -> Figure:
     """Before and after, side by side."""
     plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "axes.edgecolor": GREY, "text.color": INK})
     plt.rcParams.update({"axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.linewidth": 0.8})
-    figure, axes = plt.subplots(
-        2, 2, figsize=(8.8, 5.0), height_ratios=[5, 1], sharex="col", layout="constrained", dpi=150
-    )
+    figure = Figure(figsize=(8.8, 5.0), layout="constrained", dpi=150)
+    axes = figure.subplots(2, 2, height_ratios=[5, 1], sharex="col")
     (_, before, after), *_ = story.numbers()
     panel(axes[0, 0], axes[1, 0], story.y, story.before, RED, f"Naive Bayes, log-loss {before:.2f}")
     panel(axes[0, 1], axes[1, 1], story.y, story.after, BLUE, f"Calibrated, log-loss {after:.2f}")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.06)  # type: ignore[union-attr]
     axes[0, 0].set_ylabel("what happened")
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
