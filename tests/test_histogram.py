@@ -6,7 +6,7 @@ from sklearn.metrics import log_loss
 
 from calspline import ScoreHistogram, SplineCalibrator
 from calspline import histogram as module
-from calspline._validation import CHUNK
+from calspline._validation.scores import CHUNK
 from calspline.histogram import MOST_EXACT, margin_cells, probability_cells
 from calspline.transforms import log_odds
 
@@ -73,7 +73,7 @@ def test_the_order_of_rows_and_the_size_of_chunks_do_not_matter(monkeypatch):
     whole = ScoreHistogram.from_scores(p, y)
     shuffle = np.random.default_rng(1).permutation(30_000)
     assert_same(ScoreHistogram.from_scores(p[shuffle], y[shuffle]), whole)
-    monkeypatch.setattr("calspline._validation.CHUNK", 1000)
+    monkeypatch.setattr("calspline._validation.scores.CHUNK", 1000)
     assert_same(ScoreHistogram.from_scores(p, y), whole)
 
 

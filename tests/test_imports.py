@@ -12,7 +12,7 @@ SOURCE = Path(calspline.__file__).parent
 # What each room of the house may import from. Nothing points upwards.
 ALLOWED = {
     "transforms": set(),
-    "_validation": {"transforms"},
+    "_validation": {"_validation", "transforms"},
     "histogram": {"_validation", "transforms"},
     "_spline": {"_spline"},
     "curve": {"_spline", "_validation", "transforms"},

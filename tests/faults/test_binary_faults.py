@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from calspline import SplineCalibrator
-from calspline._validation import CHUNK
+from calspline._validation.scores import CHUNK
 
 P = np.array([0.1, 0.2, 0.35, 0.4, 0.6, 0.7, 0.8, 0.95])
 Y = np.array([0, 0, 1, 0, 1, 0, 1, 1])

@@ -1,0 +1,141 @@
+"""Labels and weights: one a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline._validation.scores import is_missing, numeric_array
+
+Array = NDArray[np.float64]
+
+
+def label_array(y: Any, n: int, name: str = "y") -> NDArray[Any]:
+    """Labels as a one-dimensional array of ``n`` values, none missing."""
+    if hasattr(y, "tocsr") and hasattr(y, "nnz"):
+        raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension; got shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"scores and {name} must have the same length; got {n} and {len(array)}")
+    kind = array.dtype.kind
+    if kind == "O":
+        for row, value in enumerate(array):
+            if is_missing(value):
+                raise ValueError(f"{name} has missing labels; the first is in row {row}")
+    elif kind == "f" and array.size and not np.isfinite(array.sum()):
+        bad = ~np.isfinite(array)
+        if bad.any():
+            raise ValueError(f"{name} has missing or infinite labels; the first is in row {int(np.argmax(bad))}")
+    elif kind in "cmMV":
+        raise TypeError(f"{name} must be class labels; got dtype {array.dtype}")
+    return array
+
+
+def binary_labels(
+    y: Any, n: int, classes: NDArray[Any] | None = None, name: str = "y"
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The two classes, in sorted order, and which rows are of the second.
+
+    With ``classes`` given the labels must be among them, and one may be absent.
+    """
+    array = label_array(y, n, name)
+    if classes is None:
+        classes = _two_classes(array, name)
+    positive = np.asarray(array == classes[1])
+    if not np.all(positive | (array == classes[0])):
+        row = int(np.argmax(~(positive | (array == classes[0]))))
+        raise ValueError(
+            f"{name} must be one of the classes {classes[0]!r} and {classes[1]!r}; row {row} is {array[row]!r}"
+        )
+    return classes, positive
+
+
+def matrix_labels(
+    y: Any, n: int, n_columns: int, names: list[str] | None, name: str = "y"
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The classes of a matrix of scores, one a column, and the class of every row.
+
+    Integers from 0 to m-1 name columns, and so do strings that are names of a frame's
+    columns: then a class may be absent from the rows. Labels of any other
+    kind must show as many classes as there are columns, which are theirs in sorted order.
+    """
+    array = label_array(y, n, name)
+    found = _distinct(array, name)
+    if len(found) == 1:
+        raise ValueError(f"{name} must have at least two classes; every row is {found[0]!r}")
+    if found.dtype.kind in "iu" and found[0] >= 0 and found[-1] < n_columns:
+        classes = np.arange(n_columns, dtype=found.dtype)
+    elif names is not None and len(set(names)) == n_columns and set(map(str, found)) <= set(names):
+        classes = np.array(sorted(names), dtype=found.dtype if found.dtype.kind == "O" else None)
+        array = array.astype(classes.dtype)
+    elif len(found) == n_columns:
+        classes = found
+    else:
+        raise ValueError(
+            f"{name} must show as many classes as scores has columns, or be integers from 0 to {n_columns - 1}; "
+            f"got {len(found)} classes for {n_columns} columns"
+        )
+    return classes, np.searchsorted(classes, array)
+
+
+def _distinct(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Distinct labels, sorted; continuous values are an error."""
+    try:
+        found = np.unique(array)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in array})
+        raise TypeError(f"{name} must be labels of one type; got {' and '.join(kinds)}") from None
+    if found.dtype.kind == "f" and np.any(found != np.floor(found)):
+        row = int(np.argmax(array != np.floor(array)))
+        raise ValueError(f"{name} must be class labels, not continuous values; row {row} is {array[row]!r}")
+    return found
+
+
+def _two_classes(array: NDArray[Any], name: str) -> NDArray[Any]:
+    found = None
+    if array.dtype.kind in "biuf":
+        # Two passes instead of a sort, for the usual case.
+        ends = np.array([array.min(), array.max()])
+        if ends[0] != ends[1] and np.all((array == ends[0]) | (array == ends[1])):
+            found = _distinct(ends, name) if np.all(ends == np.floor(ends)) else None
+    if found is None:
+        found = _distinct(array, name)
+    if len(found) == 1:
+        raise ValueError(f"{name} must have two classes; every row is {found[0]!r}")
+    if len(found) > 2:
+        shown = ", ".join(repr(value) for value in found[:5].tolist())
+        raise ValueError(f"{name} must have two classes for one column of scores; got {len(found)}: {shown}")
+    return found
+
+
+def weight_array(sample_weight: Any, n: int, name: str = "sample_weight") -> Array | None:
+    """Weights as float64, finite, not negative, not all zero; None stays None."""
+    if sample_weight is None:
+        return None
+    array = numeric_array(sample_weight, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension; got shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"scores and {name} must have the same length; got {n} and {len(array)}")
+    if array.size and array.min() < 0.0:
+        row = int(np.argmax(array < 0.0))
+        raise ValueError(f"{name} must not be negative; row {row} is {array[row]:g}")
+    if array.size and array.max() == 0.0:
+        raise ValueError(f"{name} must not be all zero")
+    return array
+
+
+def two_classes_given(classes: Any) -> NDArray[Any]:
+    """Check a list of the two classes."""
+    array = np.asarray(classes)
+    if array.shape != (2,) or array[0] == array[1]:
+        raise ValueError(f"classes must be two different labels; got {classes!r}")
+    return array
