@@ -89,7 +89,7 @@ def forest_case(n: int = 60_000) -> Case:
 @contextmanager
 def no_binning() -> Iterator[None]:
     """Let histograms keep every distinct score."""
-    with mock.patch.object(histogram, "MOST_EXACT", sys.maxsize):
+    with mock.patch.object(histogram, "MOST_POINTS", sys.maxsize):
         yield
 
 

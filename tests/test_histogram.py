@@ -5,9 +5,8 @@ import pytest
 from sklearn.metrics import log_loss
 
 from calspline import ScoreHistogram, SplineCalibrator
-from calspline import histogram as module
+from calspline._grid import MOST_POINTS, cells_of, coarser
 from calspline._validation.scores import CHUNK
-from calspline.histogram import MOST_EXACT, margin_cells, probability_cells
 from calspline.transforms import log_odds
 
 
@@ -20,7 +19,7 @@ def scores_and_labels(n, seed=0, kind="probability"):
 
 def assert_same(a, b, rtol=1e-12):
     assert a.kind == b.kind
-    assert a.exact == b.exact
+    assert a.level == b.level
     assert a.highest == b.highest
     np.testing.assert_array_equal(a.cells, b.cells)
     for name in ("locations", "positives", "negatives"):
@@ -43,7 +42,7 @@ def test_many_distinct_scores_are_binned_with_their_means(kind):
     assert not h.exact
     assert h.kind == kind
     location = log_odds(p) if kind == "probability" else p
-    cell = (probability_cells if kind == "probability" else margin_cells)(location)
+    cell = cells_of(location, kind, h.level)
     cells, counts = np.unique(h.cells, return_counts=True)
     some = cells[counts == 2][len(cells) // 3]
     for label, weights in ((True, h.positives), (False, h.negatives)):
@@ -78,19 +77,39 @@ def test_the_order_of_rows_and_the_size_of_chunks_do_not_matter(monkeypatch):
 
 
 def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
-    p = np.linspace(0.001, 0.999, MOST_EXACT)
-    y = np.arange(MOST_EXACT) % 2
+    p = np.linspace(0.001, 0.999, MOST_POINTS)
+    y = np.arange(MOST_POINTS) % 2
     assert ScoreHistogram.from_scores(p, y).exact
     more = ScoreHistogram.from_scores(np.append(p, 0.9995), np.append(y, 1))
     assert not more.exact
     assert_same(ScoreHistogram.from_scores(p, y) + ScoreHistogram.from_scores([0.9995], [1]), more)
 
 
-def test_scores_too_close_together_for_the_grid_stay_exact():
-    p = 0.5 + 1e-3 * np.random.default_rng(0).random(10_000)
-    h = ScoreHistogram.from_scores(p, np.arange(10_000) % 2)
-    assert h.exact
-    assert len(h) == 10_000
+@pytest.mark.parametrize(
+    "scores",
+    [
+        lambda rng: rng.uniform(0.01, 0.03, 50_000),
+        lambda rng: 0.5 + 1e-9 * rng.random(50_000),
+        lambda rng: 1e7 + rng.normal(size=50_000),
+        lambda rng: np.append(1000 + rng.normal(size=50_000), [0.0, -1e9]),
+        lambda rng: 1e-6 * rng.normal(size=50_000),
+        lambda rng: rng.standard_cauchy(50_000),
+        lambda rng: np.concatenate([np.zeros(9), np.ones(9), rng.random(50_000)]),
+    ],
+    ids=["click rates", "hair's breadth", "offset", "offset and outliers", "tiny", "heavy tails", "exact ends"],
+)
+def test_the_grid_resolves_scores_of_any_range_with_bounded_memory(scores):
+    x = scores(np.random.default_rng(0))
+    h = ScoreHistogram.from_scores(x, np.arange(len(x)) % 2)
+    assert not h.exact
+    assert MOST_POINTS // 2 <= len(h) <= 2 * MOST_POINTS
+    assert len(np.unique(h.cells)) <= MOST_POINTS
+    location = log_odds(x) if h.kind == "probability" else x
+    # the finest grid that will do: one level down there would be too many cells
+    assert len(np.unique(cells_of(location, h.kind, h.level - 1))) > MOST_POINTS
+    width = np.subtract(*np.quantile(location, [0.75, 0.25]))
+    inside = np.diff(np.unique(h.locations[np.abs(h.locations - np.median(location)) < width]))
+    assert np.median(inside) < 0.005 * width
 
 
 def test_exact_0_and_1_have_cells_of_their_own():
@@ -102,6 +121,7 @@ def test_exact_0_and_1_have_cells_of_their_own():
     assert h.negatives[0] == 7
     assert h.positives[-1] == 9
     assert h.positives[-2] == 1
+    assert h.locations[-1] == log_odds(1.0)
     assert h.highest == log_odds(1 - 2**-53)
 
 
@@ -113,14 +133,14 @@ def test_the_highest_score_below_1_is_known_whatever_chunk_it_is_in():
     assert only_ones.highest == log_odds(p[:CHUNK].max())
 
 
-def test_the_grid_is_monotone_and_its_cells_fine():
+@pytest.mark.parametrize("level", [0, 20, 36, 43])
+def test_grids_are_monotone_and_each_is_made_of_the_one_below(level):
     u = np.concatenate([-np.geomspace(690, 1e-6, 20_001), np.geomspace(1e-6, 690, 20_001)])
-    cells = probability_cells(u)
-    assert np.all(np.diff(cells) >= 0)
-    middle = np.linspace(-15.9, 15.9, 100_000)
-    assert len(np.unique(probability_cells(middle))) >= 15.9 * 2 * 128
     m = np.concatenate([-np.geomspace(1e300, 1e-300, 10_001), [0.0], np.geomspace(1e-300, 1e300, 10_001)])
-    assert np.all(np.diff(margin_cells(m)) >= 0)
+    for location, kind in ((u, "probability"), (m, "margin")):
+        cells = cells_of(location, kind, level)
+        assert np.all(np.diff(cells) >= 0)
+        np.testing.assert_array_equal(coarser(cells, 3), cells_of(location, kind, level + 3))
 
 
 @pytest.mark.parametrize("n", [500, 20_000])
@@ -148,6 +168,25 @@ def test_counts_give_the_histogram_of_the_rows_they_count():
     assert_same(twice, rows)
 
 
+def test_counts_without_any_positive_are_a_part_like_any_other():
+    h = ScoreHistogram.from_counts([0.1, 0.2], [0, 0], [5, 5]) + ScoreHistogram.from_counts([0.1], [2], [2])
+    assert h.positives.tolist() == [2, 0]
+    assert ScoreHistogram.from_counts([0.1, 0.2], [0, 1], [5, 5], kind="margin").kind == "margin"
+
+
+def test_an_empty_histogram_adds_to_anything():
+    empty = ScoreHistogram.from_scores([], [])
+    margins = ScoreHistogram.from_scores([-3.0, 0.2], [0, 1])
+    assert empty + margins is margins
+    assert margins + empty is margins
+    assert np.isnan(empty.base_rate)
+
+
+def test_a_histogram_of_ones_alone_survives_json():
+    h = ScoreHistogram.from_scores([1.0, 1.0], [0, 1])
+    assert_same(ScoreHistogram.from_dict(json.loads(json.dumps(h.to_dict(), allow_nan=False))), h)
+
+
 def test_empty_counts_drop_out():
     h = ScoreHistogram.from_counts([0.1, 0.5, 0.7], [1, 0, 2], [3, 0, 2])
     np.testing.assert_allclose(h.scores, [0.1, 0.7])
@@ -159,6 +198,7 @@ def test_empty_counts_drop_out():
         ([2], [1], "positives must not exceed totals; row 0"),
         ([1, 1], [1], "same length"),
         ([-1], [1], "positives must not be negative"),
+        ([0.5], [[1], [2]], "same length"),
         (None, [1], "must be given"),
     ],
 )
@@ -198,7 +238,10 @@ def test_a_histogram_survives_json(n):
     "change",
     [
         {"kind": "odds"},
-        {"exact": 1},
+        {"level": -1},
+        {"level": 1.5},
+        {"cells": [1, 2]},
+        {"level": 40, "cells": [10**18, 10**18]},
         {"locations": [0.2, 0.1]},
         {"positives": [1.0]},
         {"positives": [-1.0, 1.0]},
@@ -219,7 +262,7 @@ def test_binning_hardly_changes_the_fit(monkeypatch):
     p, y = scores_and_labels(60_000)
     binned = SplineCalibrator().fit(p, y)
     assert not binned.histogram_.exact
-    monkeypatch.setattr(module, "MOST_EXACT", 10**9)
+    monkeypatch.setattr("calspline.histogram.MOST_POINTS", 10**9)
     exact = SplineCalibrator().fit(p, y)
     assert exact.histogram_.exact
     grid = np.quantile(p, np.linspace(0, 1, 2001))

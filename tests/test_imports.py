@@ -13,7 +13,8 @@ SOURCE = Path(calspline.__file__).parent
 ALLOWED = {
     "transforms": set(),
     "_validation": {"_validation", "transforms"},
-    "histogram": {"_validation", "transforms"},
+    "_grid": {"_validation", "transforms"},
+    "histogram": {"_grid", "_validation"},
     "_spline": {"_spline"},
     "curve": {"_spline", "_validation", "transforms"},
     "calibrators": {"_spline", "_validation", "calibrators", "curve", "histogram", "transforms"},

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from calspline import SplineCalibrator, load, save
+from calspline import ScoreHistogram, SplineCalibrator, load, save
 from calspline.persistence import _checksum
 
 GRID = np.linspace(0, 1, 2001)
@@ -48,6 +48,7 @@ def test_predictions_are_bit_equal_after_a_round_trip(simulated, tmp_path, optio
     np.testing.assert_array_equal(back.knots_, cal.knots_)
     np.testing.assert_array_equal(back.smoothing_path_["criterion"], cal.smoothing_path_["criterion"])
     assert back.transform == cal.transform
+    assert isinstance(cal.smoothing, str) or back.smoothing == cal.smoothing
     assert back.n_knots == cal.n_knots
 
 
@@ -94,6 +95,8 @@ def test_only_fitted_calibrators_are_saved(tmp_path):
         save(SplineCalibrator(), tmp_path / "m.json")
     with pytest.raises(TypeError, match="calibrator"):
         save(object(), tmp_path / "m.json")
+    with pytest.raises(TypeError, match="calibrator"):
+        save(ScoreHistogram.from_scores([0.1], [1]), tmp_path / "m.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,6 +128,8 @@ def _set(*keys_and_value):
     [
         (_set("version", 2), "version 2"),
         (_set("version", None), "version None"),
+        (_set("version", True), "version True"),
+        (_set("version", 1.0), "version 1.0"),
         (_set("format", "pickle"), "not a calspline model"),
         (_set("class", "os.system"), "class"),
         (_set("parameters", {"n_knots": 3}), "parameters"),
@@ -136,6 +141,10 @@ def _set(*keys_and_value):
         (_set("fitted", "kind", "odds"), "kind"),
         (_set("fitted", "edf", -1), "edf"),
         (_set("fitted", {}), "kind"),
+        (_set("fitted", "criterion", [1.0]), "same length"),
+        (_set("fitted", "kind", "margin"), "kind"),
+        (_set("fitted", "difference", "no"), "difference"),
+        (_set("classes", "values", [10**400, 1]), "not a valid"),
         (_set("curves", []), "one curve"),
         (_set("curves", 0, "breaks", [3.0, 2.0]), "breaks"),
         (_set("curves", 0, "breaks", [0.0] * 200_000), "at most"),

@@ -74,14 +74,15 @@ class CalibrationCurve:
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Calibrated probabilities of scores in one column."""
-        return self.evaluate(_validation.binary_scores(scores, kind=self._kind))
+        checked = _validation.binary_scores(scores, kind=self._kind)
+        return self.evaluate(checked).reshape(checked.shape if checked.first is None else -1)
 
     def evaluate(self, scores: BinaryScores) -> Array:
         """Calibrated probabilities of checked scores, chunk by chunk."""
         out = np.empty(len(scores))
         for rows in chunks(len(scores)):
             out[rows] = self._respond(self._value(self._place(scores, rows)))
-        return out.reshape(np.shape(scores.values))
+        return out
 
     def band(self, scores: ArrayLike, level: float = 0.95, *, simultaneous: bool = False) -> Array:
         """Lower and upper limit of the curve at each score, shape (n, 2).
@@ -98,14 +99,17 @@ class CalibrationCurve:
         level = _validation.number(level, "level", above=0.0, below=1.0)
         if self.variance is None:
             raise ValueError("this curve carries no variance, so it has no band")
-        z = self._place(scores, slice(None))
-        value = self._value(z)
-        piece, t = self._locate(z)
-        variance = np.zeros_like(t)
-        for power in self.variance:
-            variance = variance * t + power[piece]
-        reach = self._critical(level, simultaneous) * np.sqrt(np.maximum(variance, 0.0))
-        return np.column_stack([self._respond(value - reach), self._respond(value + reach)])
+        critical = self._critical(level, simultaneous)
+        out = np.empty((len(scores), 2))
+        for rows in chunks(len(scores)):
+            z = self._place(scores, rows)
+            piece, t = self._locate(z)
+            variance = np.zeros_like(t)
+            for power in self.variance:
+                variance = variance * t + power[piece]
+            value, reach = self._value(z), critical * np.sqrt(np.maximum(variance, 0.0))
+            out[rows, 0], out[rows, 1] = self._respond(value - reach), self._respond(value + reach)
+        return out
 
     def _critical(self, level: float, simultaneous: bool) -> float:
         pointwise = float(ndtri(0.5 + 0.5 * level))
@@ -186,7 +190,7 @@ class CalibrationCurve:
         if self.transform.takes_probabilities:
             x = self.transform.from_log_odds(scores.locations(rows))
         else:
-            x = scores.values[rows]
+            x = scores.values[rows].astype(np.float64, copy=False)
         return (x - self.origin) / self.unit
 
     @cached_property

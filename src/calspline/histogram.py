@@ -10,50 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline import _validation
+from calspline._grid import MOST_POINTS, ONE, Cells, Grid, cells_of
 from calspline._validation import BinaryScores, Kind
-from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
 Array = NDArray[np.float64]
-Cells = NDArray[np.intp]
-
-MOST_EXACT = 4096
-"""Distinct values up to which a histogram keeps them all."""
-FEWEST_CELLS = 256
-"""Cells the data have to span for the grid to be used at all."""
-
-CORE = 16.0
-PER_LOG_ODDS = 128
-PER_DOUBLING = 256
-ZERO = float(np.log(SMALLEST_PROBABILITY))
-ONE = float(np.log(1.0 / SMALLEST_COMPLEMENT))
-CORE_CELLS = int(CORE) * PER_LOG_ODDS
-TAIL_CELLS = int(np.floor(np.log2(-ZERO / CORE) * PER_DOUBLING)) + 1
-MARGIN_CELLS = 512
-MARGIN_RESOLUTION = 1024.0
-
-
-def probability_cells(u: Array) -> Cells:
-    """Grid cell of log-odds: 128 to a unit up to 16, then 256 to a doubling.
-
-    Exact 0 and exact 1 (``u`` as clipped by :func:`~calspline.transforms.log_odds`) have
-    the outermost cells to themselves.
-    """
-    cells: Cells = np.floor(np.clip(u, -CORE, CORE) * PER_LOG_ODDS).astype(np.intp)
-    far = np.flatnonzero(np.abs(u) >= CORE)
-    if far.size:
-        v = u[far]
-        beyond = np.floor(np.log2(np.abs(v) / CORE) * PER_DOUBLING).astype(np.intp)
-        tail = np.where(v > 0.0, CORE_CELLS + beyond, -CORE_CELLS - 1 - beyond)
-        outermost = CORE_CELLS + TAIL_CELLS
-        tail[v <= ZERO] = -outermost - 1
-        tail[(v >= -ZERO) | (v == ONE)] = outermost
-        cells[far] = tail
-    return cells
-
-
-def margin_cells(m: Array) -> Cells:
-    """Grid cell of a margin, uniform in ``asinh(1024 m)``: fine at zero, relative far out."""
-    return np.asarray(np.floor(np.arcsinh(m * MARGIN_RESOLUTION) * MARGIN_CELLS), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +22,14 @@ class ScoreHistogram:
 
     Make one with :meth:`from_scores` or :meth:`from_counts`; histograms of parts of the
     data add up to that of the whole. While there are at most 4096 distinct scores
-    the histogram is exact. Beyond, scores are collected in the cells of a fixed grid
-    that does not depend on the data. A cell keeps the mean score of its positives and
-    that of its negatives, as two locations: one mean for both would lose how labels
-    go with scores inside the cell. (A data set that spans less than 256 cells stays
-    exact: the grid would be too coarse for it.)
+    the histogram is exact. Beyond, scores are collected in the cells of a grid. The
+    grids do not depend on the data: there is one for every power of two, each
+    cell made of two of the grid below, and a histogram uses the finest on which the
+    data occupy at most 4096 cells. So however narrow or wide the scores, the
+    resolution fits, and histograms made on different machines add up.
+
+    A cell keeps the mean score of its positives and that of its negatives, as two
+    locations: one mean for both would lose how labels go with scores inside the cell.
 
     Attributes
     ----------
@@ -76,8 +39,12 @@ class ScoreHistogram:
         Log-odds of the scores (or the margins themselves), never decreasing.
     positives, negatives : array
         Weight of either class at each location.
-    exact : bool
-        Whether every distinct score has its own place.
+    level : int or None
+        The level of the grid; None for an exact histogram.
+    cells : array
+        The cell of each location; empty for an exact histogram.
+    highest : float
+        Largest location that is not an exact 1.
 
     Examples
     --------
@@ -91,10 +58,9 @@ class ScoreHistogram:
     locations: Array
     positives: Array
     negatives: Array
-    exact: bool
+    level: int | None
     cells: Cells
     highest: float
-    """Largest location that is not an exact 1."""
 
     @classmethod
     def from_scores(
@@ -122,17 +88,25 @@ class ScoreHistogram:
         """
         _validation.one_of(kind, "kind", ("auto", "probability", "margin"))
         checked = _validation.binary_scores(scores, kind=None if kind == "auto" else kind)
-        if classes is None:
-            labels = _validation.label_array(y, len(checked))
-            if labels.dtype.kind in "biuf" and np.all((labels == 0) | (labels == 1)):
-                classes = np.array([0, 1], dtype=labels.dtype)
+        weight = _validation.weight_array(sample_weight, len(checked))
+        labels = _validation.label_array(y, len(checked))
+        if classes is not None:
+            known: NDArray[Any] | None = _validation.two_classes_given(classes)
         else:
-            classes = np.asarray(classes)
-        _, positive = _validation.binary_labels(y, len(checked), classes)
-        return cls.collect(checked, positive, _validation.weight_array(sample_weight, len(checked)))
+            binary = labels.dtype.kind in "biuf" and bool(np.all((labels == 0) | (labels == 1)))
+            known = np.array([0, 1], dtype=labels.dtype) if binary else None
+        _, positive = _validation.binary_labels(labels, len(checked), known)
+        return cls.collect(checked, positive, weight)
 
     @classmethod
-    def from_counts(cls, scores: Any, positives: Any, totals: Any) -> ScoreHistogram:
+    def from_counts(
+        cls,
+        scores: Any,
+        positives: Any,
+        totals: Any,
+        *,
+        kind: Literal["auto", "probability", "margin"] = "auto",
+    ) -> ScoreHistogram:
         """Take data that are already aggregated.
 
         Parameters
@@ -141,16 +115,19 @@ class ScoreHistogram:
             Scores may repeat.
         positives, totals : array-like of shape (n,)
             Weight of the positive rows, and of all rows, with that score.
+        kind : {"auto", "probability", "margin"}
+            ``"auto"`` takes scores outside [0, 1] for margins.
 
         Examples
         --------
         >>> ScoreHistogram.from_counts([0.2, 0.7], positives=[10, 60], totals=[100, 80])
         ScoreHistogram(2 exact scores, weight 180, base rate 0.3889)
         """
-        checked = _validation.binary_scores(scores, kind=None)
+        _validation.one_of(kind, "kind", ("auto", "probability", "margin"))
+        checked = _validation.binary_scores(scores, kind=None if kind == "auto" else kind)
         n = len(checked)
-        w1 = _validation.weight_array(positives, n, "positives")
-        total = _validation.weight_array(totals, n, "totals")
+        w1 = _validation.weight_array(positives, n, "positives", some=False)
+        total = _validation.weight_array(totals, n, "totals", some=False)
         if w1 is None or total is None:
             raise TypeError("positives and totals must be given")
         if np.any(w1 > total):
@@ -161,25 +138,27 @@ class ScoreHistogram:
     @classmethod
     def collect(cls, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> ScoreHistogram:
         """Collect checked scores, chunk by chunk."""
-        if weight is not None and weight.size and weight.min() == 0.0:
-            scores, positive, weight = scores.take(weight > 0.0), positive[weight > 0.0], weight[weight > 0.0]
-        exact: ScoreHistogram | None = cls._settle(scores.kind, *_empty(3))
-        grid = _Grid(scores.kind)
+        exact = cls._settle(scores.kind, *(np.empty(0) for _ in range(3)))
+        grid: Grid | None = None
         for rows in _validation.chunks(len(scores)):
-            location = scores.locations(rows)
+            location, label = scores.locations(rows), positive[rows]
             w = None if weight is None else weight[rows]
-            if exact is not None:
-                exact += cls._settle(scores.kind, location, *_by_label(positive[rows], w))
-                if not exact.exact:
-                    grid.add_histogram(exact)
-                    exact = None
-            else:
-                grid.add(location, positive[rows], w)
-        return exact if exact is not None else grid.histogram()
+            if w is not None and w.min() == 0.0:
+                location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
+            if grid is not None:
+                grid.add(location, label, w)
+                continue
+            one = label.astype(np.float64)
+            ones = np.ones_like(one) if w is None else w
+            exact += cls._settle(scores.kind, location, one * ones, (1.0 - one) * ones)
+            if not exact.exact:
+                grid = Grid(scores.kind)
+                exact._add_to(grid)
+        return exact if grid is None else cls._from_grid(grid)
 
     @classmethod
     def _settle(cls, kind: Kind, location: Array, positives: Array, negatives: Array) -> ScoreHistogram:
-        """Exact if it may be, else binned."""
+        """Exact if it may be, else on the finest grid that will do."""
         values, place = np.unique(location, return_inverse=True)
         w1, w0 = (
             np.bincount(place, weights=w, minlength=len(values)).astype(np.float64) for w in (positives, negatives)
@@ -189,18 +168,17 @@ class ScoreHistogram:
             values, w1, w0 = values[keep], w1[keep], w0[keep]
         below_one = values[values != ONE] if kind == "probability" else values
         highest = float(below_one[-1]) if below_one.size else -np.inf
-        cells = probability_cells(values) if kind == "probability" else margin_cells(values)
-        histogram = cls(kind, values, w1, w0, True, cells, highest)
-        if len(values) <= MOST_EXACT or cells[-1] - cells[0] < FEWEST_CELLS:
+        histogram = cls(kind, values, w1, w0, None, np.empty(0, dtype=np.int64), highest)
+        if len(values) <= MOST_POINTS:
             return histogram
-        grid = _Grid(kind)
-        grid.add_histogram(histogram)
-        return grid.histogram()
+        return cls._on_grid(kind, histogram)
 
     def __add__(self, other: object) -> ScoreHistogram:
         """The histogram of both data sets together."""
         if not isinstance(other, ScoreHistogram):
             return NotImplemented
+        if not len(self) or not len(other):
+            return self if len(self) else other
         if self.kind != other.kind:
             raise ValueError(f"cannot add a histogram of {other.kind} scores to one of {self.kind} scores")
         if self.exact and other.exact:
@@ -210,10 +188,28 @@ class ScoreHistogram:
                 np.concatenate([self.positives, other.positives]),
                 np.concatenate([self.negatives, other.negatives]),
             )
-        grid = _Grid(self.kind)
-        grid.add_histogram(self)
-        grid.add_histogram(other)
-        return grid.histogram()
+        return self._on_grid(self.kind, self, other)
+
+    @classmethod
+    def _on_grid(cls, kind: Kind, *parts: ScoreHistogram) -> ScoreHistogram:
+        grid = Grid(kind)
+        for part in parts:
+            part._add_to(grid)
+        return cls._from_grid(grid)
+
+    def _add_to(self, grid: Grid) -> None:
+        weights = np.column_stack([self.negatives, self.positives])
+        grid.add_points(self.locations, weights, self.cells, self.level, self.highest)
+
+    @classmethod
+    def _from_grid(cls, grid: Grid) -> ScoreHistogram:
+        locations, weights, cells = grid.points()
+        return cls(grid.kind, locations, weights[:, 1].copy(), weights[:, 0].copy(), grid.level, cells, grid.highest)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every distinct score has its own place."""
+        return self.level is None
 
     def __len__(self) -> int:
         """Number of locations."""
@@ -231,8 +227,8 @@ class ScoreHistogram:
 
     @property
     def base_rate(self) -> float:
-        """Share of the positives."""
-        return float(self.positives.sum()) / self.total
+        """Share of the positives; NaN of an empty histogram."""
+        return float(self.positives.sum()) / self.total if len(self) else float("nan")
 
     def __repr__(self) -> str:
         what = "exact scores" if self.exact else "means in cells"
@@ -243,23 +239,22 @@ class ScoreHistogram:
         """Plain numbers and lists, for JSON."""
         return {
             "kind": self.kind,
-            "exact": self.exact,
+            "level": self.level,
             "locations": self.locations.tolist(),
             "positives": self.positives.tolist(),
             "negatives": self.negatives.tolist(),
             "cells": self.cells.tolist(),
-            "highest": self.highest if len(self) else None,
+            "highest": self.highest if np.isfinite(self.highest) else None,
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:
         """The histogram that :meth:`to_dict` described; anything else is an error."""
-        fields = {"kind", "exact", "locations", "positives", "negatives", "cells", "highest"}
+        fields = {"kind", "level", "locations", "positives", "negatives", "cells", "highest"}
         if not isinstance(data, dict) or set(data) != fields:
             raise ValueError(f"a histogram must be a dict with the keys {', '.join(sorted(fields))}")
         _validation.one_of(data["kind"], "kind", ("probability", "margin"))
-        _validation.one_of(data["exact"], "exact", (True, False))
-        arrays = {name: _validation.numeric_array(data[name], name) for name in ("positives", "negatives", "cells")}
+        arrays = {name: _validation.numeric_array(data[name], name) for name in ("positives", "negatives")}
         locations = _validation.numeric_array(data["locations"], "locations")
         if locations.ndim != 1 or (np.diff(locations) < 0.0).any():
             raise ValueError("locations must be one list that never decreases")
@@ -269,77 +264,13 @@ class ScoreHistogram:
                 raise ValueError(f"{name} must have one value per location; got shape {array.shape}")
         if locations.size and min(arrays["positives"].min(), arrays["negatives"].min()) < 0.0:
             raise ValueError("positives and negatives must not be negative")
-        cells = arrays["cells"].astype(np.intp)
-        return cls(data["kind"], locations, arrays["positives"], arrays["negatives"], data["exact"], cells, highest)
-
-
-def _empty(count: int) -> list[Array]:
-    return [np.empty(0) for _ in range(count)]
-
-
-def _by_label(positive: NDArray[np.bool_], w: Array | None) -> tuple[Array, Array]:
-    one = positive.astype(np.float64)
-    zero = 1.0 - one
-    return (one, zero) if w is None else (one * w, zero * w)
-
-
-class _Grid:
-    """Running sums over the cells of the fixed grid, for negatives and positives apart."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.first = 0
-        self.weights = np.zeros((0, 2))
-        self.moments = np.zeros((0, 2))
-        self.highest = -np.inf
-
-    def _place(self, cells: Cells) -> Cells:
-        """Indices of ``cells`` into the sums, which are widened to hold them."""
-        low, high, width = int(cells.min()), int(cells.max()) + 1, len(self.weights)
-        if width == 0:
-            self.first = low
-        before, after = max(self.first - low, 0), max(high - self.first - width, 0)
-        if before or after:
-            self.weights, self.moments = (
-                np.pad(sums, ((before, after), (0, 0))) for sums in (self.weights, self.moments)
-            )
-            self.first -= before
-        return cells - self.first
-
-    def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
-        cells = probability_cells(location) if self.kind == "probability" else margin_cells(location)
-        place = self._place(cells) * 2 + positive
-        size = self.weights.size
-        self.weights += np.bincount(place, weights=w, minlength=size).reshape(-1, 2)
-        moment = location if w is None else w * location
-        self.moments += np.bincount(place, weights=moment, minlength=size).reshape(-1, 2)
-        top = float(location.max())
-        if top == ONE and self.kind == "probability":
-            top = float(np.max(location, initial=-np.inf, where=location != ONE))
-        self.highest = max(self.highest, top)
-
-    def add_histogram(self, other: ScoreHistogram) -> None:
-        if len(other):
-            place = self._place(other.cells)
-            for label, w in enumerate((other.negatives, other.positives)):
-                self.weights[:, label] += np.bincount(place, weights=w, minlength=len(self.weights))
-                self.moments[:, label] += np.bincount(place, weights=w * other.locations, minlength=len(self.weights))
-            self.highest = max(self.highest, other.highest)
-
-    def histogram(self) -> ScoreHistogram:
-        cell, label = np.nonzero(self.weights)
-        w = self.weights[cell, label]
-        location = self.moments[cell, label] / w
-        order = np.lexsort((location, cell))
-        # A mean may round over the edge of its cell; locations still never decrease.
-        location = np.maximum.accumulate(location[order])
-        cell, label, w = cell[order], label[order], w[order]
-        return ScoreHistogram(
-            self.kind,
-            location,
-            np.where(label == 1, w, 0.0),
-            np.where(label == 0, w, 0.0),
-            False,
-            cell + self.first,
-            self.highest,
-        )
+        level, cells = data["level"], np.array(data["cells"], dtype=np.int64)
+        if level is not None:
+            _validation.whole_number(level, "level", least=0)
+            # A mean may round into the next cell; further off, the cells are not these scores'.
+            apart = cells_of(locations, data["kind"], level) - cells
+            if cells.shape != locations.shape or level > 62 or np.abs(apart).max(initial=0) > 1:
+                raise ValueError("cells must be those of the locations")
+        elif cells.size:
+            raise ValueError("cells must be empty for an exact histogram")
+        return cls(data["kind"], locations, arrays["positives"], arrays["negatives"], level, cells, highest)

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from calspline import _validation
 
@@ -46,7 +46,7 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
     >>> bool((calspline.load(path).calibrate([0.4]) == cal.calibrate([0.4])).all())
     True
     """
-    if not hasattr(calibrator, "to_dict"):
+    if type(calibrator) not in _calibrators().values():
         raise TypeError(f"calibrator must be a fitted calibrator of calspline; got {type(calibrator).__name__}")
     body = {"format": FORMAT, "version": VERSION} | calibrator.to_dict()
     text = json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False)
@@ -67,7 +67,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{path} is not a calspline model: it is not valid JSON ({error})") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ValueError(f'{path} is not a calspline model: it has no "format": "{FORMAT}"')
-    if body.get("version") != VERSION:
+    if type(body.get("version")) is not int or body["version"] != VERSION:
         raise ValueError(f"{path} has format version {body.get('version')!r}; this calspline reads version {VERSION}")
     if set(body) != FIELDS:
         odd = ", ".join(sorted(set(body) ^ FIELDS))
@@ -75,18 +75,19 @@ def load(path: str | os.PathLike[str]) -> Any:
     checksum = body.pop("checksum")
     if checksum != _checksum(body):
         raise ValueError(f"{path} is damaged or was edited: its checksum does not match")
+    known = _calibrators()
     try:
-        return _calibrator_class(body["class"]).from_dict(body)
-    except (ValueError, TypeError, KeyError) as error:
+        _validation.one_of(body["class"], "class", tuple(known))
+        return known[body["class"]].from_dict(body)
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
 
 
-def _calibrator_class(name: Any) -> Any:
+def _calibrators() -> dict[str, Any]:
+    """Every class that can be saved, by name."""
     from calspline.calibrators.spline import SplineCalibrator
 
-    known = {cls.__name__: cls for cls in (SplineCalibrator,)}
-    _validation.one_of(name, "class", tuple(known))
-    return known[cast(str, name)]
+    return {cls.__name__: cls for cls in (SplineCalibrator,)}
 
 
 def _checksum(body: dict[str, Any]) -> str:

@@ -166,6 +166,7 @@ class Transform:
         if self.name == "asinh_logit":
             return np.asarray(expit(ASINH_SCALE * np.sinh(x / ASINH_SCALE)))
         if self.name == "compact_logit":
+            x = np.asarray(np.clip(x, 0.0, 1.0))
             middle = (x >= self._epsilon) & (x <= 1.0 - self._epsilon) & (x < 1.0)
             return np.where(middle, expit((x - 0.5) / compact_logit_slope(self._epsilon)), x)
         return x

@@ -2,6 +2,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.interpolate import CubicSpline
 from scipy.special import erf, expit, logit
@@ -64,8 +65,7 @@ def test_every_combination_of_options_calibrates(simulated, smoothing, penalty, 
     assert np.mean((out - p_true) ** 2) < 0.25 * np.mean((p - p_true) ** 2)
 
 
-def test_the_brier_loss_beats_the_log_loss_at_its_own_game():
-    # a miscalibrated score with label noise that only a bounded curve can follow
+def test_the_brier_loss_follows_a_step():
     rng = np.random.default_rng(0)
     p = rng.random(20_000)
     y = rng.random(20_000) < np.where(p < 0.5, 0.02, 0.98)
@@ -636,3 +636,105 @@ def test_the_path_holds_what_was_tried(simulated):
     assert cal.smoothing_ in path["smoothing"]
     assert len(path["criterion"]) == 3
     assert 2 <= cal.edf_ <= 24
+
+
+# Hard cases
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e4, 1e6, "twelve decades"])
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_monotone_means_monotone_whatever_the_weights(weight, loss):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        u = rng.normal(0, 2, 300)
+        y = rng.random(300) < 0.5 + 0.4 * np.sin(3 * u)
+        w = 10.0 ** rng.uniform(-6, 6, 300) if isinstance(weight, str) else np.full(300, weight)
+        cal = SplineCalibrator(monotone=True, loss=loss).fit(expit(u), y, w)
+        assert cal.converged_
+        assert cal.curves_[0].is_monotone
+        assert np.diff(cal.calibrate(np.linspace(0, 1, 20_001))).min() >= -1e-15
+
+
+def test_scores_in_a_narrow_range_are_binned_and_right():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.01, 0.03, 300_000)
+    y = rng.random(300_000) < 0.5 * p
+    cal = SplineCalibrator().fit(p, y)
+    assert not cal.histogram_.exact
+    np.testing.assert_allclose(cal.calibrate([0.012, 0.02, 0.028]), [0.006, 0.01, 0.014], rtol=0.06)
+
+
+def test_an_outlier_among_offset_margins_does_no_harm():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200_000)
+    margins, y = 1000 + x, rng.random(200_000) < expit(2 * x)
+    margins[0], y[0] = 0.0, False
+    np.testing.assert_allclose(
+        SplineCalibrator().fit(margins, y).calibrate([999, 1000, 1001]), expit([-2.0, 0.0, 2.0]), atol=0.02
+    )
+
+
+def test_what_two_columns_of_margins_mean_is_settled_by_the_fit():
+    rng = np.random.default_rng(0)
+    u = rng.normal(-1, 2, 500)
+    cal = SplineCalibrator().fit(np.column_stack([-u, u]), rng.random(500) < expit(u))
+    alone = cal.calibrate([[0.2, 0.8]])[0]
+    np.testing.assert_array_equal(cal.calibrate([[0.2, 0.8], [-3.0, 3.0]])[0], alone)
+
+
+def test_classes_cannot_change_between_parts():
+    cal = SplineCalibrator().partial_fit([0.1, 0.9], [0, 1], classes=[0, 1])
+    for classes in ([1, 0], ["a", "b"]):
+        with pytest.raises(ValueError, match=r"classes must stay \[0, 1\]"):
+            cal.partial_fit([0.1, 0.9], [0, 1], classes=classes)
+
+
+def test_a_part_without_rows_or_weight_changes_nothing(simulated):
+    p, y, _ = simulated(200)
+    cal = SplineCalibrator().fit(p, y)
+    before = cal.calibrate(GRID)
+    np.testing.assert_array_equal(cal.partial_fit([], []).calibrate(GRID), before)
+    np.testing.assert_array_equal(cal.partial_fit([0.5], [1], [0.0]).calibrate(GRID), before)
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_the_papers_algorithms_survive_two_rows(algorithm):
+    out = SplineCalibrator.paper(algorithm).fit([0.2, 0.8], [0, 1]).calibrate(GRID)
+    assert np.all((out > 0) & (out < 1))
+
+
+def test_ridge_without_smoothing_is_finite(simulated):
+    p, y, _ = simulated(1000)
+    cal = SplineCalibrator(penalty="ridge", smoothing=0, knots="sample", n_knots=200, transform="logit").fit(p, y)
+    assert np.isfinite(cal.interval(GRID)).all()
+
+
+def test_brier_with_knots_beyond_the_data_still_follows_the_data():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.4, 0.6, 5000)
+    y = rng.random(5000) < np.clip(0.5 + 4.2 * (p - 0.5), 0, 1)
+    wide = SplineCalibrator(loss="brier", knots=[0, 0.25, 0.45, 0.5, 0.55, 0.75, 1]).fit(p, y)
+    np.testing.assert_allclose(wide.calibrate([0.42, 0.58]), [0.164, 0.836], atol=0.04)
+    assert np.all((wide.calibrate(GRID) > 0) & (wide.calibrate(GRID) < 1))
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e20])
+def test_weights_of_any_size_converge(simulated, factor):
+    p, y, _ = simulated(500)
+    assert SplineCalibrator().fit(p, y, np.full(500, factor)).converged_
+
+
+def test_options_may_come_as_numpy_values(simulated):
+    p, y, _ = simulated(200)
+    cal = SplineCalibrator(monotone=np.True_, smoothing=np.str_("reml"), n_knots=np.int64(9)).fit(p, y)
+    assert cal.converged_
+
+
+def test_columns_named_after_the_classes_are_matched(simulated):
+    p, y, _ = simulated(300)
+    labels = np.where(y, "yes", "no")
+    straight = pd.DataFrame({"no": 1 - p, "yes": p})
+    turned = straight[["yes", "no"]]
+    a, b = SplineCalibrator().fit(straight, labels), SplineCalibrator().fit(turned, labels)
+    np.testing.assert_array_equal(a.predict_proba(straight), b.predict_proba(turned))
+    np.testing.assert_array_equal(a.predict_proba(turned), a.predict_proba(straight))

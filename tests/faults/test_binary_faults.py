@@ -37,6 +37,7 @@ BAD_SCORES = {
     "2 infinite": (changed(P, 2, np.inf), "scores must be finite; row 2 is inf"),
     "4 empty": (np.empty(0), "at least two rows"),
     "6 three dimensions": (P.reshape(2, 2, 2), "one or two dimensions"),
+    "6 a dict": ({"a": 1}, "one or two dimensions; got dict"),
     "6 no dimension": (0.5, "one or two dimensions"),
     "7 complex": (P + 0j, "real numbers; got dtype complex"),
     "7 complex object": (np.array([1j, *P[1:]], dtype=object), "real numbers; row 0"),
@@ -46,7 +47,7 @@ BAD_SCORES = {
     "8 ragged": ([[0.1, 0.2], [0.3]], "scores must have rows of equal length"),
     "8 an object": (np.array([object(), *P[1:]], dtype=object), "real numbers; row 0"),
     "9 sparse": (sparse.csr_array(P[:, None]), "dense"),
-    "16 one row": (P[:1], "two rows"),
+    "16 one row": (P[:1], "at least two rows, of different classes; got 1"),
     "25 three columns": (np.full((8, 3), 1 / 3), "one or two columns"),
     "40 rows that do not sum to one": (np.column_stack([P, P]), r"sum to one \(within 0.001\); row 0"),
 }
@@ -161,12 +162,14 @@ BAD_LABELS = {
     "20 None": (changed(Y, 6, None), "missing.* row 6"),
     "20 pandas NA": (pd.array([0, 1, pd.NA, 1] * 2, dtype="Int64"), "missing.* row 2"),
     "21 one class": (np.ones(8, int), r"every row is .*1"),
-    "21 one class of strings": (["yes"] * 8, "every row is .*yes"),
+    "21 one class of strings": (["yes"] * 8, "every row is 'yes'"),
     "24 continuous": (P, "continuous values; row 0 is"),
     "25 three classes": ([0, 1, 2, 0, 1, 2, 0, 1], "two classes for one column.*3: 0, 1, 2"),
     "26 length": (Y[:5], "same length; got 8 and 5"),
     "two dimensions": (np.column_stack([Y, Y]), "one dimension"),
-    "mixed types": (np.array(["a", 1] * 4, dtype=object), "one type; got int and str"),
+    "none at all": (None, "one dimension; got NoneType"),
+    "ragged": ([[0], [1, 2]] * 4, "one label a row"),
+    "mixed types": (np.array(["a", 1] * 4, dtype=object), "one type; row 0 is 'a' and row 1 is 1"),
     "dates": (Y.astype("M8[D]"), "class labels"),
     "sparse": (sparse.csr_array(Y[:, None]), "dense"),
 }
@@ -216,6 +219,7 @@ BAD_WEIGHTS = {
     "strings": (["1"] * 8, "sample_weight must be real numbers"),
     "two dimensions": (np.ones((8, 2)), "one dimension"),
     "33 zeros that leave one class": (Y, "every row is .*1"),
+    "too large": (np.full(8, 1e308), "finite sum"),
     "33 zeros that leave one row": (np.eye(8)[0], "two rows"),
 }
 

@@ -38,6 +38,15 @@ def test_the_first_two_coordinates_are_the_weighted_regression_line():
     np.testing.assert_array_equal(coordinates.prior[2:], 0.0)
 
 
+def test_the_prior_weakens_where_the_line_runs_through_many_log_odds():
+    x, w = data()
+    basis = NaturalSpline(np.linspace(0, 1, 9))
+    spread = np.sqrt(np.average((x - np.average(x, weights=w)) ** 2, weights=w))
+    usual, steep = (curvature_coordinates(basis, basis.design(x), x, w, s / spread).prior[0] for s in (1.5, 40.0))
+    assert usual == WEAK_PRIOR
+    assert steep == pytest.approx(WEAK_PRIOR / 100)
+
+
 def test_two_knots_leave_only_the_line():
     x, w = data()
     basis = NaturalSpline(np.array([0.0, 1.0]))
@@ -56,7 +65,7 @@ def test_ridge_coordinates_are_the_papers_columns_up_to_scale():
     scale = np.sqrt(np.divide(1.0, coordinates.strength, where=coordinates.strength > 0, out=np.ones(7)))
     np.testing.assert_allclose(rows * scale, columns, atol=1e-9 * np.abs(columns).max())
     assert coordinates.strength[0] == 0.0
-    np.testing.assert_allclose(coordinates.precision(4.0), 4.0 * coordinates.strength)
+    np.testing.assert_allclose(coordinates.precision(4.0), 4.0 * coordinates.strength, atol=1e-7)
 
 
 def test_products_with_the_design_agree_with_its_rows():

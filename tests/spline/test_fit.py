@@ -80,7 +80,7 @@ def test_extremes_and_slopes_are_those_of_a_dense_evaluation(seed):
     coefficients = np.column_stack([lines[:, 0], inner, lines[:, 1]])
     curve = PPoly(inner, breaks)
     x = np.concatenate([np.linspace(a, np.nextafter(b, a), 4000) for a, b in pairwise(breaks)])
-    low, high = extremes(breaks, coefficients)
+    low, high = extremes(breaks, coefficients, breaks[0], breaks[-1])
     assert low == pytest.approx(curve(x).min(), abs=1e-5)
     assert high == pytest.approx(curve(x).max(), abs=1e-5)
     assert smallest_slope(breaks, coefficients) == pytest.approx(min(3.0, curve(x, nu=1).min()), abs=1e-3)

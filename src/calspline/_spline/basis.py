@@ -161,6 +161,10 @@ class NaturalSpline:
         """Greville abscissae: the ``K + 2`` B-spline coefficients of ``x`` itself."""
         return np.asarray((self._clamped[1:-3] + self._clamped[2:-2] + self._clamped[3:-1]) / 3.0)
 
+    def supported(self, low: float, high: float) -> NDArray[np.bool_]:
+        """Which of the ``K + 2`` B-splines are not zero somewhere between two places."""
+        return np.asarray((self._clamped[:-4] < high) & (self._clamped[4:] > low))
+
     @property
     def line(self) -> Array:
         """Coefficients of the constant 1 and of ``x`` itself, shape (2, K)."""

@@ -21,6 +21,10 @@ Array = NDArray[np.float64]
 
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats the banded one."""
+RIDGE_PRIOR = 1e-8
+"""Precision of the paper's free intercept: none to speak of, but it stays finite."""
+USUAL_SPREAD = 4.0
+"""Standard deviation of log-odds up to which a model is a usual one."""
 WEAK_PRIOR = 0.2
 """Precision of the affine part, ``0.1 (a^2 + b^2)``: it keeps a perfectly separated
 fit finite and is worth less than one observation."""
@@ -62,7 +66,9 @@ class CoordinateDesign:
         return np.asarray(self._T.T @ (self._banded.gram(v) @ self._T))
 
 
-def curvature_coordinates(basis: NaturalSpline, banded: BandedDesign, x: Array, w: Array) -> Coordinates:
+def curvature_coordinates(
+    basis: NaturalSpline, banded: BandedDesign, x: Array, w: Array, slope: float = 0.0
+) -> Coordinates:
     """Coordinates for the integral of ``g''^2``.
 
     ``u = (a, b, v)``: ``a + b (x - mean) / sd`` is the affine part of ``g``, its
@@ -73,6 +79,10 @@ def curvature_coordinates(basis: NaturalSpline, banded: BandedDesign, x: Array, 
     functions, the integral is ``gamma' M gamma = |L' gamma|^2`` for ``M = L L'``.
     So ``v = L' gamma``; integrating ``gamma`` twice gives ``g`` at the knots, and
     interpolation its coefficients.
+
+    ``slope`` is that of the line ``g`` is a deviation from. Where that line runs through
+    many more log-odds than models usually give, it takes a large ``a`` and ``b`` to set it
+    right, and the prior weakens accordingly.
     """
     knots, K = basis.knots, basis.size
     gaps = np.diff(knots)[:, None]
@@ -82,7 +92,8 @@ def curvature_coordinates(basis: NaturalSpline, banded: BandedDesign, x: Array, 
     ones, identity = basis.line
     affine = np.column_stack([ones, (identity - mean * ones) / sd])
     prior = np.zeros(K)
-    prior[:2] = WEAK_PRIOR
+    spread = abs(slope) * sd
+    prior[:2] = WEAK_PRIOR * min(1.0, (USUAL_SPREAD / spread) ** 2 if spread > 0.0 else 1.0)
     if K == 2:
         return Coordinates(affine, prior, np.zeros(2))
 
@@ -112,4 +123,6 @@ def ridge_coordinates(basis: NaturalSpline, origin: float, unit: float) -> Coord
     scale = np.abs(columns).max(axis=0)
     strength = scale**-2.0
     strength[0] = 0.0
-    return Coordinates(basis.interpolate(columns / scale), np.zeros(basis.size), strength)
+    prior = np.zeros(basis.size)
+    prior[0] = RIDGE_PRIOR
+    return Coordinates(basis.interpolate(columns / scale), prior, strength)

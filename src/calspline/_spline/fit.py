@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from calspline._spline.basis import BandedDesign, NaturalSpline
 from calspline._spline.coordinates import CoordinateDesign, Coordinates, curvature_coordinates, ridge_coordinates
 from calspline._spline.penalized import Problem, brier_loss, minimize
-from calspline._spline.shape import Shape, feasible_line, shape_constraints
+from calspline._spline.shape import Shape, feasible_line, risen, shape_constraints
 from calspline._spline.smoothing import Choice
 
 Array = NDArray[np.float64]
 
 FINAL_TOLERANCE = 1e-6
-CELLS_PER_INTERVAL = 12
+CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
+FEWEST_MERGED = 256
 TUBE_POINTS = 128
 
 
@@ -83,10 +84,14 @@ class SplineTask:
         self._z = (bins.x - self.origin) / self.unit
         self._banded = self.basis.design(self._z)
         self.coordinates: Coordinates
-        if shape.ridge:
+        if shape.ridge and self.unit > 1e-50 and max(abs(self.origin), abs(float(bins.x[-1]))) < 1e50:
             self.coordinates = ridge_coordinates(self.basis, self.origin, self.unit)
+        elif shape.ridge:
+            self.coordinates = ridge_coordinates(self.basis, 0.0, 1.0)  # cubes of such x are no numbers
         else:
-            self.coordinates = curvature_coordinates(self.basis, self._banded, self._z, bins.w)
+            self.coordinates = curvature_coordinates(
+                self.basis, self._banded, self._z, bins.w, shape.line[1] * self.unit
+            )
 
     @cached_property
     def problem(self) -> Problem:
@@ -99,10 +104,16 @@ class SplineTask:
 
         Within a cell a curve with these knots is a line for all practical purposes.
         """
-        knots = self.basis.knots
-        steps = np.linspace(0.0, 1.0, CELLS_PER_INTERVAL, endpoint=False)
-        edges = (knots[:-1, None] + np.diff(knots)[:, None] * steps).ravel()
-        _, place = np.unique(np.searchsorted(edges, self._z, side="right"), return_inverse=True)
+        if len(self._z) < FEWEST_MERGED:
+            return self.problem
+        edges = np.concatenate(
+            [
+                np.linspace(0.0, self.basis.knots[0], OUTER_CELLS, endpoint=False),
+                _subdivided(self.basis.knots, CELLS_PER_INTERVAL),
+                np.linspace(self.basis.knots[-1], 1.0, OUTER_CELLS),
+            ]
+        )
+        _, place = np.unique(np.searchsorted(np.sort(edges), self._z, side="right"), return_inverse=True)
         if place[-1] + 1 > len(place) // 2:
             return self.problem
         w = np.bincount(place, weights=self.bins.w).astype(np.float64)
@@ -133,22 +144,32 @@ class SplineTask:
         if constraints is not None:
             start = problem.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
             solution = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
+        c = offset + coordinates.T @ solution.point.u
+        if constraints is not None and shape.monotone:
+            c = risen(basis, c)
 
-        covariance = solution.covariance()
         scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
-        root = coordinates.T @ np.linalg.cholesky(scale * covariance)
+        covariance_root = solution.covariance_root()
+        root = coordinates.T @ (np.sqrt(scale) * covariance_root)
         return SplineFit(
             origin=self.origin,
             unit=self.unit,
             breaks=basis.knots,
-            coefficients=basis.pieces @ (offset + coordinates.T @ solution.point.u),
+            coefficients=basis.pieces @ c,
             variance=_square((basis.pieces @ root).swapaxes(0, 1)),
             tube=_tube_length(basis, root),
-            edf=float(basis.size - q @ np.diagonal(covariance)),
+            edf=float(basis.size - q @ (covariance_root**2).sum(axis=1)),
             choice=choice,
             converged=solution.converged,
             n_iter=solution.n_iter,
         )
+
+
+def _subdivided(knots: Array, parts: int) -> Array:
+    """Each interval between knots in equal parts: their left ends."""
+    return np.asarray(
+        (knots[:-1, None] + np.diff(knots)[:, None] * np.linspace(0.0, 1.0, parts, endpoint=False)).ravel()
+    )
 
 
 def _square(local: Array) -> Array:
@@ -161,5 +182,5 @@ def _tube_length(basis: NaturalSpline, root: Array) -> float:
     """Length of ``z(x) / |z(x)|`` for ``z = root' basis(x)`` over the range of the knots."""
     x = np.linspace(basis.knots[0], basis.knots[-1], TUBE_POINTS)
     rows = basis.design(x).dot(root)
-    rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    rows /= np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
     return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 MAX_ITERATIONS = 100
 MAX_HALVINGS = 40
+ROUNDING, SOLVER_ROUNDING = 1e-15, 1e-10
+"""Promised decrease, as a share of the objective, that rounding would eat up."""
 LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 
 
@@ -118,9 +120,9 @@ class Solution:
         """``z' (Z' V Z + Q)^{-1} z`` for each row ``z``."""
         return np.asarray((dtrtrs(self.factor, rows.T, lower=1)[0] ** 2).sum(axis=0))
 
-    def covariance(self) -> Array:
-        """``(Z' V Z + Q)^{-1}``."""
-        return np.asarray(dpotrs(self.factor, np.eye(len(self.factor)), lower=1)[0])
+    def covariance_root(self) -> Array:
+        """``R`` with ``R R' = (Z' V Z + Q)^{-1}``."""
+        return np.asarray(dtrtrs(self.factor, np.eye(len(self.factor)), lower=1, trans=1)[0])
 
 
 def minimize(
@@ -165,7 +167,8 @@ def minimize(
                 break
             scale *= 0.5
         point, objective = trial, value
-        if scale * np.abs(moves).max() <= tolerance:
+        settled = promised <= (ROUNDING if constraints is None else SOLVER_ROUNDING) * abs(objective)
+        if settled or scale * np.abs(moves).max() <= tolerance:
             return Solution(point, objective, factor, True, iteration)
     return Solution(point, objective, factor, False, MAX_ITERATIONS)
 
@@ -208,5 +211,6 @@ def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Arr
         f[-1] = 1.0
         multipliers = nnls(E, f)[0]
         residual = E @ multipliers - f
-        y = -residual[:-1] / residual[-1]
+        # A residual of zero means no feasible step: stay, and let the caller see no progress.
+        y = -residual[:-1] / residual[-1] if residual[-1] != 0.0 else v
     return np.asarray(dtrtrs(factor, y - v, lower=1, trans=1)[0])

@@ -39,22 +39,32 @@ def shape_constraints(
 
     A spline lies within the range of its B-spline coefficients, and never decreases
     if they never do. These conditions are sufficient, not necessary, so they are
-    imposed only where the free curve really breaks the shape.
+    imposed only where the free curve really breaks the shape. (The end coefficients
+    follow from the natural conditions and rise if their neighbours do.) Bounds hold
+    where there are data, on [0, 1]; beyond, the curve is clipped.
     """
     values = basis.pieces @ (offset + coordinates.T @ u)
-    to_bspline = basis.elimination @ coordinates.T
-    bspline_offset = basis.elimination @ offset
     rows, least = [], []
     if shape.monotone and smallest_slope(basis.knots, values) < 0.0:
-        gaps = np.diff(basis.greville)
-        rows.append(np.diff(to_bspline, axis=0) / gaps[:, None])
-        least.append(LEAST_SLOPE - np.diff(bspline_offset) / gaps)
+        gaps = np.diff(basis.greville[1:-1])
+        rows.append(np.diff(coordinates.T, axis=0) / gaps[:, None])
+        least.append(LEAST_SLOPE - np.diff(offset) / gaps)
     if shape.bounds is not None:
         low, high = extremes(basis.knots, values)
         if low < shape.bounds[0] or high > shape.bounds[1] or rows:
+            seen = basis.supported(0.0, 1.0)
+            to_bspline = (basis.elimination @ coordinates.T)[seen]
+            bspline_offset = (basis.elimination @ offset)[seen]
             rows += [to_bspline, -to_bspline]
             least += [shape.bounds[0] - bspline_offset, bspline_offset - shape.bounds[1]]
     return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
+
+
+def risen(basis: NaturalSpline, c: Array) -> Array:
+    """Coefficients next to ``c`` that rise strictly, whatever a solver's rounding left."""
+    gaps = np.diff(basis.greville[1:-1])
+    slopes = np.maximum(np.diff(c) / gaps, LEAST_SLOPE)
+    return np.concatenate([c[:1], c[0] + np.cumsum(slopes * gaps)])
 
 
 def feasible_line(basis: NaturalSpline, coordinates: Coordinates, offset: Array, rate: float, shape: Shape) -> Array:
@@ -83,13 +93,15 @@ def smallest_slope(breaks: Array, coefficients: Array) -> float:
     return float(np.min(slopes))
 
 
-def extremes(breaks: Array, coefficients: Array) -> tuple[float, float]:
-    """Least and largest value of a piecewise cubic between the end breaks."""
-    a, b, c, d = coefficients[:, 1:-1]
-    t_end = np.diff(breaks)
+def extremes(breaks: Array, coefficients: Array, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
+    """Least and largest value of a piecewise cubic on an interval."""
+    a, b, c, d = coefficients
+    anchors = np.concatenate([breaks[:1], breaks])
+    start = np.clip(np.concatenate([[-np.inf], breaks]), low, high) - anchors
+    end = np.clip(np.concatenate([breaks, [np.inf]]), low, high) - anchors
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.sqrt(b * b - 3.0 * a * c)
         stationary = [(-b + root) / (3.0 * a), (-b - root) / (3.0 * a), -c / (2.0 * b)]
-    places = [np.zeros_like(t_end), t_end] + [np.clip(np.nan_to_num(t), 0.0, t_end) for t in stationary]
-    values = np.array([((a * t + b) * t + c) * t + d for t in places])
+    places = [start, end] + [np.clip(np.nan_to_num(t), start, end) for t in stationary]
+    values = np.array([((a * t + b) * t + c) * t + d for t in places])[:, end > start]
     return float(values.min()), float(values.max())

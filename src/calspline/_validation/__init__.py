@@ -5,9 +5,11 @@ the argument, what was expected, and the first offending row, counting from 0.
 """
 
 from calspline._validation.labels import (
+    Rows,
     binary_labels,
     label_array,
     matrix_labels,
+    rows_to_fit,
     two_classes_given,
     weight_array,
 )
@@ -31,12 +33,14 @@ from calspline._validation.scores import (
     is_missing,
     matrix_scores,
     numeric_array,
+    real_array,
 )
 
 __all__ = [
     "BinaryScores",
     "Kind",
     "MatrixScores",
+    "Rows",
     "binary_labels",
     "binary_scores",
     "chunks",
@@ -52,6 +56,8 @@ __all__ = [
     "numeric_array",
     "one_of",
     "positive_list",
+    "real_array",
+    "rows_to_fit",
     "seed",
     "two_classes_given",
     "weight_array",

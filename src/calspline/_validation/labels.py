@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._validation.scores import is_missing, numeric_array
+from calspline._validation.scores import column_names, is_missing, numeric_array, real_array
 
 Array = NDArray[np.float64]
+
+NEVER_MISSING = {str, bytes, int, bool}
 
 
 def label_array(y: Any, n: int, name: str = "y") -> NDArray[Any]:
     """Labels as a one-dimensional array of ``n`` values, none missing."""
     if hasattr(y, "tocsr") and hasattr(y, "nnz"):
         raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
-    array = np.asarray(y)
+    try:
+        array = np.asarray(y)
+    except ValueError:
+        raise ValueError(f"{name} must have one label a row") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; got shape {array.shape}")
+        raise ValueError(f"{name} must have one dimension; got {type(y).__name__} of shape {array.shape}")
     if len(array) != n:
         raise ValueError(f"scores and {name} must have the same length; got {n} and {len(array)}")
     kind = array.dtype.kind
     if kind == "O":
-        for row, value in enumerate(array):
-            if is_missing(value):
-                raise ValueError(f"{name} has missing labels; the first is in row {row}")
+        if not set(map(type, array)) <= NEVER_MISSING:
+            for row, value in enumerate(array):
+                if is_missing(value):
+                    raise ValueError(f"{name} has missing labels; the first is in row {row}")
     elif kind == "f" and array.size and not np.isfinite(array.sum()):
         bad = ~np.isfinite(array)
         if bad.any():
@@ -46,6 +53,8 @@ def binary_labels(
     """
     array = label_array(y, n, name)
     if classes is None:
+        if n == 0:
+            raise ValueError(f"{name} must have two classes; there are no rows")
         classes = _two_classes(array, name)
     positive = np.asarray(array == classes[1])
     if not np.all(positive | (array == classes[0])):
@@ -68,7 +77,7 @@ def matrix_labels(
     array = label_array(y, n, name)
     found = _distinct(array, name)
     if len(found) == 1:
-        raise ValueError(f"{name} must have at least two classes; every row is {found[0]!r}")
+        raise ValueError(f"{name} must have at least two classes; every row is {found.tolist()[0]!r}")
     if found.dtype.kind in "iu" and found[0] >= 0 and found[-1] < n_columns:
         classes = np.arange(n_columns, dtype=found.dtype)
     elif names is not None and len(set(names)) == n_columns and set(map(str, found)) <= set(names):
@@ -86,11 +95,18 @@ def matrix_labels(
 
 def _distinct(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Distinct labels, sorted; continuous values are an error."""
-    try:
+    if array.dtype.kind == "O":
+        try:
+            labels = sorted(set(array.tolist()))
+        except TypeError:
+            other = next(row for row, value in enumerate(array) if type(value) is not type(array[0]))
+            raise TypeError(
+                f"{name} must be labels of one type; row 0 is {array[0]!r} and row {other} is {array[other]!r}"
+            ) from None
+        found = np.empty(len(labels), dtype=object)
+        found[:] = labels
+    else:
         found = np.unique(array)
-    except TypeError:
-        kinds = sorted({type(value).__name__ for value in array})
-        raise TypeError(f"{name} must be labels of one type; got {' and '.join(kinds)}") from None
     if found.dtype.kind == "f" and np.any(found != np.floor(found)):
         row = int(np.argmax(array != np.floor(array)))
         raise ValueError(f"{name} must be class labels, not continuous values; row {row} is {array[row]!r}")
@@ -107,15 +123,15 @@ def _two_classes(array: NDArray[Any], name: str) -> NDArray[Any]:
     if found is None:
         found = _distinct(array, name)
     if len(found) == 1:
-        raise ValueError(f"{name} must have two classes; every row is {found[0]!r}")
+        raise ValueError(f"{name} must have two classes; every row is {found.tolist()[0]!r}")
     if len(found) > 2:
         shown = ", ".join(repr(value) for value in found[:5].tolist())
         raise ValueError(f"{name} must have two classes for one column of scores; got {len(found)}: {shown}")
     return found
 
 
-def weight_array(sample_weight: Any, n: int, name: str = "sample_weight") -> Array | None:
-    """Weights as float64, finite, not negative, not all zero; None stays None."""
+def weight_array(sample_weight: Any, n: int, name: str = "sample_weight", *, some: bool = True) -> Array | None:
+    """Weights as float64, finite, not negative, ``some`` of them positive; None stays None."""
     if sample_weight is None:
         return None
     array = numeric_array(sample_weight, name)
@@ -128,8 +144,10 @@ def weight_array(sample_weight: Any, n: int, name: str = "sample_weight") -> Arr
     if array.size and array.min() < 0.0:
         row = int(np.argmax(array < 0.0))
         raise ValueError(f"{name} must not be negative; row {row} is {array[row]:g}")
-    if array.size and array.max() == 0.0:
+    if some and array.size and array.max() == 0.0:
         raise ValueError(f"{name} must not be all zero")
+    if array.size and not np.isfinite(float(array.max()) * len(array)):
+        raise ValueError(f"{name} must have a finite sum; the largest is {array.max():g}")
     return array
 
 
@@ -139,3 +157,31 @@ def two_classes_given(classes: Any) -> NDArray[Any]:
     if array.shape != (2,) or array[0] == array[1]:
         raise ValueError(f"classes must be two different labels; got {classes!r}")
     return array
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scores, labels and weights that go together; rows of weight zero are gone."""
+
+    scores: NDArray[np.floating[Any]]
+    names: list[str] | None
+    labels: NDArray[Any]
+    weight: Array | None
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of scores."""
+        return 1 if self.scores.ndim == 1 else self.scores.shape[1]
+
+
+def rows_to_fit(scores: Any, y: Any, sample_weight: Any) -> Rows:
+    """Check what a calibrator is fitted on: at least two rows that count."""
+    array = real_array(scores, "scores")
+    weight = weight_array(sample_weight, len(array))
+    labels = label_array(y, len(array))
+    if weight is not None and weight.size and weight.min() == 0.0:
+        present = weight > 0.0
+        array, labels, weight = array[present], labels[present], weight[present]
+    if len(array) < 2:
+        raise ValueError(f"scores must have at least two rows, of different classes; got {len(array)}")
+    return Rows(array, column_names(scores), labels, weight)

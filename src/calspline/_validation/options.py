@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Check that an option is one of a few names."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         shown = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {shown}; got {value!r}")

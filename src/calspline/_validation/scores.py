@@ -24,14 +24,17 @@ LARGEST_MARGIN = 1e300
 class BinaryScores:
     """Checked scores of a two-class problem.
 
-    ``values`` has one number a row: the probability of the second class, or a margin.
-    ``first`` has the probability of the first class where two columns were given.
+    ``values`` has one number a row, of any float type: the probability of the second
+    class, or a margin. ``first`` has the probability of the first class where two columns
+    were given. ``difference`` says what the margin of two columns is: their difference,
+    or, where they are probabilities, the second.
     """
 
     kind: Kind
-    values: Array
-    first: Array | None
+    values: NDArray[np.floating[Any]]
+    first: NDArray[np.floating[Any]] | None
     shape: tuple[int, ...]
+    difference: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -39,7 +42,7 @@ class BinaryScores:
     def locations(self, rows: slice = slice(None)) -> Array:
         """Log-odds of probabilities, or the margins themselves."""
         if self.kind == "margin":
-            return self.values[rows]
+            return self.values[rows].astype(np.float64, copy=False)
         if self.first is None:
             return log_odds(self.values[rows])
         return log_odds_from_pair(self.first[rows], self.values[rows])
@@ -48,7 +51,7 @@ class BinaryScores:
         """The rows where the mask is true."""
         first = None if self.first is None else self.first[rows]
         values = self.values[rows]
-        return BinaryScores(self.kind, values, first, (len(values), *self.shape[1:]))
+        return BinaryScores(self.kind, values, first, (len(values), *self.shape[1:]), self.difference)
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,11 @@ def chunks(n: int) -> Iterator[slice]:
 
 def numeric_array(values: Any, name: str) -> Array:
     """``values`` as float64, one or two dimensions, all finite."""
+    return real_array(values, name).astype(np.float64, copy=False)
+
+
+def real_array(values: Any, name: str) -> NDArray[np.floating[Any]]:
+    """``values`` as floats of the type they have, one or two dimensions, all finite."""
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         raise TypeError(f"{name} must be a dense array; got a sparse {type(values).__name__}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -91,13 +99,14 @@ def numeric_array(values: Any, name: str) -> Array:
         array = np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must have rows of equal length") from None
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{name} must have one or two dimensions; got {type(values).__name__} of shape {array.shape}")
     if array.dtype.kind == "O":
         array = _object_to_float(array, name)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers; got dtype {array.dtype}")
-    if array.ndim not in (1, 2):
-        raise ValueError(f"{name} must have one or two dimensions; got shape {array.shape}")
-    array = array.astype(np.float64, copy=False)
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
     # min and max carry a NaN along, and cost no temporary array.
     if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         row = int(np.argwhere(~np.isfinite(array))[0][0])
@@ -125,7 +134,9 @@ def _object_to_float(array: NDArray[Any], name: str) -> Array:
         raise TypeError(f"{name} must be real numbers, one row like the next") from None
 
 
-def binary_scores(scores: Any, *, kind: Kind | None, name: str = "scores") -> BinaryScores:
+def binary_scores(
+    scores: Any, *, kind: Kind | None, difference: bool | None = None, name: str = "scores"
+) -> BinaryScores:
     """Check scores of a two-class problem.
 
     Parameters
@@ -133,45 +144,43 @@ def binary_scores(scores: Any, *, kind: Kind | None, name: str = "scores") -> Bi
     scores : array-like of shape (n,), (n, 1) or (n, 2)
     kind : {"probability", "margin"} or None
         What the scores have to be; None takes scores outside [0, 1] for margins.
+    difference : bool or None
+        What the margin of two columns is: their difference or the second. None: the
+        second if they are probabilities whose rows sum to one.
     """
-    array = numeric_array(scores, name)
+    array = real_array(scores, name)
     if array.ndim == 2 and array.shape[1] not in (1, 2):
         raise ValueError(f"{name} must have one or two columns for a two-class problem; got shape {array.shape}")
-    if array.ndim == 2 and array.shape[1] == 2:
-        return _from_pair(array, kind, name)
-    values = array.reshape(-1)
-    outside = bool(values.size) and bool(values.min() < 0.0 or values.max() > 1.0)
-    if kind == "probability" and outside:
-        raise ValueError(_outside_message(values, name))
-    kind = kind or ("margin" if outside else "probability")
-    if kind == "margin":
-        _check_size(values, name)
-    return BinaryScores(kind, values, None, array.shape)
-
-
-def _from_pair(array: Array, kind: Kind | None, name: str) -> BinaryScores:
     outside = bool(array.size) and bool(array.min() < 0.0 or array.max() > 1.0)
-    if outside and kind == "probability":
+    if kind == "probability" and outside:
         raise ValueError(_outside_message(array, name))
-    if not outside and kind != "margin":
-        _check_sums(array, name)
-    if outside or (kind == "margin" and _first_bad_sum(array) is not None):
-        _check_size(array, name)
-        return BinaryScores("margin", array[:, 1] - array[:, 0], None, array.shape)
-    first = None if kind == "margin" else array[:, 0]
-    return BinaryScores(kind or "probability", array[:, 1], first, array.shape)
+    two = array.ndim == 2 and array.shape[1] == 2
+    if kind == "probability" or (kind is None and not outside):
+        if two:
+            _check_sums(array, name)
+        first, values = (array[:, 0], array[:, 1]) if two else (None, array.reshape(-1))
+        return BinaryScores("probability", values, first, array.shape)
+    _check_size(array, name)
+    if difference is None:
+        difference = outside or (two and _first_bad_sum(array) is not None)
+    if two:
+        array = array.astype(np.float64, copy=False)
+        values = array[:, 1] - array[:, 0] if difference else array[:, 1]
+        return BinaryScores("margin", values, None, array.shape, difference)
+    return BinaryScores("margin", array.reshape(-1), None, array.shape, difference)
 
 
 def matrix_scores(
-    scores: Any, *, kind: Kind | None, n_columns: int | None = None, name: str = "scores"
+    scores: Any, *, kind: Kind | Literal["auto", "either"], n_columns: int | None = None, name: str = "scores"
 ) -> MatrixScores:
     """Check scores of a problem with three or more classes.
 
     Parameters
     ----------
     scores : array-like of shape (n, m)
-    kind : {"probability", "margin"} or None
-        What the scores have to be; None takes scores outside [0, 1] for margins.
+    kind : {"probability", "margin", "auto", "either"}
+        What the scores have to be. ``"auto"`` takes scores outside [0, 1] for margins, and
+        ``"either"`` also rows that do not sum to one.
     n_columns : int, optional
         How many columns there have to be.
     """
@@ -180,7 +189,11 @@ def matrix_scores(
         wanted = "a column for each class" if n_columns is None else f"{n_columns} columns, one for each class"
         raise ValueError(f"{name} must have {wanted}; got shape {array.shape}")
     outside = bool(array.size) and bool(array.min() < 0.0 or array.max() > 1.0)
-    if kind == "margin" or (kind is None and outside):
+    if (
+        kind == "margin"
+        or (kind != "probability" and outside)
+        or (kind == "either" and _first_bad_sum(array) is not None)
+    ):
         _check_size(array, name)
         return MatrixScores("margin", array)
     if outside:
@@ -197,7 +210,9 @@ def column_names(scores: Any) -> list[str] | None:
     return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
 
 
-def in_class_order(array: Array, names: list[str] | None, classes: NDArray[Any]) -> Array:
+def in_class_order(
+    array: NDArray[np.floating[Any]], names: list[str] | None, classes: NDArray[Any]
+) -> NDArray[np.floating[Any]]:
     """Columns in the order of the classes, where a frame's columns are named after them."""
     wanted = [str(value) for value in classes]
     if names is None or names == wanted or sorted(names) != sorted(wanted):
@@ -205,7 +220,7 @@ def in_class_order(array: Array, names: list[str] | None, classes: NDArray[Any])
     return array[:, [names.index(value) for value in wanted]]
 
 
-def _check_sums(array: Array, name: str) -> None:
+def _check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
     bad_row = _first_bad_sum(array)
     if bad_row is not None:
         raise ValueError(
@@ -214,15 +229,15 @@ def _check_sums(array: Array, name: str) -> None:
         )
 
 
-def _first_bad_sum(array: Array) -> int | None:
+def _first_bad_sum(array: NDArray[np.floating[Any]]) -> int | None:
     for rows in chunks(len(array)):
-        bad = np.abs(array[rows].sum(axis=1) - 1.0) > ROW_SUM_TOLERANCE
+        bad = np.abs(array[rows].sum(axis=1, dtype=np.float64) - 1.0) > ROW_SUM_TOLERANCE
         if bad.any():
             return int(rows.start) + int(np.argmax(bad))
     return None
 
 
-def _outside_message(array: Array, name: str) -> str:
+def _outside_message(array: NDArray[np.floating[Any]], name: str) -> str:
     row = int(np.argwhere((array < 0.0) | (array > 1.0))[0][0])
     values = np.atleast_1d(array[row])
     value = values[(values < 0.0) | (values > 1.0)][0]
@@ -232,7 +247,7 @@ def _outside_message(array: Array, name: str) -> str:
     )
 
 
-def _check_size(array: Array, name: str) -> None:
+def _check_size(array: NDArray[np.floating[Any]], name: str) -> None:
     if array.size and max(-array.min(), array.max()) > LARGEST_MARGIN:
         row = int(np.argwhere(np.abs(array) > LARGEST_MARGIN)[0][0])
         raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")

@@ -24,40 +24,48 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
-        """Probability of the second class, flat, and the shape of the scores."""
+        """Calibrated probabilities, and the shape of the scores.
+
+        Two classes: those of the second, flat. More: a column for each.
+        """
 
     def predict_proba(self, scores: Any) -> Array:
-        """Calibrated probabilities of both classes.
+        """Calibrated probabilities of all classes.
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
 
         Returns
         -------
-        array of shape (n, 2)
+        array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
         p, _ = self._probability(scores)
-        out = np.empty((len(p), 2))
-        out[:, 1] = p
-        np.subtract(1.0, p, out=out[:, 0])
-        return out
+        return p if p.ndim == 2 else _both(p)
 
     def calibrate(self, scores: Any) -> Array:
         """Calibrated probabilities in the shape that came in.
 
-        One column in gives the probability of ``classes_[1]``; two give both.
+        One column in gives the probability of ``classes_[1]``; more give all classes.
         """
         check_is_fitted(self)
         p, shape = self._probability(scores)
-        if len(shape) == 2 and shape[1] == 2:
-            return np.column_stack([1.0 - p, p])
-        return p.reshape(shape)
+        if p.ndim == 2:
+            return p
+        return _both(p) if len(shape) == 2 and shape[1] == 2 else p.reshape(shape)
 
     def predict(self, scores: Any) -> NDArray[Any]:
-        """The more probable class of each row."""
+        """The most probable class of each row."""
         check_is_fitted(self)
         p, _ = self._probability(scores)
-        return np.asarray(self.classes_[(p > 0.5).astype(np.intp)])
+        return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
+
+
+def _both(p: Array) -> Array:
+    """Probabilities of the first and the second class."""
+    out = np.empty((len(p), 2))
+    out[:, 1] = p
+    np.subtract(1.0, p, out=out[:, 0])
+    return out

@@ -23,8 +23,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
-        # JSON has no infinity; a float beyond all others stands for it.
-        return value if np.isfinite(value) else float(np.finfo(float).max)
+        return value if np.isfinite(value) else "infinity"  # JSON has no number for it
     return np.asarray(value, dtype=np.float64).tolist()
 
 
@@ -33,7 +32,7 @@ def parameters_from(values: Any, cls: type[BaseEstimator]) -> dict[str, Any]:
     names = set(inspect.signature(cls.__init__).parameters) - {"self"}
     if not isinstance(values, dict) or set(values) != names:
         raise ValueError(f"parameters must be exactly {', '.join(sorted(names))}")
-    return values
+    return {name: np.inf if value == "infinity" else value for name, value in values.items()}
 
 
 def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:

@@ -65,19 +65,17 @@ class FittedCurve:
 def fit_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """Fit the curve of a histogram that holds both classes."""
     transform, fit = _choose_transform(histogram, recipe)
-    link: Literal["logit", "identity"] = "logit" if recipe.loss == "log" else "identity"
-    clip = _clip(recipe, histogram)
     if fit is None:
-        curve = _constant_curve(transform, histogram, link, clip)
-        return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
+        where = float(transform(histogram.scores[:1])[0])
+        return constant_fit(transform, where, histogram.base_rate, histogram.total, recipe)
     curve = CalibrationCurve(
         transform,
         fit.breaks,
         fit.coefficients,
         origin=fit.origin,
         unit=fit.unit,
-        link=link,
-        clip=clip,
+        link=_link(recipe),
+        clip=_clip(recipe, histogram.total),
         variance=fit.variance,
         tube=fit.tube,
     )
@@ -134,7 +132,7 @@ def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> Sp
         line=_line(transform, bins, recipe),
         targets=_targets(bins, recipe),
         monotone=recipe.monotone,
-        bounds=_clip(recipe, histogram) if recipe.loss == "brier" else None,
+        bounds=_clip(recipe, histogram.total) if recipe.loss == "brier" else None,
     )
     return SplineTask(bins, _knots(transform, bins, recipe), shape)
 
@@ -175,31 +173,36 @@ def _knots(transform: Transform, bins: Bins, recipe: Recipe) -> Array:
     return knots
 
 
-def _clip(recipe: Recipe, histogram: ScoreHistogram) -> tuple[float, float]:
+def _link(recipe: Recipe) -> Literal["logit", "identity"]:
+    return "logit" if recipe.loss == "log" else "identity"
+
+
+def _clip(recipe: Recipe, total: float) -> tuple[float, float]:
     """Least and largest probability that may come out.
 
     The log loss needs none but for rounding. The Brier loss would let a rare class
     have probability 0; the limit is what one more row of it would give.
     """
-    least = 1e-15 if recipe.loss == "log" else min(1.0 / (histogram.total + 2.0), 0.25)
+    least = 1e-15 if recipe.loss == "log" else min(1.0 / (total + 2.0), 0.25)
     return least, 1.0 - least
 
 
-def _constant_curve(
-    transform: Transform,
-    histogram: ScoreHistogram,
-    link: Literal["logit", "identity"],
-    clip: tuple[float, float],
-) -> CalibrationCurve:
-    """The base rate everywhere, with the variance of a binomial share."""
-    rate, n = histogram.base_rate, histogram.total
+def constant_fit(transform: Transform, where: float, rate: float, total: float, recipe: Recipe) -> FittedCurve:
+    """The same probability everywhere, with the variance of a binomial share."""
+    link = _link(recipe)
     coefficients, variance = np.zeros((4, 3)), np.zeros((7, 3))
     coefficients[-1] = np.log(rate / (1.0 - rate)) if link == "logit" else rate
-    variance[-1] = 1.0 / (n * rate * (1.0 - rate)) if link == "logit" else rate * (1.0 - rate) / n
-    where = float(transform(histogram.scores[:1])[0])
-    return CalibrationCurve(
-        transform, np.array([0.0, 1.0]), coefficients, origin=where, link=link, clip=clip, variance=variance
+    variance[-1] = 1.0 / (total * rate * (1.0 - rate)) if link == "logit" else rate * (1.0 - rate) / total
+    curve = CalibrationCurve(
+        transform,
+        np.array([0.0, 1.0]),
+        coefficients,
+        origin=where,
+        link=link,
+        clip=_clip(recipe, total),
+        variance=variance,
     )
+    return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
 
 
 def _choose_smoothing(task: SplineTask, recipe: Recipe) -> smooth.Choice:

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from calspline import _validation
-from calspline._validation import Kind
+from calspline._validation import BinaryScores, Kind, Rows
 from calspline.calibrators._base import BaseCalibrator
 from calspline.calibrators._plain import classes_from, parameters_from, plain_classes, plain_parameters
 from calspline.calibrators._recipe import FittedCurve, Recipe, fit_curve
@@ -187,19 +187,16 @@ class SplineCalibrator(BaseCalibrator):
         self
         """
         recipe = self._recipe()
-        checked = _validation.binary_scores(scores, kind=recipe_kind(recipe.transform))
-        weight = _validation.weight_array(sample_weight, len(checked))
-        labels = _validation.label_array(y, len(checked))
-        if weight is not None and weight.size and weight.min() == 0.0:
-            present = weight > 0.0
-            checked, labels, weight = checked.take(present), labels[present], weight[present]
-        if len(checked) == 0:
-            raise ValueError("scores must have at least two rows; got none")
-        if len(checked) == 1:
-            raise ValueError("scores must have at least two rows, one of each class; got one row")
-        classes, positive = _validation.binary_labels(labels, len(checked))
-        self._fit(ScoreHistogram.collect(checked, positive, weight), recipe)
+        rows = _validation.rows_to_fit(scores, y, sample_weight)
+        if rows.n_columns > 2:
+            self._fit_matrix(rows, recipe)
+            return self
+        classes, positive = _validation.binary_labels(rows.labels, len(rows.labels))
+        array = _validation.in_class_order(rows.scores, rows.names, classes)
+        checked = _validation.binary_scores(array, kind=recipe_kind(recipe.transform))
+        self._fit(ScoreHistogram.collect(checked, positive, rows.weight), recipe)
         self.classes_ = classes
+        self._difference = checked.difference
         return self
 
     def partial_fit(self, scores: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
@@ -221,9 +218,14 @@ class SplineCalibrator(BaseCalibrator):
         if seen is None and hasattr(self, "curves_"):
             raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
         kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
-        checked = _validation.binary_scores(scores, kind=kind)
-        weight = _validation.weight_array(sample_weight, len(checked))
-        known = getattr(self, "classes_", None) if classes is None else _validation.two_classes_given(classes)
+        checked = _validation.binary_scores(scores, kind=kind, difference=getattr(self, "_difference", None))
+        weight = _validation.weight_array(sample_weight, len(checked), some=False)
+        known = getattr(self, "classes_", None)
+        if classes is not None:
+            given = _validation.two_classes_given(classes)
+            if known is not None and not np.array_equal(given, known):
+                raise ValueError(f"classes must stay {known.tolist()}; got {given.tolist()}")
+            known = given
         known, positive = _validation.binary_labels(y, len(checked), known)
         histogram = ScoreHistogram.collect(checked, positive, weight)
         if seen is not None:
@@ -232,6 +234,7 @@ class SplineCalibrator(BaseCalibrator):
             self._fit(histogram, recipe)
         self.histogram_ = histogram
         self.classes_ = known
+        self._difference = checked.difference
         return self
 
     def fit_histogram(self, histogram: ScoreHistogram) -> Self:
@@ -252,6 +255,9 @@ class SplineCalibrator(BaseCalibrator):
             raise ValueError("histogram must hold both classes")
         self._fit(histogram, recipe)
         self.classes_ = np.array([0, 1])
+        self._difference = histogram.kind == "margin" and not (
+            0.0 <= histogram.locations[0] <= histogram.locations[-1] <= 1.0
+        )
         return self
 
     def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False) -> Array:
@@ -270,13 +276,19 @@ class SplineCalibrator(BaseCalibrator):
             Lower and upper limit.
         """
         check_is_fitted(self, "curves_")
-        checked = _validation.binary_scores(scores, kind=self._kind)
-        return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
+        return self.curves_[0].band_of(self._check_scores(scores), level, simultaneous=simultaneous)
 
     def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
         check_is_fitted(self, "curves_")
-        checked = _validation.binary_scores(scores, kind=self._kind)
+        checked = self._check_scores(scores)
         return self.curves_[0].evaluate(checked), checked.shape
+
+    def _check_scores(self, scores: Any) -> BinaryScores:
+        """Scores to calibrate, taken as those of the fit were."""
+        array = _validation.in_class_order(
+            _validation.real_array(scores, "scores"), _validation.column_names(scores), self.classes_
+        )
+        return _validation.binary_scores(array, kind=self._kind, difference=self._difference)
 
     def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
         """Set every fitted attribute but ``classes_``."""
@@ -297,6 +309,10 @@ class SplineCalibrator(BaseCalibrator):
         self.transform_, self.epsilon_ = curve.transform.name, curve.transform.epsilon
         self.knots_ = curve.transform.inverse(curve.origin + curve.unit * curve.breaks)
         self._kind = kind
+
+    def _fit_matrix(self, rows: Rows, recipe: Recipe) -> None:
+        """Fit three or more classes."""
+        raise ValueError(f"scores must have one or two columns; got shape {rows.scores.shape}")
 
     def _recipe(self) -> Recipe:
         """The options, checked."""
@@ -346,6 +362,7 @@ class SplineCalibrator(BaseCalibrator):
             "classes": plain_classes(self.classes_),
             "fitted": {
                 "kind": self._kind,
+                "difference": self._difference,
                 "smoothing": self.smoothing_ if np.isfinite(self.smoothing_) else None,
                 "grid": self.smoothing_path_["smoothing"].tolist(),
                 "criterion": self.smoothing_path_["criterion"].tolist(),
@@ -362,7 +379,11 @@ class SplineCalibrator(BaseCalibrator):
         calibrator = cls(**parameters_from(data["parameters"], cls))
         calibrator._recipe()
         facts = data["fitted"]
+        fields = {"kind", "difference", "smoothing", "grid", "criterion", "edf", "converged", "n_iter"}
+        if not isinstance(facts, dict) or set(facts) != fields:
+            raise ValueError(f"fitted must be a dict with the keys {', '.join(sorted(fields))}")
         _validation.one_of(facts["kind"], "kind", ("probability", "margin"))
+        _validation.one_of(facts["difference"], "difference", (True, False))
         _validation.one_of(facts["converged"], "converged", (True, False))
         if not isinstance(data["curves"], list) or len(data["curves"]) != 1:
             raise ValueError("curves must be a list of one curve")
@@ -376,7 +397,12 @@ class SplineCalibrator(BaseCalibrator):
             facts["converged"],
             _validation.whole_number(facts["n_iter"], "n_iter", least=0),
         )
+        if fitted.grid.shape != fitted.criterion.shape:
+            raise ValueError("grid and criterion must have the same length")
+        if fitted.curve.transform.takes_probabilities and facts["kind"] == "margin":
+            raise ValueError("kind must be probability for the transform of the curve")
         calibrator._set_curve(fitted, facts["kind"])
+        calibrator._difference = facts["difference"]
         calibrator.classes_ = classes_from(data["classes"])
         return calibrator
 

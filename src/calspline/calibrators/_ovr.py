@@ -1,0 +1,78 @@
+"""One curve per class against the rest: the paper's Algorithm 3."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from calspline._validation import BinaryScores, MatrixScores, chunks
+from calspline.calibrators._recipe import FittedCurve, Recipe, constant_fit, fit_curve
+from calspline.curve import CalibrationCurve
+from calspline.histogram import ScoreHistogram
+from calspline.transforms import Transform
+
+Array = NDArray[np.float64]
+
+
+def fit_one_vs_rest(
+    scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe
+) -> list[FittedCurve]:
+    """Fit the curve of each column against whether a row is of its class.
+
+    A class that no row shows keeps the probability that the rule of succession gives
+    it, ``1 / (n + 2)``, whatever its score.
+    """
+    total = float(len(scores) if weight is None else weight.sum())
+    columns = _Columns(scores, recipe.transform)
+    fits = []
+    for j in range(scores.values.shape[1]):
+        positive = codes == j
+        if positive.any():
+            fits.append(fit_curve(ScoreHistogram.collect(columns[j], positive, weight), recipe))
+        else:
+            transform = Transform("logit" if columns.kind == "probability" else "identity")
+            fits.append(constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe))
+    return fits
+
+
+def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str) -> Array:
+    """``f_i(x_i) / sum_j f_j(x_j)``; a row whose sum vanishes becomes uniform."""
+    columns = _Columns(scores, transform)
+    n, m = scores.values.shape
+    out = np.empty((n, m))
+    for j, curve in enumerate(curves):
+        out[:, j] = curve.evaluate(columns[j])
+    for rows in chunks(n):
+        sums = out[rows].sum(axis=1, keepdims=True)
+        out[rows] = np.where(sums > 0.0, out[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / m)
+    return out
+
+
+class _Columns:
+    """Each class's score against the rest.
+
+    Of probabilities, the class's own and the sum of the others: where a class has almost
+    all of the probability that sum keeps what ``1 - p`` rounds away. Of logits, the
+    class's log-probability, so that a constant added to a row changes nothing.
+    """
+
+    def __init__(self, scores: MatrixScores, transform: str) -> None:
+        self.kind = scores.kind if transform != "identity" else "margin"
+        if scores.kind == "margin":
+            self._values = np.asarray(log_softmax(scores.values, axis=1))
+            return
+        self._values = scores.values
+        if self.kind == "probability":
+            rows = np.arange(len(scores))
+            self._top = scores.values.argmax(axis=1)
+            others = scores.values.copy()
+            others[rows, self._top] = 0.0
+            self._rest_of_top = others.sum(axis=1)
+
+    def __getitem__(self, j: int) -> BinaryScores:
+        values = self._values[:, j]
+        if self.kind == "margin":
+            return BinaryScores("margin", values, None, values.shape)
+        rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
+        return BinaryScores("probability", values, rest, values.shape)

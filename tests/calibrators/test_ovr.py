@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.metrics import log_loss
+
+from calspline import SplineCalibrator
+
+
+def simulate(n, m=4, seed=0, sharpness=2.5):
+    """Probabilities of an over-confident model over ``m`` classes, and labels."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 1.2, (n, m)) + np.linspace(0.5, -0.5, m)
+    truth = softmax(logits, axis=1)
+    y = (truth.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return softmax(sharpness * logits, axis=1), y, truth
+
+
+def ovr(**options):
+    return SplineCalibrator(multiclass="ovr", **options)
+
+
+@pytest.mark.parametrize("transform", ["auto", "logit", "compact_logit", "asinh_logit", "identity"])
+def test_each_class_has_its_curve_and_rows_are_normalised(transform):
+    p, y, _ = simulate(1200)
+    cal = ovr(transform=transform).fit(p, y)
+    assert len(cal.curves_) == 4
+    out = cal.predict_proba(p)
+    # the paper's step 3: f_i(x_i) / sum_j f_j(x_j)
+    each = np.column_stack([curve(p[:, j]) for j, curve in enumerate(cal.curves_)])
+    np.testing.assert_allclose(out, each / each.sum(axis=1, keepdims=True), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"monotone": True}, {"transform": "compact_logit", "smoothing": "cv"}], ids=str
+)
+def test_it_equals_a_careful_one_vs_rest_use_of_the_binary_calibrator(options):
+    p, y, _ = simulate(1500)
+    q, z, _ = simulate(3000, seed=1)
+    cal = ovr(**options).fit(p, y)
+    by_hand = np.column_stack(
+        [
+            SplineCalibrator(**options)
+            .fit(np.column_stack([1 - p[:, j], p[:, j]]), y == j)
+            .calibrate(np.column_stack([1 - q[:, j], q[:, j]]))[:, 1]
+            for j in range(4)
+        ]
+    )
+    by_hand /= by_hand.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(cal.predict_proba(q), by_hand, atol=1e-9)
+    assert log_loss(z, cal.predict_proba(q)) < log_loss(z, q)
+
+
+def test_the_papers_algorithm_3():
+    cal = SplineCalibrator.paper(algorithm=3, n_knots=40)
+    assert (cal.multiclass, cal.transform, cal.penalty) == ("ovr", "compact_logit", "ridge")
+    p, y, truth = simulate(1500)
+    cal.fit(p, y)
+    assert np.abs(cal.predict_proba(p) - truth).mean() < 0.5 * np.abs(p - truth).mean()
+    assert len(cal.epsilon_) == 4
+
+
+def test_logits_under_identity_ignore_a_constant_added_to_a_row():
+    p, y, _ = simulate(800)
+    logits = np.log(p)
+    shift = np.random.default_rng(0).normal(0, 9, (800, 1))
+    for transform in ("identity", "auto"):
+        cal = ovr(transform=transform).fit(logits, y)
+        moved = ovr(transform=transform).fit(logits + shift, y)
+        np.testing.assert_allclose(moved.predict_proba(logits), cal.predict_proba(logits + shift), atol=1e-8)
+
+
+def test_a_class_without_rows_keeps_a_small_probability():
+    p, y, _ = simulate(500)
+    y[y == 2] = 1
+    cal = ovr().fit(p, y)
+    assert cal.classes_.tolist() == [0, 1, 2, 3]
+    out = cal.predict_proba(p)
+    np.testing.assert_allclose(out.sum(axis=1), 1.0)
+    assert np.all((out[:, 2] > 0) & (out[:, 2] < 0.02))
+
+
+def test_a_class_never_predicted_and_exact_zeros_are_finite():
+    p, y, _ = simulate(500)
+    p[:, 3] = 0.0
+    p[np.arange(100), p[:100].argmax(axis=1)] += 1e3
+    p /= p.sum(axis=1, keepdims=True)
+    out = ovr().fit(p, y).predict_proba(p)
+    assert np.isfinite(out).all()
+    np.testing.assert_allclose(out.sum(axis=1), 1.0)
+    np.testing.assert_allclose(out[:, 3].mean(), np.mean(y == 3), atol=0.03)
+
+
+def test_the_rest_of_an_almost_certain_class_is_not_rounded_away():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(0, 200, 1500)  # log-odds of the first class against the others
+    rest = 1 / (1 + np.exp(u))
+    p = np.column_stack([1 - rest, rest / 2, rest / 2])
+    y = np.where(rng.random(1500) < 1 / (1 + np.exp(-u / 40)), 0, rng.integers(1, 3, 1500))
+    out = ovr(transform="asinh_logit").fit(p, y).predict_proba(p)
+    sure, unsure = out[u > 150, 0].mean(), out[(u > 40) & (u < 60), 0].mean()
+    assert sure > unsure + 0.1
+
+
+def test_many_classes_are_no_trouble():
+    p, y, _ = simulate(3000, m=60)
+    cal = ovr().fit(p, y)
+    assert len(cal.curves_) == 60
+    assert cal.converged_
+    assert log_loss(y, cal.predict_proba(p), labels=np.arange(60)) < log_loss(y, p, labels=np.arange(60))
+
+
+def test_rows_whose_sum_vanishes_become_uniform():
+    from calspline._validation import MatrixScores
+    from calspline.calibrators._ovr import combine
+
+    class Nothing:
+        def evaluate(self, scores):
+            return np.where(scores.values > 0.5, 1.0, 0.0)
+
+    out = combine([Nothing()] * 3, MatrixScores("probability", np.array([[0.4, 0.3, 0.3], [0.8, 0.1, 0.1]])), "logit")
+    np.testing.assert_allclose(out, [[1 / 3] * 3, [1, 0, 0]])
