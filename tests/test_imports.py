@@ -16,8 +16,19 @@ ALLOWED = {
     "_grid": {"_validation", "transforms"},
     "histogram": {"_grid", "_validation"},
     "_spline": {"_spline"},
+    "_structured": {"_spline", "_structured"},
     "curve": {"_spline", "_validation", "transforms"},
-    "calibrators": {"_spline", "_validation", "calibrators", "curve", "histogram", "transforms"},
+    "structure": {"_structured", "_validation"},
+    "calibrators": {
+        "_spline",
+        "_structured",
+        "_validation",
+        "calibrators",
+        "curve",
+        "histogram",
+        "structure",
+        "transforms",
+    },
     "persistence": {"_validation", "calibrators"},
     "demo": {"calibrators"},
     "__init__": {"calibrators", "curve", "histogram", "persistence"},
@@ -63,7 +74,7 @@ def test_imports_point_one_way(path):
 
 
 def test_the_numerics_know_no_estimator_and_no_frame():
-    for path in (SOURCE / "_spline").glob("*.py"):
+    for path in [*(SOURCE / "_spline").glob("*.py"), *(SOURCE / "_structured").glob("*.py")]:
         text = path.read_text()
         assert "sklearn" not in text.replace("scikit-learn", "")
         assert "narwhals" not in text

@@ -1,9 +1,9 @@
 """Saving calibrators as versioned JSON, and loading them without trust.
 
 The file is an object with ``format`` ("calspline"), ``version`` (of the format), ``class``,
-``parameters``, ``classes``, ``fitted`` (small facts), ``curves`` and ``checksum`` (SHA-256 of the
-rest). Numbers are written so that they read back bit for bit. Nothing in a file
-is ever executed.
+``parameters``, ``classes``, ``fitted`` (small facts), ``curves``, ``structure`` (of a structured multiclass
+fit, else null) and ``checksum`` (SHA-256 of the rest). Numbers are written so that they read back bit for
+bit. Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from calspline import _validation
 FORMAT = "calspline"
 VERSION = 1
 LARGEST_FILE = 64 * 2**20
-FIELDS = {"format", "version", "class", "parameters", "classes", "fitted", "curves", "checksum"}
+FIELDS = {"format", "version", "class", "parameters", "classes", "fitted", "curves", "structure", "checksum"}
 
 
 class Saveable(Protocol):

@@ -75,17 +75,11 @@ def curvature_coordinates(
     weighted least-squares line over the data, with a weak prior; ``v`` holds the
     rest, scaled so that the integral of ``g''^2`` is ``|v|^2``.
 
-    With ``gamma = g''`` at the interior knots and ``M`` the mass matrix of hat
-    functions, the integral is ``gamma' M gamma = |L' gamma|^2`` for ``M = L L'``.
-    So ``v = L' gamma``; integrating ``gamma`` twice gives ``g`` at the knots, and
-    interpolation its coefficients.
-
     ``slope`` is that of the line ``g`` is a deviation from. Where that line runs through
     many more log-odds than models usually give, it takes a large ``a`` and ``b`` to set it
     right, and the prior weakens accordingly.
     """
-    knots, K = basis.knots, basis.size
-    gaps = np.diff(knots)[:, None]
+    K = basis.size
     total = w.sum()
     mean = w @ x / total
     sd = float(np.sqrt(w @ (x - mean) ** 2 / total)) or 1.0
@@ -97,19 +91,30 @@ def curvature_coordinates(
     if K == 2:
         return Coordinates(affine, prior, np.zeros(2))
 
-    gamma = np.zeros((K, K - 2))
-    gamma[1:-1] = np.linalg.inv(np.linalg.cholesky(basis.mass)).T
-    start = np.zeros((1, K - 2))
-    slopes = np.vstack([start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)])
-    rises = gaps * slopes[:-1] + gaps**2 * (2.0 * gamma[:-1] + gamma[1:]) / 6.0
-    values = np.vstack([start, np.cumsum(rises, axis=0)])
-    curved = basis.interpolate(values)
-
+    curved = from_second_derivatives(basis)
     on_data = banded.dot(np.column_stack([affine, curved]))
     curved -= affine @ ((on_data[:, :2].T * w) @ on_data[:, 2:] / total)
     strength = np.ones(K)
     strength[:2] = 0.0
     return Coordinates(np.column_stack([affine, curved]), prior, strength)
+
+
+def from_second_derivatives(basis: NaturalSpline) -> Array:
+    """Coefficients of splines, one a column, whose coordinates ``v`` have ``|v|^2`` as the integral of ``g''^2``.
+
+    With ``gamma = g''`` at the interior knots and ``M`` the mass matrix of hat
+    functions, the integral is ``gamma' M gamma = |L' gamma|^2`` for ``M = L L'``.
+    So ``v = L' gamma``; integrating ``gamma`` twice gives ``g`` at the knots, and
+    interpolation its coefficients. The affine part is left as the integration gives it.
+    """
+    K = basis.size
+    gaps = np.diff(basis.knots)[:, None]
+    gamma = np.zeros((K, K - 2))
+    gamma[1:-1] = np.linalg.inv(np.linalg.cholesky(basis.mass)).T
+    start = np.zeros((1, K - 2))
+    slopes = np.vstack([start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)])
+    rises = gaps * slopes[:-1] + gaps**2 * (2.0 * gamma[:-1] + gamma[1:]) / 6.0
+    return basis.interpolate(np.vstack([start, np.cumsum(rises, axis=0)]))
 
 
 def ridge_coordinates(basis: NaturalSpline, origin: float, unit: float) -> Coordinates:

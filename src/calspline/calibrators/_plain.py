@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from calspline import _validation
+from calspline.calibrators._recipe import FittedCurve
+from calspline.curve import CalibrationCurve
+
 
 def plain_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Constructor parameters as JSON values; a RandomState has none, and becomes null."""
@@ -51,9 +55,47 @@ def classes_from(data: Any) -> NDArray[Any]:
     values = data["values"]
     if not isinstance(values, list) or not all(isinstance(value, (bool, int, float, str)) for value in values):
         raise ValueError("classes must be strings or numbers")
-    if len(values) != 2 or values[0] == values[1]:
-        raise ValueError("classes must be two different labels")
+    if len(values) < 2 or len(set(values)) != len(values):
+        raise ValueError("classes must be two or more different labels")
     dtype = np.dtype(data["dtype"])
     if dtype.kind not in "biufUO":
         raise ValueError(f"classes cannot have dtype {dtype}")
     return np.array(values, dtype=dtype)
+
+
+def plain_fit(fit: FittedCurve) -> dict[str, Any]:
+    """How a curve came about, as JSON values; an infinite smoothing becomes null."""
+    return {
+        "smoothing": fit.smoothing if np.isfinite(fit.smoothing) else None,
+        "grid": fit.grid.tolist(),
+        "criterion": fit.criterion.tolist(),
+        "edf": fit.edf,
+        "converged": fit.converged,
+        "n_iter": fit.n_iter,
+    }
+
+
+def fits_from(facts: Any, curves: Any) -> list[FittedCurve]:
+    """The fits that :func:`plain_fit` and the curves' own dicts described."""
+    if not isinstance(facts, list) or not isinstance(curves, list) or len(facts) != len(curves):
+        raise ValueError("fits and curves must be lists of the same length")
+    return [_fit_from(fact, curve) for fact, curve in zip(facts, curves, strict=True)]
+
+
+def _fit_from(fact: Any, curve: Any) -> FittedCurve:
+    fields = {"smoothing", "grid", "criterion", "edf", "converged", "n_iter"}
+    if not isinstance(fact, dict) or set(fact) != fields:
+        raise ValueError(f"a fit must be a dict with the keys {', '.join(sorted(fields))}")
+    _validation.one_of(fact["converged"], "converged", (True, False))
+    fit = FittedCurve(
+        CalibrationCurve.from_dict(curve),
+        np.inf if fact["smoothing"] is None else _validation.not_negative(fact["smoothing"], "smoothing"),
+        _validation.numeric_array(fact["grid"], "grid"),
+        _validation.numeric_array(fact["criterion"], "criterion"),
+        _validation.not_negative(fact["edf"], "edf"),
+        fact["converged"],
+        _validation.whole_number(fact["n_iter"], "n_iter", least=0),
+    )
+    if fit.grid.shape != fit.criterion.shape:
+        raise ValueError("grid and criterion must have the same length")
+    return fit

@@ -13,10 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from calspline import _validation
 from calspline._validation import BinaryScores, Kind, Rows
 from calspline.calibrators._base import BaseCalibrator
-from calspline.calibrators._plain import classes_from, parameters_from, plain_classes, plain_parameters
+from calspline.calibrators._ovr import combine, fit_one_vs_rest
+from calspline.calibrators._plain import (
+    classes_from,
+    fits_from,
+    parameters_from,
+    plain_classes,
+    plain_fit,
+    plain_parameters,
+)
 from calspline.calibrators._recipe import FittedCurve, Recipe, fit_curve
-from calspline.curve import CalibrationCurve
+from calspline.calibrators._structured import describe, fit_structure
 from calspline.histogram import ScoreHistogram
+from calspline.structure import StructuredMap
 from calspline.transforms import NAMES
 
 Array = NDArray[np.float64]
@@ -27,7 +36,8 @@ class SplineCalibrator(BaseCalibrator):
 
     A natural cubic spline turns the (transformed) score into log-odds. How much it
     may bend is chosen from the data; with no reason to bend it is a straight line
-    in the log-odds, close to Platt's.
+    in the log-odds, close to Platt's. Scores in three or more columns are those of as
+    many classes; see ``multiclass``.
 
     Parameters
     ----------
@@ -67,18 +77,26 @@ class SplineCalibrator(BaseCalibrator):
         True: the curve never decreases. It is the free curve where that already
         never does.
     multiclass : {"structured", "ovr"}, default="structured"
-        For more than two classes.
+        For three or more classes. ``"structured"`` is ``softmax(s(u) + W u + b)``: one spline ``s`` shared
+        by all classes on tempered log-probabilities ``u``, a matrix and intercepts, each shrunk towards
+        temperature scaling with a strength learnt from the data. It heeds ``monotone`` (an increasing
+        curve and no matrix, so that every row keeps its ranking), a number as ``smoothing``, and
+        ``n_knots``. ``"ovr"`` is the paper's Algorithm 3, one curve per class against the rest, with all
+        other options.
     random_state : int, RandomState or None, default=None
         For ``knots="sample"`` and the folds of ``smoothing="cv"``. None is 0, so that fits repeat.
 
     Attributes
     ----------
-    classes_ : array of shape (2,)
-        The labels, sorted; probabilities are of the second.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns. With two, ``calibrate`` gives the second's.
     curves_ : list of CalibrationCurve
-        One curve for a two-class problem.
+        One curve for a two-class problem, one per class for ``"ovr"``, none for ``"structured"``.
+    structure_ : StructuredMap
+        The fitted map of ``"structured"``.
     smoothing_ : float
-        The lambda in use.
+        The lambda in use. (``"ovr"``: an array, as are ``edf_`` and ``epsilon_``; ``transform_``,
+        ``smoothing_path_`` and ``knots_`` are lists.)
     smoothing_path_ : dict of arrays
         ``"smoothing"`` and ``"criterion"``: the values tried and what each scored (lower is better).
     edf_ : float
@@ -146,12 +164,13 @@ class SplineCalibrator(BaseCalibrator):
         self.random_state = random_state
 
     @classmethod
-    def paper(cls, algorithm: Literal[1, 2] = 1, **overrides: Any) -> Self:
+    def paper(cls, algorithm: Literal[1, 2, 3] = 1, **overrides: Any) -> Self:
         """The recipe as the paper prints it.
 
         Algorithm 1 calibrates the score itself, Algorithm 2 its compact logit: 200 knots
         sampled from the scores, ridge penalty on the natural basis, lambda by
-        five-fold cross-validated log-loss.
+        five-fold cross-validated log-loss. Algorithm 3 applies Algorithm 2 (with
+        ``transform="identity"``, Algorithm 1) to each class against the rest and normalises.
 
         Examples
         --------
@@ -159,7 +178,7 @@ class SplineCalibrator(BaseCalibrator):
         SplineCalibrator(knots='sample', n_knots=50, penalty='ridge', smoothing='cv',
                          transform='compact_logit')
         """
-        _validation.one_of(algorithm, "algorithm", (1, 2))
+        _validation.one_of(algorithm, "algorithm", (1, 2, 3))
         recipe: dict[str, Any] = {
             "transform": "identity" if algorithm == 1 else "compact_logit",
             "knots": "sample",
@@ -167,6 +186,8 @@ class SplineCalibrator(BaseCalibrator):
             "penalty": "ridge",
             "smoothing": "cv",
         }
+        if algorithm == 3:
+            recipe["multiclass"] = "ovr"
         return cls(**(recipe | overrides))
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -174,11 +195,13 @@ class SplineCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
-            Probabilities (of the second class; or of both, which keeps more of very
-            confident ones), or margins.
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+            Probabilities (of two classes: of the second, or of both, which keeps more of
+            very confident ones), or margins. Columns are in the order of ``classes_``; columns
+            of a data frame that are named after the classes are put in that order.
         y : array-like of shape (n,)
-            Two classes of any label type.
+            Labels of any type. For three or more columns, integers from 0 to m-1 and names
+            of a frame's columns need not all occur.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 is a row seen twice; of 0, a row not seen.
 
@@ -215,6 +238,8 @@ class SplineCalibrator(BaseCalibrator):
         """
         recipe = self._recipe()
         seen = getattr(self, "histogram_", None)
+        if seen is None and len(getattr(self, "classes_", ())) > 2:
+            raise ValueError("partial_fit is for two classes; this calibrator was fitted to more")
         if seen is None and hasattr(self, "curves_"):
             raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
         kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
@@ -276,43 +301,113 @@ class SplineCalibrator(BaseCalibrator):
             Lower and upper limit.
         """
         check_is_fitted(self, "curves_")
+        if len(self.classes_) > 2:
+            raise ValueError("interval is for two classes; this calibrator was fitted to more")
         return self.curves_[0].band_of(self._check_scores(scores), level, simultaneous=simultaneous)
 
     def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
         check_is_fitted(self, "curves_")
-        checked = self._check_scores(scores)
-        return self.curves_[0].evaluate(checked), checked.shape
+        if len(self.classes_) == 2:
+            checked = self._check_scores(scores)
+            return self.curves_[0].evaluate(checked), checked.shape
+        m = len(self.classes_)
+        matrix = _validation.matrix_scores(self._ordered(scores), kind=self._kind, n_columns=m)
+        if self.curves_:
+            return combine(self.curves_, matrix, self.transform), matrix.shape
+        return self.structure_.probabilities(matrix), matrix.shape
 
     def _check_scores(self, scores: Any) -> BinaryScores:
         """Scores to calibrate, taken as those of the fit were."""
-        array = _validation.in_class_order(
-            _validation.real_array(scores, "scores"), _validation.column_names(scores), self.classes_
-        )
-        return _validation.binary_scores(array, kind=self._kind, difference=self._difference)
+        return _validation.binary_scores(self._ordered(scores), kind=self._kind, difference=self._difference)
+
+    def _ordered(self, scores: Any) -> NDArray[np.floating[Any]]:
+        array = _validation.real_array(scores, "scores")
+        return _validation.in_class_order(array, _validation.column_names(scores), self.classes_)
 
     def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
-        """Set every fitted attribute but ``classes_``."""
+        """Set every fitted attribute of a two-class problem but ``classes_``."""
         fitted = fit_curve(histogram, recipe)
         if np.isinf(fitted.smoothing):
             warnings.warn("all scores are equal: the calibrated probability is the base rate", stacklevel=3)
-        if not fitted.converged:
-            warnings.warn("the fit did not converge", ConvergenceWarning, stacklevel=3)
-        self._set_curve(fitted, recipe_kind(recipe.transform) or histogram.kind)
+        self._set_fits([fitted], recipe_kind(recipe.transform) or histogram.kind)
         self.histogram_ = histogram
-
-    def _set_curve(self, fitted: FittedCurve, kind: Kind) -> None:
-        curve = fitted.curve
-        self.curves_ = [curve]
-        self.smoothing_ = fitted.smoothing
-        self.smoothing_path_ = {"smoothing": fitted.grid, "criterion": fitted.criterion}
-        self.edf_, self.converged_, self.n_iter_ = fitted.edf, fitted.converged, fitted.n_iter
-        self.transform_, self.epsilon_ = curve.transform.name, curve.transform.epsilon
-        self.knots_ = curve.transform.inverse(curve.origin + curve.unit * curve.breaks)
-        self._kind = kind
 
     def _fit_matrix(self, rows: Rows, recipe: Recipe) -> None:
         """Fit three or more classes."""
-        raise ValueError(f"scores must have one or two columns; got shape {rows.scores.shape}")
+        classes, codes = _validation.matrix_labels(rows.labels, len(rows.labels), rows.n_columns, rows.names)
+        array = _validation.in_class_order(rows.scores, rows.names, classes)
+        checked = _validation.matrix_scores(array, kind=matrix_kind(recipe.transform))
+        if self.multiclass == "ovr":
+            self._set_fits(fit_one_vs_rest(checked, codes, rows.weight, recipe), checked.kind)
+        else:
+            self._set_structure(fit_structure(checked, codes, rows.weight, recipe), checked.kind)
+        self.classes_ = classes
+        self._difference = False
+        self._forget("histogram_")
+
+    def _set_fits(self, fits: list[FittedCurve], kind: Kind) -> None:
+        """Fitted attributes from curves: plain for one, a list or an array for several."""
+        if not all(fit.converged for fit in fits):
+            warnings.warn("the fit did not converge", ConvergenceWarning, stacklevel=4)
+        curves = [fit.curve for fit in fits]
+        paths = [{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits]
+        knots = [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in curves]
+        names, epsilons = [curve.transform.name for curve in curves], [curve.transform.epsilon for curve in curves]
+        smoothing, edf = [fit.smoothing for fit in fits], [fit.edf for fit in fits]
+        one = len(fits) == 1
+        self.curves_ = curves
+        self.smoothing_: Any = smoothing[0] if one else np.array(smoothing)
+        self.smoothing_path_: Any = paths[0] if one else paths
+        self.edf_: Any = edf[0] if one else np.array(edf)
+        self.transform_: Any = names[0] if one else names
+        self.epsilon_: Any = epsilons[0] if one else epsilons
+        self.knots_: Any = knots[0] if one else knots
+        self.converged_ = all(fit.converged for fit in fits)
+        self.n_iter_ = max(fit.n_iter for fit in fits)
+        self._fits = fits
+        self._kind = kind
+        self._forget("structure_")
+
+    def _set_structure(self, structure: StructuredMap, kind: Kind) -> None:
+        self.curves_ = []
+        self.structure_ = structure
+        strength = float(structure.strengths[-1])
+        self.smoothing_ = strength
+        self.smoothing_path_ = {"smoothing": np.array([strength]), "criterion": np.array([np.nan])}
+        self.edf_ = 1.0 + float(structure.effective.sum())
+        self.transform_, self.epsilon_ = "log", None
+        self.knots_ = np.exp(structure.breaks)
+        self.converged_, self.n_iter_ = True, 0
+        self._fits = []
+        self._kind = kind
+
+    def _forget(self, name: str) -> None:
+        """Drop what an earlier fit of another kind left behind."""
+        if hasattr(self, name):
+            delattr(self, name)
+
+    def summary(self) -> str:
+        """What was fitted, in a few lines.
+
+        Examples
+        --------
+        >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
+        SplineCalibrator for 2 classes, on probabilities
+          logit: smoothing 1e+06, 2.0 effective degrees of freedom, increasing
+        """
+        check_is_fitted(self, "curves_")
+        what = "probabilities" if self._kind == "probability" else "margins"
+        lines = [f"{type(self).__name__} for {len(self.classes_)} classes, on {what}"]
+        for j, fit in enumerate(self._fits):
+            name = "" if len(self._fits) == 1 else f"{self.classes_[j]}: "
+            shape = "increasing" if fit.curve.is_monotone else "not monotone"
+            lines.append(
+                f"  {name}{fit.curve.transform.name}: smoothing {fit.smoothing:.3g}, "
+                f"{fit.edf:.1f} effective degrees of freedom, {shape}"
+            )
+        if not self._fits:
+            lines += describe(self.structure_)
+        return "\n".join(lines)
 
     def _recipe(self) -> Recipe:
         """The options, checked."""
@@ -360,17 +455,9 @@ class SplineCalibrator(BaseCalibrator):
             "class": type(self).__name__,
             "parameters": plain_parameters(self),
             "classes": plain_classes(self.classes_),
-            "fitted": {
-                "kind": self._kind,
-                "difference": self._difference,
-                "smoothing": self.smoothing_ if np.isfinite(self.smoothing_) else None,
-                "grid": self.smoothing_path_["smoothing"].tolist(),
-                "criterion": self.smoothing_path_["criterion"].tolist(),
-                "edf": self.edf_,
-                "converged": self.converged_,
-                "n_iter": self.n_iter_,
-            },
+            "fitted": {"kind": self._kind, "difference": self._difference, "fits": [plain_fit(f) for f in self._fits]},
             "curves": [curve.to_dict() for curve in self.curves_],
+            "structure": None if self.curves_ else self.structure_.to_dict(),
         }
 
     @classmethod
@@ -378,32 +465,26 @@ class SplineCalibrator(BaseCalibrator):
         """The calibrator that :meth:`to_dict` described; anything else is an error."""
         calibrator = cls(**parameters_from(data["parameters"], cls))
         calibrator._recipe()
+        classes = classes_from(data["classes"])
         facts = data["fitted"]
-        fields = {"kind", "difference", "smoothing", "grid", "criterion", "edf", "converged", "n_iter"}
-        if not isinstance(facts, dict) or set(facts) != fields:
-            raise ValueError(f"fitted must be a dict with the keys {', '.join(sorted(fields))}")
+        if not isinstance(facts, dict) or set(facts) != {"kind", "difference", "fits"}:
+            raise ValueError("fitted must be a dict with the keys kind, difference, fits")
         _validation.one_of(facts["kind"], "kind", ("probability", "margin"))
         _validation.one_of(facts["difference"], "difference", (True, False))
-        _validation.one_of(facts["converged"], "converged", (True, False))
-        if not isinstance(data["curves"], list) or len(data["curves"]) != 1:
-            raise ValueError("curves must be a list of one curve")
-        smoothing = facts["smoothing"]
-        fitted = FittedCurve(
-            CalibrationCurve.from_dict(data["curves"][0]),
-            np.inf if smoothing is None else _validation.not_negative(smoothing, "smoothing"),
-            _validation.numeric_array(facts["grid"], "grid"),
-            _validation.numeric_array(facts["criterion"], "criterion"),
-            _validation.not_negative(facts["edf"], "edf"),
-            facts["converged"],
-            _validation.whole_number(facts["n_iter"], "n_iter", least=0),
-        )
-        if fitted.grid.shape != fitted.criterion.shape:
-            raise ValueError("grid and criterion must have the same length")
-        if fitted.curve.transform.takes_probabilities and facts["kind"] == "margin":
-            raise ValueError("kind must be probability for the transform of the curve")
-        calibrator._set_curve(fitted, facts["kind"])
+        if data["structure"] is None:
+            fits = fits_from(facts["fits"], data["curves"])
+            if len(fits) != (1 if len(classes) == 2 else len(classes)):
+                raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
+            if facts["kind"] == "margin" and any(fit.curve.transform.takes_probabilities for fit in fits):
+                raise ValueError("kind must be probability for the transform of the curves")
+            calibrator._set_fits(fits, facts["kind"])
+        else:
+            structure = StructuredMap.from_dict(data["structure"])
+            if len(structure.b) != len(classes) or facts["fits"] or data["curves"]:
+                raise ValueError("structure must be one for the classes, without curves")
+            calibrator._set_structure(structure, facts["kind"])
         calibrator._difference = facts["difference"]
-        calibrator.classes_ = classes_from(data["classes"])
+        calibrator.classes_ = classes
         return calibrator
 
 
@@ -412,3 +493,10 @@ def recipe_kind(transform: str) -> Kind | None:
     if transform == "auto":
         return None
     return "margin" if transform == "identity" else "probability"
+
+
+def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
+    """The same for three or more columns; identity takes logits and probabilities."""
+    if transform == "identity":
+        return "either"
+    return "auto" if transform == "auto" else "probability"

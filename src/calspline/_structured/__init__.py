@@ -1,0 +1,1 @@
+"""Numerics of structured multiclass calibration: arrays in, arrays out."""

@@ -1,0 +1,107 @@
+"""Scores on a tempered scale.
+
+A row of log-scores ``z`` becomes ``u_j = log((1 - e) softmax_j(beta z) + e / m)``: temperature
+scaling, then a grain of the uniform distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+CHUNK = 1 << 16
+"""Values per block of rows: small enough for the cache."""
+LEAST_LOG_PROBABILITY = -87.5
+"""``log(1e-38)``."""
+TEMPERATURE_PRIOR = 1.0
+"""Precision of the normal prior on ``log beta``: one observation's worth, for separable data."""
+
+
+def blocks(n: int, m: int, values: int = CHUNK) -> Iterator[slice]:
+    """Slices of rows that hold about this many values each."""
+    step = max(values // m, 64)
+    return (slice(i, min(i + step, n)) for i in range(0, n, step))
+
+
+def log_softmax(z: Array) -> Array:
+    """``z - log sum_j exp(z_j)`` for every row."""
+    out: Array = z - z.max(axis=1, keepdims=True)
+    out -= np.log(np.exp(out).sum(axis=1, keepdims=True))
+    return out
+
+
+def log_scores(z: Array, floor: float) -> Array:
+    """Log-softmax of every row, nothing below ``floor``."""
+    return np.maximum(log_softmax(z), floor)
+
+
+def least_score(z: Array, w: Array) -> float:
+    """Log of half the least positive probability among rows that count, at least 1e-38."""
+    least = 0.0
+    for rows in blocks(*z.shape):
+        block = log_softmax(z[rows])[w[rows] > 0.0]
+        least = min(least, float(block[np.isfinite(block)].min(initial=0.0)))
+    return max(least - float(np.log(2.0)), LEAST_LOG_PROBABILITY)
+
+
+def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
+    """The inverse temperature ``beta`` that minimises ``-sum w log softmax_y(beta z) + (log beta)^2 / 2``.
+
+    Newton's method in ``t = log beta``. With ``E`` and ``V`` the mean and variance of ``z`` under
+    ``softmax(beta z)``, the gradient is ``beta sum w (E - z_y) + t`` and the curvature, without the
+    term that may be negative, ``beta^2 sum w V + 1``.
+    """
+
+    def local(t: float) -> tuple[float, float, float]:
+        beta = float(np.exp(t))
+        f = g = h = 0.0
+        for rows in blocks(*z.shape):
+            zb, wb = z[rows], w[rows]
+            zy = zb[np.arange(len(zb)), y[rows]]
+            e = np.exp(beta * (zb - zb.max(axis=1, keepdims=True)))
+            total = e.sum(axis=1)
+            e *= zb
+            mean = e.sum(axis=1) / total
+            square = np.einsum("ij,ij->i", e, zb) / total
+            f += float(wb @ (np.log(total) + beta * (zb.max(axis=1) - zy)))
+            g += float(wb @ (mean - zy))
+            h += float(wb @ (square - mean**2))
+        return (
+            f + 0.5 * TEMPERATURE_PRIOR * t * t,
+            beta * g + TEMPERATURE_PRIOR * t,
+            beta * beta * h + TEMPERATURE_PRIOR,
+        )
+
+    t, (f, g, h) = 0.0, local(0.0)
+    for _ in range(100):
+        step = float(np.clip(-g / (h + abs(g)), -1.5, 1.5))
+        trial = local(t + step)
+        while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
+            step /= 2.0
+            trial = local(t + step)
+        t, (f, g, h) = t + step, trial
+        if abs(step) < 1e-7:
+            break
+    return float(np.exp(t))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """``z -> u``: floor, inverse temperature and the share of the uniform distribution."""
+
+    floor: float
+    beta: float
+    uniform: float
+
+    def tempered(self, z: Array) -> Array:
+        """``log softmax(beta max(log_softmax(z), floor))``."""
+        return log_softmax(self.beta * log_scores(z, self.floor))
+
+    def mixed(self, t: Array, m: int) -> Array:
+        """``log((1 - e) exp(t) + e / m)``, elementwise."""
+        return np.log((1.0 - self.uniform) * np.exp(t) + self.uniform / m)
