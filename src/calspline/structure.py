@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +19,9 @@ from calspline._validation import MatrixScores
 Array = NDArray[np.float64]
 
 CELLS = 4096
-CHUNK = 1 << 15
+BLOCK = 1 << 16
+THREADED = 1 << 20
+"""Values from which threads pay."""
 SAFE_EXPONENT = 300.0
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
@@ -71,24 +75,31 @@ class StructuredMap:
         return np.concatenate([self.breaks[:1], self.breaks])
 
     def probabilities(self, scores: MatrixScores) -> Array:
-        """Calibrated probabilities of checked scores, chunk by chunk."""
+        """Calibrated probabilities of checked scores, block by block; large arrays on all cores."""
         n, m = scores.values.shape
         out = np.empty((n, m))
-        least = float(np.exp(self.scale.floor))
-        for rows in blocks(n, m, CHUNK):
-            if scores.kind == "probability":
-                x = np.maximum(scores.values[rows], least, order="C", dtype=np.float64)
-                np.log(x, out=x)
-            else:
-                x = np.ascontiguousarray(log_scores(scores.values[rows], self.scale.floor))
-            eta = self._eta(x)
-            if not self._bounded:
-                eta -= eta.max(axis=1, keepdims=True)
-            block = np.exp(eta, out=out[rows])
-            block /= block.sum(axis=1, keepdims=True)
-            if self.W is None:
-                _keep_ranking(scores.values[rows], block)
+        if n * m < THREADED:
+            for rows in blocks(n, m, BLOCK):
+                self._calibrate(scores, rows, out)
+        else:
+            # numpy lets go of the interpreter's lock in every operation of this size.
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(lambda rows: self._calibrate(scores, rows, out), blocks(n, m, BLOCK)))
         return out
+
+    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array) -> None:
+        if scores.kind == "probability":
+            x = np.maximum(scores.values[rows], np.exp(self.scale.floor), order="C", dtype=np.float64)
+            np.log(x, out=x)
+        else:
+            x = np.ascontiguousarray(log_scores(scores.values[rows].astype(np.float64), self.scale.floor))
+        eta = self._eta(x)
+        if not self._bounded:
+            eta -= eta.max(axis=1, keepdims=True)
+        block = np.exp(eta, out=out[rows])
+        block /= block.sum(axis=1, keepdims=True)
+        if self.W is None:
+            _keep_ranking(scores.values[rows], block)
 
     def _eta(self, x: Array) -> Array:
         """``s(u) + W u + b`` for log-probabilities ``x``, which are overwritten."""
@@ -100,12 +111,12 @@ class StructuredMap:
         np.log(u, out=u)
         t = u - low
         t *= rate
-        cell = t.astype(np.int32)
+        cell = t.astype(np.intp)
         t -= cell
-        eta = cubes[0].take(cell, mode="clip")
+        eta, part = cubes[0].take(cell, mode="clip"), np.empty_like(t)
         for row in cubes[1:]:
             eta *= t
-            eta += row.take(cell, mode="clip")
+            eta += row.take(cell, mode="clip", out=part)
         if self.W is not None and self.W.ndim == 2:
             blas.dgemm(1.0, self._turned, u.T, 1.0, eta.T, trans_a=1, overwrite_c=1)  # eta += u W'
         elif self.W is not None:
@@ -115,9 +126,8 @@ class StructuredMap:
         return np.asarray(eta)
 
     @cached_property
-    def _turned(self) -> Array:
-        assert self.W is not None
-        return np.asfortranarray(self.W.T)
+    def _turned(self) -> Array | None:
+        return None if self.W is None else np.asfortranarray(self.W.T)
 
     @cached_property
     def _table(self) -> tuple[float, float, Array]:

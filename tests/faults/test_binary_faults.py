@@ -48,7 +48,7 @@ BAD_SCORES = {
     "8 an object": (np.array([object(), *P[1:]], dtype=object), "real numbers; row 0"),
     "9 sparse": (sparse.csr_array(P[:, None]), "dense"),
     "16 one row": (P[:1], "at least two rows, of different classes; got 1"),
-    "25 three columns": (np.full((8, 3), 1 / 3), "one or two columns"),
+    "25 columns beyond the classes": (np.full((8, 3), 0.2), "sum to one"),
     "40 rows that do not sum to one": (np.column_stack([P, P]), r"sum to one \(within 0.001\); row 0"),
 }
 
@@ -80,6 +80,12 @@ def test_3_after_a_fit_on_probabilities_scores_outside_are_an_error():
 def test_41_negative_entries_of_two_columns_are_an_error_after_a_fit_on_probabilities():
     with pytest.raises(ValueError, match=r"row 1 is -0\.2"):
         fit().calibrate([[0.5, 0.5], [-0.2, 0.9]])
+
+
+def test_25_two_labels_with_three_columns_of_scores_name_columns():
+    assert fit(np.full((8, 3), 1 / 3)).classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="one or two columns"):
+        fit().calibrate(np.full((8, 3), 1 / 3))
 
 
 def test_5_nothing_in_nothing_out():

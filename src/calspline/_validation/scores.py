@@ -47,12 +47,6 @@ class BinaryScores:
             return log_odds(self.values[rows])
         return log_odds_from_pair(self.first[rows], self.values[rows])
 
-    def take(self, rows: NDArray[np.bool_]) -> BinaryScores:
-        """The rows where the mask is true."""
-        first = None if self.first is None else self.first[rows]
-        values = self.values[rows]
-        return BinaryScores(self.kind, values, first, (len(values), *self.shape[1:]), self.difference)
-
 
 @dataclass(frozen=True)
 class MatrixScores:
@@ -62,7 +56,7 @@ class MatrixScores:
     """
 
     kind: Kind
-    values: Array
+    values: NDArray[np.floating[Any]]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -71,10 +65,6 @@ class MatrixScores:
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
         return self.values.shape
-
-    def take(self, rows: NDArray[np.bool_]) -> MatrixScores:
-        """The rows where the mask is true."""
-        return MatrixScores(self.kind, self.values[rows])
 
 
 def chunks(n: int) -> Iterator[slice]:
@@ -184,7 +174,7 @@ def matrix_scores(
     n_columns : int, optional
         How many columns there have to be.
     """
-    array = numeric_array(scores, name)
+    array = real_array(scores, name)
     if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):
         wanted = "a column for each class" if n_columns is None else f"{n_columns} columns, one for each class"
         raise ValueError(f"{name} must have {wanted}; got shape {array.shape}")

@@ -59,14 +59,15 @@ class _Columns:
 
     def __init__(self, scores: MatrixScores, transform: str) -> None:
         self.kind = scores.kind if transform != "identity" else "margin"
+        values = scores.values.astype(np.float64, copy=False)
         if scores.kind == "margin":
-            self._values = np.asarray(log_softmax(scores.values, axis=1))
+            self._values = np.asarray(log_softmax(values, axis=1))
             return
-        self._values = scores.values
+        self._values = values
         if self.kind == "probability":
             rows = np.arange(len(scores))
-            self._top = scores.values.argmax(axis=1)
-            others = scores.values.copy()
+            self._top = values.argmax(axis=1)
+            others = values.copy()
             others[rows, self._top] = 0.0
             self._rest_of_top = others.sum(axis=1)
 

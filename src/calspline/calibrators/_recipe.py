@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from calspline._spline.shape import Shape
 from calspline._validation import Kind
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
-from calspline.transforms import Transform, compact_logit_slope, epsilon_from_log_odds
+from calspline.transforms import NAMES, Transform, compact_logit_slope, epsilon_from_log_odds
 
 Array = NDArray[np.float64]
 
@@ -47,6 +47,49 @@ class Recipe:
     loss: Literal["log", "brier"]
     monotone: bool
     seed: int
+
+
+def checked_recipe(options: dict[str, Any]) -> Recipe:
+    """A recipe from a calibrator's parameters; a wrong one is an error that names it and its domain."""
+    _validation.one_of(options["transform"], "transform", ("auto", *NAMES))
+    if not (isinstance(options["epsilon"], str) and options["epsilon"] == "auto"):
+        _validation.number(options["epsilon"], "epsilon", above=0.0, below=0.5, also=' or "auto"')
+    knots = options["knots"]
+    if isinstance(knots, str):
+        _validation.one_of(knots, "knots", ("quantile", "sample"))
+    else:
+        knots = _validation.increasing(knots, "knots", least=2)
+    if options["n_knots"] is not None:
+        _validation.whole_number(options["n_knots"], "n_knots", least=2, also=" or None")
+    _validation.one_of(options["penalty"], "penalty", ("curvature", "ridge"))
+    if isinstance(options["smoothing"], str):
+        _validation.one_of(options["smoothing"], "smoothing", ("reml", "cv", "loo"))
+    else:
+        _validation.not_negative(options["smoothing"], "smoothing", also=' or one of "reml", "cv", "loo"')
+    grid = options["smoothing_grid"]
+    if grid is not None:
+        grid = _validation.positive_list(grid, "smoothing_grid")
+    _validation.whole_number(options["cv"], "cv", least=2)
+    _validation.one_of(options["loss"], "loss", ("log", "brier"))
+    _validation.one_of(options["monotone"], "monotone", (True, False))
+    _validation.one_of(options["multiclass"], "multiclass", ("structured", "ovr"))
+    seed = _validation.seed(options["random_state"], "random_state")
+    names = ("transform", "epsilon", "n_knots", "penalty", "smoothing", "cv", "loss", "monotone")
+    return Recipe(knots=knots, smoothing_grid=grid, seed=seed, **{name: options[name] for name in names})
+
+
+def recipe_kind(transform: str) -> Kind | None:
+    """The kind of scores a transform asks for; None leaves it to the scores."""
+    if transform == "auto":
+        return None
+    return "margin" if transform == "identity" else "probability"
+
+
+def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
+    """The same for three or more columns; identity takes logits and probabilities."""
+    if transform == "identity":
+        return "either"
+    return "auto" if transform == "auto" else "probability"
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from calspline.calibrators._plain import (
     plain_fit,
     plain_parameters,
 )
-from calspline.calibrators._recipe import FittedCurve, Recipe, fit_curve
+from calspline.calibrators._recipe import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators._structured import describe, fit_structure
 from calspline.histogram import ScoreHistogram
 from calspline.structure import StructuredMap
-from calspline.transforms import NAMES
 
 Array = NDArray[np.float64]
 
@@ -393,7 +392,7 @@ class SplineCalibrator(BaseCalibrator):
         --------
         >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
         SplineCalibrator for 2 classes, on probabilities
-          logit: smoothing 1e+06, 2.0 effective degrees of freedom, increasing
+          logit: smoothing 1e+06, 1.7 effective degrees of freedom, increasing
         """
         check_is_fitted(self, "curves_")
         what = "probabilities" if self._kind == "probability" else "margins"
@@ -411,42 +410,7 @@ class SplineCalibrator(BaseCalibrator):
 
     def _recipe(self) -> Recipe:
         """The options, checked."""
-        _validation.one_of(self.transform, "transform", ("auto", *NAMES))
-        if not (isinstance(self.epsilon, str) and self.epsilon == "auto"):
-            _validation.number(self.epsilon, "epsilon", above=0.0, below=0.5, also=' or "auto"')
-        knots: Any = self.knots
-        if isinstance(knots, str):
-            _validation.one_of(knots, "knots", ("quantile", "sample"))
-        else:
-            knots = _validation.increasing(knots, "knots", least=2)
-        if self.n_knots is not None:
-            _validation.whole_number(self.n_knots, "n_knots", least=2, also=" or None")
-        _validation.one_of(self.penalty, "penalty", ("curvature", "ridge"))
-        if isinstance(self.smoothing, str):
-            _validation.one_of(self.smoothing, "smoothing", ("reml", "cv", "loo"))
-        else:
-            _validation.not_negative(self.smoothing, "smoothing", also=' or one of "reml", "cv", "loo"')
-        grid = self.smoothing_grid
-        if grid is not None:
-            grid = _validation.positive_list(grid, "smoothing_grid")
-        _validation.whole_number(self.cv, "cv", least=2)
-        _validation.one_of(self.loss, "loss", ("log", "brier"))
-        _validation.one_of(self.monotone, "monotone", (True, False))
-        _validation.one_of(self.multiclass, "multiclass", ("structured", "ovr"))
-        seed = _validation.seed(self.random_state, "random_state")
-        return Recipe(
-            transform=self.transform,
-            epsilon=self.epsilon,
-            knots=knots,
-            n_knots=self.n_knots,
-            penalty=self.penalty,
-            smoothing=self.smoothing,
-            smoothing_grid=grid,
-            cv=self.cv,
-            loss=self.loss,
-            monotone=self.monotone,
-            seed=seed,
-        )
+        return checked_recipe(self.get_params(deep=False))
 
     def to_dict(self) -> dict[str, Any]:
         """The fitted calibrator in plain JSON values, without its histogram."""
@@ -486,17 +450,3 @@ class SplineCalibrator(BaseCalibrator):
         calibrator._difference = facts["difference"]
         calibrator.classes_ = classes
         return calibrator
-
-
-def recipe_kind(transform: str) -> Kind | None:
-    """The kind of scores a transform asks for; None leaves it to the scores."""
-    if transform == "auto":
-        return None
-    return "margin" if transform == "identity" else "probability"
-
-
-def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
-    """The same for three or more columns; identity takes logits and probabilities."""
-    if transform == "identity":
-        return "either"
-    return "auto" if transform == "auto" else "probability"
