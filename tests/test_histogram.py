@@ -269,3 +269,10 @@ def test_binning_hardly_changes_the_fit(monkeypatch):
     assert np.abs(binned.calibrate(grid) - exact.calibrate(grid)).max() < 1e-4
     losses = [log_loss(y, cal.calibrate(p)) for cal in (binned, exact)]
     assert abs(losses[0] - losses[1]) < 1e-6
+
+
+def test_a_chunk_of_weight_zero_is_absent():
+    p, y = scores_and_labels(3 * CHUNK)
+    w = np.ones(3 * CHUNK)
+    w[2 * CHUNK :] = 0.0
+    assert_same(ScoreHistogram.from_scores(p, y, w), ScoreHistogram.from_scores(p[: 2 * CHUNK], y[: 2 * CHUNK]))

@@ -96,6 +96,7 @@ class StructuredMap:
         eta = self._eta(x)
         if not self._bounded:
             eta -= eta.max(axis=1, keepdims=True)
+            np.maximum(eta, -SAFE_EXPONENT, out=eta)
         block = np.exp(eta, out=out[rows])
         block /= block.sum(axis=1, keepdims=True)
         if self.W is None:
@@ -211,3 +212,4 @@ def _keep_ranking(scores: NDArray[np.floating[Any]], p: Array) -> None:
     turned = (np.diff(ordered, axis=1) < 0.0).any(axis=1)
     for row in np.flatnonzero(turned):
         p[row, order[row]] = np.maximum.accumulate(ordered[row])
+        p[row] /= p[row].sum()

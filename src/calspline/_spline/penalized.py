@@ -25,7 +25,7 @@ MAX_ITERATIONS = 100
 MAX_HALVINGS = 40
 ROUNDING, SOLVER_ROUNDING = 1e-15, 1e-10
 """Promised decrease, as a share of the objective, that rounding would eat up."""
-LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 
 class Local(NamedTuple):
@@ -151,7 +151,7 @@ def minimize(
     objective = _objective(point, q)
     for iteration in range(1, MAX_ITERATIONS + 1):
         gradient = design.tdot(point.local.slope) + q * point.u
-        factor = _factorize(design.gram(point.local.curvature), q)
+        factor = factorize(design.gram(point.local.curvature), q)
         if constraints is None:
             step = -dpotrs(factor, gradient, lower=1)[0]
         else:
@@ -177,15 +177,16 @@ def _objective(point: Point, q: Array) -> float:
     return point.local.value + 0.5 * float(q @ (point.u * point.u))
 
 
-def _factorize(gram: Array, q: Array) -> Array:
+def factorize(gram: Array, q: Array) -> Array:
     """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists.
 
     Without a prior (``penalty="ridge"``) and with almost no smoothing the Hessian can
-    be singular to rounding. A relative lift of the diagonal only shortens the step.
+    be singular to rounding. A lift of the diagonal only shortens the step.
     """
     diagonal = np.diagonal(gram) + q
+    largest = np.abs(diagonal).max()
     for lift in LIFTS:
-        np.fill_diagonal(gram, diagonal * (1.0 + lift))
+        np.fill_diagonal(gram, diagonal + lift * largest)
         factor, info = dpotrf(gram, lower=1)
         if info == 0:
             return np.asarray(factor)

@@ -30,7 +30,7 @@ JOINT_COST = 4e9
 MATRIX_COST = 5e8
 """Most multiplications per gradient, ``n m^2``, for which more than the diagonal of ``W`` is fitted."""
 LEAST_SLOPE = 1e-3
-STRONGEST = 25.0
+STRONGEST = 60.0
 """How far, in logarithms, the strength of the curve may rise to make it increase."""
 
 
@@ -124,7 +124,7 @@ def _increasing(data: Data, curve_strength: float | None) -> Estimate:
     if not _increases(data.places.basis, v):
         low = float(np.log(strengths.alpha[0]))
         high = low + STRONGEST
-        for _ in range(12):
+        for _ in range(16):
             middle = 0.5 * (low + high)
             strengths.alpha = np.exp([middle])
             trial = solve(curve, strengths, v, learn=False)

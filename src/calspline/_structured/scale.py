@@ -18,6 +18,8 @@ CHUNK = 1 << 16
 """Values per block of rows: small enough for the cache."""
 LEAST_LOG_PROBABILITY = -87.5
 """``log(1e-38)``."""
+MOST_LOG_BETA = float(np.log(100.0))
+"""Beyond, ``exp(beta z)`` could vanish in a whole row."""
 TEMPERATURE_PRIOR = 1.0
 """Precision of the normal prior on ``log beta``: one observation's worth, for separable data."""
 
@@ -80,6 +82,7 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
     t, (f, g, h) = 0.0, local(0.0)
     for _ in range(100):
         step = float(np.clip(-g / (h + abs(g)), -1.5, 1.5))
+        step = float(np.clip(t + step, -MOST_LOG_BETA, MOST_LOG_BETA)) - t
         trial = local(t + step)
         while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
             step /= 2.0

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from calspline._spline.penalized import factorize
 from calspline._structured.curve import Places
 from calspline._structured.scale import blocks
 
@@ -29,6 +30,7 @@ SCARCE = 5.0
 """Rows per class that the defaults count as none: with few more, everything shrinks harder."""
 STRENGTH_TOLERANCE = 0.02
 MOST_STEPS = 40
+LEAST_SCALE = 1e-6
 
 
 def first_strengths(m: int, total: float) -> Array:
@@ -68,8 +70,8 @@ class Strengths:
         k, group = len(self.most), self.group.ravel()
         gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
-        self.effective = gamma.astype(np.float64)
-        target = np.minimum((gamma + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most), self.most)
+        self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
+        target = np.minimum((self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most), self.most)
         target[list(self._held)] = self.most[list(self._held)]
         place = np.log(self.alpha)
         move = np.log(target) - place
@@ -140,21 +142,21 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
         while True:
             trial = theta + scale * step
             f, g, H = problem.local(trial)
-            if f + 0.5 * float(q @ trial**2) <= value - 1e-4 * scale * decrement + 1e-9 * abs(value) or scale < 1e-4:
+            if f + 0.5 * float(q @ trial**2) <= value - 1e-4 * scale * decrement + 1e-9 * abs(value):
                 break
             scale /= 2.0
+            if scale < LEAST_SCALE:
+                return theta  # rounding leaves nothing to gain
         theta = trial
     return theta
 
 
 def _newton(g: Array, H: Array, q: Array, theta: Array) -> tuple[Array, float, Array]:
     """Newton step, its decrement, and the Cholesky factor of ``H + Q``."""
-    H = H.copy()
-    H.flat[:: len(H) + 1] += q
-    factor = linalg.cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+    factor = factorize(H.copy(), q)
     slope = g + q * theta
-    step = -linalg.cho_solve(factor, slope, check_finite=False)
-    return step, -float(step @ slope), factor[0]
+    step = -linalg.lapack.dpotrs(factor, slope, lower=1)[0]
+    return step, -float(step @ slope), factor
 
 
 class CurveAndMatrix:
