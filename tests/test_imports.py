@@ -11,17 +11,19 @@ SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
 ALLOWED = {
+    "_threads": set(),
     "transforms": set(),
     "_validation": {"_validation", "transforms"},
     "_grid": {"_validation", "transforms"},
     "histogram": {"_grid", "_validation"},
     "_spline": {"_spline"},
-    "_structured": {"_spline", "_structured"},
+    "_structured": {"_spline", "_structured", "_threads"},
     "curve": {"_spline", "_validation", "transforms"},
-    "structure": {"_structured", "_validation"},
+    "structure": {"_structured", "_threads", "_validation"},
     "calibrators": {
         "_spline",
         "_structured",
+        "_threads",
         "_validation",
         "calibrators",
         "curve",

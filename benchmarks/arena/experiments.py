@@ -30,25 +30,39 @@ def folder() -> Path | None:
     return place if (place / "peers_binary.csv").is_file() else None
 
 
-def kind_of(name: str) -> Kind:
-    """An experiment's kind, by its name."""
-    return "multiclass" if name.startswith("m_") else "binary"
-
-
 class Frozen(NamedTuple):
     """Results of the other methods: one row per experiment, one column per method."""
 
     losses: pd.DataFrame
     seconds: dict[str, float]
     rows: pd.Series
+    classes: pd.Series
 
 
 def frozen(place: Path, kind: Kind) -> Frozen:
-    """Read the other methods' log-losses, their median seconds, and the calibration rows."""
+    """Read the other methods' log-losses, their median seconds, and the size of each experiment."""
     table = pd.read_csv(place / f"peers_{kind}.csv").set_index("name")
     methods = [c for c in table if not c.startswith("t_") and c not in ("n", "m") and not c.endswith("_err")]
     seconds = {c: float(table[f"t_{c}"].median()) for c in methods if f"t_{c}" in table}
-    return Frozen(table[methods], seconds, table["n"])
+    classes = table["m"] if "m" in table else pd.Series(2, index=table.index)
+    return Frozen(table[methods], seconds, table["n"], classes)
+
+
+class Experiment(NamedTuple):
+    """Probabilities of all classes, and labels, of the calibration and the test rows."""
+
+    fit_p: Array
+    fit_y: Labels
+    test_p: Array
+    test_y: Labels
+
+
+def load(path: Path) -> Experiment:
+    """Read one experiment."""
+    data: dict[str, NDArray[Any]] = dict(np.load(path))
+    fit_p, test_p = (_probabilities(data[f"probs_{part}"]) for part in ("cal", "test"))
+    fit_y, test_y = (data[f"y_{part}"].astype(np.intp) for part in ("cal", "test"))
+    return Experiment(fit_p, fit_y, test_p, test_y)
 
 
 class Scores(NamedTuple):
@@ -72,9 +86,7 @@ FAILED = Outcome(Scores(np.inf, np.nan, np.nan), Scores(np.nan, np.nan, np.nan),
 
 def run(make: Callable[[], Any], path: Path) -> Outcome:
     """Fit on the calibration rows, score on the test rows."""
-    data: dict[str, NDArray[Any]] = dict(np.load(path))
-    fit_p, test_p = (_probabilities(data[f"probs_{part}"]) for part in ("cal", "test"))
-    fit_y, test_y = (data[f"y_{part}"].astype(np.intp) for part in ("cal", "test"))
+    fit_p, fit_y, test_p, test_y = load(path)
     binary = fit_p.shape[1] == 2
     start = time.perf_counter()
     model = make()

@@ -68,15 +68,36 @@ def lead(losses: pd.DataFrame) -> Lead:
     return Lead(len(losses), float(rates[OURS]), str(others.idxmax()), float(others.max()), float(harmed(losses)[OURS]))
 
 
+class Duel(NamedTuple):
+    """Us and one other method."""
+
+    share: float
+    """Experiments with the lower log-loss, a tie being none."""
+    difference: float
+    """Mean log-loss, ours less theirs."""
+
+
+def duel(losses: pd.DataFrame, rival: str) -> Duel:
+    """Head to head in a set of experiments."""
+    difference = losses[OURS] - losses[rival]
+    return Duel(float((difference < 0.0).mean()), float(difference.mean()))
+
+
 def by_rows(rows: pd.Series) -> pd.Series:
     """Group of each experiment by its calibration rows."""
     names = ["under 500 rows", "500 to 1500", "above 1500"]
     return pd.cut(rows, [0, 499, 1500, float("inf")], labels=names)
 
 
+def by_classes(classes: pd.Series) -> pd.Series:
+    """Group of each experiment by its number of classes."""
+    return pd.cut(classes, [2, 5, 11, float("inf")], labels=["3 to 5 classes", "6 to 11", "12 and more"])
+
+
 def by_family(rows: pd.Series) -> pd.Series:
-    """Group of each experiment by its model, the end of its name."""
-    return pd.Series([str(name).rpartition("__")[2] for name in rows.index], index=rows.index)
+    """Group of each experiment by its model, the end of its name; a deep network's has its source too."""
+    models = [str(name).rpartition("__")[2] for name in rows.index]
+    return pd.Series(["network" if "_" in model else model for model in models], index=rows.index)
 
 
 def lags(losses: pd.DataFrame, count: int) -> pd.DataFrame:

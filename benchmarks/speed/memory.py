@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import resident
 from benchmarks.speed.data import make
 from benchmarks.speed.peers import PEERS
 
 MEGABYTE = 1e6
-STATUS = Path("/proc/self/status")
 
 
 class Megabytes(NamedTuple):
@@ -59,7 +57,7 @@ def measure_here(name: str, n: int) -> Megabytes:
 
 def _peak(call: Callable[[], Any]) -> float:
     """Bytes above the present state that a call needs at its worst, its result included."""
-    before = _start_of_peak()
+    before = resident.start_of_peak()
     tracemalloc.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,33 +65,9 @@ def _peak(call: Callable[[], Any]) -> float:
         result = call()
     _, traced = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    resident = _peak_resident() - before
+    grown = resident.peak() - before
     del result
-    return float(max(traced, resident))
-
-
-def _start_of_peak() -> int:
-    """Resident bytes now; where the system can, its record of the peak starts anew."""
-    if not STATUS.exists():
-        return _peak_resident()
-    Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
-
-
-def _peak_resident() -> int:
-    # Linux lets a child inherit its parent's ru_maxrss, so the process's own record goes first.
-    if STATUS.exists():
-        return _status("VmHWM")
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _status(field: str) -> int:
-    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    return float(max(traced, grown))
 
 
 def main() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,14 +12,13 @@ from scipy.linalg import blas
 
 from calspline import _validation
 from calspline._structured.scale import Scale, blocks, log_scores
+from calspline._threads import one_blas_thread, shared_out
 from calspline._validation import MatrixScores
 
 Array = NDArray[np.float64]
 
 CELLS = 4096
 BLOCK = 1 << 16
-THREADED = 1 << 20
-"""Values from which threads pay."""
 SAFE_EXPONENT = 300.0
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
@@ -78,13 +75,9 @@ class StructuredMap:
         """Calibrated probabilities of checked scores, block by block; large arrays on all cores."""
         n, m = scores.values.shape
         out = np.empty((n, m))
-        if n * m < THREADED:
-            for rows in blocks(n, m, BLOCK):
-                self._calibrate(scores, rows, out)
-        else:
-            # numpy lets go of the interpreter's lock in every operation of this size.
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                list(pool.map(lambda rows: self._calibrate(scores, rows, out), blocks(n, m, BLOCK)))
+        with one_blas_thread():
+            for _ in shared_out(lambda rows: self._calibrate(scores, rows, out), blocks(n, m, BLOCK), n * m):
+                pass
         return out
 
     def _calibrate(self, scores: MatrixScores, rows: slice, out: Array) -> None:

@@ -181,15 +181,16 @@ def factorize(gram: Array, q: Array) -> Array:
     """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists.
 
     Without a prior (``penalty="ridge"``) and with almost no smoothing the Hessian can
-    be singular to rounding. A lift of the diagonal only shortens the step.
+    be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
+    shortens the step.
     """
     diagonal = np.diagonal(gram) + q
-    largest = np.abs(diagonal).max()
-    for lift in LIFTS:
-        np.fill_diagonal(gram, diagonal + lift * largest)
-        factor, info = dpotrf(gram, lower=1)
-        if info == 0:
-            return np.asarray(factor)
+    for scale in (diagonal, np.abs(diagonal).max()):
+        for lift in LIFTS:
+            np.fill_diagonal(gram, diagonal + lift * scale)
+            factor, info = dpotrf(gram, lower=1)
+            if info == 0:
+                return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
 
 

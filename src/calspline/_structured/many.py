@@ -14,6 +14,7 @@ from calspline._structured.solver import (
     Data,
     Estimate,
     Strengths,
+    added_up,
     first_strengths,
     softmax_columns,
     solve,
@@ -55,7 +56,7 @@ class Linear:
     def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
         self.data, self.matrix = data, matrix
         m = len(data.u)
-        self.bend = data.places.table @ v
+        self.bent = data.u + (data.places.table @ v)[data.places.cell]
         if matrix:
             self.group = np.full((m, m + 1), 2)
             self.group[:, 0] = 0
@@ -73,46 +74,51 @@ class Linear:
 
     def local(self, B: Array) -> tuple[float, Array]:
         """Summed loss and gradient."""
-        f, g = 0.0, np.zeros_like(B)
-        for rows, p, loss in self._blocks(B):
-            y, w, u = self.data.y[rows], self.data.w[rows], self.data.u[:, rows]
-            f += loss
+        data = self.data
+
+        def part(rows: slice) -> list[Array]:
+            y, w, u = data.y[rows], data.w[rows], data.u[:, rows]
+            p, loss = self._probabilities(B, rows)
             p *= w
             p[y, np.arange(len(y))] -= w
-            g[:, 0] += p.sum(axis=1)
-            g[:, 1:] += p @ u.T if self.matrix else np.einsum("jc,jc->j", p, u)[:, None]
-        return f, g
+            slopes = p @ u.T if self.matrix else np.einsum("jc,jc->j", p, u)[:, None]
+            return [np.asarray(loss), np.column_stack([p.sum(axis=1), slopes])]
 
-    def _blocks(self, B: Array) -> Iterator[tuple[slice, Array, float]]:
-        data = self.data
-        for rows in blocks(data.u.shape[1], len(data.u)):
-            y, u = data.y[rows], data.u[:, rows]
-            eta = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
-            eta += u
-            eta += B[:, :1]
-            eta += self.bend[data.places.cell[:, rows]]
-            at_y = eta[y, np.arange(len(y))]
-            p, log_total = softmax_columns(eta)
-            yield rows, p, float(data.w[rows] @ (log_total - at_y))
+        f, g = added_up(part, self._rows(), data.u.size)
+        return float(f), g
+
+    def _rows(self) -> Iterator[slice]:
+        return blocks(self.data.u.shape[1], len(self.data.u))
+
+    def _probabilities(self, B: Array, rows: slice) -> tuple[Array, float]:
+        """Probabilities of some rows, and their summed loss."""
+        y, u = self.data.y[rows], self.data.u[:, rows]
+        eta = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
+        eta += self.bent[:, rows]
+        eta += B[:, :1]
+        at_y = eta[y, np.arange(len(y))]
+        p, log_total = softmax_columns(eta)
+        return p, float(self.data.w[rows] @ (log_total - at_y))
 
     def curvature(self, B: Array) -> tuple[Array, Array | None, Array | None]:
         """Eigenvalues of the approximate Hessian, shaped as ``B``, with ``U`` and ``V`` (None: the identity)."""
-        data, m = self.data, len(B)
-        if not self.matrix:
-            h = np.zeros_like(B)
-            for rows, p, _ in self._blocks(B):
-                u = data.u[:, rows]
-                spread = data.w[rows] * p * (1.0 - p)
-                h[:, 0] += spread.sum(axis=1)
-                h[:, 1] += np.einsum("jc,jc,jc->j", spread, u, u)
-            return h, None, None
-        C, G = np.zeros((m, m)), np.zeros((m + 1, m + 1))
-        for rows, p, _ in self._blocks(B):
+        data = self.data
+
+        def diagonal(rows: slice) -> list[Array]:
+            p, _ = self._probabilities(B, rows)
+            u = data.u[:, rows]
+            spread = data.w[rows] * p * (1.0 - p)
+            return [np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])]
+
+        def factors(rows: slice) -> list[Array]:
+            p, _ = self._probabilities(B, rows)
             w, x = data.w[rows], np.vstack([np.ones(p.shape[1]), data.u[:, rows]])
             wp = w * p
-            C -= wp @ p.T
-            C[np.diag_indices(m)] += wp.sum(axis=1)
-            G += (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T
+            return [np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
+
+        if not self.matrix:
+            return added_up(diagonal, self._rows(), data.u.size)[0], None, None
+        C, G = added_up(factors, self._rows(), data.u.size)
         c, U = linalg.eigh(C)
         g, V = linalg.eigh(G)
         return np.outer(np.maximum(c, 0.0), np.maximum(g, 0.0)) / max(float(np.trace(C)), 1e-300), U, V

@@ -12,6 +12,7 @@ Arrays are class by class: shape (m, n).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from scipy import linalg, sparse
 from calspline._spline.penalized import factorize
 from calspline._structured.curve import Places
 from calspline._structured.scale import blocks
+from calspline._threads import shared_out
 
 Array = NDArray[np.float64]
 
@@ -29,8 +31,11 @@ PRIOR_COUNT = 2.0
 SCARCE = 5.0
 """Rows per class that the defaults count as none: with few more, everything shrinks harder."""
 STRENGTH_TOLERANCE = 0.02
+LEARN_BELOW = 0.2
 MOST_STEPS = 40
 LEAST_SCALE = 1e-6
+JOINT_BLOCK = 1 << 13
+"""Values to a block of the joint Hessian, which needs some fifty arrays of its size."""
 
 
 def first_strengths(m: int, total: float) -> Array:
@@ -119,6 +124,14 @@ def softmax_columns(eta: Array) -> tuple[Array, Array]:
     return eta, top + np.log(total)
 
 
+def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: int) -> list[Array]:
+    """The sums over all blocks of rows of what ``part`` gives for each."""
+    totals: list[Array] = []
+    for values in shared_out(part, rows, size):
+        totals = [a + b for a, b in zip(totals, values, strict=True)] if totals else values
+    return totals
+
+
 def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Array:
     """Minimise by Newton's method from ``theta``, learning the strengths on the way.
 
@@ -130,7 +143,7 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
     f, g, H = problem.local(theta)
     for _ in range(MOST_STEPS):
         step, decrement, factor = _newton(g, H, strengths.each, theta)
-        if learn and decrement < 0.2:
+        if learn and decrement < LEARN_BELOW:
             inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
             learn = not strengths.update(theta + step, inverse)
             step, decrement, factor = _newton(g, H, strengths.each, theta)
@@ -186,17 +199,14 @@ class CurveAndMatrix:
         data, table = self.data, self.data.places.table
         m, n = data.u.shape
         d, k = m + 1, table.shape[1]
-        v = theta[:k]
-        B = theta[k:].reshape(m, d)
-        bend = table @ v
+        v, B = theta[:k], theta[k:].reshape(m, d)
+        bend, by_coordinate = table @ v, np.ascontiguousarray(table.T)
         ja, jb = np.triu_indices(m)
         xa, xb = np.triu_indices(d)
         same = np.flatnonzero(ja == jb)
-        f, pairs = 0.0, np.zeros((len(ja), len(xa)))
-        gv, gB = np.zeros(k), np.zeros((m, d))
-        Hvv, Hv = np.zeros((k, k)), np.zeros((m, k, d))
-        for rows in blocks(n, m):
-            y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows]
+
+        def part(rows: slice) -> list[Array]:
+            y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows].astype(np.intp)
             c = len(y)
             x = np.ones((d, c))
             x[1:] = data.u[:, rows]
@@ -205,21 +215,25 @@ class CurveAndMatrix:
             eta += bend[cell]
             at_y = eta[y, np.arange(c)]
             p, log_total = softmax_columns(eta)
-            f += float(w @ (log_total - at_y))
             wp = w * p
             residual = wp.copy()
             residual[y, np.arange(c)] -= w
-            gB += residual @ x.T
             spread = -wp[ja] * p[jb]
             spread[same] += wp
-            pairs += spread @ (x[xa] * x[xb]).T
-            if k:
-                D = table[cell]
-                gv += residual.ravel() @ D.reshape(m * c, k)
-                mean = np.einsum("jc,jck->ck", p, D)
-                R = (D - mean) * wp[:, :, None]
-                Hvv += R.reshape(m * c, k).T @ D.reshape(m * c, k)
-                Hv += R.transpose(0, 2, 1) @ x.T
+            # The curve's coordinates come first: inner loops run over rows.
+            D = by_coordinate.take(cell, axis=1)
+            R = D - np.einsum("jc,kjc->kc", p, D)[:, None]
+            R *= wp
+            return [
+                np.asarray(w @ (log_total - at_y)),
+                D.reshape(k, m * c) @ residual.ravel(),
+                residual @ x.T,
+                R.reshape(k, m * c) @ D.reshape(k, m * c).T,
+                R.transpose(1, 0, 2) @ x.T,
+                spread @ (x[xa] * x[xb]).T,
+            ]
+
+        f, gv, gB, Hvv, Hv, pairs = added_up(part, blocks(n, m, JOINT_BLOCK), n * m)
         symmetric = np.empty((len(ja), d, d))
         symmetric[:, xa, xb] = symmetric[:, xb, xa] = pairs
         full = np.empty((m, m, d, d))
@@ -229,7 +243,7 @@ class CurveAndMatrix:
         H[k:, :k] = Hv.transpose(0, 2, 1).reshape(m * d, k)
         H[:k, k:] = H[k:, :k].T
         H[:k, :k] = Hvv
-        return f, np.concatenate([gv, gB.ravel()]), H
+        return float(f), np.concatenate([gv, gB.ravel()]), H
 
 
 class CurveOnly:
@@ -248,24 +262,26 @@ class CurveOnly:
         """Summed loss, gradient, Hessian at ``v``."""
         data, table = self.data, self.data.places.table
         m, n = data.u.shape
-        bend = table @ v
-        f, k = 0.0, table.shape[1]
-        mass, residual = np.zeros(len(table)), np.zeros(len(table))
-        outer = np.zeros((k, k))
-        for rows in blocks(n, m):
+        bend, size = table @ v, len(table)
+
+        def part(rows: slice) -> list[Array]:
             y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows]
             eta = self.base[:, rows] + bend[cell]
             at_y = eta[y, np.arange(len(y))]
             p, log_total = softmax_columns(eta)
-            f += float(w @ (log_total - at_y))
             by_row = cell.T.ravel()
-            p_row = p.T.ravel()
-            mass += np.bincount(by_row, weights=(p * w).T.ravel(), minlength=len(table))
-            residual -= np.bincount(cell[y, np.arange(len(y))], weights=w, minlength=len(table))
             indptr = np.arange(0, m * len(y) + 1, m)
-            mean = sparse.csr_array((p_row, by_row.astype(np.int32), indptr), shape=(len(y), len(table))) @ table
-            outer += (mean.T * w) @ mean
-        return f, (residual + mass) @ table, (table.T * mass) @ table - outer
+            shares = sparse.csr_array((p.T.ravel(), by_row.astype(np.int32), indptr), shape=(len(y), size))
+            mean = shares @ table
+            return [
+                np.asarray(w @ (log_total - at_y)),
+                np.bincount(by_row, weights=(p * w).T.ravel(), minlength=size).astype(np.float64),
+                np.bincount(cell[y, np.arange(len(y))], weights=w, minlength=size).astype(np.float64),
+                (mean.T * w) @ mean,
+            ]
+
+        f, mass, observed, outer = added_up(part, blocks(n, m), n * m)
+        return float(f), (mass - observed) @ table, (table.T * mass) @ table - outer
 
 
 def fit_joint(data: Data, curve_strength: float | None = None) -> Estimate:

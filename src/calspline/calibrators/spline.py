@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from calspline import _validation
+from calspline._threads import one_blas_thread
 from calspline._validation import BinaryScores, Kind, Rows
 from calspline.calibrators._base import BaseCalibrator
 from calspline.calibrators._ovr import combine, fit_one_vs_rest
@@ -325,7 +326,8 @@ class SplineCalibrator(BaseCalibrator):
 
     def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
         """Set every fitted attribute of a two-class problem but ``classes_``."""
-        fitted = fit_curve(histogram, recipe)
+        with one_blas_thread():
+            fitted = fit_curve(histogram, recipe)
         if np.isinf(fitted.smoothing):
             warnings.warn("all scores are equal: the calibrated probability is the base rate", stacklevel=3)
         self._set_fits([fitted], recipe_kind(recipe.transform) or histogram.kind)
@@ -336,10 +338,11 @@ class SplineCalibrator(BaseCalibrator):
         classes, codes = _validation.matrix_labels(rows.labels, len(rows.labels), rows.n_columns, rows.names)
         array = _validation.in_class_order(rows.scores, rows.names, classes)
         checked = _validation.matrix_scores(array, kind=matrix_kind(recipe.transform))
-        if self.multiclass == "ovr":
-            self._set_fits(fit_one_vs_rest(checked, codes, rows.weight, recipe), checked.kind)
-        else:
-            self._set_structure(fit_structure(checked, codes, rows.weight, recipe), checked.kind)
+        with one_blas_thread():
+            if self.multiclass == "ovr":
+                self._set_fits(fit_one_vs_rest(checked, codes, rows.weight, recipe), checked.kind)
+            else:
+                self._set_structure(fit_structure(checked, codes, rows.weight, recipe), checked.kind)
         self.classes_ = classes
         self._difference = False
         self._forget("histogram_")
