@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline._threads import shared_out
+
 Array = NDArray[np.float64]
 
 CHUNK = 1 << 16
@@ -61,18 +63,20 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
 
     def local(t: float) -> tuple[float, float, float]:
         beta = float(np.exp(t))
-        f = g = h = 0.0
-        for rows in blocks(*z.shape):
+
+        def part(rows: slice) -> tuple[float, float, float]:
             zb, wb = z[rows], w[rows]
             zy = zb[np.arange(len(zb)), y[rows]]
-            e = np.exp(beta * (zb - zb.max(axis=1, keepdims=True)))
+            top = zb.max(axis=1)
+            e = np.exp(beta * (zb - top[:, None]))
             total = e.sum(axis=1)
             e *= zb
             mean = e.sum(axis=1) / total
             square = np.einsum("ij,ij->i", e, zb) / total
-            f += float(wb @ (np.log(total) + beta * (zb.max(axis=1) - zy)))
-            g += float(wb @ (mean - zy))
-            h += float(wb @ (square - mean**2))
+            loss = np.log(total) + beta * (top - zy)
+            return float(wb @ loss), float(wb @ (mean - zy)), float(wb @ (square - mean**2))
+
+        f, g, h = (sum(values) for values in zip(*shared_out(part, blocks(*z.shape), z.size), strict=True))
         return (
             f + 0.5 * TEMPERATURE_PRIOR * t * t,
             beta * g + TEMPERATURE_PRIOR * t,
@@ -88,7 +92,7 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
             step /= 2.0
             trial = local(t + step)
         t, (f, g, h) = t + step, trial
-        if abs(step) < 1e-7:
+        if abs(step) < 1e-5:
             break
     return float(np.exp(t))
 
