@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from calspline import _validation
+from calspline._structured.fit import StructuredFit
 from calspline._structured.scale import Scale, blocks, log_scores
 from calspline._threads import one_blas_thread, shared_out
 from calspline._validation import MatrixScores
@@ -25,7 +26,7 @@ MOST_CLASSES = 100_000
 
 
 @dataclass(frozen=True, eq=False)
-class StructuredMap:
+class StructuredMap(StructuredFit):
     """Scores of all classes in, calibrated probabilities out: ``softmax(s(u) + W u + b)``.
 
     A row of scores becomes ``u = log((1 - e) softmax(beta z) + e / m)``, ``z`` being its log-probabilities (none
@@ -46,14 +47,6 @@ class StructuredMap:
     strengths, effective : array of shape (4,)
         Ridge strengths, and effective parameters, of intercepts, diagonal, rest of the matrix, curve.
     """
-
-    scale: Scale
-    breaks: Array
-    coefficients: Array
-    W: Array | None
-    b: Array
-    strengths: Array
-    effective: Array
 
     def curve(self, u: Array) -> Array:
         """``s(u)``."""

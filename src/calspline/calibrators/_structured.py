@@ -31,7 +31,7 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
         curve_strength=strength,
         n_knots=N_KNOTS if recipe.n_knots is None else recipe.n_knots,
     )
-    return StructuredMap(fit.scale, fit.breaks, fit.coefficients, fit.W, fit.b, fit.strengths, fit.effective)
+    return StructuredMap(**vars(fit))
 
 
 def _check(recipe: Recipe) -> None:
