@@ -20,8 +20,9 @@ ALLOWED = {
     "_structured": {"_spline", "_structured", "_threads"},
     "curve": {"_spline", "_validation", "transforms"},
     "structure": {"_structured", "_threads", "_validation"},
+    "_recipe": {"_spline", "_validation", "curve", "histogram", "transforms"},
     "calibrators": {
-        "_spline",
+        "_recipe",
         "_structured",
         "_threads",
         "_validation",

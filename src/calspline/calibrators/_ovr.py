@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curve
 from calspline._validation import BinaryScores, MatrixScores, chunks
-from calspline.calibrators._recipe import FittedCurve, Recipe, constant_fit, fit_curve
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
 from calspline.transforms import Transform

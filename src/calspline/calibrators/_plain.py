@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from calspline import _validation
-from calspline.calibrators._recipe import FittedCurve
+from calspline._recipe import FittedCurve
 from calspline.curve import CalibrationCurve
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline._recipe import SMOOTHING_LIMITS, Recipe
 from calspline._structured.curve import N_KNOTS
 from calspline._structured.fit import fit_structured
 from calspline._validation import MatrixScores
-from calspline.calibrators._recipe import SMOOTHING_LIMITS, Recipe
 from calspline.structure import GROUPS, StructuredMap
 
 Array = NDArray[np.float64]

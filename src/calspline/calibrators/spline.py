@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from calspline import _validation
+from calspline._recipe import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
 from calspline._threads import one_blas_thread
 from calspline._validation import BinaryScores, Kind, Rows
 from calspline.calibrators._base import BaseCalibrator
@@ -23,7 +24,6 @@ from calspline.calibrators._plain import (
     plain_fit,
     plain_parameters,
 )
-from calspline.calibrators._recipe import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators._structured import describe, fit_structure
 from calspline.histogram import ScoreHistogram
 from calspline.structure import StructuredMap

@@ -36,17 +36,17 @@ Kass and Raftery (1995)."""
 class Recipe:
     """Checked options of a spline fit; see :class:`~calspline.SplineCalibrator`."""
 
-    transform: str
-    epsilon: float | Literal["auto"]
-    knots: Literal["quantile", "sample"] | Array
-    n_knots: int | None
-    penalty: Literal["curvature", "ridge"]
-    smoothing: Literal["reml", "cv", "loo"] | float
-    smoothing_grid: Array | None
-    cv: int
-    loss: Literal["log", "brier"]
-    monotone: bool
-    seed: int
+    transform: str = "auto"
+    epsilon: float | Literal["auto"] = "auto"
+    knots: Literal["quantile", "sample"] | Array = "quantile"
+    n_knots: int | None = None
+    penalty: Literal["curvature", "ridge"] = "curvature"
+    smoothing: Literal["reml", "cv", "loo"] | float = "reml"
+    smoothing_grid: Array | None = None
+    cv: int = 5
+    loss: Literal["log", "brier"] = "log"
+    monotone: bool = False
+    seed: int = 0
 
 
 def checked_recipe(options: dict[str, Any]) -> Recipe:
