@@ -32,9 +32,12 @@ ALLOWED = {
         "structure",
         "transforms",
     },
+    "_crossfit": {"_crossfit", "calibrators"},
+    "classifier": {"_crossfit", "_validation"},
+    "learning_curve": {"_validation"},
     "persistence": {"_validation", "calibrators"},
     "demo": {"calibrators"},
-    "__init__": {"calibrators", "curve", "histogram", "persistence"},
+    "__init__": {"calibrators", "classifier", "curve", "histogram", "learning_curve", "persistence"},
 }
 
 OPTIONAL = [

@@ -15,20 +15,32 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from calspline.calibrators.spline import SplineCalibrator
+    from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
     from calspline.histogram import ScoreHistogram
+    from calspline.learning_curve import calibration_learning_curve
     from calspline.persistence import load, save
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
 _HOMES = {
+    "CalibratedClassifierCV": "calspline.classifier",
     "CalibrationCurve": "calspline.curve",
     "ScoreHistogram": "calspline.histogram",
     "SplineCalibrator": "calspline.calibrators.spline",
+    "calibration_learning_curve": "calspline.learning_curve",
     "load": "calspline.persistence",
     "save": "calspline.persistence",
 }
 
-__all__ = ["CalibrationCurve", "ScoreHistogram", "SplineCalibrator", "load", "save"]
+__all__ = [
+    "CalibratedClassifierCV",
+    "CalibrationCurve",
+    "ScoreHistogram",
+    "SplineCalibrator",
+    "calibration_learning_curve",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -130,7 +130,9 @@ def _two_classes(array: NDArray[Any], name: str) -> NDArray[Any]:
     return found
 
 
-def weight_array(sample_weight: Any, n: int, name: str = "sample_weight", *, some: bool = True) -> Array | None:
+def weight_array(
+    sample_weight: Any, n: int, name: str = "sample_weight", *, some: bool = True, beside: str = "scores"
+) -> Array | None:
     """Weights as float64, finite, not negative, ``some`` of them positive; None stays None."""
     if sample_weight is None:
         return None
@@ -140,7 +142,7 @@ def weight_array(sample_weight: Any, n: int, name: str = "sample_weight", *, som
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; got shape {array.shape}")
     if len(array) != n:
-        raise ValueError(f"scores and {name} must have the same length; got {n} and {len(array)}")
+        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
     if array.size and array.min() < 0.0:
         row = int(np.argmax(array < 0.0))
         raise ValueError(f"{name} must not be negative; row {row} is {array[row]:g}")

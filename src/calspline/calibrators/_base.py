@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator whose features are a model's scores."""
 
     classes_: NDArray[Any]
+    _prefers_margins: ClassVar[bool] = False
+    """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
 
     @abstractmethod
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> BaseCalibrator:

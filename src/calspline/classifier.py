@@ -1,0 +1,290 @@
+"""CalibratedClassifierCV: any model, calibrated on its own training rows (the paper's Algorithm 4)."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from inspect import isclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.svm import LinearSVC
+from sklearn.utils import column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from calspline import _validation
+from calspline._crossfit.folds import Fold, Training, fit_folds, splits
+from calspline._crossfit.oob import fit_out_of_bag
+from calspline._crossfit.pairs import Rule
+from calspline._crossfit.scores import Reading
+
+Array = NDArray[np.float64]
+
+METHODS = {
+    "spline": "SplineCalibrator",
+    "sigmoid": "SigmoidCalibrator",
+    "isotonic": "IsotonicCalibrator",
+    "beta": "BetaCalibrator",
+    "temperature": "TemperatureCalibrator",
+}
+PROBABILITIES_FIRST: tuple[Reading, ...] = ("predict_proba", "decision_function")
+MARGINS_FIRST: tuple[Reading, ...] = ("decision_function", "predict_proba")
+"""Scikit-learn's order, for the methods that it has too."""
+
+
+class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Calibrate a classifier on its own training data, by cross-validation.
+
+    With ``ensemble=False`` this is the paper's Algorithm 4: the model is fitted on k-1 folds and
+    scores the one left out, in turn; a calibrator is fitted on all those scores; the model
+    is then fitted on all the data, and prediction composes the two. No row's score comes
+    from a model that has seen it, and no row is set aside.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Anything with ``fit`` and ``predict_proba`` or ``decision_function``. A
+        :class:`~sklearn.frozen.FrozenEstimator` is calibrated as it is, on all rows given. None
+        is a :class:`~sklearn.svm.LinearSVC`.
+    method : {"spline", "sigmoid", "isotonic", "beta", "temperature"} or calibrator, default="spline"
+        A calibrator of calspline, or any object with ``fit(scores, y)`` and ``predict_proba(scores)``;
+        the latter gets the classes as integers from 0. Sigmoid, isotonic and temperature read
+        ``decision_function`` where the model has it, as in scikit-learn; all others read
+        ``predict_proba`` first, and take margins where there is none.
+    cv : int, splitter, iterable of splits, "oob" or None, default=None
+        None is five stratified folds, or fewer where a class has fewer rows. A row that several
+        splits score, as with repeated folds, counts once; one that no split scores is not used
+        for calibration. ``"oob"`` takes the
+        out-of-bag votes of a forest or another bagging estimator (it may be the last step of a
+        pipeline, whose other steps see all rows): one fit instead of six.
+    n_jobs : int, optional
+        Models fitted at a time. The result does not depend on it.
+    ensemble : bool or "auto", default=False
+        True: keep each fold's model, calibrate it on the rows it has not seen, and average
+        the pairs. ``"auto"`` is True unless the estimator is frozen or ``cv="oob"``.
+    verbose : int, default=0
+        1 shows the models fitted and the time left, on a terminal or in a notebook.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    calibrated_classifiers_ : list
+        Pairs with ``estimator``, ``calibrators`` (a list of one) and ``predict_proba``; one pair unless
+        ``ensemble=True``.
+    n_features_in_ : int
+        Number of features, where the fitted model has it.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of features, where the fitted model has them.
+
+    See Also
+    --------
+    SplineCalibrator : Calibrate scores that are already there.
+    sklearn.calibration.CalibratedClassifierCV : The interface that this one keeps.
+
+    Notes
+    -----
+    Where a fold's model has not seen a class, that class has probability 0 in its scores (or the
+    model's least margin), and in the predictions of its pair. With ``ensemble=True``, a fold
+    whose rows show one class only borrows the scores of all folds.
+
+    References
+    ----------
+    B. Lucena (2018). Spline-based probability calibration. arXiv:1809.07751.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.metrics import log_loss
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from calspline import CalibratedClassifierCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+    >>> model = GaussianNB(var_smoothing=1e-4)
+    >>> round(log_loss(y_test, model.fit(X, y).predict_proba(X_test)), 1)
+    1.5
+    >>> calibrated = CalibratedClassifierCV(model).fit(X, y)
+    >>> round(log_loss(y_test, calibrated.predict_proba(X_test)), 1)
+    0.4
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: Any = "spline",
+        cv: Any = None,
+        n_jobs: int | None = None,
+        ensemble: bool | Literal["auto"] = False,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.ensemble = ensemble
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit models and calibrator.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, list of texts, ...
+            What the estimator takes.
+        y : array-like of shape (n,)
+            Labels of any type.
+        sample_weight : array-like of shape (n,), optional
+            For the calibrator, and for the estimator if its ``fit`` takes weights. A row of
+            weight 0 is absent.
+        **fit_params
+            For the estimator's ``fit``; those with a value for each row are cut as the rows are.
+            ``groups`` is for the splitter. With metadata routing enabled, all go where they
+            were requested.
+
+        Returns
+        -------
+        self
+        """
+        estimator, calibrator, ensemble = self._parts()
+        X, y = indexable(X, column_or_1d(y, warn=True))
+        _validation.label_array(y, len(y))
+        check_classification_targets(y)
+        weight = _validation.weight_array(sample_weight, len(y), beside="X")
+        rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+        model_params, split_params = self._routed(estimator, weight, fit_params)
+        frozen = isinstance(estimator, FrozenEstimator)
+        classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
+        order = MARGINS_FIRST if getattr(calibrator, "_prefers_margins", False) else PROBABILITIES_FIRST
+        training = Training(X, y, classes, rows, model_params, order)
+        rule = Rule(calibrator, classes, codes, weight, order)
+        if isinstance(self.cv, str):
+            fold = fit_out_of_bag(estimator, training)
+            pairs = [rule.calibrated(fold.model, [fold])]
+        elif frozen and not ensemble:
+            pairs = [rule.calibrated(estimator, [Fold(estimator, rows, training.read(estimator, rows))])]
+        else:
+            found = splits(training, self.cv, split_params, every_class=ensemble)
+            folds, model = fit_folds(
+                estimator, training, found, refit=not ensemble, n_jobs=self.n_jobs, show=bool(self.verbose)
+            )
+            pairs = rule.each_calibrated(folds) if ensemble else [rule.calibrated(model, folds)]
+        self.classes_ = classes
+        self.calibrated_classifiers_ = pairs
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(pairs[0].estimator, name):
+                setattr(self, name, getattr(pairs[0].estimator, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        X : what the estimator takes
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        first, *others = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
+        if not others:
+            return first
+        return np.mean([first, *others], axis=0)  # type: ignore[no-any-return]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row, by the calibrated probabilities."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def _parts(self) -> tuple[Any, Any, bool]:
+        """Estimator, calibrator and whether to keep the folds' models; a wrong option is an error."""
+        estimator = self._estimator()
+        if isclass(estimator) or not hasattr(estimator, "fit"):
+            raise TypeError(f"estimator must be a classifier with fit; got {estimator!r}")
+        _validation.one_of(self.ensemble, "ensemble", (True, False, "auto"))
+        _validation.whole_number(self.verbose, "verbose", least=0)
+        if isinstance(self.cv, str):
+            _validation.one_of(self.cv, "cv", ("oob",))
+            if self.ensemble is True:
+                raise ValueError('ensemble must be False with cv="oob": there is one model only')
+            return estimator, self._calibrator(), False
+        ensemble = self.ensemble if self.ensemble != "auto" else not isinstance(estimator, FrozenEstimator)
+        return estimator, self._calibrator(), bool(ensemble)
+
+    def _estimator(self) -> Any:
+        if self.estimator is not None:
+            return self.estimator
+        default = LinearSVC(random_state=0)
+        return default.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else default
+
+    def _calibrator(self) -> Any:
+        if isinstance(self.method, str):
+            _validation.one_of(self.method, "method", tuple(METHODS))
+            return getattr(import_module("calspline"), METHODS[self.method])()
+        if isclass(self.method) or not (hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")):
+            raise TypeError(
+                f"method must be one of {', '.join(map(repr, METHODS))}, or a calibrator with fit and predict_proba; "
+                f"got {self.method!r}"
+            )
+        return self.method
+
+    def _routed(self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Parameters for the estimator's fit and for the splitter."""
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", sample_weight=weight, **fit_params)
+            return dict(routed.estimator.fit), dict(routed.splitter.split)
+        params = dict(fit_params)
+        groups = {"groups": params.pop("groups")} if params.get("groups") is not None else {}
+        if weight is not None:
+            if has_fit_parameter(estimator, "sample_weight") or isinstance(estimator, FrozenEstimator):
+                params["sample_weight"] = weight
+            else:
+                warnings.warn(
+                    f"{type(estimator).__name__}.fit does not take sample_weight: the weights are used for the "
+                    "calibration only, not for the model",
+                    stacklevel=3,
+                )
+        return params, groups
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """How parameters of ``fit`` reach the estimator and the splitter."""
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._estimator()).input_tags
+        return tags
+
+
+def _classes(
+    y: NDArray[Any], rows: NDArray[np.intp], given: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """All classes, and the position of each row's. A frozen model has ``given`` its own."""
+    found = np.unique(y[rows])
+    if len(found) < 2:
+        shown = f"got one class, every row is {found.tolist()[0]!r}" if len(found) else "there are no rows"
+        raise ValueError(f"y must have at least two classes; {shown}")
+    classes = found if given is None else np.asarray(given)
+    order = np.argsort(classes)
+    codes = order[np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)]
+    strange = rows[classes[codes[rows]] != y[rows]]
+    if len(strange):
+        raise ValueError(f"y must have classes that the frozen estimator knows; row {strange[0]} is {y[strange[0]]!r}")
+    return classes, codes

@@ -1,0 +1,263 @@
+"""How much calibration data is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import _safe_indexing
+
+from calspline import _validation
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+FEWEST_ROWS = 20
+SIZES = 8
+FEWEST_FOR_RATE = 100
+"""With fewer rows priors speak louder than the ``a / n`` of theory."""
+COMMON = 10
+LEAST = 1e-15
+
+
+@dataclass(frozen=True)
+class CalibrationLearningCurve:
+    """Expected log-loss of a calibrator against the number of rows it is fitted on.
+
+    Attributes
+    ----------
+    sizes : array of shape (k,)
+        Rows fitted on, increasing; the last is as many as cross-validation allows.
+    log_loss : array of shape (k,)
+        Expected log-loss on rows not fitted on.
+    interval : array of shape (k, 2)
+        Limits for it, at ``level``. They hold for one size by itself; the sizes are judged on the
+        same rows, so that differences between them are known much better.
+    gain_left : array of shape (k,)
+        Log-loss that endless data would still gain, by the fitted ``rate / n``.
+    gain_left_interval : array of shape (k, 2)
+    rate : float
+        The fitted ``a`` of ``log-loss(n) = limit + a / n``. For a fit with d effective
+        parameters theory says ``d / 2``.
+    gain : float
+        The gain that is not worth more data.
+    enough : int
+        Rows beyond which endless data would gain less than ``gain``.
+    uncalibrated : float
+        Log-loss of the scores as they are; nan for margins.
+    level : float
+    """
+
+    sizes: Ints
+    log_loss: Array
+    interval: Array
+    gain_left: Array
+    gain_left_interval: Array
+    rate: float
+    gain: float
+    enough: int
+    uncalibrated: float
+    level: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
+
+    def __str__(self) -> str:
+        lines = [f"{'rows':>9}  {'log-loss':>8}  {f'{self.level:.0%} interval':>17}  {'still to gain':>13}"]
+        for n, loss, (low, high), left in zip(self.sizes, self.log_loss, self.interval, self.gain_left, strict=True):
+            lines.append(f"{n:>9,}  {loss:>8.4f}  {f'{low:.4f} .. {high:.4f}':>17}  {left:>13.5f}")
+        if np.isfinite(self.uncalibrated):
+            lines.append(f"uncalibrated {self.uncalibrated:.4f}")
+        return "\n".join([*lines, self.verdict])
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence."""
+        most = int(self.sizes[-1])
+        if self.enough <= self.sizes[0]:
+            return f"{self.sizes[0]:,} rows are enough: more would gain less than {self.gain:g}."
+        if self.enough <= most:
+            return f"About {self.enough:,} rows are enough: more would gain less than {self.gain:g}."
+        return (
+            f"More than the {most:,} rows here would help: about {self.enough:,} leave less than {self.gain:g} to gain."
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def calibration_learning_curve(
+    calibrator: Any,
+    scores: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    sizes: Any = None,
+    gain: float = 1e-3,
+    cv: int = 5,
+    n_repeats: int = 5,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> CalibrationLearningCurve:
+    """Refit a calibrator, never the model, on growing subsamples of the scores.
+
+    In every fold of a repeated cross-validation the calibrator is fitted on nested random
+    subsamples of the other folds and judged on the fold left out. The log-loss over the
+    limit falls like ``a / n``; ``a`` comes from the differences between sizes on the same rows, and tells
+    beyond which n there is less than ``gain`` to be had.
+
+    Parameters
+    ----------
+    calibrator : calibrator
+        Unfitted; it is copied for each fit.
+    scores, y, sample_weight
+        As for its ``fit``.
+    sizes : array-like of int, optional
+        Rows to fit on. None: eight, evenly spaced on a log scale.
+    gain : float, default=0.001
+        Log-loss, in nats per row, that is not worth more data.
+    cv : int, default=5
+    n_repeats : int, default=5
+    level : float, default=0.95
+        Of the intervals.
+    random_state : int, RandomState or None, default=None
+        For folds and subsamples. None is 0.
+
+    Returns
+    -------
+    CalibrationLearningCurve
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator, calibration_learning_curve
+    >>> rng = np.random.default_rng(0)
+    >>> u = rng.normal(size=2000)
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-u / 2))
+    >>> curve = calibration_learning_curve(SplineCalibrator(), 1 / (1 + np.exp(-u)), y)
+    >>> print(curve.verdict)
+    About 1,600 rows are enough: more would gain less than 0.001.
+    """
+    _validation.number(gain, "gain", above=0.0)
+    _validation.whole_number(cv, "cv", least=2)
+    _validation.whole_number(n_repeats, "n_repeats", least=1)
+    _validation.number(level, "level", above=0.0, below=1.0)
+    seed = _validation.seed(random_state, "random_state")
+    data = _validation.rows_to_fit(scores, y, sample_weight)
+    present = np.arange(len(data.labels)) if data.weight is None else np.flatnonzero(np.asarray(sample_weight))
+    classes, codes = np.unique(data.labels, return_inverse=True)
+    n, fewest = len(codes), int(np.bincount(codes).min())
+    if fewest < cv:
+        raise ValueError(f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest has {fewest}")
+    sizes = _sizes(sizes, n - -(-n // cv), len(classes))
+    w = np.ones(n) if data.weight is None else data.weight
+    losses, of_block = np.zeros((len(sizes), n)), []
+    for test, nested in _subsamples(codes, sizes, cv, n_repeats, seed):
+        judged = _safe_indexing(scores, present[test])
+        block = []
+        for rows in nested:
+            weight = () if data.weight is None else (w[rows],)
+            fitted = clone(calibrator).fit(_safe_indexing(scores, present[rows]), data.labels[rows], *weight)
+            block.append(_losses(fitted, judged, data.labels[test]))
+        losses[:, test] += np.array(block) / n_repeats
+        of_block.append(np.average(block, axis=1, weights=w[test]))
+    return _summary(sizes, losses, np.array(of_block).T, w, gain, level, _uncalibrated(data, codes, w))
+
+
+def _sizes(given: Any, most: int, n_classes: int) -> Ints:
+    """Sizes to fit on, increasing, each between four rows a class and ``most``."""
+    fewest = min(max(FEWEST_ROWS, 4 * n_classes), most // 2)
+    if given is None:
+        return np.unique(np.geomspace(fewest, most, SIZES).round().astype(np.intp))
+    sizes = _validation.increasing(given, "sizes", least=2)
+    if sizes[0] < 2 * n_classes or sizes[-1] > most or np.any(sizes != np.floor(sizes)):
+        raise ValueError(
+            f"sizes must be whole numbers between {2 * n_classes} (two rows a class) and {most} (the rows "
+            f"outside a fold); got {np.asarray(given).tolist()}"
+        )
+    return sizes.astype(np.intp)
+
+
+def _subsamples(codes: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int) -> Iterator[tuple[Ints, list[Ints]]]:
+    """Rows to judge on, and nested rows to fit on, of each fold of each repeat.
+
+    Subsamples are random, as new data would be: keeping the classes in proportion would
+    spare the fit the noise of the base rate. But each begins with a row of each class, and rare
+    classes are spread over the folds.
+    """
+    kind = KFold if np.bincount(codes).min() >= COMMON * cv else StratifiedKFold
+    for repeat in range(n_repeats):
+        rng = np.random.default_rng([seed, repeat])
+        folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
+        for train, test in folds.split(codes, codes):
+            pool = rng.permutation(train)
+            first = np.unique(codes[pool], return_index=True)[1]
+            order = np.r_[pool[first], np.delete(pool, first)]
+            yield test, [order[:size] for size in sizes]
+
+
+def _losses(fitted: Any, scores: Any, labels: NDArray[Any]) -> Array:
+    """Minus the logarithm of what a fitted calibrator gives each row's label."""
+    p = fitted.predict_proba(scores)
+    return np.asarray(-np.log(p[np.arange(len(labels)), np.searchsorted(fitted.classes_, labels)]))
+
+
+def _summary(
+    sizes: Ints, losses: Array, of_block: Array, w: Array, gain: float, level: float, uncalibrated: float
+) -> CalibrationLearningCurve:
+    """Means, their limits, and the rate of ``a / n`` fitted to differences from the largest size.
+
+    A difference is uncertain because there are finitely many rows to judge on, and
+    because each fit judges a whole fold: the variances of the two are added.
+    """
+    z = float(ndtri(0.5 + level / 2.0))
+    share = w / w.sum()
+    mean = losses @ share
+    se = np.sqrt((losses - mean[:, None]) ** 2 @ share**2 + _variance_of_mean(of_block))
+    reach = 1.0 / sizes - 1.0 / sizes[-1]
+    by_row, by_block = losses - losses[-1], of_block - of_block[-1]
+    gaps = by_row @ share
+    variance = (by_row - gaps[:, None]) ** 2 @ share**2 + _variance_of_mean(by_block)
+    usable = (variance > 0.0) & (sizes >= min(FEWEST_FOR_RATE, sizes[-3:][0]))
+    pull = np.where(usable, reach / np.where(usable, variance, 1.0), 0.0)
+    pull /= max(pull @ reach, np.finfo(float).tiny)
+    rate = max(float(pull @ gaps), 0.0)
+    rate_se = float(
+        np.sqrt(((pull @ by_row - pull @ gaps) ** 2) @ share**2 + _variance_of_mean((pull @ by_block)[None])[0])
+    )
+    limits = np.maximum(rate + np.array([-z, z]) * rate_se, 0.0)
+    return CalibrationLearningCurve(
+        sizes=sizes,
+        log_loss=mean,
+        interval=mean[:, None] + z * se[:, None] * np.array([-1.0, 1.0]),
+        gain_left=rate / sizes,
+        gain_left_interval=limits / sizes[:, None],
+        rate=rate,
+        gain=gain,
+        enough=int(np.ceil(rate / gain)),
+        uncalibrated=uncalibrated,
+        level=level,
+    )
+
+
+def _variance_of_mean(of_block: Array) -> Array:
+    """Variance of the mean over blocks, of each row of values."""
+    return np.asarray(of_block.var(axis=1, ddof=1) / of_block.shape[1])
+
+
+def _uncalibrated(data: _validation.Rows, codes: Ints, w: Array) -> float:
+    """Log-loss of probabilities as they are; nan for margins."""
+    p = data.scores.astype(np.float64)
+    if p.min() < 0.0 or p.max() > 1.0:
+        return float("nan")
+    p = p.reshape(len(p), -1)
+    p = np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
+    return float(np.average(-np.log(np.maximum(p[np.arange(len(p)), codes], LEAST)), weights=w))

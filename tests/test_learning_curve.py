@@ -1,0 +1,138 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+from calspline import SplineCalibrator, calibration_learning_curve
+
+
+class Sure(BaseEstimator):
+    """Says 1/2 (or ``p``) whatever it is fitted on."""
+
+    def __init__(self, p=0.5):
+        self.p = p
+
+    def fit(self, scores, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, scores):
+        return np.tile([1 - self.p, self.p], (len(scores), 1))
+
+
+class Rate(Sure):
+    """The observed rate: one parameter, so its excess log-loss is 1 / (2 n)."""
+
+    def fit(self, scores, y, sample_weight=None):
+        super().fit(scores, y)
+        self.p = np.average(y == self.classes_[1], weights=sample_weight)
+        return self
+
+
+@pytest.fixture(scope="module")
+def sample(simulated):
+    scores, y, _ = simulated(3000, seed=5)
+    return scores, y
+
+
+def test_a_calibrator_that_learns_nothing_has_a_flat_curve_and_needs_no_data(sample):
+    curve = calibration_learning_curve(Sure(), *sample)
+    np.testing.assert_allclose(curve.log_loss, np.log(2))
+    assert curve.rate == 0.0
+    assert curve.enough == 0
+    assert "20 rows are enough" in curve.verdict
+
+
+def test_the_rate_of_a_fit_with_two_parameters_is_one():
+    """Theory: the excess log-loss of a fit with d parameters is d / (2 n)."""
+    rates = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        u = rng.normal(0, 1.5, 6000)
+        y = rng.random(6000) < 1 / (1 + np.exp(-(0.3 + 0.6 * u)))
+        line = SplineCalibrator(transform="logit", n_knots=2)
+        rates.append(calibration_learning_curve(line, 1 / (1 + np.exp(-u)), y, n_repeats=3).rate)
+    assert 0.6 < np.mean(rates) < 1.4
+
+
+def test_enough_is_where_the_rate_falls_below_the_gain(sample):
+    curve = calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=2)
+    assert curve.enough == int(np.ceil(curve.rate / curve.gain))
+    stricter = calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=2, gain=1e-4)
+    assert stricter.enough >= 9 * curve.enough
+    assert "would help" in stricter.verdict
+    np.testing.assert_allclose(curve.gain_left * curve.sizes, curve.rate)
+
+
+def test_the_log_loss_at_the_largest_size_lies_in_its_interval_around_the_truth(simulated):
+    scores, y, p = simulated(3000, seed=5)
+    curve = calibration_learning_curve(SplineCalibrator(), scores, y, n_repeats=2)
+    truth = -np.mean(np.where(y, np.log(p), np.log(1 - p)))
+    assert curve.interval[-1, 0] < truth < curve.interval[-1, 1]
+    assert curve.log_loss[0] > curve.log_loss[-1]
+    assert curve.uncalibrated > curve.log_loss[-1]
+
+
+def test_it_repeats_and_does_not_touch_the_random_state(sample):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    one, two = (calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=1) for _ in range(2))
+    np.testing.assert_array_equal(one.log_loss, two.log_loss)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    other = calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=1, random_state=1)
+    assert not np.array_equal(one.log_loss, other.log_loss)
+
+
+def test_weights_and_rows_of_weight_zero(sample):
+    scores, y = sample
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    there = weight > 0
+    some = calibration_learning_curve(Rate(), scores, y, sample_weight=weight, n_repeats=1)
+    fewer = calibration_learning_curve(Rate(), scores[there], y[there], sample_weight=weight[there], n_repeats=1)
+    np.testing.assert_allclose(some.log_loss, fewer.log_loss)
+
+
+def test_more_classes_named_columns_and_margins(simulated):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(600, 3)) * 2
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = np.array(["a", "b", "c"])[
+        (rng.random((600, 1)) < np.cumsum(p**0.5 / (p**0.5).sum(1, keepdims=True), 1)).argmax(1)
+    ]
+    curve = calibration_learning_curve(SplineCalibrator(), p, y, n_repeats=1)
+    assert curve.log_loss[-1] < curve.uncalibrated
+    frame = pd.DataFrame(p, columns=["a", "b", "c"])[["c", "a", "b"]]
+    swapped = calibration_learning_curve(SplineCalibrator(), frame, y, n_repeats=1)
+    np.testing.assert_allclose(swapped.log_loss, curve.log_loss, atol=1e-9)
+    margins = calibration_learning_curve(SplineCalibrator(), z, y, n_repeats=1)
+    assert np.isnan(margins.uncalibrated)
+
+
+def test_the_table_and_the_dict(sample):
+    curve = calibration_learning_curve(SplineCalibrator(), *sample, sizes=[50, 500, 2000], n_repeats=1)
+    text = str(curve)
+    assert "2,000" in text
+    assert "95% interval" in text
+    assert curve.to_dict()["sizes"] == [50, 500, 2000]
+    assert curve._repr_html_().startswith("<pre>")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gain": 0.0}, "gain must be"),
+        ({"cv": 1}, "cv must be"),
+        ({"n_repeats": 0}, "n_repeats must be"),
+        ({"level": 1.0}, "level must be"),
+        ({"sizes": [10, 5]}, "sizes must be sorted"),
+        ({"sizes": [10, 5000]}, "sizes must be whole numbers between 4 .* and 2400"),
+        ({"sizes": [10.5, 100]}, "sizes must be whole numbers"),
+    ],
+)
+def test_wrong_options_are_errors(sample, options, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_learning_curve(SplineCalibrator(), *sample, **options)
+
+
+def test_too_few_rows_of_a_class_are_an_error():
+    with pytest.raises(ValueError, match="at least 5 rows of each class, as cv is 5; the rarest has 1"):
+        calibration_learning_curve(SplineCalibrator(), np.linspace(0, 1, 30), [1] + [0] * 29)
