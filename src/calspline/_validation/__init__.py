@@ -23,8 +23,10 @@ from calspline._validation.options import (
     whole_number,
 )
 from calspline._validation.scores import (
+    MARGIN_ADVICE,
     BinaryScores,
     Kind,
+    MatrixKind,
     MatrixScores,
     binary_scores,
     chunks,
@@ -37,8 +39,10 @@ from calspline._validation.scores import (
 )
 
 __all__ = [
+    "MARGIN_ADVICE",
     "BinaryScores",
     "Kind",
+    "MatrixKind",
     "MatrixScores",
     "Rows",
     "binary_labels",

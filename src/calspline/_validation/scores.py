@@ -14,10 +14,12 @@ from calspline.transforms import log_odds, log_odds_from_pair
 
 Array = NDArray[np.float64]
 Kind = Literal["probability", "margin"]
+MatrixKind = Literal["probability", "margin", "auto", "either"]
 
 CHUNK = 1 << 15
 ROW_SUM_TOLERANCE = 1e-3
 LARGEST_MARGIN = 1e300
+MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,12 @@ def _object_to_float(array: NDArray[Any], name: str) -> Array:
 
 
 def binary_scores(
-    scores: Any, *, kind: Kind | None, difference: bool | None = None, name: str = "scores"
+    scores: Any,
+    *,
+    kind: Kind | None,
+    difference: bool | None = None,
+    name: str = "scores",
+    advice: str = MARGIN_ADVICE,
 ) -> BinaryScores:
     """Check scores of a two-class problem.
 
@@ -137,13 +144,15 @@ def binary_scores(
     difference : bool or None
         What the margin of two columns is: their difference or the second. None: the
         second if they are probabilities whose rows sum to one.
+    advice : str
+        What to do about scores outside [0, 1].
     """
     array = real_array(scores, name)
     if array.ndim == 2 and array.shape[1] not in (1, 2):
         raise ValueError(f"{name} must have one or two columns for a two-class problem; got shape {array.shape}")
     outside = bool(array.size) and bool(array.min() < 0.0 or array.max() > 1.0)
     if kind == "probability" and outside:
-        raise ValueError(_outside_message(array, name))
+        raise ValueError(_outside_message(array, name, advice))
     two = array.ndim == 2 and array.shape[1] == 2
     if kind == "probability" or (kind is None and not outside):
         if two:
@@ -161,7 +170,12 @@ def binary_scores(
 
 
 def matrix_scores(
-    scores: Any, *, kind: Kind | Literal["auto", "either"], n_columns: int | None = None, name: str = "scores"
+    scores: Any,
+    *,
+    kind: MatrixKind,
+    n_columns: int | None = None,
+    name: str = "scores",
+    advice: str = MARGIN_ADVICE,
 ) -> MatrixScores:
     """Check scores of a problem with three or more classes.
 
@@ -173,6 +187,8 @@ def matrix_scores(
         ``"either"`` also rows that do not sum to one.
     n_columns : int, optional
         How many columns there have to be.
+    advice : str
+        What to do about scores outside [0, 1].
     """
     array = real_array(scores, name)
     if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):
@@ -187,7 +203,7 @@ def matrix_scores(
         _check_size(array, name)
         return MatrixScores("margin", array)
     if outside:
-        raise ValueError(_outside_message(array, name))
+        raise ValueError(_outside_message(array, name, advice))
     _check_sums(array, name)
     return MatrixScores("probability", array)
 
@@ -227,14 +243,11 @@ def _first_bad_sum(array: NDArray[np.floating[Any]]) -> int | None:
     return None
 
 
-def _outside_message(array: NDArray[np.floating[Any]], name: str) -> str:
+def _outside_message(array: NDArray[np.floating[Any]], name: str, advice: str) -> str:
     row = int(np.argwhere((array < 0.0) | (array > 1.0))[0][0])
     values = np.atleast_1d(array[row])
     value = values[(values < 0.0) | (values > 1.0)][0]
-    return (
-        f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. "
-        'To calibrate margins, such as a decision_function gives, use transform="identity".'
-    )
+    return f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. {advice}"
 
 
 def _check_size(array: NDArray[np.floating[Any]], name: str) -> None:

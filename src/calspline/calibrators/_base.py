@@ -1,35 +1,123 @@
-"""What every calibrator shares: from scores to probabilities, labels and shapes."""
+"""What every calibrator shares: checked rows in, probabilities, labels and plain values out."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from calspline import _validation
+from calspline._validation import BinaryScores, Kind, MatrixKind, MatrixScores
+from calspline.calibrators._plain import classes_from, parameters_from, plain_classes, plain_parameters
+from calspline.curve import CalibrationCurve
+
 Array = NDArray[np.float64]
+
+ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
+NOT_CONVERGED = "the fit did not converge"
 
 
 class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn estimator whose features are a model's scores."""
+    """A scikit-learn estimator whose features are a model's scores.
+
+    A method says how it fits checked scores (``_fit_two``, ``_fit_many``), how it evaluates
+    them (``_two``, ``_many``), and what a file has to know (``_facts``, ``_restore``).
+    """
 
     classes_: NDArray[Any]
+    curves_: list[CalibrationCurve]
+    _kind: Kind
+    _difference: bool
+
     _prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
+    _fact_names: ClassVar[tuple[str, ...]] = ()
+    _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
 
-    @abstractmethod
-    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> BaseCalibrator:
-        """Learn the calibration from scores and what happened."""
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the calibration from scores and what happened.
 
-    @abstractmethod
-    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
-        """Calibrated probabilities, and the shape of the scores.
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+            Probabilities (of two classes: of the second, or of both, which keeps more of
+            very confident ones), or margins. Columns are in the order of ``classes_``; columns
+            of a data frame that are named after the classes are put in that order.
+        y : array-like of shape (n,)
+            Labels of any type. For three or more columns, integers from 0 to m-1 and names
+            of a frame's columns need not all occur.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is a row seen twice; of 0, a row not seen.
 
-        Two classes: those of the second, flat. More: a column for each.
+        Returns
+        -------
+        self
         """
+        return self._learn(scores, y, sample_weight, margins=False)
+
+    def _fit_margins(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to scores that are known to be margins, even if all of them lie in [0, 1]."""
+        return self._learn(scores, y, sample_weight, margins=True)
+
+    def _learn(self, scores: Any, y: Any, sample_weight: Any, *, margins: bool) -> Self:
+        options = self._options(margins=margins)
+        rows = _validation.rows_to_fit(scores, y, sample_weight)
+        kinds: tuple[Kind | None, MatrixKind] = ("margin", "margin") if margins else self._kinds(options)
+        n = len(rows.labels)
+        if rows.n_columns > 2:
+            classes, codes = _validation.matrix_labels(rows.labels, n, rows.n_columns, rows.names)
+            array = _validation.in_class_order(rows.scores, rows.names, classes)
+            matrix = _validation.matrix_scores(array, kind=kinds[1], advice=self._advice)
+            self._fit_many(matrix, codes, rows.weight, options)
+            self._remember(classes, matrix.kind, difference=False)
+        else:
+            classes, positive = _validation.binary_labels(rows.labels, n)
+            array = _validation.in_class_order(rows.scores, rows.names, classes)
+            checked = _validation.binary_scores(
+                array, kind=kinds[0], difference=True if margins else None, advice=self._advice
+            )
+            self._fit_two(checked, positive, rows.weight, options)
+            self._remember(classes, checked.kind, difference=checked.difference)
+        return self
+
+    def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
+        """How the scores of the fit were taken: those to calibrate are taken the same way."""
+        self.classes_ = classes
+        self._kind = kind
+        self._difference = difference
+
+    @abstractmethod
+    def _options(self, *, margins: bool) -> Any:
+        """Check the constructor's options, and return what the fit needs of them.
+
+        ``margins`` says that the scores were declared to be margins.
+        """
+
+    def _kinds(self, options: Any) -> tuple[Kind | None, MatrixKind]:
+        """What scores have to be, in one or two columns and in more; by default they decide."""
+        return None, "auto"
+
+    @abstractmethod
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
+        """Fit two classes."""
+
+    @abstractmethod
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
+        """Fit three or more classes."""
+
+    @abstractmethod
+    def _two(self, scores: BinaryScores) -> Array:
+        """Calibrated probabilities of the second of two classes."""
+
+    @abstractmethod
+    def _many(self, scores: MatrixScores) -> Array:
+        """Calibrated probabilities of three or more classes, a column for each."""
 
     def predict_proba(self, scores: Any) -> Array:
         """Calibrated probabilities of all classes.
@@ -43,7 +131,6 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        check_is_fitted(self)
         p, _ = self._probability(scores)
         return p if p.ndim == 2 else _both(p)
 
@@ -52,7 +139,6 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         One column in gives the probability of ``classes_[1]``; more give all classes.
         """
-        check_is_fitted(self)
         p, shape = self._probability(scores)
         if p.ndim == 2:
             return p
@@ -60,9 +146,81 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        check_is_fitted(self)
         p, _ = self._probability(scores)
         return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
+
+    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
+        """Calibrated probabilities, and the shape of the scores.
+
+        Two classes: those of the second, flat. More: a column for each.
+        """
+        check_is_fitted(self, "curves_")
+        if len(self.classes_) == 2:
+            checked = self._check_scores(scores)
+            return self._two(checked), checked.shape
+        array, m = self._ordered(scores), len(self.classes_)
+        matrix = _validation.matrix_scores(array, kind=self._kind, n_columns=m, advice=self._advice)
+        return self._many(matrix), matrix.shape
+
+    def _check_scores(self, scores: Any) -> BinaryScores:
+        """Scores of two classes to calibrate, taken as those of the fit were."""
+        return _validation.binary_scores(
+            self._ordered(scores), kind=self._kind, difference=self._difference, advice=self._advice
+        )
+
+    def _ordered(self, scores: Any) -> NDArray[np.floating[Any]]:
+        array = _validation.real_array(scores, "scores")
+        return _validation.in_class_order(array, _validation.column_names(scores), self.classes_)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fitted calibrator in plain JSON values."""
+        check_is_fitted(self, "curves_")
+        return {
+            "class": type(self).__name__,
+            "parameters": plain_parameters(self),
+            "classes": plain_classes(self.classes_),
+            "fitted": {"kind": self._kind, "difference": self._difference} | self._facts(),
+            "curves": [curve.to_dict() for curve in self.curves_],
+            "structure": self._structure(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The calibrator that :meth:`to_dict` described; anything else is an error."""
+        calibrator = cls(**parameters_from(data["parameters"], cls))
+        calibrator._options(margins=False)
+        classes = classes_from(data["classes"])
+        facts = data["fitted"]
+        names = ("kind", "difference", *cls._fact_names)
+        if not isinstance(facts, dict) or set(facts) != set(names):
+            raise ValueError(f"fitted must be a dict with the keys {', '.join(names)}")
+        _validation.one_of(facts["kind"], "kind", ("probability", "margin"))
+        _validation.one_of(facts["difference"], "difference", (True, False))
+        calibrator._restore(facts, data["curves"], data["structure"], len(classes))
+        if facts["kind"] == "margin" and any(curve.transform.takes_probabilities for curve in calibrator.curves_):
+            raise ValueError("kind must be probability for the transform of the curves")
+        calibrator._remember(classes, facts["kind"], difference=facts["difference"])
+        return calibrator
+
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """What a file has to know beside the curves, as JSON values named ``_fact_names``."""
+
+    def _structure(self) -> dict[str, Any] | None:
+        """The structure, if there is one, as JSON values."""
+        return None
+
+    @abstractmethod
+    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
+        """Set fitted attributes from what a file says; what makes no sense is an error."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called into this package, however deep the call."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("calspline."):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _both(p: Array) -> Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curve
-from calspline._validation import BinaryScores, MatrixScores, chunks
+from calspline._validation import MatrixScores
+from calspline.calibrators._columns import Columns, normalise
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
 from calspline.transforms import Transform
@@ -24,7 +24,7 @@ def fit_one_vs_rest(
     it, ``1 / (n + 2)``, whatever its score.
     """
     total = float(len(scores) if weight is None else weight.sum())
-    columns = _Columns(scores, recipe.transform)
+    columns = Columns(scores, recipe.transform)
     fits = []
     for j in range(scores.values.shape[1]):
         positive = codes == j
@@ -38,42 +38,10 @@ def fit_one_vs_rest(
 
 def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str) -> Array:
     """``f_i(x_i) / sum_j f_j(x_j)``; a row whose sum vanishes becomes uniform."""
-    columns = _Columns(scores, transform)
+    columns = Columns(scores, transform)
     n, m = scores.values.shape
     out = np.empty((n, m))
     for j, curve in enumerate(curves):
         out[:, j] = curve.evaluate(columns[j])
-    for rows in chunks(n):
-        sums = out[rows].sum(axis=1, keepdims=True)
-        out[rows] = np.where(sums > 0.0, out[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / m)
+    normalise(out)
     return out
-
-
-class _Columns:
-    """Each class's score against the rest.
-
-    Of probabilities, the class's own and the sum of the others: where a class has almost
-    all of the probability that sum keeps what ``1 - p`` rounds away. Of logits, the
-    class's log-probability, so that a constant added to a row changes nothing.
-    """
-
-    def __init__(self, scores: MatrixScores, transform: str) -> None:
-        self.kind = scores.kind if transform != "identity" else "margin"
-        values = scores.values.astype(np.float64, copy=False)
-        if scores.kind == "margin":
-            self._values = np.asarray(log_softmax(values, axis=1))
-            return
-        self._values = values
-        if self.kind == "probability":
-            rows = np.arange(len(scores))
-            self._top = values.argmax(axis=1)
-            others = values.copy()
-            others[rows, self._top] = 0.0
-            self._rest_of_top = others.sum(axis=1)
-
-    def __getitem__(self, j: int) -> BinaryScores:
-        values = self._values[:, j]
-        if self.kind == "margin":
-            return BinaryScores("margin", values, None, values.shape)
-        rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
-        return BinaryScores("probability", values, rest, values.shape)

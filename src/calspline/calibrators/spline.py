@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from calspline import _validation
 from calspline._recipe import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
 from calspline._threads import one_blas_thread
-from calspline._validation import BinaryScores, Kind, Rows
-from calspline.calibrators._base import BaseCalibrator
+from calspline._validation import MARGIN_ADVICE, BinaryScores, Kind, MatrixKind, MatrixScores
+from calspline.calibrators._base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.calibrators._ovr import combine, fit_one_vs_rest
-from calspline.calibrators._plain import (
-    classes_from,
-    fits_from,
-    parameters_from,
-    plain_classes,
-    plain_fit,
-    plain_parameters,
-)
+from calspline.calibrators._plain import fits_from, plain_fit
 from calspline.calibrators._structured import describe, fit_structure
 from calspline.histogram import ScoreHistogram
 from calspline.structure import StructuredMap
@@ -134,6 +127,9 @@ class SplineCalibrator(BaseCalibrator):
     array([0.17, 0.5 , 0.83])
     """
 
+    _fact_names: ClassVar[tuple[str, ...]] = ("fits",)
+    _advice: ClassVar[str] = MARGIN_ADVICE
+
     def __init__(
         self,
         *,
@@ -190,37 +186,10 @@ class SplineCalibrator(BaseCalibrator):
             recipe["multiclass"] = "ovr"
         return cls(**(recipe | overrides))
 
-    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the calibration curve.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
-            Probabilities (of two classes: of the second, or of both, which keeps more of
-            very confident ones), or margins. Columns are in the order of ``classes_``; columns
-            of a data frame that are named after the classes are put in that order.
-        y : array-like of shape (n,)
-            Labels of any type. For three or more columns, integers from 0 to m-1 and names
-            of a frame's columns need not all occur.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 is a row seen twice; of 0, a row not seen.
-
-        Returns
-        -------
-        self
-        """
-        recipe = self._recipe()
-        rows = _validation.rows_to_fit(scores, y, sample_weight)
-        if rows.n_columns > 2:
-            self._fit_matrix(rows, recipe)
-            return self
-        classes, positive = _validation.binary_labels(rows.labels, len(rows.labels))
-        array = _validation.in_class_order(rows.scores, rows.names, classes)
-        checked = _validation.binary_scores(array, kind=recipe_kind(recipe.transform))
-        self._fit(ScoreHistogram.collect(checked, positive, rows.weight), recipe)
-        self.classes_ = classes
-        self._difference = checked.difference
-        return self
+    def _fit_two(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Recipe
+    ) -> None:
+        self._fit(ScoreHistogram.collect(scores, positive, weight), options)
 
     def partial_fit(self, scores: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
         """Add rows to those seen so far and refit, in time that does not grow with them.
@@ -258,8 +227,7 @@ class SplineCalibrator(BaseCalibrator):
         if histogram.positives.any() and histogram.negatives.any():
             self._fit(histogram, recipe)
         self.histogram_ = histogram
-        self.classes_ = known
-        self._difference = checked.difference
+        self._remember(known, histogram.kind, difference=checked.difference)
         return self
 
     def fit_histogram(self, histogram: ScoreHistogram) -> Self:
@@ -279,10 +247,11 @@ class SplineCalibrator(BaseCalibrator):
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
         self._fit(histogram, recipe)
-        self.classes_ = np.array([0, 1])
-        self._difference = histogram.kind == "margin" and not (
+        difference = histogram.kind == "margin" and not (
             0.0 <= histogram.locations[0] <= histogram.locations[-1] <= 1.0
         )
+        kind = recipe_kind(recipe.transform) or histogram.kind
+        self._remember(np.array([0, 1]), kind, difference=difference)
         return self
 
     def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False) -> Array:
@@ -305,52 +274,33 @@ class SplineCalibrator(BaseCalibrator):
             raise ValueError("interval is for two classes; this calibrator was fitted to more")
         return self.curves_[0].band_of(self._check_scores(scores), level, simultaneous=simultaneous)
 
-    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
-        check_is_fitted(self, "curves_")
-        if len(self.classes_) == 2:
-            checked = self._check_scores(scores)
-            return self.curves_[0].evaluate(checked), checked.shape
-        m = len(self.classes_)
-        matrix = _validation.matrix_scores(self._ordered(scores), kind=self._kind, n_columns=m)
-        if self.curves_:
-            return combine(self.curves_, matrix, self.transform), matrix.shape
-        return self.structure_.probabilities(matrix), matrix.shape
+    def _two(self, scores: BinaryScores) -> Array:
+        return self.curves_[0].evaluate(scores)
 
-    def _check_scores(self, scores: Any) -> BinaryScores:
-        """Scores to calibrate, taken as those of the fit were."""
-        return _validation.binary_scores(self._ordered(scores), kind=self._kind, difference=self._difference)
-
-    def _ordered(self, scores: Any) -> NDArray[np.floating[Any]]:
-        array = _validation.real_array(scores, "scores")
-        return _validation.in_class_order(array, _validation.column_names(scores), self.classes_)
+    def _many(self, scores: MatrixScores) -> Array:
+        return combine(self.curves_, scores, self.transform) if self.curves_ else self.structure_.probabilities(scores)
 
     def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
-        """Set every fitted attribute of a two-class problem but ``classes_``."""
+        """Set the attributes of a two-class fit."""
         with one_blas_thread():
             fitted = fit_curve(histogram, recipe)
         if np.isinf(fitted.smoothing):
-            warnings.warn("all scores are equal: the calibrated probability is the base rate", stacklevel=3)
-        self._set_fits([fitted], recipe_kind(recipe.transform) or histogram.kind)
+            warn_user(ALL_EQUAL)
+        self._set_fits([fitted])
         self.histogram_ = histogram
 
-    def _fit_matrix(self, rows: Rows, recipe: Recipe) -> None:
-        """Fit three or more classes."""
-        classes, codes = _validation.matrix_labels(rows.labels, len(rows.labels), rows.n_columns, rows.names)
-        array = _validation.in_class_order(rows.scores, rows.names, classes)
-        checked = _validation.matrix_scores(array, kind=matrix_kind(recipe.transform))
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Recipe) -> None:
         with one_blas_thread():
             if self.multiclass == "ovr":
-                self._set_fits(fit_one_vs_rest(checked, codes, rows.weight, recipe), checked.kind)
+                self._set_fits(fit_one_vs_rest(scores, codes, weight, options))
             else:
-                self._set_structure(fit_structure(checked, codes, rows.weight, recipe), checked.kind)
-        self.classes_ = classes
-        self._difference = False
+                self._set_structure(fit_structure(scores, codes, weight, options))
         self._forget("histogram_")
 
-    def _set_fits(self, fits: list[FittedCurve], kind: Kind) -> None:
+    def _set_fits(self, fits: list[FittedCurve]) -> None:
         """Fitted attributes from curves: plain for one, a list or an array for several."""
         if not all(fit.converged for fit in fits):
-            warnings.warn("the fit did not converge", ConvergenceWarning, stacklevel=4)
+            warn_user(NOT_CONVERGED, ConvergenceWarning)
         curves = [fit.curve for fit in fits]
         paths = [{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits]
         knots = [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in curves]
@@ -367,10 +317,9 @@ class SplineCalibrator(BaseCalibrator):
         self.converged_ = all(fit.converged for fit in fits)
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self._fits = fits
-        self._kind = kind
         self._forget("structure_")
 
-    def _set_structure(self, structure: StructuredMap, kind: Kind) -> None:
+    def _set_structure(self, structure: StructuredMap) -> None:
         self.curves_ = []
         self.structure_ = structure
         strength = float(structure.strengths[-1])
@@ -381,7 +330,6 @@ class SplineCalibrator(BaseCalibrator):
         self.knots_ = np.exp(structure.breaks)
         self.converged_, self.n_iter_ = True, 0
         self._fits = []
-        self._kind = kind
 
     def _forget(self, name: str) -> None:
         """Drop what an earlier fit of another kind left behind."""
@@ -415,41 +363,34 @@ class SplineCalibrator(BaseCalibrator):
         """The options, checked."""
         return checked_recipe(self.get_params(deep=False))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fitted calibrator in plain JSON values, without its histogram."""
-        check_is_fitted(self, "curves_")
-        return {
-            "class": type(self).__name__,
-            "parameters": plain_parameters(self),
-            "classes": plain_classes(self.classes_),
-            "fitted": {"kind": self._kind, "difference": self._difference, "fits": [plain_fit(f) for f in self._fits]},
-            "curves": [curve.to_dict() for curve in self.curves_],
-            "structure": None if self.curves_ else self.structure_.to_dict(),
-        }
+    def _options(self, *, margins: bool) -> Recipe:
+        recipe = self._recipe()
+        if not margins or recipe.transform == "identity":
+            return recipe
+        if recipe.transform != "auto":
+            raise ValueError(
+                f'transform must be "auto" or "identity" for margins; got {self.transform!r}, which needs '
+                'probabilities. To calibrate margins, use transform="identity".'
+            )
+        return replace(recipe, transform="identity")
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The calibrator that :meth:`to_dict` described; anything else is an error."""
-        calibrator = cls(**parameters_from(data["parameters"], cls))
-        calibrator._recipe()
-        classes = classes_from(data["classes"])
-        facts = data["fitted"]
-        if not isinstance(facts, dict) or set(facts) != {"kind", "difference", "fits"}:
-            raise ValueError("fitted must be a dict with the keys kind, difference, fits")
-        _validation.one_of(facts["kind"], "kind", ("probability", "margin"))
-        _validation.one_of(facts["difference"], "difference", (True, False))
-        if data["structure"] is None:
-            fits = fits_from(facts["fits"], data["curves"])
-            if len(fits) != (1 if len(classes) == 2 else len(classes)):
+    def _kinds(self, options: Recipe) -> tuple[Kind | None, MatrixKind]:
+        return recipe_kind(options.transform), matrix_kind(options.transform)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"fits": [plain_fit(fit) for fit in self._fits]}
+
+    def _structure(self) -> dict[str, Any] | None:
+        return None if self.curves_ else self.structure_.to_dict()
+
+    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
+        if structure is None:
+            fits = fits_from(facts["fits"], curves)
+            if len(fits) != (1 if n_classes == 2 else n_classes):
                 raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
-            if facts["kind"] == "margin" and any(fit.curve.transform.takes_probabilities for fit in fits):
-                raise ValueError("kind must be probability for the transform of the curves")
-            calibrator._set_fits(fits, facts["kind"])
+            self._set_fits(fits)
         else:
-            structure = StructuredMap.from_dict(data["structure"])
-            if len(structure.b) != len(classes) or facts["fits"] or data["curves"]:
+            shared = StructuredMap.from_dict(structure)
+            if len(shared.b) != n_classes or facts["fits"] or curves:
                 raise ValueError("structure must be one for the classes, without curves")
-            calibrator._set_structure(structure, facts["kind"])
-        calibrator._difference = facts["difference"]
-        calibrator.classes_ = classes
-        return calibrator
+            self._set_structure(shared)
