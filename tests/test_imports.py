@@ -34,6 +34,7 @@ ALLOWED = {
     },
     "_crossfit": {"_crossfit", "calibrators"},
     "classifier": {"_crossfit", "_validation"},
+    "datasets": set(),
     "learning_curve": {"_validation"},
     "persistence": {"_validation", "calibrators"},
     "demo": {"calibrators"},

@@ -226,7 +226,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     def _estimator(self) -> Any:
         if self.estimator is not None:
             return self.estimator
-        default = LinearSVC(random_state=0)
+        default = LinearSVC(dual=False, tol=1e-8, random_state=0)
         return default.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else default
 
     def _calibrator(self) -> Any:
