@@ -14,21 +14,42 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calspline.calibrators.beta import BetaCalibrator
+    from calspline.calibrators.clipping import ClippingCalibrator
+    from calspline.calibrators.isotonic import IsotonicCalibrator
+    from calspline.calibrators.sigmoid import SigmoidCalibrator
     from calspline.calibrators.spline import SplineCalibrator
+    from calspline.calibrators.temperature import TemperatureCalibrator
     from calspline.curve import CalibrationCurve
     from calspline.histogram import ScoreHistogram
     from calspline.persistence import load, save
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
 _HOMES = {
+    "BetaCalibrator": "calspline.calibrators.beta",
     "CalibrationCurve": "calspline.curve",
+    "ClippingCalibrator": "calspline.calibrators.clipping",
+    "IsotonicCalibrator": "calspline.calibrators.isotonic",
     "ScoreHistogram": "calspline.histogram",
+    "SigmoidCalibrator": "calspline.calibrators.sigmoid",
     "SplineCalibrator": "calspline.calibrators.spline",
+    "TemperatureCalibrator": "calspline.calibrators.temperature",
     "load": "calspline.persistence",
     "save": "calspline.persistence",
 }
 
-__all__ = ["CalibrationCurve", "ScoreHistogram", "SplineCalibrator", "load", "save"]
+__all__ = [
+    "BetaCalibrator",
+    "CalibrationCurve",
+    "ClippingCalibrator",
+    "IsotonicCalibrator",
+    "ScoreHistogram",
+    "SigmoidCalibrator",
+    "SplineCalibrator",
+    "TemperatureCalibrator",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:
