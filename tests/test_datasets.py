@@ -22,7 +22,7 @@ def test_a_missing_folder_is_an_error_that_says_how_to_name_it(monkeypatch, tmp_
 
 
 def test_a_missing_file_is_named(data):
-    with pytest.raises(FileNotFoundError, match="538_nba_games.npz is not there"):
+    with pytest.raises(FileNotFoundError, match=r"538_nba_games\.npz is not there"):
         datasets.load_scores("538_nba_games")
 
 

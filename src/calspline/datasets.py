@@ -20,20 +20,8 @@ VARIABLE = "CALSPLINE_DATA"
 
 # Known only after the outcome, or another forecast of it.
 SUPPORT2_AFTERWARDS = [
-    "death",
-    "d.time",
-    "slos",
-    "charges",
-    "totcst",
-    "totmcst",
-    "sfdm2",
-    "dnr",
-    "dnrday",
-    "surv2m",
-    "surv6m",
-    "prg2m",
-    "prg6m",
-    "sno",
+    *("death", "d.time", "slos", "charges", "totcst", "totmcst", "sfdm2", "dnr", "dnrday"),
+    *("surv2m", "surv6m", "prg2m", "prg6m", "sno"),
 ]
 
 
