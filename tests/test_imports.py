@@ -32,9 +32,19 @@ ALLOWED = {
         "structure",
         "transforms",
     },
+    "evaluation": {
+        "_recipe",
+        "_spline",
+        "_threads",
+        "_validation",
+        "curve",
+        "evaluation",
+        "histogram",
+        "transforms",
+    },
     "persistence": {"_validation", "calibrators"},
     "demo": {"calibrators"},
-    "__init__": {"calibrators", "curve", "histogram", "persistence"},
+    "__init__": {"calibrators", "curve", "evaluation", "histogram", "persistence"},
 }
 
 OPTIONAL = [

@@ -22,6 +22,7 @@ from calspline._validation.options import (
     seed,
     whole_number,
 )
+from calspline._validation.predictions import Predictions, predictions
 from calspline._validation.scores import (
     BinaryScores,
     Kind,
@@ -40,6 +41,7 @@ __all__ = [
     "BinaryScores",
     "Kind",
     "MatrixScores",
+    "Predictions",
     "Rows",
     "binary_labels",
     "binary_scores",
@@ -56,6 +58,7 @@ __all__ = [
     "numeric_array",
     "one_of",
     "positive_list",
+    "predictions",
     "real_array",
     "rows_to_fit",
     "seed",
