@@ -6,8 +6,8 @@ curvature penalty. The statistic is the score statistic of that penalised model,
 
     T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
 
-where the ``c_k`` diagonalise the penalty with respect to the information ``V = X' diag(p (1 - p)) X`` (the Demmler-Reinsch
-basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
+where the ``c_k`` diagonalise the penalty with respect to the information ``V = X' diag(p (1 - p)) X`` (the
+Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
 
 The hypothesis says exactly how the outcomes are distributed given the probabilities, so in small samples the null
 distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid for any number of

@@ -18,7 +18,8 @@ slightly negative.
 
 References
 ----------
-T. Dimitriadis, T. Gneiting and A. I. Jordan, *Stable reliability diagrams for probabilistic classifiers*, PNAS 118(8), 2021.
+T. Dimitriadis, T. Gneiting and A. I. Jordan, *Stable reliability diagrams for probabilistic classifiers*,
+PNAS 118(8), 2021.
 A. H. Murphy, *A new vector partition of the probability score*, J. Appl. Meteorol. 12, 1973.
 D. B. Stephenson, C. A. S. Coelho and I. T. Jolliffe, *Two extra components in the Brier score decomposition*,
 Weather and Forecasting 23, 2008.
@@ -26,7 +27,7 @@ Weather and Forecasting 23, 2008.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,10 +93,7 @@ def multiclass_log_loss_parts(loss: float, q: Array, codes: NDArray[np.intp], we
 
 def summed(several: list[Parts]) -> Parts:
     """Parts of a sum of losses."""
-    return Parts(
-        *(sum(getattr(one, name) for one in several) for name in ("calibration", "refinement", "discrimination")),
-        uncertainty=sum(one.uncertainty for one in several),
-    )
+    return Parts(**{f.name: float(sum(getattr(one, f.name) for one in several)) for f in fields(Parts)})
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Expected calibration error on bins, plain and debiased.
 
-``ECE = sum_b |S_b| / n`` with ``S_b`` the sum of ``y - p`` over the rows of bin ``b``. Chance makes every ``|S_b|`` positive, so
-the plain ECE of a perfect model is not zero: it grows with the number of bins and shrinks with the rows.
+``ECE = sum_b |S_b| / n`` with ``S_b`` the sum of ``y - p`` over the rows of bin ``b``. Chance makes every ``|S_b|``
+positive, so the plain ECE of a perfect model is not zero: it grows with the bins and shrinks with the rows.
 
 The debiased estimate is cross-fitted: one half of a bin's rows says in which direction it is off, the other
 half by how much. Averaged over all ways to halve the bin, with normal sums, that is in closed form
@@ -14,7 +14,8 @@ treat the same bias by other means. A weight counts as that many rows.
 
 References
 ----------
-M. P. Naeini, G. F. Cooper and M. Hauskrecht, *Obtaining well calibrated probabilities using Bayesian binning*, AAAI 2015.
+M. P. Naeini, G. F. Cooper and M. Hauskrecht, *Obtaining well calibrated probabilities using Bayesian binning*,
+AAAI 2015.
 A. Kumar, P. Liang and T. Ma, *Verified uncertainty calibration*, NeurIPS 2019.
 R. Roelofs et al., *Mitigating bias in calibration error estimation*, AISTATS 2022.
 """

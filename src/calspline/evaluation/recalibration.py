@@ -1,6 +1,6 @@
 """Cox's recalibration: calibration in the large, and the calibration slope.
 
-With ``x`` the log-odds of the probabilities (clipped at probabilities of 1e-9), the log-odds of the event are modelled as
+With ``x`` the log-odds of the probabilities (clipped at probabilities of 1e-9), those of the event are modelled as
 
 * ``a + x``: ``a`` is the calibration in the large, 0 if the mean is right, positive if events are more
   frequent than predicted;

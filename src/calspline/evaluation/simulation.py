@@ -21,10 +21,11 @@ def drawn_events(f: Forecasts, draws: int) -> Array:
     whole = np.floor(f.w)
     part = f.w - whole
     size = draws, len(f)
+    events: Array
     if whole.max() <= 1.0:
-        events = (rng.random(size) < f.p) * whole
+        events = np.where(rng.random(size) < f.p, whole, 0.0)
     else:
         events = rng.binomial(whole.astype(np.int64), f.p, size=size).astype(np.float64)
     if part.any():
-        events += (rng.random(size) < f.p) * part
-    return np.asarray(events)
+        events += np.where(rng.random(size) < f.p, part, 0.0)
+    return events

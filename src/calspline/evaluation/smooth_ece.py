@@ -4,8 +4,8 @@ The residuals ``y - p`` are smoothed with a Gaussian kernel of width ``s``, refl
 ``smECE_s`` is the integral of the absolute value. It falls as ``s`` grows, and the smooth ECE is its fixed point,
 ``smECE_s = s``, which leaves nothing to choose.
 
-A reflected Gaussian multiplies the ``k``-th cosine coefficient by ``exp(-(pi k s)^2 / 2)``, so on a grid each ``s`` costs
-one cosine transform.
+A reflected Gaussian multiplies the ``k``-th cosine coefficient by ``exp(-(pi k s)^2 / 2)``, so on a grid each
+``s`` costs one cosine transform.
 
 References
 ----------
