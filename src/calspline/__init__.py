@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from calspline.calibrators.spline import SplineCalibrator
     from calspline.curve import CalibrationCurve
+    from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
     from calspline.histogram import ScoreHistogram
@@ -26,13 +27,23 @@ _HOMES = {
     "CalibrationCurve": "calspline.curve",
     "ScoreHistogram": "calspline.histogram",
     "SplineCalibrator": "calspline.calibrators.spline",
+    "compare": "calspline.evaluation.compare",
     "evaluate": "calspline.evaluation.evaluate",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
     "save": "calspline.persistence",
 }
 
-__all__ = ["CalibrationCurve", "ScoreHistogram", "SplineCalibrator", "evaluate", "load", "reliability", "save"]
+__all__ = [
+    "CalibrationCurve",
+    "ScoreHistogram",
+    "SplineCalibrator",
+    "compare",
+    "evaluate",
+    "load",
+    "reliability",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from calspline._validation.options import (
     seed,
     whole_number,
 )
-from calspline._validation.predictions import Predictions, predictions
+from calspline._validation.predictions import Predictions, names_of_predictions, predictions, same_classes
 from calspline._validation.scores import (
     BinaryScores,
     Kind,
@@ -53,6 +53,7 @@ __all__ = [
     "label_array",
     "matrix_labels",
     "matrix_scores",
+    "names_of_predictions",
     "not_negative",
     "number",
     "numeric_array",
@@ -61,6 +62,7 @@ __all__ = [
     "predictions",
     "real_array",
     "rows_to_fit",
+    "same_classes",
     "seed",
     "two_classes_given",
     "weight_array",

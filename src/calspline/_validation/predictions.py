@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,3 +104,29 @@ def _named(found: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], ND
         row = int(np.argmax(codes < 0))
         raise ValueError(f"y must be one of the labels {classes.tolist()!r}; row {row} is {found[row]!r}")
     return classes, codes
+
+
+def names_of_predictions(sets: Any, reference: Any) -> list[str]:
+    """Names of several sets of predictions, ``reference`` among them if given."""
+    if not isinstance(sets, Mapping):
+        raise TypeError(f'predictions must be a mapping such as {{"raw": probs, ...}}; got {type(sets).__name__}')
+    if not sets:
+        raise ValueError("predictions must hold at least one set")
+    for name in sets:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of predictions must be strings; got {name!r}")
+    names = list(sets)
+    if reference is not None and reference not in names:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, names))}; got {reference!r}")
+    return names
+
+
+def same_classes(probs: dict[str, Array]) -> None:
+    """Check that sets of predictions are of as many classes."""
+    counts = {name: 2 if array.ndim == 1 else array.shape[1] for name, array in probs.items()}
+    first = next(iter(counts))
+    for name, count in counts.items():
+        if count != counts[first]:
+            raise ValueError(
+                f"predictions must all be of the same classes; {first} has {counts[first]} and {name} has {count}"
+            )

@@ -270,9 +270,13 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     calibration slope (1 is right)            0.345 ± 0.016
     p-value of 'the probabilities are right'        < 0.001
     """
-    checked = _validation.predictions(y, probs, sample_weight, labels)
+    return evaluate_rows(_validation.predictions(y, probs, sample_weight, labels))
+
+
+def evaluate_rows(rows: Predictions) -> Evaluation:
+    """:func:`evaluate` for rows that have been checked."""
     with one_blas_thread():
-        return _binary(checked) if checked.binary else _multiclass(checked)
+        return _binary(rows) if rows.binary else _multiclass(rows)
 
 
 def _binary(rows: Predictions) -> Evaluation:
