@@ -36,9 +36,19 @@ ALLOWED = {
     "classifier": {"_crossfit", "_validation"},
     "datasets": set(),
     "learning_curve": {"_validation"},
+    "evaluation": {
+        "_recipe",
+        "_spline",
+        "_threads",
+        "_validation",
+        "curve",
+        "evaluation",
+        "histogram",
+        "transforms",
+    },
     "persistence": {"_validation", "calibrators"},
     "demo": {"calibrators"},
-    "__init__": {"calibrators", "classifier", "curve", "histogram", "learning_curve", "persistence"},
+    "__init__": {"calibrators", "classifier", "curve", "evaluation", "histogram", "learning_curve", "persistence"},
 }
 
 OPTIONAL = [

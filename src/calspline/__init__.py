@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from calspline.calibrators.temperature import TemperatureCalibrator
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
+    from calspline.evaluation.compare import compare
+    from calspline.evaluation.evaluate import evaluate
+    from calspline.evaluation.reliability import reliability
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
     from calspline.persistence import load, save
@@ -38,7 +41,10 @@ _HOMES = {
     "SplineCalibrator": "calspline.calibrators.spline",
     "TemperatureCalibrator": "calspline.calibrators.temperature",
     "calibration_learning_curve": "calspline.learning_curve",
+    "compare": "calspline.evaluation.compare",
+    "evaluate": "calspline.evaluation.evaluate",
     "load": "calspline.persistence",
+    "reliability": "calspline.evaluation.reliability",
     "save": "calspline.persistence",
 }
 
@@ -53,7 +59,10 @@ __all__ = [
     "SplineCalibrator",
     "TemperatureCalibrator",
     "calibration_learning_curve",
+    "compare",
+    "evaluate",
     "load",
+    "reliability",
     "save",
 ]
 

@@ -22,6 +22,7 @@ from calspline._validation.options import (
     seed,
     whole_number,
 )
+from calspline._validation.predictions import Predictions, names_of_predictions, predictions, same_classes
 from calspline._validation.scores import (
     MARGIN_ADVICE,
     BinaryScores,
@@ -44,6 +45,7 @@ __all__ = [
     "Kind",
     "MatrixKind",
     "MatrixScores",
+    "Predictions",
     "Rows",
     "binary_labels",
     "binary_scores",
@@ -55,13 +57,16 @@ __all__ = [
     "label_array",
     "matrix_labels",
     "matrix_scores",
+    "names_of_predictions",
     "not_negative",
     "number",
     "numeric_array",
     "one_of",
     "positive_list",
+    "predictions",
     "real_array",
     "rows_to_fit",
+    "same_classes",
     "seed",
     "two_classes_given",
     "weight_array",

@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 NEVER_MISSING = {str, bytes, int, bool}
 
 
-def label_array(y: Any, n: int, name: str = "y") -> NDArray[Any]:
-    """Labels as a one-dimensional array of ``n`` values, none missing."""
+def label_array(y: Any, n: int, name: str = "y", *, beside: str = "scores") -> NDArray[Any]:
+    """Labels as a one-dimensional array of ``n`` values, as many as ``other`` has rows, none missing."""
     if hasattr(y, "tocsr") and hasattr(y, "nnz"):
         raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
     try:
@@ -28,7 +28,7 @@ def label_array(y: Any, n: int, name: str = "y") -> NDArray[Any]:
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; got {type(y).__name__} of shape {array.shape}")
     if len(array) != n:
-        raise ValueError(f"scores and {name} must have the same length; got {n} and {len(array)}")
+        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
     kind = array.dtype.kind
     if kind == "O":
         if not set(map(type, array)) <= NEVER_MISSING:
@@ -66,7 +66,7 @@ def binary_labels(
 
 
 def matrix_labels(
-    y: Any, n: int, n_columns: int, names: list[str] | None, name: str = "y"
+    y: Any, n: int, n_columns: int, names: list[str] | None, name: str = "y", *, beside: str = "scores", least: int = 2
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """The classes of a matrix of scores, one a column, and the class of every row.
 
@@ -74,9 +74,9 @@ def matrix_labels(
     columns: then a class may be absent from the rows. Labels of any other
     kind must show as many classes as there are columns, which are theirs in sorted order.
     """
-    array = label_array(y, n, name)
-    found = _distinct(array, name)
-    if len(found) == 1:
+    array = label_array(y, n, name, beside=beside)
+    found = distinct_labels(array, name)
+    if len(found) < least:
         raise ValueError(f"{name} must have at least two classes; every row is {found.tolist()[0]!r}")
     if found.dtype.kind in "iu" and found[0] >= 0 and found[-1] < n_columns:
         classes = np.arange(n_columns, dtype=found.dtype)
@@ -87,13 +87,13 @@ def matrix_labels(
         classes = found
     else:
         raise ValueError(
-            f"{name} must show as many classes as scores has columns, or be integers from 0 to {n_columns - 1}; "
+            f"{name} must show as many classes as {beside} has columns, or be integers from 0 to {n_columns - 1}; "
             f"got {len(found)} classes for {n_columns} columns"
         )
     return classes, np.searchsorted(classes, array)
 
 
-def _distinct(array: NDArray[Any], name: str) -> NDArray[Any]:
+def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Distinct labels, sorted; continuous values are an error."""
     if array.dtype.kind == "O":
         try:
@@ -119,9 +119,9 @@ def _two_classes(array: NDArray[Any], name: str) -> NDArray[Any]:
         # Two passes instead of a sort, for the usual case.
         ends = np.array([array.min(), array.max()])
         if ends[0] != ends[1] and np.all((array == ends[0]) | (array == ends[1])):
-            found = _distinct(ends, name) if np.all(ends == np.floor(ends)) else None
+            found = distinct_labels(ends, name) if np.all(ends == np.floor(ends)) else None
     if found is None:
-        found = _distinct(array, name)
+        found = distinct_labels(array, name)
     if len(found) == 1:
         raise ValueError(f"{name} must have two classes; every row is {found.tolist()[0]!r}")
     if len(found) > 2:

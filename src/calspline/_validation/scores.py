@@ -156,7 +156,7 @@ def binary_scores(
     two = array.ndim == 2 and array.shape[1] == 2
     if kind == "probability" or (kind is None and not outside):
         if two:
-            _check_sums(array, name)
+            check_sums(array, name)
         first, values = (array[:, 0], array[:, 1]) if two else (None, array.reshape(-1))
         return BinaryScores("probability", values, first, array.shape)
     _check_size(array, name)
@@ -204,7 +204,7 @@ def matrix_scores(
         return MatrixScores("margin", array)
     if outside:
         raise ValueError(_outside_message(array, name, advice))
-    _check_sums(array, name)
+    check_sums(array, name)
     return MatrixScores("probability", array)
 
 
@@ -226,7 +226,8 @@ def in_class_order(
     return array[:, [names.index(value) for value in wanted]]
 
 
-def _check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
+def check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
+    """Check that every row sums to one."""
     bad_row = _first_bad_sum(array)
     if bad_row is not None:
         raise ValueError(

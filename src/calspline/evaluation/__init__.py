@@ -1,0 +1,1 @@
+"""How good probabilities are: scores, decompositions, tests, comparisons. Knows no estimator."""

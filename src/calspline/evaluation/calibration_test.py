@@ -1,0 +1,130 @@
+"""A test of "these probabilities are right" against a smooth curve.
+
+Under the hypothesis the outcomes are independent coin flips with the given probabilities; the alternative moves their
+log-odds by a natural cubic spline of the log-odds: an intercept, a slope, and a few bends held back by the
+curvature penalty. The statistic is the score statistic of that penalised model,
+
+    T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
+
+where the ``c_k`` diagonalise the penalty with respect to the information ``V = X' diag(p (1 - p)) X`` (the
+Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
+
+The hypothesis says exactly how the outcomes are distributed given the probabilities, so in small samples the null
+distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid for any number of
+rows and any scores, rare events included. Where the scores are close to normal (judged by their skewness and
+kurtosis, which are known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
+
+A weight counts as that many rows.
+
+References
+----------
+D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from calspline._spline.basis import NaturalSpline
+from calspline._spline.knots import quantile_knots
+from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.simulation import drawn_events
+from calspline.transforms import Transform
+
+Array = NDArray[np.float64]
+
+CELLS = 256
+KNOTS = 8
+DEGREES = 4.0
+DRAWS = 1999
+NORMAL_SKEWNESS, NORMAL_KURTOSIS = 0.05, 0.01
+"""Scores less skew and less heavy-tailed than this count as normal."""
+
+
+def calibration_p_value(f: Forecasts) -> float:
+    """P-value of the hypothesis that the probabilities are right.
+
+    It is 0 if something happened that had probability 0, and 1 if all was certain and came so.
+    """
+    certain = (f.p == 0.0) | (f.p == 1.0)
+    if f.positives[f.p == 0.0].any() or f.negatives[f.p == 1.0].any():
+        return 0.0
+    if certain.any():
+        f = f.where(~certain)
+    if not len(f):
+        return 1.0
+    f = f.coarse(CELLS)
+    A = directions(f)
+    statistic = float(((A.T @ (f.positives - f.w * f.p)) ** 2).sum())
+    if _nearly_normal(A, f):
+        return weighted_chi2_tail(statistic, (A.T**2 * (f.w * f.p * (1.0 - f.p))).sum(axis=1))
+    null = (((drawn_events(f, DRAWS) - f.w * f.p) @ A) ** 2).sum(axis=1)
+    # Draws that equal what happened must count, whatever their rounding.
+    return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + DRAWS)
+
+
+def directions(f: Forecasts) -> Array:
+    """Columns ``sqrt(a_k) X c_k``: the statistic is the squared length of their products with ``y - p``."""
+    x = Transform("logit")(f.p)
+    v = f.w * f.p * (1.0 - f.p)
+    if x[0] == x[-1]:
+        return np.full((len(x), 1), 1.0 / np.sqrt(v.sum()))
+    z = (x - x[0]) / (x[-1] - x[0])
+    spline = NaturalSpline(quantile_knots(z, v, KNOTS))
+    X = spline.design(z).dot(np.eye(spline.size))
+    V = (X.T * v) @ X
+    V += 1e-10 * np.trace(V) * np.eye(len(V))
+    gamma, C = eigh(spline.curvature, V) if spline.size > 2 else (np.zeros(2), eigh(V)[1] / np.sqrt(eigh(V)[0]))
+    gamma = np.maximum(gamma, 0.0)
+    gamma[:2] = 0.0
+    weight = np.ones_like(gamma)
+    if len(gamma) > DEGREES:
+
+        def excess(log_lambda: float) -> float:
+            return float((1.0 / (1.0 + np.exp(log_lambda) * gamma)).sum() - DEGREES)
+
+        scale = float(np.log(gamma[-1]))
+        weight = 1.0 / (1.0 + np.exp(brentq(excess, -scale - 50.0, -float(np.log(gamma[2])) + 50.0)) * gamma)
+    return np.asarray((X @ C) * np.sqrt(weight))
+
+
+def _nearly_normal(A: Array, f: Forecasts) -> bool:
+    """Whether the scores, sums of many small independent terms, are close to normal."""
+    variance = f.w * f.p * (1.0 - f.p)
+    total = variance @ A**2
+    skewness = (variance * (1.0 - 2.0 * f.p)) @ A**3 / total**1.5
+    kurtosis = (variance * (1.0 - 6.0 * f.p * (1.0 - f.p))) @ A**4 / total**2
+    return bool(np.abs(skewness).max() < NORMAL_SKEWNESS and np.abs(kurtosis).max() < NORMAL_KURTOSIS)
+
+
+def weighted_chi2_tail(t: float, a: Array) -> float:
+    """``P(sum_k a_k Z_k^2 >= t)`` for standard normal ``Z`` and positive ``a``."""
+    if t <= 0.0:
+        return 1.0
+    if a.max() - a.min() <= 1e-9 * a.max():
+        return float(chi2.sf(t / a.mean(), len(a)))
+
+    def cumulant(s: float) -> float:
+        return -0.5 * float(np.log1p(-2.0 * s * a).sum())
+
+    def slope(s: float) -> float:
+        return float((a / (1.0 - 2.0 * s * a)).sum())
+
+    mean = float(a.sum())
+    top = 0.5 / float(a.max())
+    if abs(t - mean) < 1e-4 * mean:
+        # The formula has a removable singularity at the mean; a chord goes over it.
+        low, high = (weighted_chi2_tail(mean * (1.0 + step), a) for step in (-2e-4, 2e-4))
+        return low + (high - low) * (t - mean * (1.0 - 2e-4)) / (4e-4 * mean)
+    low, high = (-0.5 * len(a) / t, 0.0) if t < mean else (0.0, top * (1.0 - 0.25 / (t * top + 1.0)))
+    while t > mean and slope(high) < t:
+        high = 0.5 * (high + top)
+    s = float(brentq(lambda s: slope(s) - t, low, high, xtol=1e-14 * top))
+    w = float(np.sign(s) * np.sqrt(2.0 * (s * t - cumulant(s))))
+    v = s * float(np.sqrt(2.0 * (a**2 / (1.0 - 2.0 * s * a) ** 2).sum()))
+    return float(np.clip(ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))

@@ -1,0 +1,253 @@
+"""``compare``: several sets of predictions on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline import _validation
+from calspline._validation import Predictions
+from calspline.evaluation.bootstrap import bootstrap_means
+from calspline.evaluation.evaluate import Evaluation, evaluate_rows
+from calspline.evaluation.scores import row_briers, row_log_losses
+from calspline.evaluation.tables import html_table, number, p_value, text_table
+
+Array = NDArray[np.float64]
+Verdict = Literal["better", "no worse", "worse", "unclear"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean loss less that of the reference, row by row, with its bootstrap interval. Below 0 is better.
+
+    Attributes
+    ----------
+    value, lower, upper : float
+    verdict : {"better", "no worse", "worse", "unclear"}
+        ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no worse"``: below the margin (1% of the
+        reference's loss unless told otherwise). ``"unclear"``: none of these, the rows cannot tell.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        return f"{self.value:+.4f} [{self.lower:+.4f}, {self.upper:+.4f}] {self.verdict}"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What :func:`compare` found. ``str()`` is a table, :meth:`to_dict` is flat.
+
+    Attributes
+    ----------
+    reference : str
+        The set that the others are compared with.
+    evaluations : mapping of str to Evaluation
+        All sets, the reference included, in the order given.
+    log_loss, brier : mapping of str to Difference
+        Differences to the reference, of all other sets.
+    level : float
+        Of the intervals.
+    margin : float
+        Share of the reference's loss up to which a set is "no worse".
+    recommended : str
+        The set to use; the reference if no other is surely better.
+    recommendation : str
+        The same as a sentence.
+    """
+
+    reference: str
+    evaluations: Mapping[str, Evaluation]
+    log_loss: Mapping[str, Difference]
+    brier: Mapping[str, Difference]
+    level: float
+    margin: float
+    recommended: str
+    recommendation: str
+
+    def to_dict(self) -> dict[str, float | str]:
+        """Flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
+        out: dict[str, float | str] = {}
+        for name, evaluation in self.evaluations.items():
+            out |= {f"{name}.{key}": value for key, value in evaluation.to_dict().items()}
+            for measure, differences in (("log_loss", self.log_loss), ("brier", self.brier)):
+                if name in differences:
+                    d = differences[name]
+                    out |= {
+                        f"{name}.{measure}_difference": d.value,
+                        f"{name}.{measure}_difference_lower": d.lower,
+                        f"{name}.{measure}_difference_upper": d.upper,
+                        f"{name}.{measure}_verdict": d.verdict,
+                    }
+        return out | {"reference": self.reference, "recommended": self.recommended}
+
+    def _header(self) -> tuple[str, ...]:
+        level = f"{100.0 * self.level:g}%"
+        return (
+            "predictions", "log-loss", "of it calibration", "Brier", "p-value",
+            f"log-loss against {self.reference} [{level}]", f"Brier against {self.reference} [{level}]",
+        )  # fmt: skip
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                name,
+                number(e.log_loss),
+                number(e.calibration_log_loss),
+                number(e.brier),
+                p_value(e.calibration_p_value),
+                *(str(found[name]) if name in found else "" for found in (self.log_loss, self.brier)),
+            )
+            for name, e in self.evaluations.items()
+        ]
+
+    def __str__(self) -> str:
+        return f"{text_table(self._rows(), self._header())}\n{self.recommendation}"
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.evaluations)}; recommended: {self.recommended})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), self._header(), caption=self.recommendation)
+
+
+def compare(
+    y: Any,
+    predictions: Mapping[str, Any],
+    *,
+    sample_weight: Any = None,
+    labels: Any = None,
+    reference: str | None = None,
+    level: float = 0.95,
+    margin: float = 0.01,
+    n_bootstrap: int = 2000,
+    random_state: Any = None,
+) -> Comparison:
+    """Compare several sets of predictions on the same rows, and say which to use.
+
+    The difference of two mean losses is taken row by row, so what both sets find hard cancels out. Its interval is
+    that of the Poisson bootstrap. The recommendation does no harm: it leaves the reference only for a set that is
+    "better" in log-loss or Brier score and "worse" in neither; of several, for the one with the least log-loss.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        What happened: labels of any type.
+    predictions : mapping of str to array-like
+        Probabilities by name, each as in :func:`evaluate`.
+    sample_weight : array-like of shape (n,), optional
+        A weight counts as that many rows.
+    labels : array-like, optional
+        The classes in the order of the columns.
+    reference : str, optional
+        The set to compare with: usually what is in use. Default is the first.
+    level : float in (0, 1), default=0.95
+        Of the intervals.
+    margin : float in (0, 1), default=0.01
+        A set is "no worse" if its loss is surely less than this share of the reference's above it.
+    n_bootstrap : int, default=2000
+    random_state : int, RandomState or None
+        None always gives the same draws.
+
+    Returns
+    -------
+    Comparison
+
+    See Also
+    --------
+    evaluate : One set of predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import compare
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=3000)
+    >>> happened = rng.random(3000) < p
+    >>> overconfident = p**3 / (p**3 + (1 - p) ** 3)
+    >>> result = compare(happened, {"raw": overconfident, "calibrated": p})
+    >>> result.log_loss["calibrated"].verdict
+    'better'
+    >>> print(compare(happened, {"raw": p, "overdone": overconfident}).recommendation)
+    Leave it alone: keep raw; no other set is surely better.
+    """
+    names = _validation.names_of_predictions(predictions, reference)
+    reference = names[0] if reference is None else reference
+    level = _validation.number(level, "level", above=0.0, below=1.0)
+    margin = _validation.number(margin, "margin", above=0.0, below=1.0)
+    draws = _validation.whole_number(n_bootstrap, "n_bootstrap", least=1)
+    seed = _validation.seed(random_state, "random_state")
+    rows = {
+        name: _validation.predictions(y, predictions[name], sample_weight, labels, f'predictions["{name}"]')
+        for name in names
+    }
+    _validation.same_classes({name: one.probs for name, one in rows.items()})
+    evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
+    differences: dict[str, dict[str, Difference]] = {}
+    for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):
+        base = losses(rows[reference].probs, rows[reference].codes)
+        slack = margin * float(np.average(base, weights=rows[reference].weight))
+        differences[measure] = {
+            name: _difference(losses(one.probs, one.codes) - base, one, level, slack, draws, seed)
+            for name, one in rows.items()
+            if name != reference
+        }
+    recommended, sentence = _recommend(reference, evaluations, differences, level)
+    return Comparison(
+        reference=reference,
+        evaluations=MappingProxyType(evaluations),
+        log_loss=MappingProxyType(differences["log_loss"]),
+        brier=MappingProxyType(differences["brier"]),
+        level=level,
+        margin=margin,
+        recommended=recommended,
+        recommendation=sentence,
+    )
+
+
+def _difference(d: Array, rows: Predictions, level: float, slack: float, draws: int, seed: int) -> Difference:
+    value = float(np.average(d, weights=rows.weight))
+    tail = 0.5 * (1.0 - level)
+    low, high = (
+        float(limit) for limit in np.quantile(bootstrap_means(d, rows.weight, draws, seed), [tail, 1.0 - tail])
+    )
+    return Difference(value, low, high, _verdict(low, high, slack))
+
+
+def _verdict(low: float, high: float, slack: float) -> Verdict:
+    if high < 0.0:
+        return "better"
+    if low > 0.0:
+        return "worse"
+    return "no worse" if high <= slack else "unclear"
+
+
+def _recommend(
+    reference: str, evaluations: dict[str, Evaluation], differences: dict[str, dict[str, Difference]], level: float
+) -> tuple[str, str]:
+    by_log, by_brier = differences["log_loss"], differences["brier"]
+    better = []
+    for name in by_log:
+        verdicts = {by_log[name].verdict, by_brier[name].verdict}
+        if "better" in verdicts and "worse" not in verdicts:
+            better.append(name)
+    if better:
+        best = min(better, key=lambda name: evaluations[name].log_loss)
+        measure, d = ("log-loss", by_log[best]) if by_log[best].verdict == "better" else ("Brier score", by_brier[best])
+        return best, (
+            f"Use {best}: its {measure} is lower than that of {reference} by {-d.value:.4f} "
+            f"({100.0 * level:g}% interval {-d.upper:.4f} to {-d.lower:.4f})."
+        )
+    if not by_log:
+        return reference, f"Nothing to compare {reference} with."
+    right = evaluations[reference].calibration_p_value > 1.0 - level
+    why = "no other set is surely better" + (", and nothing speaks against its calibration" if right else "")
+    return reference, f"Leave it alone: keep {reference}; {why}."

@@ -1,0 +1,383 @@
+"""``evaluate``: how good probabilities are, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline import _validation
+from calspline._threads import one_blas_thread, shared_out
+from calspline._validation import Predictions
+from calspline.evaluation import scores
+from calspline.evaluation.calibration_test import calibration_p_value
+from calspline.evaluation.decomposition import (
+    Murphy,
+    Parts,
+    brier_parts,
+    log_loss_parts,
+    multiclass_log_loss_parts,
+    murphy,
+    recalibrated,
+    summed,
+)
+from calspline.evaluation.ece import N_BINS, ece
+from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.recalibration import recalibration
+from calspline.evaluation.smooth_ece import smooth_ece
+from calspline.evaluation.tables import html_table, number, p_value, text_table
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What :func:`evaluate` found. ``str()`` is a table, :meth:`to_dict` is flat.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that count (of positive weight).
+    total_weight : float
+    classes : tuple
+        The labels, in the order of the columns.
+    log_loss, brier, accuracy : float
+        As scikit-learn defines them: with three or more classes the Brier score is summed over them.
+    auc : float
+        Area under the ROC curve; with three or more classes the mean of those that occur against the rest. NaN
+        where only one class occurs.
+    calibration_log_loss, refinement_log_loss : float
+        The two parts of the log-loss, by isotonic recalibration: what better calibration would save, and the rest.
+    discrimination_log_loss, uncertainty_log_loss : float
+        ``refinement_log_loss = uncertainty_log_loss - discrimination_log_loss``.
+    calibration_brier, refinement_brier, discrimination_brier, uncertainty_brier : float
+        The same of the Brier score.
+    murphy_reliability, murphy_resolution, murphy_uncertainty, murphy_within_bins : float
+        The classic decomposition on 15 bins of equal width: ``brier = reliability - resolution + uncertainty +
+        within_bins``.
+    ece, ece_debiased : float
+        Expected calibration error on 15 bins of equal width, plain and debiased. With three or more classes that of the
+        most probable class, as are all of the following.
+    ece_equal_mass, ece_equal_mass_debiased : float
+        On 15 bins of equal weight.
+    smooth_ece : float
+        Without bins.
+    base_rate, mean_probability : float
+        How often the event happened, and how often it was predicted to. With three or more classes the event is that
+        the most probable class is the right one.
+    calibration_in_the_large, calibration_in_the_large_se : float
+        Shift of the log-odds that makes the mean right, and its standard error.
+    calibration_slope, calibration_slope_se : float
+        Slope of the log-odds; below 1 the probabilities are too extreme.
+    calibration_p_value : float
+        P-value of "the probabilities are right". With three or more classes twice the smaller of
+        ``top_label_p_value`` and ``class_wise_p_value`` (Bonferroni).
+    impossible_weight : float
+        Weight of the rows that happened although their probability was exactly 0. Their log-loss is infinite; it
+        is counted as 36.04, as scikit-learn does.
+    top_label : Evaluation or None
+        Three or more classes: the most probable class, right or wrong, as a two-class problem.
+    per_class : mapping
+        Three or more classes: each against the rest, by label. Empty for two.
+    """
+
+    n_rows: int
+    total_weight: float
+    classes: tuple[Any, ...]
+    log_loss: float
+    brier: float
+    accuracy: float
+    auc: float
+    calibration_log_loss: float
+    refinement_log_loss: float
+    discrimination_log_loss: float
+    uncertainty_log_loss: float
+    calibration_brier: float
+    refinement_brier: float
+    discrimination_brier: float
+    uncertainty_brier: float
+    murphy_reliability: float
+    murphy_resolution: float
+    murphy_uncertainty: float
+    murphy_within_bins: float
+    ece: float
+    ece_debiased: float
+    ece_equal_mass: float
+    ece_equal_mass_debiased: float
+    smooth_ece: float
+    base_rate: float
+    mean_probability: float
+    calibration_in_the_large: float
+    calibration_in_the_large_se: float
+    calibration_slope: float
+    calibration_slope_se: float
+    calibration_p_value: float
+    impossible_weight: float
+    top_label: Evaluation | None = None
+    per_class: Mapping[Any, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def class_wise_ece(self) -> float:
+        """Mean ECE of the classes against the rest; for two classes the ECE."""
+        return self._class_wise("ece")
+
+    @property
+    def class_wise_ece_debiased(self) -> float:
+        """Mean debiased ECE of the classes against the rest; for two classes the debiased ECE."""
+        return self._class_wise("ece_debiased")
+
+    @property
+    def class_wise_smooth_ece(self) -> float:
+        """Mean smooth ECE of the classes against the rest; for two classes the smooth ECE."""
+        return self._class_wise("smooth_ece")
+
+    @property
+    def class_wise_p_value(self) -> float:
+        """Smallest p-value of the classes times their number (Bonferroni); for two classes the p-value."""
+        if not self.per_class:
+            return self.calibration_p_value
+        return min(1.0, len(self.per_class) * min(one.calibration_p_value for one in self.per_class.values()))
+
+    @property
+    def top_label_p_value(self) -> float:
+        """P-value for the most probable class; for two classes the p-value."""
+        return self.calibration_p_value if self.top_label is None else self.top_label.calibration_p_value
+
+    def _class_wise(self, name: str) -> float:
+        return float(np.mean([getattr(one, name) for one in self.per_class.values() or [self]]))
+
+    def to_dict(self) -> dict[str, float]:
+        """All numbers, flat: ``{"log_loss": ..., "brier": ..., ...}``."""
+        beside = {"classes", "top_label", "per_class"}
+        out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in beside}
+        out["n_classes"] = float(len(self.classes))
+        if self.per_class:
+            names = ("ece", "ece_debiased", "smooth_ece", "p_value")
+            out |= {f"class_wise_{name}": float(getattr(self, f"class_wise_{name}")) for name in names}
+            out["top_label_p_value"] = self.top_label_p_value
+        return out
+
+    def _rows(self) -> list[tuple[str, str]]:
+        many = bool(self.per_class)
+        top = ", most probable class" if many else ""
+        rows = [
+            ("log-loss", number(self.log_loss)),
+            ("  calibration (would be saved)", number(self.calibration_log_loss)),
+            ("  refinement (would remain)", number(self.refinement_log_loss)),
+            ("Brier score", number(self.brier)),
+            ("  calibration (would be saved)", number(self.calibration_brier)),
+            ("  refinement (would remain)", number(self.refinement_brier)),
+            ("accuracy", number(self.accuracy)),
+            ("AUC", number(self.auc)),
+            (f"ECE{top}", number(self.ece)),
+            ("  debiased", number(self.ece_debiased)),
+            ("  on bins of equal weight", number(self.ece_equal_mass)),
+            ("  the same, debiased", number(self.ece_equal_mass_debiased)),
+            (f"smooth ECE{top}", number(self.smooth_ece)),
+        ]
+        if many:
+            rows += [
+                ("ECE, mean of the classes", number(self.class_wise_ece)),
+                ("smooth ECE, mean of the classes", number(self.class_wise_smooth_ece)),
+            ]
+        rows += [
+            (f"mean probability{top}", number(self.mean_probability)),
+            ("  what happened", number(self.base_rate)),
+            (
+                "calibration in the large (0 is right)",
+                _with_error(self.calibration_in_the_large, self.calibration_in_the_large_se),
+            ),
+            ("calibration slope (1 is right)", _with_error(self.calibration_slope, self.calibration_slope_se)),
+            ("p-value of 'the probabilities are right'", p_value(self.calibration_p_value)),
+        ]
+        if self.impossible_weight:
+            rows.append(("happened with probability 0 (rows)", f"{self.impossible_weight:g}"))
+        return rows
+
+    def _title(self) -> str:
+        return f"{self.n_rows:,} rows, {len(self.classes)} classes"
+
+    def __str__(self) -> str:
+        return f"{self._title()}\n{text_table(self._rows())}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Evaluation({self._title()}: log_loss={self.log_loss:.4g}, brier={self.brier:.4g}, "
+            f"smooth_ece={self.smooth_ece:.4g}, calibration_p_value={self.calibration_p_value:.3g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), caption=self._title())
+
+
+def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None) -> Evaluation:
+    """How good probabilities are: scores, what they are made of, and a test of calibration.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        What happened: labels of any type.
+    probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m)
+        Probabilities: of the second class, or a column for each class.
+    sample_weight : array-like of shape (n,), optional
+        A weight counts as that many rows.
+    labels : array-like, optional
+        The classes in the order of the columns. Without it they are those of ``y``, sorted; labels 0 and 1
+        (or 0 to m-1) need not all occur.
+
+    Returns
+    -------
+    Evaluation
+
+    See Also
+    --------
+    compare : Several sets of predictions on the same rows.
+    reliability : The reliability diagram as data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> happened = rng.random(2000) < p
+    >>> result = evaluate(happened, p)
+    >>> result.calibration_p_value > 0.05, result.smooth_ece < 0.03
+    (True, True)
+    >>> overconfident = p**3 / (p**3 + (1 - p) ** 3)
+    >>> print(evaluate(happened, overconfident))
+    2,000 rows, 2 classes
+    log-loss                                         0.6848
+      calibration (would be saved)                   0.2063
+      refinement (would remain)                      0.4785
+    Brier score                                      0.1887
+      calibration (would be saved)                   0.0286
+      refinement (would remain)                      0.1600
+    accuracy                                         0.7485
+    AUC                                              0.8402
+    ECE                                              0.1483
+      debiased                                       0.1445
+      on bins of equal weight                        0.1446
+      the same, debiased                             0.1432
+    smooth ECE                                       0.1380
+    mean probability                                 0.4988
+      what happened                                  0.5040
+    calibration in the large (0 is right)     0.069 ± 0.081
+    calibration slope (1 is right)            0.345 ± 0.016
+    p-value of 'the probabilities are right'        < 0.001
+    """
+    return evaluate_rows(_validation.predictions(y, probs, sample_weight, labels))
+
+
+def evaluate_rows(rows: Predictions) -> Evaluation:
+    """:func:`evaluate` for rows that have been checked."""
+    with one_blas_thread():
+        return _binary(rows) if rows.binary else _multiclass(rows)
+
+
+def _binary(rows: Predictions) -> Evaluation:
+    f = Forecasts.collect(rows.probs, rows.codes == 1, rows.weight)
+    return evaluate_forecasts(f, len(rows.codes), tuple(rows.classes.tolist()))[0]
+
+
+def evaluate_forecasts(f: Forecasts, n_rows: int, classes: tuple[Any, ...]) -> tuple[Evaluation, Array]:
+    """All measures of a two-class problem, and the recalibrated probabilities."""
+    q = recalibrated(f)
+    log_loss, brier = scores.log_loss(f), scores.brier(f)
+    wide, even = f.equal_width(N_BINS), f.equal_mass(N_BINS)
+    plain, debiased = ece(f, wide)
+    plain_even, debiased_even = ece(f, even)
+    by_log, by_brier = log_loss_parts(f, log_loss, q), brier_parts(f, brier, q)
+    classic = murphy(f, brier, wide)
+    cox = recalibration(f)
+    result = Evaluation(
+        n_rows=n_rows,
+        total_weight=f.total,
+        classes=classes,
+        log_loss=log_loss,
+        brier=brier,
+        accuracy=scores.accuracy(f),
+        auc=scores.auc(f),
+        **_named(by_log, "{}_log_loss"),
+        **_named(by_brier, "{}_brier"),
+        **_named(classic, "murphy_{}"),
+        ece=plain,
+        ece_debiased=debiased,
+        ece_equal_mass=plain_even,
+        ece_equal_mass_debiased=debiased_even,
+        smooth_ece=smooth_ece(f),
+        base_rate=f.base_rate,
+        mean_probability=f.mean,
+        calibration_in_the_large=cox.in_the_large,
+        calibration_in_the_large_se=cox.in_the_large_se,
+        calibration_slope=cox.slope,
+        calibration_slope_se=cox.slope_se,
+        calibration_p_value=calibration_p_value(f),
+        impossible_weight=scores.impossible(f),
+    )
+    return result, q
+
+
+def _multiclass(rows: Predictions) -> Evaluation:
+    p, codes, weight, n = rows.probs, rows.codes, rows.weight, len(rows.codes)
+    classes = tuple(rows.classes.tolist())
+    m = p.shape[1]
+    recalibrated_rows = np.empty_like(p)
+
+    def against_the_rest(block: slice) -> Evaluation:
+        j = block.start
+        f = Forecasts.collect(p[:, j], codes == j, weight)
+        one, q = evaluate_forecasts(f, n, (f"not {classes[j]}", classes[j]))
+        recalibrated_rows[:, j] = q[np.searchsorted(f.p, p[:, j])]
+        return one
+
+    ovr = list(shared_out(against_the_rest, [slice(j, j + 1) for j in range(m)], p.size))
+    guess = p.argmax(axis=1)
+    right = guess == codes
+    top, _ = evaluate_forecasts(Forecasts.collect(p[np.arange(n), guess], right, weight), n, ("wrong", "right"))
+    given = p[np.arange(n), codes]
+    log_loss = float(np.average(scores.row_log_losses(p, codes), weights=weight))
+    by_log = multiclass_log_loss_parts(log_loss, recalibrated_rows, codes, weight)
+    by_brier = summed([_brier_parts_of(one) for one in ovr])
+    areas = [one.auc for one in ovr if not np.isnan(one.auc)]
+    class_wise = m * min(one.calibration_p_value for one in ovr)
+    impossible = given == 0.0
+    return Evaluation(
+        n_rows=n,
+        total_weight=top.total_weight,
+        classes=classes,
+        log_loss=log_loss,
+        brier=by_brier.calibration + by_brier.refinement,
+        accuracy=float(np.average(right, weights=weight)),
+        auc=float(np.mean(areas)) if areas else float("nan"),
+        **_named(by_log, "{}_log_loss"),
+        **_named(by_brier, "{}_brier"),
+        **{f"murphy_{f.name}": float(sum(getattr(one, f"murphy_{f.name}") for one in ovr)) for f in fields(Murphy)},
+        **{name: getattr(top, name) for name in _OF_TOP_LABEL},
+        calibration_p_value=min(1.0, 2.0 * min(top.calibration_p_value, class_wise)),
+        impossible_weight=float(impossible.sum() if weight is None else weight[impossible].sum()),
+        top_label=top,
+        per_class=MappingProxyType(dict(zip(classes, ovr, strict=True))),
+    )
+
+
+_OF_TOP_LABEL = (
+    "ece", "ece_debiased", "ece_equal_mass", "ece_equal_mass_debiased", "smooth_ece", "base_rate", "mean_probability",
+    "calibration_in_the_large", "calibration_in_the_large_se", "calibration_slope", "calibration_slope_se",
+)  # fmt: skip
+
+
+def _brier_parts_of(one: Evaluation) -> Parts:
+    return Parts(one.calibration_brier, one.refinement_brier, one.discrimination_brier, one.uncertainty_brier)
+
+
+def _named(record: Any, pattern: str) -> dict[str, Any]:
+    return {pattern.format(f.name): getattr(record, f.name) for f in fields(record)}
+
+
+def _with_error(value: float, error: float) -> str:
+    return number(value) if np.isnan(error) else f"{value:.3f} ± {error:.3f}"

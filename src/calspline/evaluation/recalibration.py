@@ -1,0 +1,102 @@
+"""Cox's recalibration: calibration in the large, and the calibration slope.
+
+With ``x`` the log-odds of the probabilities (clipped at probabilities of 1e-9), those of the event are modelled as
+
+* ``a + x``: ``a`` is the calibration in the large, 0 if the mean is right, positive if events are more
+  frequent than predicted;
+* ``c + b x``: ``b`` is the calibration slope, 1 if right, below 1 if the probabilities are too extreme.
+
+Standard errors are those of maximum likelihood; a weight counts as that many rows.
+
+References
+----------
+D. R. Cox, *Two further applications of a model for binary regression*, Biometrika 45, 1958.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from calspline.evaluation.forecasts import Forecasts
+from calspline.transforms import Transform
+
+Array = NDArray[np.float64]
+
+MOST_CELLS = 4096
+STEPS, HALVINGS = 50, 40
+TOLERANCE = 1e-10
+
+
+class Recalibration(NamedTuple):
+    """Estimates with standard errors. Where none is finite: infinite or NaN, with a NaN for the error."""
+
+    in_the_large: float
+    in_the_large_se: float
+    slope: float
+    slope_se: float
+
+
+def recalibration(f: Forecasts) -> Recalibration:
+    """Fit both models.
+
+    Only one class seen: ``in_the_large`` is infinite. All events above all non-events: the slope is. One
+    probability only: there is no slope, NaN.
+    """
+    x = Transform("logit")(f.p)
+    if len(f) > MOST_CELLS:
+        f, x = _binned(f, x)
+    nan = float("nan")
+    w1, w0 = f.positives, f.negatives
+    if not (w1.any() and w0.any()):
+        return Recalibration(np.inf if w1.any() else -np.inf, nan, nan, nan)
+    large, large_se = _fit(np.ones((len(x), 1)), x, w1, f.w)
+    up, down = x[w1 > 0.0], x[w0 > 0.0]
+    if x[0] == x[-1]:
+        slope, slope_se = nan, nan
+    elif up.min() >= down.max():
+        slope, slope_se = np.inf, nan
+    elif up.max() <= down.min():
+        slope, slope_se = -np.inf, nan
+    else:
+        centred = x - float(f.w @ x) / f.total
+        slope, slope_se = _fit(np.column_stack([np.ones_like(x), centred]), np.zeros_like(x), w1, f.w)
+    return Recalibration(large, large_se, slope, slope_se)
+
+
+def _binned(f: Forecasts, x: Array) -> tuple[Forecasts, Array]:
+    """Cells of equal weight, each at the mean of ``x``."""
+    cell = f.equal_mass(MOST_CELLS)
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    binned = f.gathered(cell)
+    return binned, np.add.reduceat(f.w * x, first) / binned.w
+
+
+def _fit(X: Array, offset: Array, w1: Array, w: Array) -> tuple[float, float]:
+    """Last coefficient of a logistic regression, and its standard error, by damped Newton."""
+    beta = np.zeros(X.shape[1])
+
+    def loss(beta: Array) -> float:
+        eta = offset + X @ beta
+        return float(w @ np.logaddexp(0.0, eta) - w1 @ eta)
+
+    now = loss(beta)
+    for _ in range(STEPS):
+        mu = expit(offset + X @ beta)
+        gradient = X.T @ (w * mu - w1)
+        H = (X.T * (w * mu * (1.0 - mu))) @ X
+        step = np.linalg.lstsq(H, gradient, rcond=None)[0]
+        for _ in range(HALVINGS):
+            then = loss(beta - step)
+            if then <= now:
+                break
+            step = 0.5 * step
+        beta, now = beta - step, then
+        if float(np.abs(step).max()) < TOLERANCE:
+            break
+    mu = expit(offset + X @ beta)
+    H = (X.T * (w * mu * (1.0 - mu))) @ X
+    return float(beta[-1]), float(np.sqrt(np.linalg.pinv(H)[-1, -1]))

@@ -1,0 +1,348 @@
+"""``reliability``: the reliability diagram as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+from scipy.special import betaincinv, expit
+
+from calspline import _validation
+from calspline._recipe import Recipe, fit_curve
+from calspline._threads import one_blas_thread
+from calspline._validation import BinaryScores, Predictions
+from calspline.curve import CalibrationCurve
+from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.simulation import drawn_events
+from calspline.evaluation.tables import html_table, text_table
+from calspline.histogram import ScoreHistogram
+from calspline.transforms import log_odds
+
+Array = NDArray[np.float64]
+
+BAND_CELLS, BAND_DRAWS = 256, 500
+GRID_POINTS = 101
+HISTOGRAM_CELLS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Rows gathered by their probability; bins without rows are left out.
+
+    Attributes
+    ----------
+    lower, upper : array
+        Edges of each bin.
+    count : array of int
+        Rows.
+    weight : array
+    mean_score : array
+        Mean probability.
+    observed : array
+        How often the event happened.
+    interval_lower, interval_upper : array
+        Exact binomial (Clopper-Pearson) limits for ``observed``.
+    """
+
+    lower: Array
+    upper: Array
+    count: NDArray[np.intp]
+    weight: Array
+    mean_score: Array
+    observed: Array
+    interval_lower: Array
+    interval_upper: Array
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class CorpCurve:
+    """Isotonic regression of what happened on the probabilities, with its consistency band.
+
+    Attributes
+    ----------
+    lower, upper : array
+        Least and largest probability of each step.
+    weight, value : array
+        Weight of the step and share of events on it.
+    score : array
+        Probabilities at which the band is given, increasing; all that occur or quantiles of them.
+    recalibrated : array
+        The isotonic regression there.
+    band_lower, band_upper : array
+        Where the regression would lie, at each score, if the probabilities were right: what leaves the band
+        speaks against them.
+    """
+
+    lower: Array
+    upper: Array
+    weight: Array
+    value: Array
+    score: Array
+    recalibrated: Array
+    band_lower: Array
+    band_upper: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SplineBand:
+    """The calibration curve that a spline fit to these rows gives, with its bands.
+
+    Attributes
+    ----------
+    score : array
+        A grid over the range of the probabilities, even in probability and in log-odds.
+    value : array
+        The curve.
+    lower, upper : array
+        Pointwise band.
+    simultaneous_lower, simultaneous_upper : array
+        Band for the whole curve at once.
+    curve : CalibrationCurve
+    edf : float
+        Effective degrees of freedom; 2 is a line in log-odds.
+    """
+
+    score: Array
+    value: Array
+    lower: Array
+    upper: Array
+    simultaneous_lower: Array
+    simultaneous_upper: Array
+    curve: CalibrationCurve
+    edf: float
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """What :func:`reliability` found: a diagram, or with three or more classes several.
+
+    Attributes
+    ----------
+    name : str
+        What the probabilities are of: a label, or ``"top label"``.
+    n_rows : int
+    total_weight : float
+    level : float
+        Of all intervals and bands.
+    strategy : {"quantile", "uniform"}
+    bins : Bins
+    corp : CorpCurve
+    spline : SplineBand or None
+        None if only one class occurs.
+    histogram_edges, histogram_weight : array
+        Weight of the probabilities in 50 cells of equal width.
+    classes : tuple of Reliability
+        Three or more classes: each against the rest. The diagram itself is then the top label's. Empty for two.
+    """
+
+    name: str
+    n_rows: int
+    total_weight: float
+    level: float
+    strategy: Literal["quantile", "uniform"]
+    bins: Bins
+    corp: CorpCurve
+    spline: SplineBand | None
+    histogram_edges: Array
+    histogram_weight: Array
+    classes: tuple[Reliability, ...] = ()
+
+    @property
+    def top_label(self) -> Reliability | None:
+        """Three or more classes: the diagram of the most probable class alone. None for two."""
+        return replace(self, classes=()) if self.classes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings and lists, for JSON."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        b = self.bins
+        return [
+            (
+                f"{b.lower[i]:.3g} to {b.upper[i]:.3g}",
+                f"{b.count[i]:,}",
+                f"{b.mean_score[i]:.4f}",
+                f"{b.observed[i]:.4f}",
+                f"{b.interval_lower[i]:.4f} to {b.interval_upper[i]:.4f}",
+            )
+            for i in range(len(b))
+        ]
+
+    def _header(self) -> tuple[str, ...]:
+        return "probability", "rows", "mean", "happened", f"{100.0 * self.level:g}% interval"
+
+    def _title(self) -> str:
+        return f"Reliability of {self.name}, {self.n_rows:,} rows"
+
+    def __str__(self) -> str:
+        diagrams = (self, *self.classes)
+        return "\n\n".join(f"{one._title()}\n{text_table(one._rows(), one._header())}" for one in diagrams)
+
+    def __repr__(self) -> str:
+        return f"Reliability({self.name}, {self.n_rows:,} rows, {len(self.bins)} bins)"
+
+    def _repr_html_(self) -> str:
+        return "".join(html_table(one._rows(), one._header(), one._title()) for one in (self, *self.classes))
+
+
+def reliability(
+    y: Any,
+    probs: Any,
+    *,
+    n_bins: int = 10,
+    strategy: Literal["quantile", "uniform"] = "quantile",
+    sample_weight: Any = None,
+    labels: Any = None,
+    level: float = 0.95,
+) -> Reliability:
+    """The reliability diagram as data: bins, the CORP curve and the spline curve, each with its uncertainty.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        What happened: labels of any type.
+    probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m)
+        Probabilities: of the second class, or a column for each class.
+    n_bins : int, default=10
+    strategy : {"quantile", "uniform"}
+        Bins of about equal weight, or of equal width. Equal probabilities share a bin, so
+        there may be fewer than ``n_bins``.
+    sample_weight : array-like of shape (n,), optional
+        A weight counts as that many rows.
+    labels : array-like, optional
+        The classes in the order of the columns, as in :func:`evaluate`.
+    level : float in (0, 1), default=0.95
+        Of intervals and bands.
+
+    Returns
+    -------
+    Reliability
+
+    See Also
+    --------
+    evaluate : The same in numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import reliability
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> print(reliability(rng.random(1000) < p**2, p, n_bins=4, strategy="uniform"))
+    Reliability of True, 1,000 rows
+    probability  rows    mean  happened      95% interval
+    -----------------------------------------------------
+    0 to 0.25     231  0.1281    0.0390  0.0180 to 0.0727
+    0.25 to 0.5   242  0.3805    0.1694  0.1244 to 0.2227
+    0.5 to 0.75   260  0.6263    0.4154  0.3548 to 0.4779
+    0.75 to 1     267  0.8703    0.7828  0.7284 to 0.8307
+    """
+    _validation.whole_number(n_bins, "n_bins", least=1)
+    _validation.one_of(strategy, "strategy", ("quantile", "uniform"))
+    level = _validation.number(level, "level", above=0.0, below=1.0)
+    checked = _validation.predictions(y, probs, sample_weight, labels)
+    options = n_bins, strategy, level
+    with one_blas_thread():
+        if checked.binary:
+            return _diagram(checked.probs, checked.codes == 1, checked.weight, str(checked.classes[1]), *options)
+        return _several(checked, *options)
+
+
+def _several(rows: Predictions, *options: Any) -> Reliability:
+    p, codes, weight = rows.probs, rows.codes, rows.weight
+    guess = p.argmax(axis=1)
+    top = _diagram(p[np.arange(len(p)), guess], guess == codes, weight, "top label", *options)
+    names = [str(value) for value in rows.classes.tolist()]
+    each = (_diagram(p[:, j], codes == j, weight, name, *options) for j, name in enumerate(names))
+    return replace(top, classes=tuple(each))
+
+
+def _diagram(
+    p: Array,
+    positive: NDArray[np.bool_],
+    weight: Array | None,
+    name: str,
+    n_bins: int,
+    strategy: Literal["quantile", "uniform"],
+    level: float,
+) -> Reliability:
+    f = Forecasts.collect(p, positive, weight)
+    histogram = np.bincount(f.equal_width(HISTOGRAM_CELLS), weights=f.w, minlength=HISTOGRAM_CELLS).astype(np.float64)
+    return Reliability(
+        name=name,
+        n_rows=len(p),
+        total_weight=f.total,
+        level=level,
+        strategy=strategy,
+        bins=_bins(f, n_bins, strategy, level),
+        corp=_corp(f, level),
+        spline=_spline(p, positive, weight, level),
+        histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
+        histogram_weight=histogram,
+    )
+
+
+def _bins(f: Forecasts, n_bins: int, strategy: str, level: float) -> Bins:
+    cell = f.equal_width(n_bins) if strategy == "uniform" else f.equal_mass(n_bins)
+    inside = f.gathered(cell)
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    if strategy == "uniform":
+        lower, upper = cell[first] / n_bins, (cell[first] + 1) / n_bins
+    else:
+        between = 0.5 * (f.p[first[1:] - 1] + f.p[first[1:]])
+        lower, upper = np.append(f.p[0], between), np.append(between, f.p[-1])
+    low, high = clopper_pearson(inside.positives, inside.negatives, level)
+    return Bins(lower, upper, inside.count, inside.w, inside.p, inside.positives / inside.w, low, high)
+
+
+def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[Array, Array]:
+    """Exact binomial limits for a share; weights count as rows."""
+    tail = 0.5 * (1.0 - level)
+    none, all_ = positives == 0.0, negatives == 0.0
+    lower = np.where(none, 0.0, betaincinv(np.where(none, 1.0, positives), negatives + 1.0, tail))
+    upper = np.where(all_, 1.0, betaincinv(positives + 1.0, np.where(all_, 1.0, negatives), 1.0 - tail))
+    return lower, upper
+
+
+def _corp(f: Forecasts, level: float) -> CorpCurve:
+    found = isotonic_regression(f.positives / f.w, weights=f.w)
+    first, last = found.blocks[:-1], found.blocks[1:] - 1
+    cells = f.coarse(BAND_CELLS)
+    events = drawn_events(cells, BAND_DRAWS)
+    curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in events / cells.w])
+    tail = 0.5 * (1.0 - level)
+    low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
+    at = np.searchsorted(f.p, cells.p, side="right") - 1
+    return CorpCurve(f.p[first], f.p[last], found.weights, found.x[first], cells.p, found.x[at], low, high)
+
+
+def _spline(p: Array, positive: NDArray[np.bool_], weight: Array | None, level: float) -> SplineBand | None:
+    if positive.all() or not positive.any():
+        return None
+    histogram = ScoreHistogram.collect(BinaryScores("probability", p, None, p.shape), positive, weight)
+    fit = fit_curve(histogram, Recipe())
+    low, high = float(p.min()), float(p.max())
+    ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
+    even = expit(np.linspace(ends[0], ends[1], GRID_POINTS))
+    grid = np.unique(np.clip(np.concatenate([np.linspace(low, high, GRID_POINTS), even]), low, high))
+    lower, upper = fit.curve.band(grid, level).T
+    whole_lower, whole_upper = fit.curve.band(grid, level, simultaneous=True).T
+    return SplineBand(grid, fit.curve(grid), lower, upper, whole_lower, whole_upper, fit.curve, fit.edf)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (Bins, CorpCurve, SplineBand, Reliability)):
+        names = [f.name for f in fields(value)]
+        return {name: _plain(getattr(value, name)) for name in names}
+    if isinstance(value, CalibrationCurve):
+        return value.to_dict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
