@@ -53,8 +53,8 @@ def predictions(y: Any, probs: Any, sample_weight: Any = None, labels: Any = Non
     if array.ndim == 2:
         check_sums(array, name)
     n = len(array)
-    weight = weight_array(sample_weight, n, other=name)
-    found = label_array(y, n, other=name)
+    weight = weight_array(sample_weight, n, beside=name)
+    found = label_array(y, n, beside=name)
     names = column_names(probs) if array.ndim == 2 else None
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
@@ -63,7 +63,7 @@ def predictions(y: Any, probs: Any, sample_weight: Any = None, labels: Any = Non
         classes, positive = binary_labels(found, n, _zero_and_one(found))
         codes = positive.astype(np.intp)
     else:
-        classes, codes = matrix_labels(found, n, n_classes, names, other=name, least=1)
+        classes, codes = matrix_labels(found, n, n_classes, names, beside=name, least=1)
     if array.ndim == 2:
         # Columns named after the classes go where the names say, whatever the order.
         array = in_class_order(array, names, classes)
@@ -88,7 +88,7 @@ def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _label_list(labels: Any, count: int) -> NDArray[Any]:
-    array = label_array(labels, len(labels) if hasattr(labels, "__len__") else 0, "labels", other="labels")
+    array = label_array(labels, len(labels) if hasattr(labels, "__len__") else 0, "labels", beside="labels")
     values = array.tolist()
     if len(values) != count or len(set(values)) != count:
         raise ValueError(f"labels must be {count} different classes, one a column of probs; got {labels!r}")
