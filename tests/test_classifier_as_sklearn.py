@@ -15,16 +15,9 @@ from calspline import CalibratedClassifierCV
 
 HERE = Path(__file__).parent
 
-# These build scikit-learn's private pieces themselves, or are not about the class.
-PRIVATE = [
-    "test_calibration_zero_probability",
-    "test_calibration_ensemble_false",
-    "test_sigmoid_calibration",
-    "test_temperature_scaling_input_validation",
-    "test_calibration_curve",
-    "test_calibration_display",
-    "test_plot_calibration_curve",
-]
+# It asks for the exact 0 of scikit-learn's isotonic regression; ours keeps 1e-15 away from 0 and 1, so that the log-loss
+# exists. tests/test_classifier.py asks for the rest of it.
+EXCEPT = "not (test_calibration_ensemble_false and isotonic)"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -32,11 +25,8 @@ PRIVATE = [
     "estimator",
     [
         CalibratedClassifierCV(),
-        CalibratedClassifierCV(LogisticRegression()),
-        CalibratedClassifierCV(LogisticRegression(), ensemble=True),
-        CalibratedClassifierCV(method="sigmoid"),
-        CalibratedClassifierCV(LogisticRegression(), method="beta"),
-        CalibratedClassifierCV(RandomForestClassifier(20, random_state=0), cv="oob", method="isotonic"),
+        CalibratedClassifierCV(LogisticRegression(), ensemble=True, method="beta"),
+        CalibratedClassifierCV(RandomForestClassifier(5, random_state=0), cv="oob", method="isotonic"),
     ],
     ids=repr,
 )
@@ -48,8 +38,7 @@ def test_check_estimator_passes_without_exceptions(estimator):
 
 
 def test_their_own_tests_pass_with_our_class():
-    unless = " and ".join(f"not {name}" for name in PRIVATE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "sklearn_shim", "-p", "no:cacheprovider", "-k", unless]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "sklearn_shim", "-p", "no:cacheprovider", "-k", EXCEPT]
     done = subprocess.run(
         [*command, "--pyargs", "sklearn.tests.test_calibration"],
         capture_output=True,
@@ -58,4 +47,4 @@ def test_their_own_tests_pass_with_our_class():
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 60
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 80

@@ -49,6 +49,8 @@ class TemperatureCalibrator(BaseCalibrator):
     temperature_ : float
         Above 1 the scores were over-confident. NaN where all scores were equal. (scikit-learn writes a
         two-class margin ``x`` as logits ``(-x, x)``, so that its temperature is twice this one.)
+    beta_ : float
+        The inverse of the temperature, by scikit-learn's name.
     curves_ : list of CalibrationCurve
         One curve for a two-class problem, none for more classes.
 
@@ -78,6 +80,11 @@ class TemperatureCalibrator(BaseCalibrator):
     _rates: list[float] | None
 
     _fact_names: ClassVar[tuple[str, ...]] = ("temperature", "rates")
+
+    @property
+    def beta_(self) -> float:
+        """The inverse temperature, by scikit-learn's name."""
+        return 1.0 / self.temperature_
 
     def _options(self, *, margins: bool) -> None:
         """There are none."""
