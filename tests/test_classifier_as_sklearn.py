@@ -15,8 +15,8 @@ from calspline import CalibratedClassifierCV
 
 HERE = Path(__file__).parent
 
-# It asks for the exact 0 of scikit-learn's isotonic regression; ours keeps 1e-15 away from 0 and 1, so that the log-loss
-# exists. tests/test_classifier.py asks for the rest of it.
+# It asks for the exact 0 of isotonic regression; ours keeps 1e-15 away from 0 and 1, so that the log-loss exists.
+# tests/test_classifier.py asks for the rest of it.
 EXCEPT = "not (test_calibration_ensemble_false and isotonic)"
 
 
