@@ -1,0 +1,1 @@
+"""The experiments of the paper, with its numbers beside ours."""
