@@ -93,6 +93,10 @@ def test_25_fewer_classes_than_columns_must_be_told_apart(cal, three):
         cal.fit(three.scores, np.where(three.y > 0, "yes", "no"))
 
 
+def test_25_two_labels_with_three_columns_name_columns(cal, three):
+    assert cal.fit(three.scores, three.y % 2).classes_.tolist() == [0, 1, 2]
+
+
 def test_26_length_mismatch(cal, problem):
     with pytest.raises(ValueError, match="scores and y must have the same length; got 60 and 55"):
         cal.fit(problem.scores, problem.y[:55])

@@ -86,6 +86,19 @@ def test_03_declared_margins_are_what_margins_outside_are(cal, problem, takes_ma
         np.testing.assert_array_equal(declared.calibrate(problem.margins), cal.calibrate(problem.margins))
 
 
+def test_03_margins_too_large_to_square(cal, problem, takes_margins):
+    message = r"scores must be at most 1e\+300 in size; row 0" if takes_margins else r"scores must be probabilities"
+    with pytest.raises(ValueError, match=message):
+        cal.fit(problem.changed(-1e308, row=0), problem.y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_03_narrow_margins(cal, problem, takes_margins, check, dtype):
+    if takes_margins:
+        margins = problem.margins.astype(dtype)
+        check(cal.fit(margins, problem.y).predict_proba(margins))
+
+
 def test_04_empty_fit(cal, problem):
     with pytest.raises(ValueError, match="scores must have at least two rows"):
         cal.fit(problem.scores[:0], problem.y[:0])
