@@ -121,4 +121,5 @@ def _centre_and_spread(x: Array, w: Array) -> tuple[float, float]:
     size = float(np.abs(x).max())
     share, scaled = w / w.sum(), x / size
     mean = float(share @ scaled)
-    return mean * size, float(np.sqrt(share @ (scaled - mean) ** 2)) * size
+    spread = float(np.sqrt(share @ (scaled - mean) ** 2))
+    return mean * size, max(spread, 1e-8 * float(np.ptp(scaled))) * size  # tiny weights must not make it vanish
