@@ -31,8 +31,13 @@ PRIOR_COUNT = 2.0
 SCARCE = 5.0
 """Rows per class that the defaults count as none: with few more, everything shrinks harder."""
 STRENGTH_TOLERANCE = 0.02
-LEARN_BELOW = 0.2
+LEARN_BELOW = 1.0
+TRUSTED = 20.0
+"""Newton decrements, twice the gain in loss, below which strengths are learnt and up to which a quadratic is believed."""
+SOLVED = 1e-3
+"""The decrement at which the last step is taken; after it some 1e-8 is left."""
 MOST_STEPS = 40
+MOST_UPDATES = 10
 LEAST_SCALE = 1e-6
 JOINT_BLOCK = 1 << 13
 """Values to a block of the joint Hessian, which needs some fifty arrays of its size."""
@@ -135,8 +140,8 @@ def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: 
 def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Array:
     """Minimise by Newton's method from ``theta``, learning the strengths on the way.
 
-    They are updated whenever the Newton decrement is small, from the Hessian at hand, so that
-    every pass over the data serves both.
+    Once the Newton decrement is small, the quadratic at hand stands for the loss: the strengths go to their
+    fixed point on it, which costs no pass over the data. They hold if the next quadratic does not move them.
     """
     if not len(theta):
         return theta
@@ -144,10 +149,15 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
     for _ in range(MOST_STEPS):
         step, decrement, factor = _newton(g, H, strengths.each, theta)
         if learn and decrement < LEARN_BELOW:
-            inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
-            learn = not strengths.update(theta + step, inverse)
-            step, decrement, factor = _newton(g, H, strengths.each, theta)
-        if not learn and decrement < 1e-6:
+            for updates in range(MOST_UPDATES):
+                inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
+                if strengths.update(theta + step, inverse):
+                    learn = updates > 0
+                    break
+                step, decrement, factor = _newton(g, H, strengths.each, theta)
+                if decrement > TRUSTED:
+                    break
+        if not learn and decrement < SOLVED:
             return theta + step
         q = strengths.each
         value = f + 0.5 * float(q @ theta**2)
