@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calspline._spline.shape import smallest_slope
 from calspline._structured.curve import N_KNOTS, CurveBasis, places
 from calspline._structured.many import fit_many
-from calspline._structured.scale import Scale, blocks, fit_temperature, floored
+from calspline._structured.scale import Scale, fit_temperature, floored
 from calspline._structured.solver import (
     SCARCE,
     CurveOnly,
@@ -21,7 +21,6 @@ from calspline._structured.solver import (
     fit_joint,
     solve,
 )
-from calspline._threads import shared_out
 
 Array = NDArray[np.float64]
 
@@ -83,13 +82,7 @@ def fit_structured(
     n, m = z.shape
     x, floor = floored(z, w)
     scale = Scale(floor, fit_temperature(x, y, w), 1.0 / (float(w.sum()) + SCARCE * m + 1.0))
-    u = np.empty((m, n))
-
-    def part(rows: slice) -> None:
-        u[:, rows] = scale.values(x[rows]).T
-
-    for _ in shared_out(part, blocks(n, m), n * m):
-        pass
+    u = scale.by_class(x)
     del x
     data = Data(u, y, w, places(u, w, n_knots))
     basis = data.places.basis

@@ -65,9 +65,9 @@ def floored(z: Array, w: Array) -> tuple[Array, float]:
 def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
     """The inverse temperature ``beta`` that minimises ``-sum w log softmax_y(beta z) + (log beta)^2 / 2``.
 
-    The rows of ``z`` are log-probabilities. Newton's method in ``t = log beta``. With ``E`` and ``V`` the mean and variance of ``z`` under
-    ``softmax(beta z)``, the gradient is ``beta sum w (E - z_y) + t`` and the curvature, without the
-    term that may be negative, ``beta^2 sum w V + 1``.
+    The rows of ``z`` are log-probabilities. Newton's method in ``t = log beta``. With ``E`` and ``V`` the mean and
+    variance of ``z`` under ``softmax(beta z)``, the gradient is ``beta sum w (E - z_y) + t`` and the curvature,
+    without the term that may be negative, ``beta^2 sum w V + 1``.
     """
 
     def local(t: float) -> tuple[float, float, float]:
@@ -115,10 +115,18 @@ class Scale:
     beta: float
     uniform: float
 
-    def values(self, x: Array) -> Array:
-        """``u = log((1 - e) softmax(beta x) + e / m)`` of log-scores that have their floor."""
-        u: Array = self.beta * x
-        np.exp(u, out=u)
-        u *= (1.0 - self.uniform) / u.sum(axis=1, keepdims=True)
-        u += self.uniform / x.shape[1]
-        return np.log(u, out=u)
+    def by_class(self, x: Array) -> Array:
+        """``u = log((1 - e) softmax(beta x) + e / m)``, shape (m, n), of log-scores (n, m) that have their floor."""
+        n, m = x.shape
+        out = np.empty((m, n))
+
+        def part(rows: slice) -> None:
+            u: Array = self.beta * x[rows]
+            np.exp(u, out=u)
+            u *= (1.0 - self.uniform) / u.sum(axis=1, keepdims=True)
+            u += self.uniform / m
+            out[:, rows] = np.log(u, out=u).T
+
+        for _ in shared_out(part, blocks(n, m), n * m):
+            pass
+        return out

@@ -33,14 +33,14 @@ SCARCE = 5.0
 STRENGTH_TOLERANCE = 0.02
 LEARN_BELOW = 1.0
 TRUSTED = 20.0
-"""Newton decrements, twice the gain in loss, below which strengths are learnt and up to which a quadratic is believed."""
+"""Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
 SOLVED = 1e-3
 """The decrement at which the last step is taken; after it some 1e-8 is left."""
 MOST_STEPS = 40
 MOST_UPDATES = 10
 LEAST_SCALE = 1e-6
-JOINT_BLOCK = 1 << 13
-"""Values to a block of the joint Hessian, which needs some fifty arrays of its size."""
+JOINT_BLOCK = 1 << 14
+"""Values to a block of the joint Hessian, which needs some thirty arrays of its size."""
 
 
 def first_strengths(m: int, total: float) -> Array:
@@ -187,7 +187,8 @@ class CurveAndMatrix:
 
     With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d eta / d v = B(u) = D``.
     The gradient is ``sum w (p - e_y)' d eta``, the Hessian ``sum w d eta' (diag p - p p') d eta``. Its matrix
-    blocks are sums of ``p_j (delta_jk - p_k) x_a x_b``: of two lists of pairs, one matrix product.
+    blocks are sums of ``p_j (delta_jk - p_k) x_a x_b``: of two lists of pairs, one matrix product. For the curve
+    see :class:`CurveOnly`.
     """
 
     def __init__(self, data: Data) -> None:
@@ -210,7 +211,7 @@ class CurveAndMatrix:
         m, n = data.u.shape
         d, k = m + 1, table.shape[1]
         v, B = theta[:k], theta[k:].reshape(m, d)
-        bend, by_coordinate = table @ v, np.ascontiguousarray(table.T)
+        bend, by_coordinate, size = table @ v, np.ascontiguousarray(table.T), len(table)
         ja, jb = np.triu_indices(m)
         xa, xb = np.triu_indices(d)
         same = np.flatnonzero(ja == jb)
@@ -222,7 +223,7 @@ class CurveAndMatrix:
             x[1:] = data.u[:, rows]
             eta = B @ x
             eta += x[1:]
-            eta += bend[cell]
+            eta += bend.take(cell)
             at_y = eta[y, np.arange(c)]
             p, log_total = softmax_columns(eta)
             wp = w * p
@@ -232,18 +233,20 @@ class CurveAndMatrix:
             spread[same] += wp
             # The curve's coordinates come first: inner loops run over rows.
             D = by_coordinate.take(cell, axis=1)
-            R = D - np.einsum("jc,kjc->kc", p, D)[:, None]
-            R *= wp
+            mean = np.einsum("jc,kjc->kc", p, D)
+            D -= mean[:, None]
+            D *= wp
             return [
                 np.asarray(w @ (log_total - at_y)),
-                D.reshape(k, m * c) @ residual.ravel(),
+                np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size).astype(np.float64),
+                np.bincount(cell[y, np.arange(c)], weights=w, minlength=size).astype(np.float64),
                 residual @ x.T,
-                R.reshape(k, m * c) @ D.reshape(k, m * c).T,
-                R.transpose(1, 0, 2) @ x.T,
+                (mean * w) @ mean.T,
+                D.transpose(1, 0, 2) @ x.T,
                 spread @ (x[xa] * x[xb]).T,
             ]
 
-        f, gv, gB, Hvv, Hv, pairs = added_up(part, blocks(n, m, JOINT_BLOCK), n * m)
+        f, mass, observed, gB, outer, Hv, pairs = added_up(part, blocks(n, m, JOINT_BLOCK), n * m)
         symmetric = np.empty((len(ja), d, d))
         symmetric[:, xa, xb] = symmetric[:, xb, xa] = pairs
         full = np.empty((m, m, d, d))
@@ -252,8 +255,8 @@ class CurveAndMatrix:
         H[k:, k:] = full.transpose(0, 2, 1, 3).reshape(m * d, m * d)
         H[k:, :k] = Hv.transpose(0, 2, 1).reshape(m * d, k)
         H[:k, k:] = H[k:, :k].T
-        H[:k, :k] = Hvv
-        return float(f), np.concatenate([gv, gB.ravel()]), H
+        H[:k, :k] = (table.T * mass) @ table - outer
+        return float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H
 
 
 class CurveOnly:
@@ -276,7 +279,7 @@ class CurveOnly:
 
         def part(rows: slice) -> list[Array]:
             y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows]
-            eta = self.base[:, rows] + bend[cell]
+            eta = self.base[:, rows] + bend.take(cell)
             at_y = eta[y, np.arange(len(y))]
             p, log_total = softmax_columns(eta)
             by_row = cell.T.ravel()
