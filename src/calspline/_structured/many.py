@@ -11,6 +11,7 @@ from scipy import optimize
 from calspline._structured.precondition import Diagonal, Kronecker
 from calspline._structured.scale import blocks
 from calspline._structured.solver import (
+    STRENGTH_TOLERANCE,
     CurveOnly,
     Data,
     Estimate,
@@ -133,7 +134,7 @@ class Linear:
         for _ in range(MANY_ROUNDS):
             near = self.preconditioner(B, strengths)
             B = self._minimum(B, strengths.each, near)
-            if strengths.update(B, near.inverse(strengths.each)):
+            if strengths.update(B, near.inverse(strengths.each)) < STRENGTH_TOLERANCE:
                 break
         return B, strengths
 

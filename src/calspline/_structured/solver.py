@@ -30,7 +30,8 @@ CURVE_STRENGTH = 300.0
 PRIOR_COUNT = 2.0
 SCARCE = 5.0
 """Rows per class that the defaults count as none: with few more, everything shrinks harder."""
-STRENGTH_TOLERANCE = 0.02
+STRENGTH_TOLERANCE, LEAST_MOVE = 0.02, 0.005
+"""Moves of ``log alpha`` below which a new quadratic confirms the strengths, and below which they stay."""
 LEARN_BELOW = 1.0
 TRUSTED = 20.0
 """Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
@@ -75,8 +76,8 @@ class Strengths:
         """The strength of every variable."""
         return np.asarray(self.alpha[self.group])
 
-    def update(self, theta: Array, inverse: Array) -> bool:
-        """Update from the estimate and the diagonal of ``H^{-1}``; True once nothing moves."""
+    def update(self, theta: Array, inverse: Array) -> float:
+        """Update from the estimate and the diagonal of ``H^{-1}``; the largest move of ``log alpha`` it asked for."""
         k, group = len(self.most), self.group.ravel()
         gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
@@ -85,8 +86,9 @@ class Strengths:
         target[list(self._held)] = self.most[list(self._held)]
         place = np.log(self.alpha)
         move = np.log(target) - place
-        if np.abs(move).max() < STRENGTH_TOLERANCE:
-            return True
+        largest = float(np.abs(move).max())
+        if largest < LEAST_MOVE:
+            return largest
         factor = np.ones(k)
         if self._last is not None:
             moved = place - self._last[0]
@@ -95,7 +97,7 @@ class Strengths:
             factor[far] = np.where(slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0)
         self._last = place, move
         self.alpha = np.minimum(np.exp(place + factor * move), self.most)
-        return False
+        return largest
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,9 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
         if learn and decrement < LEARN_BELOW:
             for updates in range(MOST_UPDATES):
                 inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
-                if strengths.update(theta + step, inverse):
-                    learn = updates > 0
+                move = strengths.update(theta + step, inverse)
+                learn = learn and (updates > 0 or move > STRENGTH_TOLERANCE)
+                if move < LEAST_MOVE:
                     break
                 step, decrement, factor = _newton(g, H, strengths.each, theta)
                 if decrement > TRUSTED:
