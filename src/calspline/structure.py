@@ -12,7 +12,7 @@ from scipy.linalg import blas
 
 from calspline import _validation
 from calspline._structured.fit import StructuredFit
-from calspline._structured.scale import Scale, blocks, log_scores
+from calspline._structured.scale import LEAST_LOG_PROBABILITY, Scale, blocks, log_scores
 from calspline._structured.tables import CurveTable, PowerTable, Workspace
 from calspline._threads import one_blas_thread, shared_out
 from calspline._validation import MatrixScores
@@ -23,6 +23,8 @@ BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
+MOST_BETA = 200.0
+"""More than any fit gives: the table of powers grows with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,10 @@ class StructuredMap(StructuredFit):
         spare: list[Workspace] = []  # taken and put back, since fresh memory is slow
 
         def calibrate(rows: slice) -> None:
-            work = spare.pop() if spare else Workspace(parts[0].stop, m)
+            try:
+                work = spare.pop()
+            except IndexError:
+                work = Workspace(parts[0].stop, m)
             self._calibrate(scores, rows, out[rows], work)
             spare.append(work)
 
@@ -162,8 +167,8 @@ class StructuredMap(StructuredFit):
         if not isinstance(data, dict) or set(data) != fields:
             raise ValueError(f"a structure must be a dict with the keys {', '.join(sorted(fields))}")
         scale = Scale(
-            _validation.number(data["floor"], "floor", below=0.0),
-            _validation.number(data["beta"], "beta", above=0.0),
+            _validation.number(data["floor"], "floor", above=LEAST_LOG_PROBABILITY - 1.0, below=0.0),
+            _validation.number(data["beta"], "beta", above=0.0, below=MOST_BETA),
             _validation.number(data["uniform"], "uniform", above=0.0, below=1.0),
         )
         breaks = _validation.increasing(data["breaks"], "breaks", least=2)
