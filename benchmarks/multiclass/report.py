@@ -20,6 +20,7 @@ PACKAGES = ("probmetrics", "torch", "numpy", "scipy", "scikit-learn")
 MOST_SECONDS = 120.0
 MOST_MEGABYTES = 3000.0
 MOST_SOFTMAXES = 3.0
+MOST_FITS = 1.0
 
 
 class Fits(NamedTuple):
@@ -91,6 +92,10 @@ def _targets(results: Results) -> Iterator[list[str]]:
     def row(what: str, value: float, limit: float) -> list[str]:
         return [what, f"{value:,.3g}" if value < 1000 else f"{value:,.0f}", f"<= {limit:g}", _verdict(value, limit)]
 
+    for case, times, _ in results.fits:
+        fitted = times.ratio(OURS, SMS)
+        if fitted is not None:
+            yield row(f"{case}: fit / {SMS}", fitted.best, MOST_FITS)
     for (case, cores), times in results.predict.items():
         ratio = times.ratio("structured", "softmax")
         assert ratio is not None

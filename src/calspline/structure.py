@@ -12,17 +12,19 @@ from scipy.linalg import blas
 
 from calspline import _validation
 from calspline._structured.fit import StructuredFit
-from calspline._structured.scale import Scale, blocks, log_scores
+from calspline._structured.scale import LEAST_LOG_PROBABILITY, Scale, blocks, log_scores
+from calspline._structured.tables import CurveTable, PowerTable, Workspace
 from calspline._threads import one_blas_thread, shared_out
 from calspline._validation import MatrixScores
 
 Array = NDArray[np.float64]
 
-CELLS = 4096
-BLOCK = 1 << 16
+BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
+MOST_BETA = 200.0
+"""More than any fit gives: the table of powers grows with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,75 +70,72 @@ class StructuredMap(StructuredFit):
         """Calibrated probabilities of checked scores, block by block; large arrays on all cores."""
         n, m = scores.values.shape
         out = np.empty((n, m))
+        parts = list(blocks(n, m, BLOCK))
+        spare: list[Workspace] = []  # taken and put back, since fresh memory is slow
+
+        def calibrate(rows: slice) -> None:
+            try:
+                work = spare.pop()
+            except IndexError:
+                work = Workspace(parts[0].stop, m)
+            self._calibrate(scores, rows, out[rows], work)
+            spare.append(work)
+
         with one_blas_thread():
-            for _ in shared_out(lambda rows: self._calibrate(scores, rows, out), blocks(n, m, BLOCK), n * m):
+            for _ in shared_out(calibrate, parts, n * m):
                 pass
         return out
 
-    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array) -> None:
+    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array, work: Workspace) -> None:
+        """``softmax(s(u) + W u + b)`` of some rows, into ``out``."""
+        values = scores.values[rows]
+        q, t, part, cell = work.first(len(values))
         if scores.kind == "probability":
-            x = np.maximum(scores.values[rows], np.exp(self.scale.floor), order="C", dtype=np.float64)
-            np.log(x, out=x)
+            np.maximum(values, np.exp(self.scale.floor), out=q, dtype=np.float64)
+            self._powers.raise_(q, t, cell)
         else:
-            x = np.ascontiguousarray(log_scores(scores.values[rows].astype(np.float64), self.scale.floor))
-        eta = self._eta(x)
-        if not self._bounded:
-            eta -= eta.max(axis=1, keepdims=True)
-            np.maximum(eta, -SAFE_EXPONENT, out=eta)
-        block = np.exp(eta, out=out[rows])
-        block /= block.sum(axis=1, keepdims=True)
+            np.multiply(log_scores(values.astype(np.float64), self.scale.floor), self.scale.beta, out=q)
+            np.exp(q, out=q)
+        q *= (1.0 - self.scale.uniform) / q.sum(axis=1, keepdims=True)
+        q += self.scale.uniform / len(self.b)
+        self._curve.bend(q, t, part, cell, out)
         if self.W is None:
-            _keep_ranking(scores.values[rows], block)
-
-    def _eta(self, x: Array) -> Array:
-        """``s(u) + W u + b`` for log-probabilities ``x``, which are overwritten."""
-        low, rate, cubes = self._table
-        x *= self.scale.beta
-        u = np.exp(x, out=x)
-        u *= (1.0 - self.scale.uniform) / u.sum(axis=1, keepdims=True)
-        u += self.scale.uniform / len(self.b)
-        np.log(u, out=u)
-        t = u - low
-        t *= rate
-        cell = t.astype(np.intp)
-        t -= cell
-        eta, part = cubes[0].take(cell, mode="clip"), np.empty_like(t)
-        for row in cubes[1:]:
-            eta *= t
-            eta += row.take(cell, mode="clip", out=part)
-        if self.W is not None and self.W.ndim == 2:
-            blas.dgemm(1.0, self._turned, u.T, 1.0, eta.T, trans_a=1, overwrite_c=1)  # eta += u W'
-        elif self.W is not None:
-            u *= self.W
-            eta += u
-        eta += self.b
-        return np.asarray(eta)
+            out += q
+        elif self.W.ndim == 1:
+            q *= self._linear
+            out += q
+        else:
+            blas.dgemm(1.0, self._linear, q.T, 1.0, out.T, trans_a=1, overwrite_c=1)  # out += q (I + W)'
+        out += self.b
+        if not self._bounded:
+            out -= out.max(axis=1, keepdims=True)
+            np.maximum(out, -SAFE_EXPONENT, out=out)
+        np.exp(out, out=out)
+        out /= out.sum(axis=1, keepdims=True)
+        if self.W is None:
+            _keep_ranking(values, out)
 
     @cached_property
-    def _turned(self) -> Array | None:
-        return None if self.W is None else np.asfortranarray(self.W.T)
+    def _powers(self) -> PowerTable:
+        return PowerTable(self.scale.beta, float(np.exp(self.scale.floor)))
 
     @cached_property
-    def _table(self) -> tuple[float, float, Array]:
-        """The curve on uniform cells over all ``u`` there can be: origin, cells per unit, cubics.
+    def _curve(self) -> CurveTable:
+        return CurveTable(self.curve, self.scale.uniform / len(self.b))
 
-        Within a cell the cubic has the curve's values and slopes at both ends: the curve
-        itself where the cell holds no break, and within 1e-10 of it where it does.
-        """
-        low = float(np.log(self.scale.uniform / len(self.b)))
-        edges = np.linspace(low, 0.0, CELLS + 1)
-        width = -low / CELLS
-        s, d = self.curve(edges), width * self.slope(edges)
-        rise = np.diff(s)
-        cubes = np.array([d[:-1] + d[1:] - 2.0 * rise, 3.0 * rise - 2.0 * d[:-1] - d[1:], d[:-1], s[:-1]])
-        return low, 1.0 / width, cubes
+    @cached_property
+    def _linear(self) -> Array:
+        """``I + W``, turned as BLAS wants it, or its diagonal."""
+        assert self.W is not None
+        return 1.0 + self.W if self.W.ndim == 1 else np.asfortranarray((np.eye(len(self.b)) + self.W).T)
 
     @cached_property
     def _bounded(self) -> bool:
         """Whether ``exp(eta)`` can neither overflow nor vanish, ``u`` being bounded."""
-        low, _, cubes = self._table
-        reach = 0.0 if self.W is None else np.abs(self.W).reshape(len(self.b), -1).sum(axis=1).max() * -low
-        return bool(np.abs(cubes[3]).max() + reach + np.abs(self.b).max() < SAFE_EXPONENT)
+        lowest = float(np.log(self.scale.uniform / len(self.b)))
+        reach = 0.0 if self.W is None else np.abs(self.W).reshape(len(self.b), -1).sum(axis=1).max() * -lowest
+        highest = np.abs(self.curve(np.append(np.linspace(lowest, 0.0, 1000), self.breaks))).max()
+        return bool(highest + reach + np.abs(self.b).max() < SAFE_EXPONENT)
 
     def __repr__(self) -> str:
         matrix = "no matrix" if self.W is None else "a matrix" if self.W.ndim == 2 else "a diagonal"
@@ -168,8 +167,8 @@ class StructuredMap(StructuredFit):
         if not isinstance(data, dict) or set(data) != fields:
             raise ValueError(f"a structure must be a dict with the keys {', '.join(sorted(fields))}")
         scale = Scale(
-            _validation.number(data["floor"], "floor", below=0.0),
-            _validation.number(data["beta"], "beta", above=0.0),
+            _validation.number(data["floor"], "floor", above=LEAST_LOG_PROBABILITY - 1.0, below=0.0),
+            _validation.number(data["beta"], "beta", above=0.0, below=MOST_BETA),
             _validation.number(data["uniform"], "uniform", above=0.0, below=1.0),
         )
         breaks = _validation.increasing(data["breaks"], "breaks", least=2)

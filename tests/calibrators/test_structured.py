@@ -274,6 +274,8 @@ def test_options_a_structured_fit_would_ignore_are_errors(option, value):
     "change",
     [
         {"beta": -1.0},
+        {"beta": 1e6},
+        {"floor": -1e3},
         {"uniform": 2.0},
         {"breaks": [0.0, -1.0]},
         {"coefficients": [[1.0]]},

@@ -20,7 +20,7 @@ def rows(n=300, m=4, seed=0, bend=0.4):
 
 def prepared(**kwargs):
     z, y, w = rows(**kwargs)
-    u = np.ascontiguousarray(Scale(-40.0, 0.7, 1e-3).mixed(log_softmax(0.7 * z, axis=1), z.shape[1]).T)
+    u = Scale(-40.0, 0.7, 1e-3).by_class(z)
     return Data(u, y, w, places(u, w))
 
 
@@ -72,7 +72,7 @@ def test_the_temperature_is_that_of_an_independent_minimiser():
 def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
     z, y, w = rows(n=1000)
     beta = fit_temperature(z, y, w)
-    u = np.ascontiguousarray(Scale(-1e3, beta, 1e-12).mixed(log_softmax(beta * z, axis=1), 4).T)
+    u = Scale(-1e3, beta, 1e-12).by_class(z)
     data = Data(u, y, w, places(u, w))
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
@@ -98,7 +98,7 @@ def test_strengths_are_the_fixed_point_of_mackays_update():
 
 def test_both_solvers_find_about_the_same():
     z, y, w = rows(n=3000, m=6)
-    u = np.ascontiguousarray(Scale(-40.0, 0.7, 1e-3).mixed(log_softmax(0.7 * z, axis=1), 6).T)
+    u = Scale(-40.0, 0.7, 1e-3).by_class(z)
     data = Data(u, y, w, places(u, w))
     losses = []
     for estimate in (fit_joint(data), fit_many(data, matrix=True), fit_many(data, matrix=False)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calspline._spline.shape import smallest_slope
 from calspline._structured.curve import N_KNOTS, CurveBasis, places
 from calspline._structured.many import fit_many
-from calspline._structured.scale import Scale, blocks, fit_temperature, least_score, log_scores
+from calspline._structured.scale import Scale, fit_temperature, floored
 from calspline._structured.solver import (
     SCARCE,
     CurveOnly,
@@ -80,14 +80,9 @@ def fit_structured(
         About how many knots the curve has.
     """
     n, m = z.shape
-    floor = least_score(z, w)
-    x = np.empty((n, m))
-    for rows in blocks(n, m):
-        x[rows] = log_scores(z[rows], floor)
+    x, floor = floored(z, w)
     scale = Scale(floor, fit_temperature(x, y, w), 1.0 / (float(w.sum()) + SCARCE * m + 1.0))
-    u = np.empty((m, n))
-    for rows in blocks(n, m):
-        u[:, rows] = scale.mixed(scale.tempered(x[rows]), m).T
+    u = scale.by_class(x)
     del x
     data = Data(u, y, w, places(u, w, n_knots))
     basis = data.places.basis

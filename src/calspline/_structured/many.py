@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, optimize
+from scipy import optimize
 
+from calspline._structured.precondition import Diagonal, Kronecker
 from calspline._structured.scale import blocks
 from calspline._structured.solver import (
+    STRENGTH_TOLERANCE,
     CurveOnly,
     Data,
     Estimate,
@@ -23,6 +25,8 @@ from calspline._structured.solver import (
 Array = NDArray[np.float64]
 
 MANY_ROUNDS = 10
+GRADIENT_TOLERANCE = 0.03
+"""In variables whose Hessian is near the identity: what is left of the loss is some hundredths at most."""
 
 
 def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> Estimate:
@@ -48,9 +52,8 @@ class Linear:
 
     In ``B = (b, W)`` the gradient is ``sum w (p - e_y) x'``, ``x = (1, u)``. The Hessian
     ``sum w (diag p - p p') (x) x x'`` is replaced by the Kronecker product ``C (x) G / tr C`` of
-    ``C = sum w (diag p - p p')`` and ``G = sum h x x'``, ``h`` being a row's ``w (1 - |p|^2)``: the same
-    trace, and inverted for any ridge by two eigendecompositions, ``C = U c U'``, ``G = V g V'``.
-    For the diagonal alone it is replaced by its own diagonal, ``sum w p_j (1 - p_j) (1, u_j^2)``.
+    ``C = sum w (diag p - p p')`` and ``G = sum h x x'``, ``h`` being a row's ``w (1 - |p|^2)``, which has the same
+    trace; for the diagonal alone by its own diagonal, ``sum w p_j (1 - p_j) (1, u_j^2)``.
     """
 
     def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
@@ -100,63 +103,54 @@ class Linear:
         p, log_total = softmax_columns(eta)
         return p, float(self.data.w[rows] @ (log_total - at_y))
 
-    def curvature(self, B: Array) -> tuple[Array, Array | None, Array | None]:
-        """Eigenvalues of the approximate Hessian, shaped as ``B``, with ``U`` and ``V`` (None: the identity)."""
+    def preconditioner(self, B: Array, strengths: Strengths) -> Kronecker | Diagonal:
+        """For the Hessian at ``B``."""
         data = self.data
 
         def diagonal(rows: slice) -> list[Array]:
             p, _ = self._probabilities(B, rows)
-            u = data.u[:, rows]
-            spread = data.w[rows] * p * (1.0 - p)
-            return [np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])]
+            return [self._own(p, rows)]
 
         def factors(rows: slice) -> list[Array]:
             p, _ = self._probabilities(B, rows)
-            w, x = data.w[rows], np.vstack([np.ones(p.shape[1]), data.u[:, rows]])
+            own, w, x = self._own(p, rows), data.w[rows], np.vstack([np.ones(p.shape[1]), data.u[:, rows]])
             wp = w * p
-            return [np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
+            return [own, np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
 
         if not self.matrix:
-            return added_up(diagonal, self._rows(), data.u.size)[0], None, None
-        C, G = added_up(factors, self._rows(), data.u.size)
-        c, U = linalg.eigh(C)
-        g, V = linalg.eigh(G)
-        return np.outer(np.maximum(c, 0.0), np.maximum(g, 0.0)) / max(float(np.trace(C)), 1e-300), U, V
+            return Diagonal(added_up(diagonal, self._rows(), data.u.size)[0], strengths.alpha)
+        own, C, G = added_up(factors, self._rows(), data.u.size)
+        return Kronecker(own, C, G, strengths.alpha)
+
+    def _own(self, p: Array, rows: slice) -> Array:
+        """Some rows' share in the Hessian's diagonal, for intercepts and the diagonal of ``W``: (m, 2)."""
+        u, spread = self.data.u[:, rows], self.data.w[rows] * p
+        spread *= 1.0 - p
+        return np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
 
     def fit(self, alpha0: Array) -> tuple[Array, Strengths]:
         """Minimise, learning the strengths."""
-        shape = self.group.shape
-        B, strengths = np.zeros(shape), Strengths(alpha0, self.group)
+        B, strengths = np.zeros(self.group.shape), Strengths(alpha0, self.group)
         for _ in range(MANY_ROUNDS):
-            q = strengths.each
-            values, U, V = self.curvature(B)
-            ridge = q if U is None else strengths.alpha[2]
-            half = 1.0 / np.sqrt(values + ridge)
-
-            def objective(
-                t: Array, q: Array = q, half: Array = half, U: Array | None = U, V: Array | None = V
-            ) -> tuple[float, Array]:
-                point = _rotate(t.reshape(shape) * half, U, V)
-                f, g = self.local(point)
-                g += q * point
-                return f + 0.5 * float((q * point**2).sum()), (_rotate_back(g, U, V) * half).ravel()
-
-            start = (_rotate_back(B, U, V) / half).ravel()
-            options = {"maxiter": 30, "ftol": 1e-7, "gtol": 1e-2}
-            found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-            B = _rotate(found.x.reshape(shape) * half, U, V)
-            inverse = half**2
-            if U is not None and V is not None:  # the ridge was the same for all; now each variable's own
-                inverse = U**2 @ inverse @ (V**2).T
-                inverse = 1.0 / (1.0 / inverse - ridge + q)
-            if strengths.update(B, inverse):
+            near = self.preconditioner(B, strengths)
+            B = self._minimum(B, strengths.each, near)
+            if strengths.update(B, near.inverse(strengths.each)) < STRENGTH_TOLERANCE:
                 break
         return B, strengths
 
+    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal) -> Array:
+        """The minimum for these strengths, from ``B``.
 
-def _rotate(B: Array, U: Array | None, V: Array | None) -> Array:
-    return B if U is None or V is None else U @ B @ V.T
+        L-BFGS tries a step of length one first: in units of the gradient's length, the preconditioned one.
+        """
+        f0, g0 = self.local(B)
+        unit = max(float(np.linalg.norm(near.back(g0 + q * B))), 1e-300) / near.shares
 
+        def objective(t: Array) -> tuple[float, Array]:
+            point = B + near.forth(unit * t)
+            f, g = self.local(point) if t.any() else (f0, g0)
+            return f + 0.5 * float((q * point**2).sum()), unit * near.back(g + q * point)
 
-def _rotate_back(B: Array, U: Array | None, V: Array | None) -> Array:
-    return B if U is None or V is None else U.T @ B @ V
+        options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
+        found = optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
+        return B + near.forth(unit * found.x)

@@ -21,7 +21,8 @@ CHUNK = 1 << 16
 LEAST_LOG_PROBABILITY = -87.5
 """``log(1e-38)``."""
 MOST_LOG_BETA = float(np.log(100.0))
-"""Beyond, ``exp(beta z)`` could vanish in a whole row."""
+MOST_EXPONENT = 690.0
+"""With ``beta log m`` beyond, ``exp(beta z)`` could vanish in a whole row."""
 TEMPERATURE_PRIOR = 1.0
 """Precision of the normal prior on ``log beta``: one observation's worth, for separable data."""
 
@@ -44,21 +45,29 @@ def log_scores(z: Array, floor: float) -> Array:
     return np.maximum(log_softmax(z), floor)
 
 
-def least_score(z: Array, w: Array) -> float:
-    """Log of half the least positive probability among rows that count, at least 1e-38."""
-    least = 0.0
-    for rows in blocks(*z.shape):
-        block = log_softmax(z[rows])[w[rows] > 0.0]
-        least = min(least, float(block[np.isfinite(block)].min(initial=0.0)))
-    return max(least - float(np.log(2.0)), LEAST_LOG_PROBABILITY)
+def floored(z: Array, w: Array) -> tuple[Array, float]:
+    """Log-softmax of every row, and the floor under it.
+
+    The floor is the log of half the least positive probability among rows that count, at least 1e-38.
+    """
+    x = np.empty_like(z)
+
+    def part(rows: slice) -> float:
+        x[rows] = log_softmax(z[rows])
+        block = x[rows][w[rows] > 0.0]
+        return float(block.min(initial=0.0, where=np.isfinite(block)))
+
+    least = min(shared_out(part, blocks(*z.shape), z.size))
+    floor = max(least - float(np.log(2.0)), LEAST_LOG_PROBABILITY)
+    return np.maximum(x, floor, out=x), floor
 
 
 def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
     """The inverse temperature ``beta`` that minimises ``-sum w log softmax_y(beta z) + (log beta)^2 / 2``.
 
-    Newton's method in ``t = log beta``. With ``E`` and ``V`` the mean and variance of ``z`` under
-    ``softmax(beta z)``, the gradient is ``beta sum w (E - z_y) + t`` and the curvature, without the
-    term that may be negative, ``beta^2 sum w V + 1``.
+    The rows of ``z`` are log-probabilities. Newton's method in ``t = log beta``. With ``E`` and ``V`` the mean and
+    variance of ``z`` under ``softmax(beta z)``, the gradient is ``beta sum w (E - z_y) + t`` and the curvature,
+    without the term that may be negative, ``beta^2 sum w V + 1``.
     """
 
     def local(t: float) -> tuple[float, float, float]:
@@ -67,13 +76,13 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
         def part(rows: slice) -> tuple[float, float, float]:
             zb, wb = z[rows], w[rows]
             zy = zb[np.arange(len(zb)), y[rows]]
-            top = zb.max(axis=1)
-            e = np.exp(beta * (zb - top[:, None]))
+            e = beta * zb
+            np.exp(e, out=e)
             total = e.sum(axis=1)
             e *= zb
             mean = e.sum(axis=1) / total
             square = np.einsum("ij,ij->i", e, zb) / total
-            loss = np.log(total) + beta * (top - zy)
+            loss = np.log(total) - beta * zy
             return float(wb @ loss), float(wb @ (mean - zy)), float(wb @ (square - mean**2))
 
         f, g, h = (sum(values) for values in zip(*shared_out(part, blocks(*z.shape), z.size), strict=True))
@@ -83,17 +92,18 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
             beta * beta * h + TEMPERATURE_PRIOR,
         )
 
+    most = min(MOST_LOG_BETA, float(np.log(MOST_EXPONENT / np.log(z.shape[1]))))
     t, (f, g, h) = 0.0, local(0.0)
     for _ in range(100):
         step = float(np.clip(-g / (h + abs(g)), -1.5, 1.5))
-        step = float(np.clip(t + step, -MOST_LOG_BETA, MOST_LOG_BETA)) - t
+        step = float(np.clip(t + step, -most, most)) - t
+        if abs(step) < 1e-4:  # its square is what is left
+            return float(np.exp(t + step))
         trial = local(t + step)
         while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
             step /= 2.0
             trial = local(t + step)
         t, (f, g, h) = t + step, trial
-        if abs(step) < 1e-5:
-            break
     return float(np.exp(t))
 
 
@@ -105,10 +115,18 @@ class Scale:
     beta: float
     uniform: float
 
-    def tempered(self, z: Array) -> Array:
-        """``log softmax(beta max(log_softmax(z), floor))``."""
-        return log_softmax(self.beta * log_scores(z, self.floor))
+    def by_class(self, x: Array) -> Array:
+        """``u = log((1 - e) softmax(beta x) + e / m)``, shape (m, n), of log-scores (n, m) that have their floor."""
+        n, m = x.shape
+        out = np.empty((m, n))
 
-    def mixed(self, t: Array, m: int) -> Array:
-        """``log((1 - e) exp(t) + e / m)``, elementwise."""
-        return np.log((1.0 - self.uniform) * np.exp(t) + self.uniform / m)
+        def part(rows: slice) -> None:
+            u: Array = self.beta * x[rows]
+            np.exp(u, out=u)
+            u *= (1.0 - self.uniform) / u.sum(axis=1, keepdims=True)
+            u += self.uniform / m
+            out[:, rows] = np.log(u, out=u).T
+
+        for _ in shared_out(part, blocks(n, m), n * m):
+            pass
+        return out

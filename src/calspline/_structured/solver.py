@@ -30,12 +30,18 @@ CURVE_STRENGTH = 300.0
 PRIOR_COUNT = 2.0
 SCARCE = 5.0
 """Rows per class that the defaults count as none: with few more, everything shrinks harder."""
-STRENGTH_TOLERANCE = 0.02
-LEARN_BELOW = 0.2
+STRENGTH_TOLERANCE, LEAST_MOVE = 0.02, 0.005
+"""Moves of ``log alpha`` below which a new quadratic confirms the strengths, and below which they stay."""
+LEARN_BELOW = 1.0
+TRUSTED = 20.0
+"""Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
+SOLVED = 1e-3
+"""The decrement at which the last step is taken; after it some 1e-8 is left."""
 MOST_STEPS = 40
+MOST_UPDATES = 10
 LEAST_SCALE = 1e-6
-JOINT_BLOCK = 1 << 13
-"""Values to a block of the joint Hessian, which needs some fifty arrays of its size."""
+JOINT_BLOCK = 1 << 14
+"""Values to a block of the joint Hessian, which needs some thirty arrays of its size."""
 
 
 def first_strengths(m: int, total: float) -> Array:
@@ -70,8 +76,8 @@ class Strengths:
         """The strength of every variable."""
         return np.asarray(self.alpha[self.group])
 
-    def update(self, theta: Array, inverse: Array) -> bool:
-        """Update from the estimate and the diagonal of ``H^{-1}``; True once nothing moves."""
+    def update(self, theta: Array, inverse: Array) -> float:
+        """Update from the estimate and the diagonal of ``H^{-1}``; the largest move of ``log alpha`` it asked for."""
         k, group = len(self.most), self.group.ravel()
         gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
@@ -80,8 +86,9 @@ class Strengths:
         target[list(self._held)] = self.most[list(self._held)]
         place = np.log(self.alpha)
         move = np.log(target) - place
-        if np.abs(move).max() < STRENGTH_TOLERANCE:
-            return True
+        largest = float(np.abs(move).max())
+        if largest < LEAST_MOVE:
+            return largest
         factor = np.ones(k)
         if self._last is not None:
             moved = place - self._last[0]
@@ -90,7 +97,7 @@ class Strengths:
             factor[far] = np.where(slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0)
         self._last = place, move
         self.alpha = np.minimum(np.exp(place + factor * move), self.most)
-        return False
+        return largest
 
 
 @dataclass(frozen=True)
@@ -135,8 +142,8 @@ def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: 
 def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Array:
     """Minimise by Newton's method from ``theta``, learning the strengths on the way.
 
-    They are updated whenever the Newton decrement is small, from the Hessian at hand, so that
-    every pass over the data serves both.
+    Once the Newton decrement is small, the quadratic at hand stands for the loss: the strengths go to their
+    fixed point on it, which costs no pass over the data. They hold if the next quadratic does not move them.
     """
     if not len(theta):
         return theta
@@ -144,10 +151,16 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
     for _ in range(MOST_STEPS):
         step, decrement, factor = _newton(g, H, strengths.each, theta)
         if learn and decrement < LEARN_BELOW:
-            inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
-            learn = not strengths.update(theta + step, inverse)
-            step, decrement, factor = _newton(g, H, strengths.each, theta)
-        if not learn and decrement < 1e-6:
+            for updates in range(MOST_UPDATES):
+                inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
+                move = strengths.update(theta + step, inverse)
+                learn = learn and (updates > 0 or move > STRENGTH_TOLERANCE)
+                if move < LEAST_MOVE:
+                    break
+                step, decrement, factor = _newton(g, H, strengths.each, theta)
+                if decrement > TRUSTED:
+                    break
+        if not learn and decrement < SOLVED:
             return theta + step
         q = strengths.each
         value = f + 0.5 * float(q @ theta**2)
@@ -177,7 +190,8 @@ class CurveAndMatrix:
 
     With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d eta / d v = B(u) = D``.
     The gradient is ``sum w (p - e_y)' d eta``, the Hessian ``sum w d eta' (diag p - p p') d eta``. Its matrix
-    blocks are sums of ``p_j (delta_jk - p_k) x_a x_b``: of two lists of pairs, one matrix product.
+    blocks are sums of ``p_j (delta_jk - p_k) x_a x_b``: of two lists of pairs, one matrix product. For the curve
+    see :class:`CurveOnly`.
     """
 
     def __init__(self, data: Data) -> None:
@@ -200,7 +214,7 @@ class CurveAndMatrix:
         m, n = data.u.shape
         d, k = m + 1, table.shape[1]
         v, B = theta[:k], theta[k:].reshape(m, d)
-        bend, by_coordinate = table @ v, np.ascontiguousarray(table.T)
+        bend, by_coordinate, size = table @ v, np.ascontiguousarray(table.T), len(table)
         ja, jb = np.triu_indices(m)
         xa, xb = np.triu_indices(d)
         same = np.flatnonzero(ja == jb)
@@ -212,7 +226,7 @@ class CurveAndMatrix:
             x[1:] = data.u[:, rows]
             eta = B @ x
             eta += x[1:]
-            eta += bend[cell]
+            eta += bend.take(cell)
             at_y = eta[y, np.arange(c)]
             p, log_total = softmax_columns(eta)
             wp = w * p
@@ -222,18 +236,20 @@ class CurveAndMatrix:
             spread[same] += wp
             # The curve's coordinates come first: inner loops run over rows.
             D = by_coordinate.take(cell, axis=1)
-            R = D - np.einsum("jc,kjc->kc", p, D)[:, None]
-            R *= wp
+            mean = np.einsum("jc,kjc->kc", p, D)
+            D -= mean[:, None]
+            D *= wp
             return [
                 np.asarray(w @ (log_total - at_y)),
-                D.reshape(k, m * c) @ residual.ravel(),
+                np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size).astype(np.float64),
+                np.bincount(cell[y, np.arange(c)], weights=w, minlength=size).astype(np.float64),
                 residual @ x.T,
-                R.reshape(k, m * c) @ D.reshape(k, m * c).T,
-                R.transpose(1, 0, 2) @ x.T,
+                (mean * w) @ mean.T,
+                D.transpose(1, 0, 2) @ x.T,
                 spread @ (x[xa] * x[xb]).T,
             ]
 
-        f, gv, gB, Hvv, Hv, pairs = added_up(part, blocks(n, m, JOINT_BLOCK), n * m)
+        f, mass, observed, gB, outer, Hv, pairs = added_up(part, blocks(n, m, JOINT_BLOCK), n * m)
         symmetric = np.empty((len(ja), d, d))
         symmetric[:, xa, xb] = symmetric[:, xb, xa] = pairs
         full = np.empty((m, m, d, d))
@@ -242,8 +258,8 @@ class CurveAndMatrix:
         H[k:, k:] = full.transpose(0, 2, 1, 3).reshape(m * d, m * d)
         H[k:, :k] = Hv.transpose(0, 2, 1).reshape(m * d, k)
         H[:k, k:] = H[k:, :k].T
-        H[:k, :k] = Hvv
-        return float(f), np.concatenate([gv, gB.ravel()]), H
+        H[:k, :k] = (table.T * mass) @ table - outer
+        return float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H
 
 
 class CurveOnly:
@@ -266,7 +282,7 @@ class CurveOnly:
 
         def part(rows: slice) -> list[Array]:
             y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows]
-            eta = self.base[:, rows] + bend[cell]
+            eta = self.base[:, rows] + bend.take(cell)
             at_y = eta[y, np.arange(len(y))]
             p, log_total = softmax_columns(eta)
             by_row = cell.T.ravel()
