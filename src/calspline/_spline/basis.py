@@ -19,7 +19,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.interpolate import BSpline
 
 Array = NDArray[np.float64]
@@ -121,11 +120,14 @@ class NaturalSpline:
         K = self.size
         width = min(4, K)
         first = np.clip(np.arange(K + 1) - 2, 0, K - width)
-        local = self.pieces[:, np.arange(K + 1)[:, None], first[:, None] + np.arange(width)]
+        local = self.pieces[:, np.arange(K + 1), first + np.arange(width)[:, None]]
         piece = np.searchsorted(self.knots, x, side="right")
-        t = (x - self.anchors[piece])[:, None]
-        c = local[:, piece]
-        return BandedDesign(first[piece], ((c[0] * t + c[1]) * t + c[2]) * t + c[3], K)
+        t = x - self.anchors[piece]
+        values = local[0][:, piece]
+        for c in local[1:]:
+            values *= t
+            values += c[:, piece]
+        return BandedDesign(first[piece], values, K)
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
@@ -174,7 +176,9 @@ class NaturalSpline:
 class BandedDesign:
     """A design matrix whose rows have at most ``width`` adjacent non-zeros.
 
-    Row ``b`` is non-zero in columns ``start[b] .. start[b] + width - 1``.
+    ``values`` has shape (width, n): row ``b`` of the matrix holds ``values[:, b]`` in columns
+    ``start[b] .. start[b] + width - 1``. Sums over rows go run by run of equal ``start``, of
+    which there are few where the rows are sorted.
     """
 
     def __init__(self, start: NDArray[np.intp], values: Array, n_columns: int) -> None:
@@ -184,31 +188,38 @@ class BandedDesign:
 
     def dot(self, c: Array) -> Array:
         """``X c`` for a vector or a matrix ``c``."""
-        return np.asarray(self._matrix @ c)
+        if c.ndim == 1:
+            return sum((row * c[self.start + i] for i, row in enumerate(self.values)), np.zeros(len(self.start)))
+        out = self.values[0][:, None] * c[self.start]
+        for i, row in enumerate(self.values[1:], 1):
+            out += row[:, None] * c[self.start + i]
+        return out
 
-    @cached_property
-    def _matrix(self) -> sparse.csr_array:
-        n, width = self.values.shape
-        columns = (self.start[:, None] + np.arange(width)).astype(np.int32).ravel()
-        indptr = np.arange(0, width * n + 1, width, dtype=np.int32)
-        return sparse.csr_array((self.values.ravel(), columns, indptr), shape=(n, self.n_columns))
-
-    @cached_property
-    def _products(self) -> sparse.csc_array:
-        """Products of the entries of each row, at their places in ``X' X``.
-
-        Laid out once, they make ``X' diag(v) X`` one sparse matrix-vector product.
-        """
-        n, width = self.values.shape
-        later, earlier = np.tril_indices(width)
-        halved = np.where(later == earlier, 0.5, 1.0)  # the lower triangle is added to its transpose
-        products = self.values[:, later] * (self.values[:, earlier] * halved)
-        corner = self.start * (self.n_columns + 1)
-        places = (corner[:, None] + (later * self.n_columns + earlier)).astype(np.int32)
-        indptr = np.arange(0, places.size + 1, len(later), dtype=np.int32)
-        return sparse.csc_array((products.ravel(), places.ravel(), indptr), shape=(self.n_columns**2, n))
+    def tdot(self, r: Array) -> Array:
+        """``X' r`` for a vector ``r``."""
+        columns = self.start[self._runs] + np.arange(len(self.values))[:, None]
+        return self._add_up(self.values * r, columns, self.n_columns)
 
     def gram(self, v: Array) -> Array:
         """``X' diag(v) X``, shape (n_columns, n_columns)."""
-        lower = np.asarray(self._products @ v).reshape(self.n_columns, self.n_columns)
+        K = self.n_columns
+        later, earlier = np.tril_indices(len(self.values))
+        places = self.start[self._runs] * (K + 1) + (later * K + earlier)[:, None]
+        lower = self._add_up(self._products * v, places, K * K).reshape(K, K)
         return np.asarray(lower + lower.T)
+
+    @cached_property
+    def _products(self) -> Array:
+        """Products of the entries of each row; halved on the diagonal, for ``lower + lower'``."""
+        later, earlier = np.tril_indices(len(self.values))
+        halved = np.where(later == earlier, 0.5, 1.0)[:, None]
+        return np.asarray(self.values[later] * (self.values[earlier] * halved))
+
+    @cached_property
+    def _runs(self) -> NDArray[np.intp]:
+        return np.flatnonzero(np.diff(self.start, prepend=-1))
+
+    def _add_up(self, terms: Array, places: NDArray[np.intp], size: int) -> Array:
+        """Sums of the terms (m, n) at the places (m, runs) of their runs."""
+        sums = np.add.reduceat(terms, self._runs, axis=1)
+        return np.bincount(places.ravel(), weights=sums.ravel(), minlength=size)

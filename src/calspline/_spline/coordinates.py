@@ -11,6 +11,7 @@ the line once that exceeds the data's by 1e16.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,24 +45,29 @@ class Coordinates:
 
 
 class CoordinateDesign:
-    """The design ``Z = X T``: dense for products with vectors, banded for its Gram matrix."""
+    """The design ``Z = X T``: dense where it is small, else through the banded ``X``."""
 
     def __init__(self, banded: BandedDesign, T: Array) -> None:
         self._banded = banded
         self._T = T
-        self.rows = banded.dot(T)
+        self._small = len(banded.start) * T.size <= SMALL_GRAM
+
+    @cached_property
+    def rows(self) -> Array:
+        """``Z`` itself."""
+        return self._banded.dot(self._T)
 
     def dot(self, u: Array) -> Array:
         """``Z u``."""
-        return np.asarray(self.rows @ u)
+        return np.asarray(self.rows @ u) if self._small else self._banded.dot(self._T @ u)
 
     def tdot(self, r: Array) -> Array:
         """``Z' r``."""
-        return np.asarray(r @ self.rows)
+        return np.asarray(r @ self.rows if self._small else self._banded.tdot(r) @ self._T)
 
     def gram(self, v: Array) -> Array:
         """``Z' diag(v) Z``."""
-        if self.rows.size * self.rows.shape[1] <= SMALL_GRAM:
+        if self._small:
             return np.asarray(self.rows.T @ (v[:, None] * self.rows))
         return np.asarray(self._T.T @ (self._banded.gram(v) @ self._T))
 
@@ -92,8 +98,8 @@ def curvature_coordinates(
         return Coordinates(affine, prior, np.zeros(2))
 
     curved = from_second_derivatives(basis)
-    on_data = banded.dot(np.column_stack([affine, curved]))
-    curved -= affine @ ((on_data[:, :2].T * w) @ on_data[:, 2:] / total)
+    weighted_line = np.vstack([banded.tdot(w), banded.tdot(w * (x - mean) / sd)])
+    curved -= affine @ (weighted_line @ curved / total)
     strength = np.ones(K)
     strength[:2] = 0.0
     return Coordinates(np.column_stack([affine, curved]), prior, strength)

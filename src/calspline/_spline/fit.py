@@ -113,12 +113,14 @@ class SplineTask:
                 np.linspace(self.basis.knots[-1], 1.0, OUTER_CELLS),
             ]
         )
-        _, place = np.unique(np.searchsorted(np.sort(edges), self._z, side="right"), return_inverse=True)
-        if place[-1] + 1 > len(place) // 2:
+        first = np.unique(np.searchsorted(self._z, edges))
+        first = first[first < len(self._z)]
+        if len(first) > len(self._z) // 2:
             return self.problem
-        w = np.bincount(place, weights=self.bins.w).astype(np.float64)
-        z = np.bincount(place, weights=self.bins.w * self._z) / w
-        positives = np.bincount(place, weights=self.bins.positives).astype(np.float64)
+        w, moment, positives = (
+            np.add.reduceat(sums, first) for sums in (self.bins.w, self.bins.w * self._z, self.bins.positives)
+        )
+        z = moment / w
         bins = Bins(self.origin + self.unit * z, positives, w - positives)
         return self._problem(self.basis.design(z), bins)
 

@@ -6,13 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curve
+from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curves
+from calspline._threads import shared_out
 from calspline._validation import BinaryScores, MatrixScores, chunks
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
 from calspline.transforms import Transform
 
 Array = NDArray[np.float64]
+
+CLASSES_AT_ONCE = 16
+"""Classes fitted together: enough to share the overhead, few enough to stay in the cache."""
 
 
 def fit_one_vs_rest(
@@ -25,15 +29,20 @@ def fit_one_vs_rest(
     """
     total = float(len(scores) if weight is None else weight.sum())
     columns = _Columns(scores, recipe.transform)
-    fits = []
-    for j in range(scores.values.shape[1]):
-        positive = codes == j
-        if positive.any():
-            fits.append(fit_curve(ScoreHistogram.collect(columns[j], positive, weight), recipe))
-        else:
-            transform = Transform("logit" if columns.kind == "probability" else "identity")
-            fits.append(constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe))
-    return fits
+    seen = np.unique(codes)
+
+    def fit_group(group: slice) -> dict[int, FittedCurve]:
+        members = seen[group].tolist()
+        histograms = [ScoreHistogram.collect(columns[j], codes == j, weight) for j in members]
+        return dict(zip(members, fit_curves(histograms, recipe), strict=True))
+
+    fits: dict[int, FittedCurve] = {}
+    groups = [slice(i, i + CLASSES_AT_ONCE) for i in range(0, len(seen), CLASSES_AT_ONCE)]
+    for fitted in shared_out(fit_group, groups, scores.values.size):
+        fits |= fitted
+    transform = Transform("logit" if columns.kind == "probability" else "identity")
+    unseen = constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe)
+    return [fits.get(j, unseen) for j in range(scores.values.shape[1])]
 
 
 def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str) -> Array:
