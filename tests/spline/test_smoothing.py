@@ -5,7 +5,7 @@ import pytest
 
 from calspline._spline import smoothing as smooth
 from calspline._spline.basis import NaturalSpline
-from calspline._spline.coordinates import CoordinateDesign, curvature_coordinates
+from calspline._spline.coordinates import curvature_coordinates
 from calspline._spline.penalized import Problem, brier_loss, log_loss, minimize
 
 GRID = 10.0 ** np.arange(-6.0, 4.0)
@@ -17,10 +17,9 @@ def setting(loss=log_loss, n=60, seed=0, knots=8):
     p = 0.15 + 0.7 * np.sin(np.pi * x) ** 2
     positives = (rng.random(n) < p).astype(float)
     basis = NaturalSpline(np.linspace(0, 1, knots))
-    banded = basis.design(x)
-    coordinates = curvature_coordinates(basis, banded, x, np.ones(n))
-    design = CoordinateDesign(banded, coordinates.T)
-    return Problem(design, np.zeros(n), np.ones(n), positives, loss), coordinates
+    design = basis.design(x)
+    coordinates = curvature_coordinates(basis, design, x, np.ones(n))
+    return Problem(design.in_coordinates(coordinates.T), np.zeros(n), np.ones(n), positives, loss), coordinates
 
 
 def fit(problem, coordinates, smoothing):

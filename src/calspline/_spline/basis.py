@@ -23,6 +23,9 @@ from scipy.interpolate import BSpline
 
 Array = NDArray[np.float64]
 
+SMALL_GRAM = 400_000
+"""Multiplications up to which one dense product beats that by moments."""
+
 
 def natural_cubic_basis(x: Array, knots: Array) -> Array:
     """The natural cubic basis exactly as the paper prints it.
@@ -115,19 +118,10 @@ class NaturalSpline:
         """Where each piece's local coordinate is zero, shape (K+1,)."""
         return np.concatenate([self.knots[:1], self.knots])
 
-    def design(self, x: Array) -> BandedDesign:
+    def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
-        K = self.size
-        width = min(4, K)
-        first = np.clip(np.arange(K + 1) - 2, 0, K - width)
-        local = self.pieces[:, np.arange(K + 1), first + np.arange(width)[:, None]]
         piece = np.searchsorted(self.knots, x, side="right")
-        t = x - self.anchors[piece]
-        values = local[0][:, piece]
-        for c in local[1:]:
-            values *= t
-            values += c[:, piece]
-        return BandedDesign(first[piece], values, K)
+        return PiecewiseDesign(self.pieces, Places(piece, x - self.anchors[piece]))
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
@@ -173,53 +167,94 @@ class NaturalSpline:
         return np.vstack([np.ones(self.size), self.greville[1:-1]])
 
 
-class BandedDesign:
-    """A design matrix whose rows have at most ``width`` adjacent non-zeros.
+class Places:
+    """Where functions are evaluated: the piece that each ``x`` lies in, and its local coordinate ``t``."""
 
-    ``values`` has shape (width, n): row ``b`` of the matrix holds ``values[:, b]`` in columns
-    ``start[b] .. start[b] + width - 1``. Sums over rows go run by run of equal ``start``, of
-    which there are few where the rows are sorted.
+    def __init__(self, piece: NDArray[np.intp], t: Array) -> None:
+        self.piece = piece
+        self.t = t
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @cached_property
+    def runs(self) -> NDArray[np.intp]:
+        """Where a run of places in one piece begins: few, if the places are sorted."""
+        return np.flatnonzero(np.diff(self.piece, prepend=-1))
+
+    @cached_property
+    def _powers(self) -> Array:
+        """``t**6`` to ``t**0``, shape (7, n)."""
+        powers = np.ones((7, len(self.t)))
+        for k in range(5, -1, -1):
+            np.multiply(powers[k + 1], self.t, out=powers[k])
+        return powers
+
+    def moments(self, v: Array, highest: int) -> Array:
+        """``sum v t**k`` of each run, for ``k`` from ``highest`` down to 0."""
+        return np.asarray(np.add.reduceat(self._powers[6 - highest :] * v, self.runs, axis=1))
+
+
+class PiecewiseDesign:
+    """The design matrix ``Z`` of functions that are cubic on every piece.
+
+    Parameters
+    ----------
+    local : array of shape (4, pieces, K)
+        Coefficients of each function on each piece, highest power first.
+    places : Places
+        The rows of the matrix.
+
+    Notes
+    -----
+    On one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments ``sum r t**k``, ``k <= 3``,
+    and ``sum v t**k``, ``k <= 6``: all that they need of the rows.
     """
 
-    def __init__(self, start: NDArray[np.intp], values: Array, n_columns: int) -> None:
-        self.start = start
-        self.values = values
-        self.n_columns = n_columns
+    def __init__(self, local: Array, places: Places) -> None:
+        self.local = local
+        self.places = places
+        self.small = len(places) * local.shape[2] ** 2 <= SMALL_GRAM
 
-    def dot(self, c: Array) -> Array:
-        """``X c`` for a vector or a matrix ``c``."""
-        if c.ndim == 1:
-            return sum((row * c[self.start + i] for i, row in enumerate(self.values)), np.zeros(len(self.start)))
-        out = self.values[0][:, None] * c[self.start]
-        for i, row in enumerate(self.values[1:], 1):
-            out += row[:, None] * c[self.start + i]
-        return out
+    def in_coordinates(self, T: Array) -> PiecewiseDesign:
+        """``Z T``."""
+        return PiecewiseDesign(self.local @ T, self.places)
+
+    @cached_property
+    def rows(self) -> Array:
+        """``Z`` itself."""
+        return self._evaluate(self.local)
+
+    def dot(self, u: Array) -> Array:
+        """``Z u`` for a vector or a matrix ``u``."""
+        return np.asarray(self.rows @ u) if self.small and u.ndim == 1 else self._evaluate(self.local @ u)
+
+    def _evaluate(self, local: Array) -> Array:
+        """Cubics with these coefficients (4, pieces) or (4, pieces, m), at the places."""
+        piece = self.places.piece
+        t = self.places.t if local.ndim == 2 else self.places.t[:, None]
+        out = local[0][piece]
+        for coefficients in local[1:]:
+            out *= t
+            out += coefficients[piece]
+        return np.asarray(out)
 
     def tdot(self, r: Array) -> Array:
-        """``X' r`` for a vector ``r``."""
-        columns = self.start[self._runs] + np.arange(len(self.values))[:, None]
-        return self._add_up(self.values * r, columns, self.n_columns)
+        """``Z' r`` for a vector ``r``."""
+        if self.small:
+            return np.asarray(r @ self.rows)
+        return np.asarray(self.places.moments(r, 3).T.ravel() @ self._on_runs.reshape(-1, self.local.shape[2]))
 
     def gram(self, v: Array) -> Array:
-        """``X' diag(v) X``, shape (n_columns, n_columns)."""
-        K = self.n_columns
-        later, earlier = np.tril_indices(len(self.values))
-        places = self.start[self._runs] * (K + 1) + (later * K + earlier)[:, None]
-        lower = self._add_up(self._products * v, places, K * K).reshape(K, K)
-        return np.asarray(lower + lower.T)
+        """``Z' diag(v) Z``, shape (K, K)."""
+        if self.small:
+            return np.asarray(self.rows.T @ (v[:, None] * self.rows))
+        by_power = self.places.moments(v, 6)[np.add.outer(np.arange(4), np.arange(4))]
+        weighted = np.moveaxis(by_power, 2, 0) @ self._on_runs
+        K = self.local.shape[2]
+        return np.asarray(self._on_runs.reshape(-1, K).T @ weighted.reshape(-1, K))
 
     @cached_property
-    def _products(self) -> Array:
-        """Products of the entries of each row; halved on the diagonal, for ``lower + lower'``."""
-        later, earlier = np.tril_indices(len(self.values))
-        halved = np.where(later == earlier, 0.5, 1.0)[:, None]
-        return np.asarray(self.values[later] * (self.values[earlier] * halved))
-
-    @cached_property
-    def _runs(self) -> NDArray[np.intp]:
-        return np.flatnonzero(np.diff(self.start, prepend=-1))
-
-    def _add_up(self, terms: Array, places: NDArray[np.intp], size: int) -> Array:
-        """Sums of the terms (m, n) at the places (m, runs) of their runs."""
-        sums = np.add.reduceat(terms, self._runs, axis=1)
-        return np.bincount(places.ravel(), weights=sums.ravel(), minlength=size)
+    def _on_runs(self) -> Array:
+        """The coefficients of each run's piece, shape (runs, 4, K)."""
+        return np.ascontiguousarray(self.local[:, self.places.piece[self.places.runs]].swapaxes(0, 1))

@@ -11,17 +11,14 @@ the line once that exceeds the data's by 1e16.)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._spline.basis import BandedDesign, NaturalSpline, natural_cubic_basis
+from calspline._spline.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
 
 Array = NDArray[np.float64]
 
-SMALL_GRAM = 400_000
-"""Multiplications up to which one dense product beats the banded one."""
 RIDGE_PRIOR = 1e-8
 """Precision of the paper's free intercept: none to speak of, but it stays finite."""
 USUAL_SPREAD = 4.0
@@ -44,36 +41,8 @@ class Coordinates:
         return self.prior + smoothing * self.strength
 
 
-class CoordinateDesign:
-    """The design ``Z = X T``: dense where it is small, else through the banded ``X``."""
-
-    def __init__(self, banded: BandedDesign, T: Array) -> None:
-        self._banded = banded
-        self._T = T
-        self._small = len(banded.start) * T.size <= SMALL_GRAM
-
-    @cached_property
-    def rows(self) -> Array:
-        """``Z`` itself."""
-        return self._banded.dot(self._T)
-
-    def dot(self, u: Array) -> Array:
-        """``Z u``."""
-        return np.asarray(self.rows @ u) if self._small else self._banded.dot(self._T @ u)
-
-    def tdot(self, r: Array) -> Array:
-        """``Z' r``."""
-        return np.asarray(r @ self.rows if self._small else self._banded.tdot(r) @ self._T)
-
-    def gram(self, v: Array) -> Array:
-        """``Z' diag(v) Z``."""
-        if self._small:
-            return np.asarray(self.rows.T @ (v[:, None] * self.rows))
-        return np.asarray(self._T.T @ (self._banded.gram(v) @ self._T))
-
-
 def curvature_coordinates(
-    basis: NaturalSpline, banded: BandedDesign, x: Array, w: Array, slope: float = 0.0
+    basis: NaturalSpline, design: PiecewiseDesign, x: Array, w: Array, slope: float = 0.0
 ) -> Coordinates:
     """Coordinates for the integral of ``g''^2``.
 
@@ -98,7 +67,7 @@ def curvature_coordinates(
         return Coordinates(affine, prior, np.zeros(2))
 
     curved = from_second_derivatives(basis)
-    weighted_line = np.vstack([banded.tdot(w), banded.tdot(w * (x - mean) / sd)])
+    weighted_line = np.vstack([design.tdot(w), design.tdot(w * (x - mean) / sd)])
     curved -= affine @ (weighted_line @ curved / total)
     strength = np.ones(K)
     strength[:2] = 0.0

@@ -115,7 +115,7 @@ class Solution:
     @property
     def log_det(self) -> float:
         """Log-determinant of the Hessian ``Z' V Z + Q``."""
-        return 2.0 * float(np.log(np.diagonal(self.factor)).sum())
+        return 2.0 * float(np.add.reduce(np.log(self.factor.diagonal())))
 
     def leverages(self, rows: Array) -> Array:
         """``z' (Z' V Z + Q)^{-1} z`` for each row ``z``."""

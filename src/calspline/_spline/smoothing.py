@@ -129,7 +129,7 @@ def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, sol
     Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces ``F``.
     """
     q = coordinates.precision(smoothing)
-    log_prior = float(np.log(q[q > 0.0]).sum())
+    log_prior = float(np.add.reduce(np.log(q, out=np.zeros_like(q), where=q > 0.0)))
     fit = solution.objective
     if problem.loss is brier_loss:
         n = float(problem.w.sum())

@@ -1,13 +1,14 @@
 """Many searches side by side: Newton's method for a stack of problems.
 
-On the few hundred bins that a search looks at, numpy's overhead costs more than the
-arithmetic. Stacked along a first axis, the problems of many curves share it. Each curve
-goes through the same steps as it would alone.
+On the few hundred bins that a search looks at, numpy's overhead costs as much as the
+arithmetic. Stacked along a first axis, the problems of many curves share it: all take a
+Newton step at a time, and a search whose fit has settled goes on to its next one. Each
+goes through the steps it would take alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,100 +29,134 @@ from calspline._spline.smoothing import SEARCH_TOLERANCE, Choice, Request, Searc
 
 Array = NDArray[np.float64]
 
+FEWEST_STACKED = 8
+"""Searches from which stacking pays."""
 LARGEST_STACKED = 1_000_000
 """Multiplications of a dense Gram matrix beyond which a problem is better off alone."""
 
 
 def together(searches: Sequence[Search], problems: Sequence[Problem]) -> list[Choice]:
     """Run searches, the fits of each being of its one problem."""
+    small = [i for i, problem in enumerate(problems) if _multiplications(problem) <= LARGEST_STACKED]
     choices: dict[int, Choice] = {}
-    small = [i for i, problem in enumerate(problems) if _size(problem) <= LARGEST_STACKED]
-    if len(small) < 2:
-        small = []
-    stack = Stack([problems[i] for i in small]) if small else None
-    asked = {i: next(searches[i]) for i in small}
-    while asked and stack is not None:
-        slots = np.searchsorted(small, list(asked))
-        for i, solution in zip(list(asked), stack.minimize(slots, list(asked.values())), strict=True):
-            try:
-                asked[i] = searches[i].send(solution)
-            except StopIteration as end:
-                choices[i] = end.value
-                del asked[i]
+    if len(small) >= FEWEST_STACKED:
+        stack = Stack([problems[i] for i in small], [next(searches[i]) for i in small])
+        while len(stack):
+            for slot, solution in stack.step():
+                i = small[slot]
+                try:
+                    stack.begin(slot, searches[i].send(solution))
+                except StopIteration as end:
+                    choices[i] = end.value
+                    stack.leave(slot)
     return [choices[i] if i in choices else alone(search) for i, search in enumerate(searches)]
 
 
-def _size(problem: Problem) -> int:
+def _multiplications(problem: Problem) -> int:
     n, K = problem.design.rows.shape
     return n * K * K
 
 
 class Stack:
-    """Problems with the same loss, filled up to the same number of bins and of coordinates.
+    """Newton's method for problems with the same loss, a step of all at a time.
 
-    A bin of no weight adds nothing, and a coordinate that moves no bin stays at zero.
+    The problems are filled up to the same number of bins and of coordinates: a bin of no
+    weight adds nothing, and a coordinate that moves no bin stays at zero.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.shapes = [problem.design.rows.shape for problem in problems]
-        n, K = np.max(self.shapes, axis=0)
-        self.loss = problems[0].loss
-        self.Z = np.zeros((len(problems), n, K))
-        self.offset, self.w, self.s = np.zeros((3, len(problems), n))
-        for i, (problem, (rows, columns)) in enumerate(zip(problems, self.shapes, strict=True)):
-            self.Z[i, :rows, :columns] = problem.design.rows
-            self.offset[i, :rows], self.w[i, :rows], self.s[i, :rows] = problem.offset, problem.w, problem.s
+    def __init__(self, problems: Sequence[Problem], requests: Sequence[Request]) -> None:
+        self._shapes = [problem.design.rows.shape for problem in problems]
+        self._loss = problems[0].loss
+        m, (n, K) = len(problems), np.max(self._shapes, axis=0)
+        self._Z, self._w, self._s = np.zeros((m, n, K)), np.zeros((m, n)), np.zeros((m, n))
+        self._q, self._u, self._eta = np.ones((m, K)), np.zeros((m, K)), np.zeros((m, n))
+        self._local = Local(np.zeros(m), np.zeros((m, n)), np.zeros((m, n)))
+        self._objective, self._iteration = np.zeros(m), np.zeros(m, dtype=np.intp)
+        self._slots = np.arange(m)
+        self._gone: list[int] = []
+        for i, (problem, (rows, columns)) in enumerate(zip(problems, self._shapes, strict=True)):
+            self._Z[i, :rows, :columns] = problem.design.rows
+            self._w[i, :rows], self._s[i, :rows] = problem.w, problem.s
+            self.begin(i, requests[i])
 
-    def minimize(self, slots: NDArray[np.intp], requests: Sequence[Request]) -> list[Solution]:
-        """What :func:`~calspline._spline.penalized.minimize` finds for each, without constraints."""
-        Z, offset, w, s = (array[slots] for array in (self.Z, self.offset, self.w, self.s))
-        q, u = np.ones((len(slots), Z.shape[2])), np.zeros((len(slots), Z.shape[2]))
-        for i, request in enumerate(requests):
-            q[i, : len(request.q)], u[i, : len(request.q)] = request.q, request.start.u
-        solutions: dict[int, Solution] = {}
-        left = np.arange(len(slots))
-        eta = offset + _times(Z, u)
-        local = self.loss(eta, w, s)
-        objective = local.value + _half_square(q, u)
-        for iteration in range(1, MAX_ITERATIONS + 1):
-            gradient = _times(Z.swapaxes(1, 2), local.slope) + q * u
-            gram = Z.swapaxes(1, 2) @ (local.curvature[:, :, None] * Z)
-            factors = [factorize(*each) for each in zip(gram, q, strict=True)]
-            step = -np.array([dpotrs(factor, g, lower=1)[0] for factor, g in zip(factors, gradient, strict=True)])
-            moves = _times(Z, step)
-            promised = -np.einsum("ij,ij->i", gradient, step)
-            scale = np.ones((len(u), 1))
-            for _ in range(MAX_HALVINGS):
-                trial_u, trial_eta = u + scale * step, eta + scale * moves
-                local = self.loss(trial_eta, w, s)
-                value = local.value + _half_square(q, trial_u)
-                good = sufficient(value, objective, scale[:, 0] * promised)
-                if good.all():
-                    break
-                scale[~good] *= 0.5
-            u, eta, objective = trial_u, trial_eta, value
-            settled = promised <= ROUNDING * np.abs(objective)
-            settled |= scale[:, 0] * np.abs(moves).max(axis=1) <= SEARCH_TOLERANCE
-            last = iteration == MAX_ITERATIONS
-            for i in range(len(u)) if last else np.flatnonzero(settled):
-                rows, columns = self.shapes[slots[left[i]]]
-                at = Local(local.value[i], local.slope[i, :rows], local.curvature[i, :rows])
-                point = Point(u[i, :columns], eta[i, :rows], at)
-                factor = factors[i][:columns, :columns]
-                solutions[left[i]] = Solution(point, float(objective[i]), factor, bool(settled[i]), iteration)
-            if settled.all():
+    def __len__(self) -> int:
+        """Problems still in the stack."""
+        return len(self._slots)
+
+    def begin(self, slot: int, request: Request) -> None:
+        """Start a fit of a problem."""
+        i, (rows, columns) = int(np.searchsorted(self._slots, slot)), self._shapes[slot]
+        u, eta, local = request.start
+        self._q[i, :columns], self._u[i, :columns], self._eta[i, :rows] = request.q, u, eta
+        self._local.value[i] = local.value
+        self._local.slope[i, :rows], self._local.curvature[i, :rows] = local.slope, local.curvature
+        self._objective[i] = local.value + 0.5 * (request.q @ (u * u))
+        self._iteration[i] = 0
+
+    def leave(self, slot: int) -> None:
+        """No more fits of a problem: it is dropped with the next step."""
+        self._gone.append(slot)
+
+    def step(self) -> Iterator[tuple[int, Solution]]:
+        """One Newton step of every fit; those that settled, with their slots."""
+        Z, q, u, eta, local, objective = self._Z, self._q, self._u, self._eta, self._local, self._objective
+        gradient = _times(Z.swapaxes(1, 2), local.slope) + q * u
+        factors = _factorize(Z.swapaxes(1, 2) @ (local.curvature[:, :, None] * Z), q)
+        step = -np.array([dpotrs(factor, g, lower=1)[0] for factor, g in zip(factors, gradient, strict=True)])
+        moves = _times(Z, step)
+        promised = -np.einsum("ij,ij->i", gradient, step)
+        scale = np.ones((len(u), 1))
+        for _ in range(MAX_HALVINGS):
+            trial_u, trial_eta = u + scale * step, eta + scale * moves
+            local = self._loss(trial_eta, self._w, self._s)
+            value = local.value + 0.5 * np.einsum("ij,ij,ij->i", q, trial_u, trial_u)
+            good = sufficient(value, objective, scale[:, 0] * promised)
+            if good.all():
                 break
-            if settled.any():
-                go = ~settled
-                local = Local(*(part[go] for part in local))
-                left, Z, w, s, q, u, eta, objective = (a[go] for a in (left, Z, w, s, q, u, eta, objective))
-        return [solutions[i] for i in range(len(slots))]
+            scale[~good] *= 0.5
+        self._u, self._eta, self._local, self._objective = trial_u, trial_eta, local, value
+        self._iteration += 1
+        settled = promised <= ROUNDING * np.abs(value)
+        settled |= scale[:, 0] * np.abs(moves).max(axis=1) <= SEARCH_TOLERANCE
+        found = [
+            (int(self._slots[i]), self._solution(i, factors[i], bool(settled[i])))
+            for i in np.flatnonzero(settled | (self._iteration == MAX_ITERATIONS))
+        ]
+        yield from found
+        self._close_up()
+
+    def _solution(self, i: int, factor: Array, converged: bool) -> Solution:
+        rows, columns = self._shapes[self._slots[i]]
+        value, slope, curvature = self._local
+        local = Local(float(value[i]), slope[i, :rows].copy(), curvature[i, :rows].copy())
+        point = Point(self._u[i, :columns].copy(), self._eta[i, :rows].copy(), local)
+        factor = factor[:columns, :columns]
+        return Solution(point, float(self._objective[i]), factor, converged, int(self._iteration[i]))
+
+    def _close_up(self) -> None:
+        """Drop the problems that have left."""
+        if self._gone:
+            stay = ~np.isin(self._slots, self._gone)
+            self._gone = []
+            self._slots, self._iteration, self._objective = (
+                array[stay] for array in (self._slots, self._iteration, self._objective)
+            )
+            self._Z, self._w, self._s, self._q, self._u, self._eta = (
+                array[stay] for array in (self._Z, self._w, self._s, self._q, self._u, self._eta)
+            )
+            self._local = Local(*(part[stay] for part in self._local))
+
+
+def _factorize(gram: Array, q: Array) -> Sequence[Array]:
+    """The Cholesky factors of all; one by one where one has none without help."""
+    H = gram.copy()
+    np.einsum("ijj->ij", H)[:] += q
+    try:
+        return np.linalg.cholesky(H)
+    except np.linalg.LinAlgError:
+        return [factorize(*each) for each in zip(gram, q, strict=True)]
 
 
 def _times(matrices: Array, vectors: Array) -> Array:
     """Each matrix times its vector."""
     return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
-
-
-def _half_square(q: Array, u: Array) -> Array:
-    return np.asarray(0.5 * np.einsum("ij,ij,ij->i", q, u, u))

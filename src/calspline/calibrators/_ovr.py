@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curves
+from calspline._structured.scale import blocks
 from calspline._threads import shared_out
 from calspline._validation import BinaryScores, MatrixScores, chunks
 from calspline.curve import CalibrationCurve
@@ -33,7 +36,8 @@ def fit_one_vs_rest(
 
     def fit_group(group: slice) -> dict[int, FittedCurve]:
         members = seen[group].tolist()
-        histograms = [ScoreHistogram.collect(columns[j], codes == j, weight) for j in members]
+        each = zip(members, columns.take(members), strict=True)
+        histograms = [ScoreHistogram.collect(column, codes == j, weight) for j, column in each]
         return dict(zip(members, fit_curves(histograms, recipe), strict=True))
 
     fits: dict[int, FittedCurve] = {}
@@ -50,8 +54,10 @@ def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str
     columns = _Columns(scores, transform)
     n, m = scores.values.shape
     out = np.empty((n, m))
-    for j, curve in enumerate(curves):
-        out[:, j] = curve.evaluate(columns[j])
+    for start in range(0, m, CLASSES_AT_ONCE):
+        members = list(range(m)[start : start + CLASSES_AT_ONCE])
+        for j, column in zip(members, columns.take(members), strict=True):
+            out[:, j] = curves[j].evaluate(column)
     for rows in chunks(n):
         sums = out[rows].sum(axis=1, keepdims=True)
         out[rows] = np.where(sums > 0.0, out[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / m)
@@ -74,15 +80,18 @@ class _Columns:
             return
         self._values = values
         if self.kind == "probability":
-            rows = np.arange(len(scores))
             self._top = values.argmax(axis=1)
-            others = values.copy()
-            others[rows, self._top] = 0.0
-            self._rest_of_top = others.sum(axis=1)
+            self._rest_of_top = np.empty(len(values))
+            for rows in blocks(*values.shape):
+                others = values[rows].copy()
+                others[np.arange(len(others)), self._top[rows]] = 0.0
+                self._rest_of_top[rows] = others.sum(axis=1)
 
-    def __getitem__(self, j: int) -> BinaryScores:
-        values = self._values[:, j]
-        if self.kind == "margin":
-            return BinaryScores("margin", values, None, values.shape)
-        rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
-        return BinaryScores("probability", values, rest, values.shape)
+    def take(self, members: list[int]) -> Iterator[BinaryScores]:
+        """The scores of some classes. Taken together, they are read from memory in one go."""
+        for j, values in zip(members, np.ascontiguousarray(self._values[:, members].T), strict=True):
+            if self.kind == "margin":
+                yield BinaryScores("margin", values, None, values.shape)
+            else:
+                rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
+                yield BinaryScores("probability", values, rest, values.shape)
