@@ -11,6 +11,8 @@ the line once that exceeds the data's by 1e16.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,7 @@ fit finite and is worth less than one observation."""
 
 @dataclass(frozen=True)
 class Coordinates:
-    """``c = T u``, and the two parts of the diagonal penalty on ``u``."""
+    """``c = T u``, and the two parts of the diagonal penalty on ``u``: of each coordinate one is zero."""
 
     T: Array
     prior: Array
@@ -39,6 +41,16 @@ class Coordinates:
     def precision(self, smoothing: float) -> Array:
         """Diagonal ``Q`` of the penalty at this smoothing."""
         return self.prior + smoothing * self.strength
+
+    def log_precision(self, smoothing: float) -> float:
+        """Log of the product of what is not zero in ``Q``."""
+        constant, smoothed = self._log_parts
+        return constant + smoothed * log(smoothing)
+
+    @cached_property
+    def _log_parts(self) -> tuple[float, int]:
+        parts = np.concatenate([self.prior, self.strength])
+        return float(np.log(parts[parts > 0.0]).sum()), int(np.count_nonzero(self.strength))
 
 
 def curvature_coordinates(

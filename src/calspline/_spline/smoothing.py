@@ -65,7 +65,7 @@ def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Searc
     """No choice at all; the criterion is REML's, for the record."""
     path = _Path(problem, coordinates, np.array([smoothing]))
     solution = yield from path.at(0)
-    return (yield from path.choose(np.array([reml_score(problem, coordinates, smoothing, solution)])))
+    return (yield from path.choose({0: reml_score(problem, coordinates, smoothing, solution)}))
 
 
 def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Search:
@@ -76,11 +76,11 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
     smooth on the scale of a decade or two.
     """
     path = _Path(problem, coordinates, grid)
-    criterion = np.full(len(grid), np.nan)
+    criterion: dict[int, float] = {}
 
     def visit(i: int) -> Generator[Request, Solution, None]:
         solution = yield from path.at(i)
-        criterion[i] = reml_score(problem, coordinates, grid[i], solution)
+        criterion[i] = reml_score(problem, coordinates, float(grid[i]), solution)
 
     if exhaustive:
         for i in reversed(range(len(grid))):
@@ -88,7 +88,7 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
         return (yield from path.choose(criterion, TIE))
     for i in range(len(grid) - 1, -1, -COARSE_STRIDE):
         yield from visit(i)
-        if criterion[i] > np.nanmin(criterion) + HOPELESS:
+        if criterion[i] > min(criterion.values()) + HOPELESS:
             break
     stride = COARSE_STRIDE
     while stride > 1:
@@ -100,26 +100,21 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
     return (yield from _between(path, criterion))
 
 
-def _between(path: _Path, criterion: Array) -> Search:
+def _between(path: _Path, criterion: dict[int, float]) -> Search:
     """The smoothing at the vertex of the parabola through the best value and its neighbours."""
-    best = int(np.nanargmin(criterion))
-    around = criterion[max(best - 1, 0) : best + 2]
-    at_the_end = _smoothest(criterion, TIE) == len(criterion) - 1
-    if at_the_end or len(around) < 3 or np.isnan(around).any():
+    best = min(sorted(criterion), key=criterion.__getitem__)
+    at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
+    if at_the_end or best - 1 not in criterion or best + 1 not in criterion:
         return (yield from path.choose(criterion, TIE))
-    step = 0.5 * (around[0] - around[2]) / (around[0] - 2.0 * around[1] + around[2])
+    before, after = criterion[best - 1], criterion[best + 1]
+    step = 0.5 * (before - after) / (before - 2.0 * criterion[best] + after)
     smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
     start = yield from path.at(best)
     solution = yield Request(path.problem, path.coordinates.precision(smoothing), start.point)
     score = reml_score(path.problem, path.coordinates, smoothing, solution)
-    seen = np.flatnonzero(~np.isnan(criterion))
-    place = int(np.searchsorted(path.grid[seen], smoothing))
-    return Choice(
-        smoothing,
-        solution.point.u,
-        np.insert(path.grid[seen], place, smoothing),
-        np.insert(criterion[seen], place, score),
-    )
+    tried = sorted([(float(path.grid[i]), value) for i, value in criterion.items()] + [(smoothing, score)])
+    grid, scores = np.array(tried).T
+    return Choice(smoothing, solution.point.u, grid, scores)
 
 
 def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
@@ -128,13 +123,11 @@ def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, sol
     ``F(u) + 1/2 log|Z'VZ + Q| - 1/2 log|Q|``, with the pseudo-determinant of ``Q``. For the
     Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces ``F``.
     """
-    q = coordinates.precision(smoothing)
-    log_prior = float(np.add.reduce(np.log(q, out=np.zeros_like(q), where=q > 0.0)))
     fit = solution.objective
     if problem.loss is brier_loss:
         n = float(problem.w.sum())
         fit = 0.5 * n * np.log(max(2.0 * fit / n, np.finfo(float).tiny))
-    return float(fit + 0.5 * solution.log_det - 0.5 * log_prior)
+    return float(fit + 0.5 * solution.log_det - 0.5 * coordinates.log_precision(smoothing))
 
 
 def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Search:
@@ -149,7 +142,7 @@ def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, posit
     rows = problem.design.rows
     ones, zeros = np.ones_like(problem.w), np.zeros_like(problem.w)
     negatives = problem.w - positives
-    criterion = np.empty(len(grid))
+    criterion = {}
     for i in reversed(range(len(grid))):
         solution = yield from path.at(i)
         leverage = solution.leverages(rows)
@@ -157,7 +150,7 @@ def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, posit
         gain = leverage / np.maximum(1.0 - leverage * each.curvature, 1e-8)
         if_positive = problem.loss(solution.point.eta + gain * (each.slope - 1.0), positives, positives).value
         if_negative = problem.loss(solution.point.eta + gain * each.slope, negatives, zeros).value
-        criterion[i] = (if_positive + if_negative) / problem.w.sum()
+        criterion[i] = float((if_positive + if_negative) / problem.w.sum())
     return (yield from path.choose(criterion))
 
 
@@ -173,12 +166,13 @@ class Fold:
 def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Search:
     """Smoothing with the least loss on folds held out."""
     paths = [_Path(fold.problem, coordinates, grid) for fold in folds]
-    criterion = np.zeros(len(grid))
-    for i in reversed(range(len(grid))):
+    criterion = dict.fromkeys(reversed(range(len(grid))), 0.0)
+    for i in criterion:
         for fold, path in zip(folds, paths, strict=True):
             solution = yield from path.at(i)
-            criterion[i] += fold.problem.loss(solution.point.eta, fold.w, fold.positives).value
-    return (yield from _Path(problem, coordinates, grid).choose(criterion / problem.w.sum()))
+            lost = fold.problem.loss(solution.point.eta, fold.w, fold.positives).value
+            criterion[i] += float(lost / problem.w.sum())
+    return (yield from _Path(problem, coordinates, grid).choose(criterion))
 
 
 def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
@@ -205,9 +199,10 @@ def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
     return folds
 
 
-def _smoothest(criterion: Array, tie: float) -> int:
+def _smoothest(criterion: dict[int, float], tie: float) -> int:
     """The last place whose criterion is within ``tie`` of the least."""
-    return int(np.flatnonzero(criterion <= np.nanmin(criterion) + tie)[-1])
+    limit = min(criterion.values()) + tie
+    return max(i for i, value in criterion.items() if value <= limit)
 
 
 class _Path:
@@ -228,8 +223,8 @@ class _Path:
             self.fits[i] = yield Request(self.problem, self.coordinates.precision(self.grid[i]), start)
         return self.fits[i]
 
-    def choose(self, criterion: Array, tie: float = 0.0) -> Search:
+    def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Search:
         best = _smoothest(criterion, tie)
-        seen = ~np.isnan(criterion)
         solution = yield from self.at(best)
-        return Choice(float(self.grid[best]), solution.point.u, self.grid[seen], criterion[seen])
+        seen = sorted(criterion)
+        return Choice(float(self.grid[best]), solution.point.u, self.grid[seen], np.array([criterion[i] for i in seen]))

@@ -53,8 +53,7 @@ def together(searches: Sequence[Search], problems: Sequence[Problem]) -> list[Ch
 
 
 def _multiplications(problem: Problem) -> int:
-    n, K = problem.design.rows.shape
-    return n * K * K
+    return problem.design.rows.size * problem.design.rows.shape[1]
 
 
 class Stack:
@@ -72,7 +71,7 @@ class Stack:
         self._q, self._u, self._eta = np.ones((m, K)), np.zeros((m, K)), np.zeros((m, n))
         self._local = Local(np.zeros(m), np.zeros((m, n)), np.zeros((m, n)))
         self._objective, self._iteration = np.zeros(m), np.zeros(m, dtype=np.intp)
-        self._slots = np.arange(m)
+        self._slots: NDArray[np.intp] = np.arange(m)
         self._gone: list[int] = []
         for i, (problem, (rows, columns)) in enumerate(zip(problems, self._shapes, strict=True)):
             self._Z[i, :rows, :columns] = problem.design.rows
@@ -120,7 +119,7 @@ class Stack:
         settled |= scale[:, 0] * np.abs(moves).max(axis=1) <= SEARCH_TOLERANCE
         found = [
             (int(self._slots[i]), self._solution(i, factors[i], bool(settled[i])))
-            for i in np.flatnonzero(settled | (self._iteration == MAX_ITERATIONS))
+            for i in np.flatnonzero(settled | (self._iteration == MAX_ITERATIONS)).tolist()
         ]
         yield from found
         self._close_up()
@@ -138,23 +137,20 @@ class Stack:
         if self._gone:
             stay = ~np.isin(self._slots, self._gone)
             self._gone = []
-            self._slots, self._iteration, self._objective = (
-                array[stay] for array in (self._slots, self._iteration, self._objective)
-            )
-            self._Z, self._w, self._s, self._q, self._u, self._eta = (
-                array[stay] for array in (self._Z, self._w, self._s, self._q, self._u, self._eta)
-            )
-            self._local = Local(*(part[stay] for part in self._local))
+            self._slots, self._iteration = self._slots[stay], self._iteration[stay]
+            self._Z, self._w, self._s = self._Z[stay], self._w[stay], self._s[stay]
+            self._q, self._u, self._eta = self._q[stay], self._u[stay], self._eta[stay]
+            self._objective, self._local = self._objective[stay], Local(*(part[stay] for part in self._local))
 
 
-def _factorize(gram: Array, q: Array) -> Sequence[Array]:
+def _factorize(gram: Array, q: Array) -> Array:
     """The Cholesky factors of all; one by one where one has none without help."""
     H = gram.copy()
     np.einsum("ijj->ij", H)[:] += q
     try:
-        return np.linalg.cholesky(H)
+        return np.asarray(np.linalg.cholesky(H))
     except np.linalg.LinAlgError:
-        return [factorize(*each) for each in zip(gram, q, strict=True)]
+        return np.array([factorize(*each) for each in zip(gram, q, strict=True)])
 
 
 def _times(matrices: Array, vectors: Array) -> Array:
