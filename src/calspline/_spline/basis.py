@@ -182,17 +182,13 @@ class Places:
         """Where a run of places in one piece begins: few, if the places are sorted."""
         return np.flatnonzero(np.diff(self.piece, prepend=-1))
 
-    @cached_property
-    def _powers(self) -> Array:
-        """``t**6`` to ``t**0``, shape (7, n)."""
-        powers = np.ones((7, len(self.t)))
-        for k in range(5, -1, -1):
-            np.multiply(powers[k + 1], self.t, out=powers[k])
-        return powers
-
     def moments(self, v: Array, highest: int) -> Array:
         """``sum v t**k`` of each run, for ``k`` from ``highest`` down to 0."""
-        return np.asarray(np.add.reduceat(self._powers[6 - highest :] * v, self.runs, axis=1))
+        terms = np.empty((highest + 1, len(v)))
+        terms[-1] = v
+        for k in range(highest, 0, -1):
+            np.multiply(terms[k], self.t, out=terms[k - 1])
+        return np.asarray(np.add.reduceat(terms, self.runs, axis=1))
 
 
 class PiecewiseDesign:

@@ -53,7 +53,7 @@ def together(searches: Sequence[Search], problems: Sequence[Problem]) -> list[Ch
 
 
 def _multiplications(problem: Problem) -> int:
-    return problem.design.rows.size * problem.design.rows.shape[1]
+    return int(problem.design.rows.size * problem.design.rows.shape[1])
 
 
 class Stack:
