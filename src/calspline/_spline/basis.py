@@ -182,12 +182,25 @@ class Places:
         """Where a run of places in one piece begins: few, if the places are sorted."""
         return np.flatnonzero(np.diff(self.piece, prepend=-1))
 
+    @cached_property
+    def centres(self) -> Array:
+        """The middle of each run, in its local coordinate."""
+        last = np.append(self.runs[1:], len(self.t)) - 1
+        return np.asarray(0.5 * (self.t[self.runs] + self.t[last]))
+
+    @cached_property
+    def _from_centre(self) -> Array:
+        return self.t - np.repeat(self.centres, np.diff(self.runs, append=len(self.t)))
+
     def moments(self, v: Array, highest: int) -> Array:
-        """``sum v t**k`` of each run, for ``k`` from ``highest`` down to 0."""
+        """``sum v (t - centre)**k`` of each run, for ``k`` from ``highest`` down to 0.
+
+        About the centre they keep their digits, however far the knots are from the places.
+        """
         terms = np.empty((highest + 1, len(v)))
         terms[-1] = v
         for k in range(highest, 0, -1):
-            np.multiply(terms[k], self.t, out=terms[k - 1])
+            np.multiply(terms[k], self._from_centre, out=terms[k - 1])
         return np.asarray(np.add.reduceat(terms, self.runs, axis=1))
 
 
@@ -203,8 +216,8 @@ class PiecewiseDesign:
 
     Notes
     -----
-    On one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments ``sum r t**k``, ``k <= 3``,
-    and ``sum v t**k``, ``k <= 6``: all that they need of the rows.
+    On one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the third and
+    of ``v`` up to the sixth: all that they need of the rows.
     """
 
     def __init__(self, local: Array, places: Places) -> None:
@@ -252,5 +265,8 @@ class PiecewiseDesign:
 
     @cached_property
     def _on_runs(self) -> Array:
-        """The coefficients of each run's piece, shape (runs, 4, K)."""
-        return np.ascontiguousarray(self.local[:, self.places.piece[self.places.runs]].swapaxes(0, 1))
+        """Coefficients about the centre of each run, shape (runs, 4, K)."""
+        c = self.places.centres[:, None]
+        a0, a1, a2, a3 = self.local[:, self.places.piece[self.places.runs]]
+        about = [a0, 3.0 * a0 * c + a1, (3.0 * a0 * c + 2.0 * a1) * c + a2, ((a0 * c + a1) * c + a2) * c + a3]
+        return np.stack(about, axis=1)
