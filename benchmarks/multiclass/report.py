@@ -21,6 +21,7 @@ MOST_SECONDS = 120.0
 MOST_MEGABYTES = 3000.0
 MOST_SOFTMAXES = 3.0
 MOST_FITS = 1.0
+MOST_LOOPS = 1.0
 
 
 class Fits(NamedTuple):
@@ -37,9 +38,9 @@ class Results:
 
     rounds: int
     fits: list[Fits] = field(default_factory=list)
-    one_vs_rest: list[tuple[str, Times]] = field(default_factory=list)
+    one_vs_rest: dict[tuple[str, str], Times] = field(default_factory=dict)
     predict: dict[tuple[str, str], Times] = field(default_factory=dict)
-    """By size and cores."""
+    """Both by size and cores."""
     large: dict[tuple[str, str], Cost] = field(default_factory=dict)
     """By kind and size."""
     notes: list[str] = field(default_factory=list)
@@ -60,8 +61,9 @@ def render(results: Results, *, command: str) -> str:
         f"`{SMS}` is structured matrix scaling of probmetrics. The log-loss is of rows held out.",
         _fits(results),
         "## One-vs-rest fit, milliseconds",
-        'The loop is `[SplineCalibrator().fit(p[:, j], y == j) for j in range(m)]`, next to `multiclass="ovr"`.',
-        _pairs(results.one_vs_rest, "ovr", "loop"),
+        'The loop is `[SplineCalibrator().fit(p[:, j], y == j) for j in range(m)]`, next to `multiclass="ovr"`, '
+        "which fits classes together, groups of them on all cores there are.",
+        _one_vs_rest(results),
         "## Predict",
         "The softmax is `x - max`, `exp` and `/ sum` of the same array, in plain numpy, which has one thread. "
         "A structured prediction of an array this large uses all cores there are, as far as they are free."
@@ -96,6 +98,10 @@ def _targets(results: Results) -> Iterator[list[str]]:
         fitted = times.ratio(OURS, SMS)
         if fitted is not None:
             yield row(f"{case}: fit / {SMS}", fitted.best, MOST_FITS)
+    for (case, cores), times in results.one_vs_rest.items():
+        ratio = times.ratio("ovr", "loop")
+        assert ratio is not None
+        yield row(f"{case}: one-vs-rest fit / loop of binary fits, {cores}", ratio.best, MOST_LOOPS)
     for (case, cores), times in results.predict.items():
         ratio = times.ratio("structured", "softmax")
         assert ratio is not None
@@ -119,12 +125,18 @@ def _fits(results: Results) -> str:
     return table(["rows x classes", OURS, SMS, "ratio", *losses_of], rows)
 
 
-def _pairs(found: list[tuple[str, Times]], name: str, other: str) -> str:
+def _one_vs_rest(results: Results) -> str:
     rows = [
-        [case, _milliseconds(times.best(name)), _milliseconds(times.best(other)), _ratio(times.ratio(name, other))]
-        for case, times in found
+        [
+            case,
+            cores,
+            _milliseconds(times.best("ovr")),
+            _milliseconds(times.best("loop")),
+            _ratio(times.ratio("ovr", "loop")),
+        ]
+        for (case, cores), times in results.one_vs_rest.items()
     ]
-    return table(["rows x classes", name, other, "ratio"], rows)
+    return table(["rows x classes", "", "ovr", "loop", "ratio"], rows)
 
 
 def _predicts(results: Results) -> str:

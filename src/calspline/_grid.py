@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,6 +63,8 @@ def coarser(cells: Cells, levels: int) -> Cells:
 class Grid:
     """Running sums over cells, for negatives and positives apart, on the finest grid that will do.
 
+    ``sums`` has a row each for the weights of negatives and positives and for their moments.
+
     Rows are first counted in a window of neighbouring cells, which is merged into the
     sorted sums when rows leave it, and at the end.
     """
@@ -73,10 +73,10 @@ class Grid:
         self.kind = kind
         self.level = 0
         self.cells = np.empty(0, dtype=np.int64)
-        self.sums = np.zeros((0, 4))
+        self.sums = np.zeros((4, 0))
         self.highest = -np.inf
         self.low = 0
-        self.window: tuple[Array, Array] | None = None
+        self.window: Array | None = None
 
     def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
         """Add rows: weight and weighted location, by cell and label."""
@@ -93,12 +93,12 @@ class Grid:
             cells = cells_of(location, self.kind, self.level)
             if not self._open(cells):
                 used, place = np.unique(cells, return_inverse=True)
-                self._merge(used, *_count(place, positive, w, moment, len(used)))
+                self._merge(used, _count(place, positive, w, moment, len(used)))
                 return
         # 0 and 1 have the places just outside the others.
         place = np.clip(cells, self.low - 1, self.low + WINDOW) - (self.low - 1)
         counted = _count(place, positive, w, moment, WINDOW + 2)
-        self.window = counted if self.window is None else (self.window[0] + counted[0], self.window[1] + counted[1])
+        self.window = counted if self.window is None else self.window + counted
 
     def _fits(self, cells: Cells) -> bool:
         low, high = _inner_range(cells)
@@ -113,38 +113,42 @@ class Grid:
     def _flush(self) -> None:
         """Merge the window into the sums."""
         if self.window is not None:
-            weights, moments = self.window
-            used = np.flatnonzero(weights[:, 0] + weights[:, 1])
+            sums = self.window
+            used = np.flatnonzero(sums[0] + sums[1])
             cells = used + (self.low - 1)
             cells[used == 0] = FIRST_CELL
             cells[used == WINDOW + 1] = LAST_CELL
             self.window = None
-            self._merge(cells, weights[used], moments[used])
+            self._merge(cells, sums[:, used])
 
-    def add_points(self, locations: Array, weights: Array, cells: Cells, level: int | None, highest: float) -> None:
-        """Add weights (n, 2) at sorted locations: exact ones, or means in cells of a level."""
+    def add_points(
+        self, locations: Array, negatives: Array, positives: Array, cells: Cells, level: int | None, highest: float
+    ) -> None:
+        """Add weights at sorted locations: exact ones, or means in cells of a level."""
         if level is None:
             cells = cells_of(locations, self.kind, self.level)
         else:
             self._coarsen(level - self.level)
             cells = coarser(cells, self.level - level)
         self.highest = max(self.highest, highest)
-        self._merge(cells, weights, weights * locations[:, None])
+        self._merge(cells, np.vstack([negatives, positives, negatives * locations, positives * locations]))
 
-    def _merge(self, cells: Cells, weights: Array, moments: Array) -> None:
+    def _merge(self, cells: Cells, sums: Array) -> None:
         """Add sums at cells that never decrease."""
-        both = np.concatenate([self.cells, cells])
-        order = np.argsort(both, kind="stable")
-        sums = np.vstack([self.sums, np.hstack([weights, moments])])
-        self._collapse(both[order], sums[order])
-        if len(self.cells) > MOST_POINTS:
-            self._coarsen(bisect_left(range(64), -MOST_POINTS, key=lambda levels: -_occupied(self.cells, levels)))
+        if len(self.cells):
+            cells, sums = np.concatenate([self.cells, cells]), np.hstack([self.sums, sums])
+            order = np.argsort(cells, kind="stable")
+            cells, sums = cells[order], sums[:, order]
+        levels = _levels_to_go(cells)
+        self.level += levels
+        self._collapse(coarser(cells, levels), sums)
 
     def _collapse(self, cells: Cells, sums: Array) -> None:
         """Add up the sums of equal cells, which stand together."""
-        first = np.flatnonzero(np.diff(cells, prepend=FIRST_CELL - 1))
-        self.cells = cells[first]
-        self.sums = np.add.reduceat(sums, first, axis=0) if len(first) else sums
+        new = np.diff(cells, prepend=FIRST_CELL - 1) != 0
+        place = np.cumsum(new) - 1
+        self.cells = cells[new]
+        self.sums = np.array([np.bincount(place, weights=row, minlength=len(self.cells)) for row in sums])
 
     def _coarsen(self, levels: int) -> None:
         """Move to a grid some levels up."""
@@ -152,30 +156,43 @@ class Grid:
             self._collapse(coarser(self.cells, levels), self.sums)
             self.level += levels
 
-    def points(self) -> tuple[Array, Array, Cells]:
-        """Locations, weights (n, 2) and cells: two locations a cell, one for each label that it holds."""
+    def points(self) -> tuple[Array, Array, Array, Cells]:
+        """Locations, negatives, positives and cells: two locations a cell, one for each label that it holds."""
         self._flush()
-        cell, label = np.nonzero(self.sums[:, :2])
-        w = self.sums[cell, label]
-        location = self.sums[cell, label + 2] / w
-        order = np.lexsort((location, cell))
-        weights = np.zeros((len(w), 2))
-        weights[np.arange(len(w)), label[order]] = w[order]
+        w0, w1, m0, m1 = self.sums
+        x0, x1 = (np.divide(m, w, out=np.full_like(w, np.inf), where=w > 0.0) for m, w in ((m0, w0), (m1, w1)))
+        turned = x0 > x1
+        location = np.column_stack([np.minimum(x0, x1), np.maximum(x0, x1)]).ravel()
+        negatives = np.column_stack([np.where(turned, 0.0, w0), np.where(turned, w0, 0.0)]).ravel()
+        positives = np.column_stack([np.where(turned, w1, 0.0), np.where(turned, 0.0, w1)]).ravel()
+        used = np.flatnonzero(location < np.inf)
         # A mean may round over the edge of its cell; locations still never decrease.
-        return np.maximum.accumulate(location[order]), weights, self.cells[cell[order]]
+        return np.maximum.accumulate(location[used]), negatives[used], positives[used], self.cells[used // 2]
 
 
-def _occupied(cells: Cells, levels: int) -> int:
-    """How many of the cells are left some levels up."""
-    return int(np.count_nonzero(np.diff(coarser(cells, levels)))) + 1
+def _levels_to_go(cells: Cells) -> int:
+    """How many levels up no more than ``MOST_POINTS`` of these sorted cells are left.
+
+    Two neighbours fall together once the highest bit in which they differ is shifted
+    out. Negative cells never join the others, and the ends never join any.
+    """
+    if len(cells) <= MOST_POINTS:
+        return 0
+    apart = cells[1:] ^ cells[:-1]
+    ends = (cells[:-1] == FIRST_CELL) | (cells[1:] == LAST_CELL)
+    apart[(apart < 0) | (ends & (apart != 0))] = np.iinfo(np.int64).max
+    high = apart >> 32  # each half is exact as a float, whose exponent counts its bits
+    bits = np.where(high > 0, 32 + np.frexp(high.astype(np.float64))[1], np.frexp(apart.astype(np.float64))[1])
+    left = 1 + np.cumsum(np.bincount(bits, minlength=64)[::-1])[::-1]
+    return int(np.argmax(left[1:] <= MOST_POINTS))
 
 
-def _count(place: Cells, positive: NDArray[np.bool_], w: Array | None, moment: Array, size: int) -> tuple[Array, Array]:
-    """Weights and moments at each place, for negatives and positives."""
-    both = place * 2 + positive
+def _count(place: Cells, positive: NDArray[np.bool_], w: Array | None, moment: Array, size: int) -> Array:
+    """Weights and moments at each place, a row each for negatives and positives."""
+    both = place + size * positive
     weights = np.bincount(both, weights=w, minlength=2 * size).astype(np.float64)
-    moments = np.bincount(both, weights=moment, minlength=2 * size).astype(np.float64)
-    return weights.reshape(-1, 2), moments.reshape(-1, 2)
+    moments = np.bincount(both, weights=moment, minlength=2 * size)
+    return np.concatenate([weights, moments]).reshape(4, size)
 
 
 def _inner_range(cells: Cells) -> tuple[int, int]:

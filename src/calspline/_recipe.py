@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline import _validation
 from calspline._spline import smoothing as smooth
-from calspline._spline.fit import Bins, SplineFit, SplineTask
+from calspline._spline.fit import Bins, SplineTask
 from calspline._spline.knots import default_count, quantile_knots, sampled_knots
 from calspline._spline.penalized import brier_loss, log_loss
 from calspline._spline.shape import Shape
+from calspline._spline.together import together
 from calspline._validation import Kind
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
@@ -107,54 +109,82 @@ class FittedCurve:
 
 def fit_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """Fit the curve of a histogram that holds both classes."""
-    transform, fit = _choose_transform(histogram, recipe)
-    if fit is None:
-        where = float(transform(histogram.scores[:1])[0])
-        return constant_fit(transform, where, histogram.base_rate, histogram.total, recipe)
+    return fit_curves([histogram], recipe)[0]
+
+
+def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[FittedCurve]:
+    """Fit the curve of each histogram, all that share the work together."""
+    rivals = [_rivals(histogram, recipe) for histogram in histograms]
+    contested = [rival.task for each in rivals if len(each) > 1 for rival in each]
+    choices = dict(zip(contested, _choose_smoothing(contested, replace(recipe, smoothing="reml")), strict=True))
+    winners = [_winner(each, choices) for each in rivals]
+    if recipe.smoothing != "reml":
+        choices = {}
+    rest = [winner.task for winner in winners if winner is not None and winner.task not in choices]
+    choices |= dict(zip(rest, _choose_smoothing(rest, recipe), strict=True))
+    return [
+        _constant(histogram, recipe)
+        if winner is None
+        else _finish(winner, choices[winner.task], histogram.total, recipe)
+        for histogram, winner in zip(histograms, winners, strict=True)
+    ]
+
+
+class _Rival(NamedTuple):
+    """A transform, and the spline to be fitted on its scale."""
+
+    transform: Transform
+    task: SplineTask
+
+
+def _rivals(histogram: ScoreHistogram, recipe: Recipe) -> list[_Rival]:
+    """One transform or two to choose from; none where all x are equal."""
+    tasks = ((transform, _task(transform, histogram, recipe)) for transform in _transforms(histogram, recipe))
+    return [_Rival(transform, task) for transform, task in tasks if task is not None]
+
+
+def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
+    """What the recipe says; else ``logit``, with ``asinh_logit`` as a rival if many scores are extreme."""
+    if recipe.transform != "auto":
+        return [Transform(recipe.transform, _epsilon(histogram, recipe))]
+    if histogram.kind == "margin" or recipe.loss == "brier":
+        return [Transform("identity")]
+    w = histogram.positives + histogram.negatives
+    if w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
+        return [Transform("logit"), Transform("asinh_logit")]
+    return [Transform("logit")]
+
+
+def _winner(rivals: list[_Rival], choices: dict[SplineTask, smooth.Choice]) -> _Rival | None:
+    """The first, unless the evidence for the second is clear."""
+    if len(rivals) < 2:
+        return rivals[0] if rivals else None
+    first, second = (choices[rival.task].criterion.min() for rival in rivals)
+    return rivals[1] if second < first - CLEAR_EVIDENCE else rivals[0]
+
+
+def _finish(rival: _Rival, choice: smooth.Choice, total: float, recipe: Recipe) -> FittedCurve:
+    """The curve at the chosen smoothing."""
+    fit = rival.task.finish(choice)
     curve = CalibrationCurve(
-        transform,
+        rival.transform,
         fit.breaks,
         fit.coefficients,
         origin=fit.origin,
         unit=fit.unit,
         link=_link(recipe),
-        clip=_clip(recipe, histogram.total),
+        clip=_clip(recipe, total),
         variance=fit.variance,
         tube=fit.tube,
     )
-    choice = fit.choice
     return FittedCurve(curve, choice.smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
 
 
-def _choose_transform(histogram: ScoreHistogram, recipe: Recipe) -> tuple[Transform, SplineFit | None]:
-    """The transform and the fit on it; no fit where all x are equal."""
-    if recipe.transform != "auto":
-        transform = Transform(recipe.transform, _epsilon(histogram, recipe))
-    elif histogram.kind == "margin" or recipe.loss == "brier":
-        transform = Transform("identity")
-    else:
-        return _logit_or_asinh(histogram, recipe)
-    task = _task(transform, histogram, recipe)
-    return transform, None if task is None else task.finish(_choose_smoothing(task, recipe))
-
-
-def _logit_or_asinh(histogram: ScoreHistogram, recipe: Recipe) -> tuple[Transform, SplineFit | None]:
-    """``logit``, unless many scores are extreme and the evidence for ``asinh_logit`` is clear."""
-    rivals = [Transform("logit")]
-    w = histogram.positives + histogram.negatives
-    if w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
-        rivals.append(Transform("asinh_logit"))
-    search = replace(recipe, smoothing="reml") if len(rivals) > 1 else recipe
-    tasks = [(transform, _task(transform, histogram, recipe)) for transform in rivals]
-    found = [(transform, task, _choose_smoothing(task, search)) for transform, task in tasks if task is not None]
-    if not found:
-        return rivals[0], None
-    transform, task, choice = found[0]
-    if len(found) > 1 and found[1][2].criterion.min() < choice.criterion.min() - CLEAR_EVIDENCE:
-        transform, task, choice = found[1]
-    if search is not recipe and recipe.smoothing != "reml":
-        choice = _choose_smoothing(task, recipe)
-    return transform, task.finish(choice)
+def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+    """The base rate, where all x are equal."""
+    transform = _transforms(histogram, recipe)[0]
+    where = float(transform(histogram.scores[:1])[0])
+    return constant_fit(transform, where, histogram.base_rate, histogram.total, recipe)
 
 
 def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
@@ -248,7 +278,15 @@ def constant_fit(transform: Transform, where: float, rate: float, total: float, 
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
 
 
-def _choose_smoothing(task: SplineTask, recipe: Recipe) -> smooth.Choice:
+def _choose_smoothing(tasks: list[SplineTask], recipe: Recipe) -> list[smooth.Choice]:
+    """The smoothing of each task; on few bins the searches share their work."""
+    searches = [_search(task, recipe) for task in tasks]
+    if recipe.smoothing != "reml" or len(tasks) == 1:
+        return [smooth.alone(search) for search in searches]
+    return together(searches, [task.merged for task in tasks])
+
+
+def _search(task: SplineTask, recipe: Recipe) -> smooth.Search:
     method, grid = recipe.smoothing, recipe.smoothing_grid
     if not isinstance(method, str):
         return smooth.fixed(task.problem, task.coordinates, float(np.clip(method, *SMOOTHING_LIMITS)))

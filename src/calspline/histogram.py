@@ -138,31 +138,34 @@ class ScoreHistogram:
     @classmethod
     def collect(cls, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> ScoreHistogram:
         """Collect checked scores, chunk by chunk."""
-        exact = cls._settle(scores.kind, *(np.empty(0) for _ in range(3)))
+        histogram = cls._settle(scores.kind, *(np.empty(0) for _ in range(3)))
         grid: Grid | None = None
         for rows in _validation.chunks(len(scores)):
             location, label = scores.locations(rows), positive[rows]
             w = None if weight is None else weight[rows]
             if w is not None and w.min() == 0.0:
                 location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
+            if grid is None and not histogram.exact:
+                grid = Grid(scores.kind)
+                histogram._add_to(grid)
             if grid is not None:
                 grid.add(location, label, w)
                 continue
             one = label.astype(np.float64)
             ones = np.ones_like(one) if w is None else w
-            exact += cls._settle(scores.kind, location, one * ones, (1.0 - one) * ones)
-            if not exact.exact:
-                grid = Grid(scores.kind)
-                exact._add_to(grid)
-        return exact if grid is None else cls._from_grid(grid)
+            histogram += cls._settle(scores.kind, location, one * ones, (1.0 - one) * ones)
+        return histogram if grid is None else cls._from_grid(grid)
 
     @classmethod
     def _settle(cls, kind: Kind, location: Array, positives: Array, negatives: Array) -> ScoreHistogram:
         """Exact if it may be, else on the finest grid that will do."""
-        values, place = np.unique(location, return_inverse=True)
-        w1, w0 = (
-            np.bincount(place, weights=w, minlength=len(values)).astype(np.float64) for w in (positives, negatives)
-        )
+        order = np.argsort(location)
+        values = location[order]
+        w1, w0 = positives[order], negatives[order]
+        new = np.diff(values, prepend=-np.inf) > 0.0
+        if not new.all():
+            values, place = values[new], np.cumsum(new) - 1
+            w1, w0 = (np.bincount(place, weights=w).astype(np.float64) for w in (w1, w0))
         keep = (w1 + w0) > 0.0
         if not keep.all():
             values, w1, w0 = values[keep], w1[keep], w0[keep]
@@ -198,13 +201,12 @@ class ScoreHistogram:
         return cls._from_grid(grid)
 
     def _add_to(self, grid: Grid) -> None:
-        weights = np.column_stack([self.negatives, self.positives])
-        grid.add_points(self.locations, weights, self.cells, self.level, self.highest)
+        grid.add_points(self.locations, self.negatives, self.positives, self.cells, self.level, self.highest)
 
     @classmethod
     def _from_grid(cls, grid: Grid) -> ScoreHistogram:
-        locations, weights, cells = grid.points()
-        return cls(grid.kind, locations, weights[:, 1].copy(), weights[:, 0].copy(), grid.level, cells, grid.highest)
+        locations, negatives, positives, cells = grid.points()
+        return cls(grid.kind, locations, positives, negatives, grid.level, cells, grid.highest)
 
     @property
     def exact(self) -> bool:

@@ -3,7 +3,8 @@ import pytest
 from scipy.special import softmax
 from sklearn.metrics import log_loss
 
-from calspline import SplineCalibrator
+from calspline import SplineCalibrator, _threads
+from calspline.calibrators import _ovr
 
 
 def simulate(n, m=4, seed=0, sharpness=2.5):
@@ -30,24 +31,84 @@ def test_each_class_has_its_curve_and_rows_are_normalised(transform):
     np.testing.assert_allclose(out, each / each.sum(axis=1, keepdims=True), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"monotone": True}, {"transform": "compact_logit", "smoothing": "cv"}], ids=str
-)
+def one_by_one(p, y, q, weight=None, **options):
+    """The paper's step 3 by hand: each column against the rest, then every row normalised."""
+    each = []
+    for j in range(p.shape[1]):
+        fit_on, told = (np.column_stack([1 - s[:, j], s[:, j]]) for s in (p, q))
+        each.append(SplineCalibrator(**options).fit(fit_on, y == j, weight).calibrate(told)[:, 1])
+    return np.column_stack(each) / np.sum(each, axis=0)[:, None]
+
+
+OPTIONS = [
+    {},
+    {"monotone": True},
+    {"transform": "compact_logit", "smoothing": "cv"},
+    {"transform": "compact_logit", "penalty": "ridge", "knots": "sample", "n_knots": 20},
+    {"transform": "identity"},
+    {"transform": "asinh_logit", "smoothing": 0.01},
+    {"smoothing": "loo"},
+    {"smoothing_grid": [1e-3, 0.1, 10.0]},
+    {"loss": "brier"},
+    {"loss": "brier", "monotone": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_it_equals_a_careful_one_vs_rest_use_of_the_binary_calibrator(options):
     p, y, _ = simulate(1500)
     q, z, _ = simulate(3000, seed=1)
-    cal = ovr(**options).fit(p, y)
-    by_hand = np.column_stack(
-        [
-            SplineCalibrator(**options)
-            .fit(np.column_stack([1 - p[:, j], p[:, j]]), y == j)
-            .calibrate(np.column_stack([1 - q[:, j], q[:, j]]))[:, 1]
-            for j in range(4)
-        ]
-    )
-    by_hand /= by_hand.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(cal.predict_proba(q), by_hand, atol=1e-9)
-    assert log_loss(z, cal.predict_proba(q)) < log_loss(z, q)
+    out = ovr(**options).fit(p, y).predict_proba(q)
+    np.testing.assert_allclose(out, one_by_one(p, y, q, **options), atol=1e-8)
+    assert log_loss(z, out) < log_loss(z, q)
+
+
+@pytest.mark.parametrize("sharpness", [1.2, 8.0], ids=["usual scores", "extreme scores"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_classes_fitted_together_equal_classes_fitted_one_by_one(sharpness, weighted):
+    p, y, _ = simulate(1200, m=20, sharpness=sharpness)
+    weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float) if weighted else None
+    q, _, _ = simulate(500, m=20, seed=1, sharpness=sharpness)
+    cal = ovr().fit(p, y, weight)
+    np.testing.assert_allclose(cal.predict_proba(q), one_by_one(p, y, q, weight), atol=1e-8)
+    if sharpness > 2:
+        assert "asinh_logit" in cal.transform_
+
+
+def test_more_scores_than_a_histogram_keeps_apart_change_nothing():
+    p, y, _ = simulate(6000, m=10)
+    np.testing.assert_allclose(ovr().fit(p, y).predict_proba(p), one_by_one(p, y, p), atol=1e-8)
+
+
+def test_which_classes_are_fitted_together_does_not_matter(monkeypatch):
+    p, y, _ = simulate(1000, m=20)
+    out = ovr().fit(p, y).predict_proba(p)
+    order = np.random.default_rng(0).permutation(20)
+    shuffled = ovr().fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
+    np.testing.assert_allclose(shuffled, out[:, order], atol=1e-8)
+    monkeypatch.setattr(_ovr, "CLASSES_AT_ONCE", 3)
+    np.testing.assert_allclose(ovr().fit(p, y).predict_proba(p), out, atol=1e-8)
+
+
+def test_the_number_of_threads_does_not_matter(monkeypatch):
+    p, y, _ = simulate(1000, m=70)
+    monkeypatch.setattr(_threads, "WORTHWHILE", 0)
+    fits = []
+    for threads in (1, 4):
+        monkeypatch.setattr(_threads, "available", lambda threads=threads: threads)
+        fits.append(ovr().fit(p, y).predict_proba(p))
+    np.testing.assert_array_equal(*fits)
+
+
+def test_absent_classes_among_many_stay_where_they_are():
+    p, y, _ = simulate(1500, m=40)
+    y[np.isin(y, [0, 17, 39])] = 5
+    out = ovr().fit(p, y).predict_proba(p)
+    seen = ~np.isin(np.arange(40), [0, 17, 39])
+    rates = np.bincount(y, minlength=40) / len(y)
+    np.testing.assert_allclose(out[:, seen].mean(axis=0), rates[seen], atol=0.01)
+    assert np.all(out > 0)
+    assert np.all(out[:, ~seen].mean(axis=0) < 2 / len(y))
 
 
 def test_the_papers_algorithm_3():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
+from calspline._spline import basis as basis_module
 from calspline._spline.basis import NaturalSpline, natural_cubic_basis
 
 KNOTS = [
@@ -110,14 +111,22 @@ def test_lines_are_reproduced_and_not_penalised(knots):
     assert abs(identity @ basis.curvature @ identity) < 1e-10 * scale
 
 
+@pytest.mark.parametrize("small", [10**9, 0], ids=["dense", "by moments"])
 @pytest.mark.parametrize("knots", KNOTS, ids=len)
-def test_the_gram_matrix_is_that_of_the_dense_design(knots):
+def test_products_are_those_of_the_dense_design(knots, small, monkeypatch):
+    monkeypatch.setattr(basis_module, "SMALL_GRAM", small)
     basis = NaturalSpline(knots)
     rng = np.random.default_rng(3)
     x = rng.uniform(knots[0] - 0.5, knots[-1] + 0.5, 60)
     v = rng.random(60)
     X = dense(basis, x)
-    np.testing.assert_allclose(basis.design(x).gram(v), X.T @ (v[:, None] * X), atol=1e-10 * np.abs(X).max() ** 2)
+    design, size = basis.design(x), np.abs(X).max()
+    np.testing.assert_allclose(design.gram(v), X.T @ (v[:, None] * X), atol=1e-10 * size**2)
+    np.testing.assert_allclose(design.tdot(v), X.T @ v, atol=1e-10 * size)
+    c = rng.normal(size=basis.size)
+    np.testing.assert_allclose(design.dot(c), X @ c, atol=1e-10 * size)
+    T = rng.normal(size=(basis.size, 3))
+    np.testing.assert_allclose(design.in_coordinates(T).tdot(v), T.T @ X.T @ v, atol=1e-9 * size)
 
 
 def test_every_row_has_at_most_four_neighbouring_entries():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline._spline.basis import NaturalSpline, natural_cubic_basis
-from calspline._spline.coordinates import WEAK_PRIOR, CoordinateDesign, curvature_coordinates, ridge_coordinates
+from calspline._spline.coordinates import WEAK_PRIOR, curvature_coordinates, ridge_coordinates
 
 
 def data(seed=0, n=300):
@@ -61,7 +61,7 @@ def test_ridge_coordinates_are_the_papers_columns_up_to_scale():
     basis = NaturalSpline(np.linspace(0.1, 0.9, 7))
     coordinates = ridge_coordinates(basis, origin, unit)
     columns = natural_cubic_basis(origin + unit * x, origin + unit * basis.knots)
-    rows = CoordinateDesign(basis.design(x), coordinates.T).rows
+    rows = basis.design(x).in_coordinates(coordinates.T).rows
     scale = np.sqrt(np.divide(1.0, coordinates.strength, where=coordinates.strength > 0, out=np.ones(7)))
     np.testing.assert_allclose(rows * scale, columns, atol=1e-9 * np.abs(columns).max())
     assert coordinates.strength[0] == 0.0
@@ -71,7 +71,7 @@ def test_ridge_coordinates_are_the_papers_columns_up_to_scale():
 def test_products_with_the_design_agree_with_its_rows():
     x, w = data()
     basis = NaturalSpline(np.linspace(0, 1, 6))
-    design = CoordinateDesign(basis.design(x), curvature_coordinates(basis, basis.design(x), x, w).T)
+    design = basis.design(x).in_coordinates(curvature_coordinates(basis, basis.design(x), x, w).T)
     u = np.arange(6.0)
     np.testing.assert_allclose(design.dot(u), design.rows @ u)
     np.testing.assert_allclose(design.tdot(w), design.rows.T @ w)

@@ -19,10 +19,12 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.interpolate import BSpline
 
 Array = NDArray[np.float64]
+
+SMALL_GRAM = 400_000
+"""Multiplications up to which one dense product beats that by moments."""
 
 
 def natural_cubic_basis(x: Array, knots: Array) -> Array:
@@ -116,16 +118,10 @@ class NaturalSpline:
         """Where each piece's local coordinate is zero, shape (K+1,)."""
         return np.concatenate([self.knots[:1], self.knots])
 
-    def design(self, x: Array) -> BandedDesign:
+    def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
-        K = self.size
-        width = min(4, K)
-        first = np.clip(np.arange(K + 1) - 2, 0, K - width)
-        local = self.pieces[:, np.arange(K + 1)[:, None], first[:, None] + np.arange(width)]
         piece = np.searchsorted(self.knots, x, side="right")
-        t = (x - self.anchors[piece])[:, None]
-        c = local[:, piece]
-        return BandedDesign(first[piece], ((c[0] * t + c[1]) * t + c[2]) * t + c[3], K)
+        return PiecewiseDesign(self.pieces, Places(piece, x - self.anchors[piece]))
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
@@ -171,44 +167,106 @@ class NaturalSpline:
         return np.vstack([np.ones(self.size), self.greville[1:-1]])
 
 
-class BandedDesign:
-    """A design matrix whose rows have at most ``width`` adjacent non-zeros.
+class Places:
+    """Where functions are evaluated: the piece that each ``x`` lies in, and its local coordinate ``t``."""
 
-    Row ``b`` is non-zero in columns ``start[b] .. start[b] + width - 1``.
+    def __init__(self, piece: NDArray[np.intp], t: Array) -> None:
+        self.piece = piece
+        self.t = t
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @cached_property
+    def runs(self) -> NDArray[np.intp]:
+        """Where a run of places in one piece begins: few, if the places are sorted."""
+        return np.flatnonzero(np.diff(self.piece, prepend=-1))
+
+    @cached_property
+    def centres(self) -> Array:
+        """The middle of each run, in its local coordinate."""
+        last = np.append(self.runs[1:], len(self.t)) - 1
+        return np.asarray(0.5 * (self.t[self.runs] + self.t[last]))
+
+    @cached_property
+    def _from_centre(self) -> Array:
+        return self.t - np.repeat(self.centres, np.diff(self.runs, append=len(self.t)))
+
+    def moments(self, v: Array, highest: int) -> Array:
+        """``sum v (t - centre)**k`` of each run, for ``k`` from ``highest`` down to 0.
+
+        About the centre they keep their digits, however far the knots are from the places.
+        """
+        terms = np.empty((highest + 1, len(v)))
+        terms[-1] = v
+        for k in range(highest, 0, -1):
+            np.multiply(terms[k], self._from_centre, out=terms[k - 1])
+        return np.asarray(np.add.reduceat(terms, self.runs, axis=1))
+
+
+class PiecewiseDesign:
+    """The design matrix ``Z`` of functions that are cubic on every piece.
+
+    Parameters
+    ----------
+    local : array of shape (4, pieces, K)
+        Coefficients of each function on each piece, highest power first.
+    places : Places
+        The rows of the matrix.
+
+    Notes
+    -----
+    On one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the third and
+    of ``v`` up to the sixth: all that they need of the rows.
     """
 
-    def __init__(self, start: NDArray[np.intp], values: Array, n_columns: int) -> None:
-        self.start = start
-        self.values = values
-        self.n_columns = n_columns
+    def __init__(self, local: Array, places: Places) -> None:
+        self.local = local
+        self.places = places
+        self.small = len(places) * local.shape[2] ** 2 <= SMALL_GRAM
 
-    def dot(self, c: Array) -> Array:
-        """``X c`` for a vector or a matrix ``c``."""
-        return np.asarray(self._matrix @ c)
-
-    @cached_property
-    def _matrix(self) -> sparse.csr_array:
-        n, width = self.values.shape
-        columns = (self.start[:, None] + np.arange(width)).astype(np.int32).ravel()
-        indptr = np.arange(0, width * n + 1, width, dtype=np.int32)
-        return sparse.csr_array((self.values.ravel(), columns, indptr), shape=(n, self.n_columns))
+    def in_coordinates(self, T: Array) -> PiecewiseDesign:
+        """``Z T``."""
+        return PiecewiseDesign(self.local @ T, self.places)
 
     @cached_property
-    def _products(self) -> sparse.csc_array:
-        """Products of the entries of each row, at their places in ``X' X``.
+    def rows(self) -> Array:
+        """``Z`` itself."""
+        return self._evaluate(self.local)
 
-        Laid out once, they make ``X' diag(v) X`` one sparse matrix-vector product.
-        """
-        n, width = self.values.shape
-        later, earlier = np.tril_indices(width)
-        halved = np.where(later == earlier, 0.5, 1.0)  # the lower triangle is added to its transpose
-        products = self.values[:, later] * (self.values[:, earlier] * halved)
-        corner = self.start * (self.n_columns + 1)
-        places = (corner[:, None] + (later * self.n_columns + earlier)).astype(np.int32)
-        indptr = np.arange(0, places.size + 1, len(later), dtype=np.int32)
-        return sparse.csc_array((products.ravel(), places.ravel(), indptr), shape=(self.n_columns**2, n))
+    def dot(self, u: Array) -> Array:
+        """``Z u`` for a vector or a matrix ``u``."""
+        return np.asarray(self.rows @ u) if self.small and u.ndim == 1 else self._evaluate(self.local @ u)
+
+    def _evaluate(self, local: Array) -> Array:
+        """Cubics with these coefficients (4, pieces) or (4, pieces, m), at the places."""
+        piece = self.places.piece
+        t = self.places.t if local.ndim == 2 else self.places.t[:, None]
+        out = local[0][piece]
+        for coefficients in local[1:]:
+            out *= t
+            out += coefficients[piece]
+        return np.asarray(out)
+
+    def tdot(self, r: Array) -> Array:
+        """``Z' r`` for a vector ``r``."""
+        if self.small:
+            return np.asarray(r @ self.rows)
+        return np.asarray(self.places.moments(r, 3).T.ravel() @ self._on_runs.reshape(-1, self.local.shape[2]))
 
     def gram(self, v: Array) -> Array:
-        """``X' diag(v) X``, shape (n_columns, n_columns)."""
-        lower = np.asarray(self._products @ v).reshape(self.n_columns, self.n_columns)
-        return np.asarray(lower + lower.T)
+        """``Z' diag(v) Z``, shape (K, K)."""
+        if self.small:
+            return np.asarray(self.rows.T @ (v[:, None] * self.rows))
+        by_power = self.places.moments(v, 6)[np.add.outer(np.arange(4), np.arange(4))]
+        weighted = np.moveaxis(by_power, 2, 0) @ self._on_runs
+        K = self.local.shape[2]
+        return np.asarray(self._on_runs.reshape(-1, K).T @ weighted.reshape(-1, K))
+
+    @cached_property
+    def _on_runs(self) -> Array:
+        """Coefficients about the centre of each run, shape (runs, 4, K)."""
+        c = self.places.centres[:, None]
+        a0, a1, a2, a3 = self.local[:, self.places.piece[self.places.runs]]
+        about = [a0, 3.0 * a0 * c + a1, (3.0 * a0 * c + 2.0 * a1) * c + a2, ((a0 * c + a1) * c + a2) * c + a3]
+        return np.stack(about, axis=1)

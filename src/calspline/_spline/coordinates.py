@@ -11,16 +11,16 @@ the line once that exceeds the data's by 1e16.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._spline.basis import BandedDesign, NaturalSpline, natural_cubic_basis
+from calspline._spline.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
 
 Array = NDArray[np.float64]
 
-SMALL_GRAM = 400_000
-"""Multiplications up to which one dense product beats the banded one."""
 RIDGE_PRIOR = 1e-8
 """Precision of the paper's free intercept: none to speak of, but it stays finite."""
 USUAL_SPREAD = 4.0
@@ -32,7 +32,7 @@ fit finite and is worth less than one observation."""
 
 @dataclass(frozen=True)
 class Coordinates:
-    """``c = T u``, and the two parts of the diagonal penalty on ``u``."""
+    """``c = T u``, and the two parts of the diagonal penalty on ``u``: of each coordinate one is zero."""
 
     T: Array
     prior: Array
@@ -42,32 +42,19 @@ class Coordinates:
         """Diagonal ``Q`` of the penalty at this smoothing."""
         return self.prior + smoothing * self.strength
 
+    def log_precision(self, smoothing: float) -> float:
+        """Log of the product of what is not zero in ``Q``."""
+        constant, smoothed = self._log_parts
+        return constant + smoothed * log(smoothing)
 
-class CoordinateDesign:
-    """The design ``Z = X T``: dense for products with vectors, banded for its Gram matrix."""
-
-    def __init__(self, banded: BandedDesign, T: Array) -> None:
-        self._banded = banded
-        self._T = T
-        self.rows = banded.dot(T)
-
-    def dot(self, u: Array) -> Array:
-        """``Z u``."""
-        return np.asarray(self.rows @ u)
-
-    def tdot(self, r: Array) -> Array:
-        """``Z' r``."""
-        return np.asarray(r @ self.rows)
-
-    def gram(self, v: Array) -> Array:
-        """``Z' diag(v) Z``."""
-        if self.rows.size * self.rows.shape[1] <= SMALL_GRAM:
-            return np.asarray(self.rows.T @ (v[:, None] * self.rows))
-        return np.asarray(self._T.T @ (self._banded.gram(v) @ self._T))
+    @cached_property
+    def _log_parts(self) -> tuple[float, int]:
+        parts = np.concatenate([self.prior, self.strength])
+        return float(np.log(parts[parts > 0.0]).sum()), int(np.count_nonzero(self.strength))
 
 
 def curvature_coordinates(
-    basis: NaturalSpline, banded: BandedDesign, x: Array, w: Array, slope: float = 0.0
+    basis: NaturalSpline, design: PiecewiseDesign, x: Array, w: Array, slope: float = 0.0
 ) -> Coordinates:
     """Coordinates for the integral of ``g''^2``.
 
@@ -92,8 +79,8 @@ def curvature_coordinates(
         return Coordinates(affine, prior, np.zeros(2))
 
     curved = from_second_derivatives(basis)
-    on_data = banded.dot(np.column_stack([affine, curved]))
-    curved -= affine @ ((on_data[:, :2].T * w) @ on_data[:, 2:] / total)
+    weighted_line = np.vstack([design.tdot(w), design.tdot(w * (x - mean) / sd)])
+    curved -= affine @ (weighted_line @ curved / total)
     strength = np.ones(K)
     strength[:2] = 0.0
     return Coordinates(np.column_stack([affine, curved]), prior, strength)

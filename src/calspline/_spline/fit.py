@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._spline.basis import BandedDesign, NaturalSpline
-from calspline._spline.coordinates import CoordinateDesign, Coordinates, curvature_coordinates, ridge_coordinates
+from calspline._spline.basis import NaturalSpline, PiecewiseDesign
+from calspline._spline.coordinates import Coordinates, curvature_coordinates, ridge_coordinates
 from calspline._spline.penalized import Problem, brier_loss, minimize
 from calspline._spline.shape import Shape, feasible_line, risen, shape_constraints
 from calspline._spline.smoothing import Choice
@@ -82,7 +82,7 @@ class SplineTask:
         self.unit = float(bins.x[-1] - bins.x[0])
         self.basis = NaturalSpline((knots - self.origin) / self.unit)
         self._z = (bins.x - self.origin) / self.unit
-        self._banded = self.basis.design(self._z)
+        self._design = self.basis.design(self._z)
         self.coordinates: Coordinates
         if shape.ridge and self.unit > 1e-50 and max(abs(self.origin), abs(float(bins.x[-1]))) < 1e50:
             self.coordinates = ridge_coordinates(self.basis, self.origin, self.unit)
@@ -90,13 +90,13 @@ class SplineTask:
             self.coordinates = ridge_coordinates(self.basis, 0.0, 1.0)  # cubes of such x are no numbers
         else:
             self.coordinates = curvature_coordinates(
-                self.basis, self._banded, self._z, bins.w, shape.line[1] * self.unit
+                self.basis, self._design, self._z, bins.w, shape.line[1] * self.unit
             )
 
     @cached_property
     def problem(self) -> Problem:
         """The fit to all bins."""
-        return self._problem(self._banded, self.bins)
+        return self._problem(self._design, self.bins)
 
     @cached_property
     def merged(self) -> Problem:
@@ -113,20 +113,22 @@ class SplineTask:
                 np.linspace(self.basis.knots[-1], 1.0, OUTER_CELLS),
             ]
         )
-        _, place = np.unique(np.searchsorted(np.sort(edges), self._z, side="right"), return_inverse=True)
-        if place[-1] + 1 > len(place) // 2:
+        first = np.unique(np.searchsorted(self._z, edges))
+        first = first[first < len(self._z)]
+        if len(first) > len(self._z) // 2:
             return self.problem
-        w = np.bincount(place, weights=self.bins.w).astype(np.float64)
-        z = np.bincount(place, weights=self.bins.w * self._z) / w
-        positives = np.bincount(place, weights=self.bins.positives).astype(np.float64)
+        w, moment, positives = (
+            np.add.reduceat(sums, first) for sums in (self.bins.w, self.bins.w * self._z, self.bins.positives)
+        )
+        z = moment / w
         bins = Bins(self.origin + self.unit * z, positives, w - positives)
         return self._problem(self.basis.design(z), bins)
 
-    def _problem(self, banded: BandedDesign, bins: Bins) -> Problem:
+    def _problem(self, design: PiecewiseDesign, bins: Bins) -> Problem:
         intercept, slope = self.shape.line
         low, high = self.shape.targets
         return Problem(
-            CoordinateDesign(banded, self.coordinates.T),
+            design.in_coordinates(self.coordinates.T),
             intercept + slope * bins.x,
             bins.w,
             high * bins.positives + low * bins.negatives,

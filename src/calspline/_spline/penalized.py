@@ -12,7 +12,7 @@ losses are convex in ``eta``, so ``F`` has one minimum, also under linear constr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,15 @@ LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 
 class Local(NamedTuple):
-    """A loss at ``eta``: its sum, and first and second derivative per bin."""
+    """A loss at ``eta``: its sum (a number, or one for each row of a stack), first and second derivative per bin."""
 
-    value: float
+    value: Any
     slope: Array
     curvature: Array
 
 
 class Loss(Protocol):
-    """A convex loss of the linear predictor, summed over bins."""
+    """A convex loss of the linear predictor, summed over bins: the last axis."""
 
     def __call__(self, eta: Array, w: Array, s: Array) -> Local: ...
 
@@ -50,13 +50,14 @@ def log_loss(eta: Array, w: Array, s: Array) -> Local:
     lower = e * upper
     mean = np.where(eta >= 0.0, upper, lower)
     # log(1 + exp(eta)) = (eta + |eta|) / 2 - log(upper)
-    value = 0.5 * (w @ (eta + size)) - w @ np.log(upper) - s @ eta
-    return Local(float(value), w * mean - s, w * (lower * upper))
+    value = w * (0.5 * (eta + size) - np.log(upper)) - s * eta
+    return Local(np.add.reduce(value, axis=-1), w * mean - s, w * (lower * upper))
 
 
 def brier_loss(eta: Array, w: Array, s: Array) -> Local:
     """``1/2 w eta^2 - s eta + 1/2 s``: half the squared error of the probability ``eta``."""
-    return Local(float(0.5 * (w @ (eta * eta)) - s @ eta + 0.5 * s.sum()), w * eta - s, w)
+    slope = w * eta - s
+    return Local(0.5 * np.add.reduce(eta * (slope - s) + s, axis=-1), slope, w)
 
 
 class Design(Protocol):
@@ -114,7 +115,7 @@ class Solution:
     @property
     def log_det(self) -> float:
         """Log-determinant of the Hessian ``Z' V Z + Q``."""
-        return 2.0 * float(np.log(np.diagonal(self.factor)).sum())
+        return 2.0 * float(np.add.reduce(np.log(self.factor.diagonal())))
 
     def leverages(self, rows: Array) -> Array:
         """``z' (Z' V Z + Q)^{-1} z`` for each row ``z``."""
@@ -163,7 +164,7 @@ def minimize(
             eta = point.eta + scale * moves
             trial = Point(point.u + scale * step, eta, loss(eta, w, s))
             value = _objective(trial, q)
-            if value <= objective - 1e-4 * scale * promised + 1e-12 * abs(objective):
+            if sufficient(value, objective, scale * promised):
                 break
             scale *= 0.5
         point, objective = trial, value
@@ -174,7 +175,12 @@ def minimize(
 
 
 def _objective(point: Point, q: Array) -> float:
-    return point.local.value + 0.5 * float(q @ (point.u * point.u))
+    return float(point.local.value + 0.5 * (q @ (point.u * point.u)))
+
+
+def sufficient(value: Any, objective: Any, promised: Any) -> Any:
+    """Whether a step to ``value`` keeps enough of what it promised (Armijo), rounding aside."""
+    return value <= objective - 1e-4 * promised + 1e-12 * abs(objective)
 
 
 def factorize(gram: Array, q: Array) -> Array:
@@ -184,10 +190,13 @@ def factorize(gram: Array, q: Array) -> Array:
     be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
     shortens the step.
     """
-    diagonal = np.diagonal(gram) + q
-    for scale in (diagonal, np.abs(diagonal).max()):
+    entries = np.einsum("ii->i", gram)
+    entries += q
+    diagonal = entries.copy()
+    for relative in (True, False):
         for lift in LIFTS:
-            np.fill_diagonal(gram, diagonal + lift * scale)
+            if lift > 0.0:
+                entries[:] = diagonal + lift * (diagonal if relative else np.abs(diagonal).max())
             factor, info = dpotrf(gram, lower=1)
             if info == 0:
                 return np.asarray(factor)

@@ -1,14 +1,21 @@
-"""How smooth: REML, k-fold cross-validation, approximate leave-one-out."""
+"""How smooth: REML, k-fold cross-validation, approximate leave-one-out.
+
+A search asks for the fits it needs and is sent their solutions: so one search runs
+:func:`alone`, and many run side by side, a fit of each at a time
+(:func:`~calspline._spline.together.together`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline._spline.coordinates import Coordinates
-from calspline._spline.penalized import Local, Problem, Solution, brier_loss, minimize
+from calspline._spline.penalized import Local, Point, Problem, Solution, brier_loss, minimize
 
 Array = NDArray[np.float64]
 
@@ -31,13 +38,37 @@ class Choice:
     criterion: Array
 
 
-def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Choice:
+class Request(NamedTuple):
+    """A fit that a search needs, up to ``SEARCH_TOLERANCE``."""
+
+    problem: Problem
+    q: Array
+    start: Point
+
+
+Search = Generator[Request, Solution, Choice]
+Step = Generator[Request, Solution, Solution]
+
+
+def alone(search: Search) -> Choice:
+    """Run one search."""
+    try:
+        request = next(search)
+        while True:
+            request = search.send(minimize(*request, tolerance=SEARCH_TOLERANCE))
+    except StopIteration as end:
+        choice: Choice = end.value
+        return choice
+
+
+def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Search:
     """No choice at all; the criterion is REML's, for the record."""
     path = _Path(problem, coordinates, np.array([smoothing]))
-    return path.choose(np.array([reml_score(problem, coordinates, smoothing, path.at(0))]))
+    solution = yield from path.at(0)
+    return (yield from path.choose({0: reml_score(problem, coordinates, smoothing, solution)}))
 
 
-def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Choice:
+def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Search:
     """Smoothing that maximises the Laplace-approximate marginal likelihood.
 
     Unless ``exhaustive``, every fourth value of the grid is tried first, from smooth to
@@ -45,18 +76,19 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
     smooth on the scale of a decade or two.
     """
     path = _Path(problem, coordinates, grid)
-    criterion = np.full(len(grid), np.nan)
+    criterion: dict[int, float] = {}
 
-    def visit(i: int) -> None:
-        criterion[i] = reml_score(problem, coordinates, grid[i], path.at(i))
+    def visit(i: int) -> Generator[Request, Solution, None]:
+        solution = yield from path.at(i)
+        criterion[i] = reml_score(problem, coordinates, float(grid[i]), solution)
 
     if exhaustive:
         for i in reversed(range(len(grid))):
-            visit(i)
-        return path.choose(criterion, TIE)
+            yield from visit(i)
+        return (yield from path.choose(criterion, TIE))
     for i in range(len(grid) - 1, -1, -COARSE_STRIDE):
-        visit(i)
-        if criterion[i] > np.nanmin(criterion) + HOPELESS:
+        yield from visit(i)
+        if criterion[i] > min(criterion.values()) + HOPELESS:
             break
     stride = COARSE_STRIDE
     while stride > 1:
@@ -64,30 +96,25 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
         best = _smoothest(criterion, TIE)
         for i in (best - stride, best + stride):
             if 0 <= i < len(grid):
-                visit(i)
-    return _between(path, criterion)
+                yield from visit(i)
+    return (yield from _between(path, criterion))
 
 
-def _between(path: _Path, criterion: Array) -> Choice:
+def _between(path: _Path, criterion: dict[int, float]) -> Search:
     """The smoothing at the vertex of the parabola through the best value and its neighbours."""
-    best = int(np.nanargmin(criterion))
-    around = criterion[max(best - 1, 0) : best + 2]
-    at_the_end = _smoothest(criterion, TIE) == len(criterion) - 1
-    if at_the_end or len(around) < 3 or np.isnan(around).any():
-        return path.choose(criterion, TIE)
-    step = 0.5 * (around[0] - around[2]) / (around[0] - 2.0 * around[1] + around[2])
+    best = min(sorted(criterion), key=criterion.__getitem__)
+    at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
+    if at_the_end or best - 1 not in criterion or best + 1 not in criterion:
+        return (yield from path.choose(criterion, TIE))
+    before, after = criterion[best - 1], criterion[best + 1]
+    step = 0.5 * (before - after) / (before - 2.0 * criterion[best] + after)
     smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
-    q = path.coordinates.precision(smoothing)
-    solution = minimize(path.problem, q, path.at(best).point, tolerance=SEARCH_TOLERANCE)
+    start = yield from path.at(best)
+    solution = yield Request(path.problem, path.coordinates.precision(smoothing), start.point)
     score = reml_score(path.problem, path.coordinates, smoothing, solution)
-    seen = np.flatnonzero(~np.isnan(criterion))
-    place = int(np.searchsorted(path.grid[seen], smoothing))
-    return Choice(
-        smoothing,
-        solution.point.u,
-        np.insert(path.grid[seen], place, smoothing),
-        np.insert(criterion[seen], place, score),
-    )
+    tried = sorted([(float(path.grid[i]), value) for i, value in criterion.items()] + [(smoothing, score)])
+    grid, scores = np.array(tried).T
+    return Choice(smoothing, solution.point.u, grid, scores)
 
 
 def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
@@ -96,16 +123,14 @@ def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, sol
     ``F(u) + 1/2 log|Z'VZ + Q| - 1/2 log|Q|``, with the pseudo-determinant of ``Q``. For the
     Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces ``F``.
     """
-    q = coordinates.precision(smoothing)
-    log_prior = float(np.log(q[q > 0.0]).sum())
     fit = solution.objective
     if problem.loss is brier_loss:
         n = float(problem.w.sum())
         fit = 0.5 * n * np.log(max(2.0 * fit / n, np.finfo(float).tiny))
-    return float(fit + 0.5 * solution.log_det - 0.5 * log_prior)
+    return float(fit + 0.5 * solution.log_det - 0.5 * coordinates.log_precision(smoothing))
 
 
-def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Choice:
+def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Search:
     """Smoothing with the least approximate leave-one-out loss.
 
     Leaving out one observation with label ``y`` from a bin with predictor ``eta``,
@@ -117,16 +142,16 @@ def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, posit
     rows = problem.design.rows
     ones, zeros = np.ones_like(problem.w), np.zeros_like(problem.w)
     negatives = problem.w - positives
-    criterion = np.empty(len(grid))
+    criterion = {}
     for i in reversed(range(len(grid))):
-        solution = path.at(i)
+        solution = yield from path.at(i)
         leverage = solution.leverages(rows)
         each: Local = problem.loss(solution.point.eta, ones, zeros)
         gain = leverage / np.maximum(1.0 - leverage * each.curvature, 1e-8)
         if_positive = problem.loss(solution.point.eta + gain * (each.slope - 1.0), positives, positives).value
         if_negative = problem.loss(solution.point.eta + gain * each.slope, negatives, zeros).value
-        criterion[i] = (if_positive + if_negative) / problem.w.sum()
-    return path.choose(criterion)
+        criterion[i] = float((if_positive + if_negative) / problem.w.sum())
+    return (yield from path.choose(criterion))
 
 
 @dataclass(frozen=True)
@@ -138,17 +163,16 @@ class Fold:
     positives: Array
 
 
-def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Choice:
+def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Search:
     """Smoothing with the least loss on folds held out."""
     paths = [_Path(fold.problem, coordinates, grid) for fold in folds]
-    criterion = np.empty(len(grid))
-    for i in reversed(range(len(grid))):
-        held_out = (
-            fold.problem.loss(path.at(i).point.eta, fold.w, fold.positives).value
-            for fold, path in zip(folds, paths, strict=True)
-        )
-        criterion[i] = sum(held_out) / problem.w.sum()
-    return _Path(problem, coordinates, grid).choose(criterion)
+    criterion = dict.fromkeys(reversed(range(len(grid))), 0.0)
+    for i in criterion:
+        for fold, path in zip(folds, paths, strict=True):
+            solution = yield from path.at(i)
+            lost = fold.problem.loss(solution.point.eta, fold.w, fold.positives).value
+            criterion[i] += float(lost / problem.w.sum())
+    return (yield from _Path(problem, coordinates, grid).choose(criterion))
 
 
 def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
@@ -175,9 +199,10 @@ def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
     return folds
 
 
-def _smoothest(criterion: Array, tie: float) -> int:
+def _smoothest(criterion: dict[int, float], tie: float) -> int:
     """The last place whose criterion is within ``tie`` of the least."""
-    return int(np.flatnonzero(criterion <= np.nanmin(criterion) + tie)[-1])
+    limit = min(criterion.values()) + tie
+    return max(i for i, value in criterion.items() if value <= limit)
 
 
 class _Path:
@@ -189,17 +214,17 @@ class _Path:
         self.grid = grid
         self.fits: dict[int, Solution] = {}
 
-    def at(self, i: int) -> Solution:
+    def at(self, i: int) -> Step:
         if i not in self.fits:
             if self.fits:
                 start = self.fits[min(self.fits, key=lambda j: abs(j - i))].point
             else:
                 start = self.problem.at(np.zeros(len(self.coordinates.prior)))
-            q = self.coordinates.precision(self.grid[i])
-            self.fits[i] = minimize(self.problem, q, start, tolerance=SEARCH_TOLERANCE)
+            self.fits[i] = yield Request(self.problem, self.coordinates.precision(self.grid[i]), start)
         return self.fits[i]
 
-    def choose(self, criterion: Array, tie: float = 0.0) -> Choice:
+    def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Search:
         best = _smoothest(criterion, tie)
-        seen = ~np.isnan(criterion)
-        return Choice(float(self.grid[best]), self.at(best).point.u, self.grid[seen], criterion[seen])
+        solution = yield from self.at(best)
+        seen = sorted(criterion)
+        return Choice(float(self.grid[best]), solution.point.u, self.grid[seen], np.array([criterion[i] for i in seen]))

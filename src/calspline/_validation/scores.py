@@ -17,7 +17,7 @@ Kind = Literal["probability", "margin"]
 MatrixKind = Literal["probability", "margin", "auto", "either"]
 
 CHUNK = 1 << 15
-ROW_SUM_TOLERANCE = 1e-3
+ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
 LARGEST_MARGIN = 1e300
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
 

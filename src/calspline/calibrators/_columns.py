@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from calspline._structured.scale import blocks
 from calspline._validation import BinaryScores, MatrixScores, chunks
 
 Array = NDArray[np.float64]
@@ -27,18 +30,24 @@ class Columns:
             return
         self._values = values
         if self.kind == "probability":
-            rows = np.arange(len(scores))
             self._top = values.argmax(axis=1)
-            others = values.copy()
-            others[rows, self._top] = 0.0
-            self._rest_of_top = others.sum(axis=1)
+            self._rest_of_top = np.empty(len(values))
+            for rows in blocks(*values.shape):
+                others = values[rows].copy()
+                others[np.arange(len(others)), self._top[rows]] = 0.0
+                self._rest_of_top[rows] = others.sum(axis=1)
 
     def __getitem__(self, j: int) -> BinaryScores:
-        values = self._values[:, j]
-        if self.kind == "margin":
-            return BinaryScores("margin", values, None, values.shape)
-        rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
-        return BinaryScores("probability", values, rest, values.shape)
+        return next(self.take([j]))
+
+    def take(self, members: list[int]) -> Iterator[BinaryScores]:
+        """The scores of some classes. Taken together, they are read from memory in one go."""
+        for j, values in zip(members, np.ascontiguousarray(self._values[:, members].T), strict=True):
+            if self.kind == "margin":
+                yield BinaryScores("margin", values, None, values.shape)
+            else:
+                rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
+                yield BinaryScores("probability", values, rest, values.shape)
 
 
 def normalise(p: Array) -> None:

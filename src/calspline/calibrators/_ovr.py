@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curve
+from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curves
+from calspline._threads import shared_out
 from calspline._validation import MatrixScores
 from calspline.calibrators._columns import Columns, normalise
 from calspline.curve import CalibrationCurve
@@ -13,6 +14,9 @@ from calspline.histogram import ScoreHistogram
 from calspline.transforms import Transform
 
 Array = NDArray[np.float64]
+
+CLASSES_AT_ONCE = 16
+"""Classes fitted together: enough to share the overhead, few enough to stay in the cache."""
 
 
 def fit_one_vs_rest(
@@ -25,15 +29,21 @@ def fit_one_vs_rest(
     """
     total = float(len(scores) if weight is None else weight.sum())
     columns = Columns(scores, recipe.transform)
-    fits = []
-    for j in range(scores.values.shape[1]):
-        positive = codes == j
-        if positive.any():
-            fits.append(fit_curve(ScoreHistogram.collect(columns[j], positive, weight), recipe))
-        else:
-            transform = Transform("logit" if columns.kind == "probability" else "identity")
-            fits.append(constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe))
-    return fits
+    seen = np.unique(codes)
+
+    def fit_group(group: slice) -> dict[int, FittedCurve]:
+        members = seen[group].tolist()
+        each = zip(members, columns.take(members), strict=True)
+        histograms = [ScoreHistogram.collect(column, codes == j, weight) for j, column in each]
+        return dict(zip(members, fit_curves(histograms, recipe), strict=True))
+
+    fits: dict[int, FittedCurve] = {}
+    groups = [slice(i, i + CLASSES_AT_ONCE) for i in range(0, len(seen), CLASSES_AT_ONCE)]
+    for fitted in shared_out(fit_group, groups, scores.values.size):
+        fits |= fitted
+    transform = Transform("logit" if columns.kind == "probability" else "identity")
+    unseen = constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe)
+    return [fits.get(j, unseen) for j in range(scores.values.shape[1])]
 
 
 def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str) -> Array:
@@ -41,7 +51,9 @@ def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str
     columns = Columns(scores, transform)
     n, m = scores.values.shape
     out = np.empty((n, m))
-    for j, curve in enumerate(curves):
-        out[:, j] = curve.evaluate(columns[j])
+    for start in range(0, m, CLASSES_AT_ONCE):
+        members = list(range(m)[start : start + CLASSES_AT_ONCE])
+        for j, column in zip(members, columns.take(members), strict=True):
+            out[:, j] = curves[j].evaluate(column)
     normalise(out)
     return out
