@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 
 SMOOTHING_LIMITS = 1e-10, 1e15
 LEAST_KNOT_GAP = 1e-9
+FARTHEST_KNOT = 1e6
+"""Knots may span this many times the range of the scores; beyond, rounding eats the fit."""
 
 EXTREME_LOG_ODDS = 10.0
 EXTREME_SHARE = 0.05
@@ -243,6 +245,8 @@ def _knots(transform: Transform, bins: Bins, recipe: Recipe) -> Array:
     knots = transform(_validation.binary_scores(recipe.knots, kind=kind, name="knots").values)
     if np.diff(knots).min() <= LEAST_KNOT_GAP * max(knots[-1] - knots[0], bins.x[-1] - bins.x[0]):
         raise ValueError("knots must be further apart than rounding on the scale of the transform")
+    if knots[-1] - knots[0] > FARTHEST_KNOT * (bins.x[-1] - bins.x[0]):
+        raise ValueError(f"knots must not span more than {FARTHEST_KNOT:g} times the range of the scores")
     return knots
 
 

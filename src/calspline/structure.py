@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
+LEAST = 1e-15
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
 MOST_BETA = 200.0
@@ -112,6 +113,8 @@ class StructuredMap(StructuredFit):
             np.maximum(out, -SAFE_EXPONENT, out=out)
         np.exp(out, out=out)
         out /= out.sum(axis=1, keepdims=True)
+        if out.size and out.max() > 1.0 - LEAST:
+            _keep_from_one(out)
         if self.W is None:
             _keep_ranking(values, out)
 
@@ -188,6 +191,13 @@ class StructuredMap(StructuredFit):
         if len(strengths) != 4 or effective.shape != (4,):
             raise ValueError("strengths and effective must have 4 numbers")
         return cls(scale, breaks, np.ascontiguousarray(coefficients.T), W, b, np.array(strengths, float), effective)
+
+
+def _keep_from_one(p: Array) -> None:
+    """Give every class of a row with a probability of 1, but for rounding, at least ``LEAST``, in place."""
+    sure = p.max(axis=1) > 1.0 - LEAST
+    rows = np.maximum(p[sure], LEAST)
+    p[sure] = rows / rows.sum(axis=1, keepdims=True)
 
 
 def _keep_ranking(scores: NDArray[np.floating[Any]], p: Array) -> None:

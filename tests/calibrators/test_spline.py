@@ -168,6 +168,15 @@ def test_more_knots_than_the_data_support_are_reduced(simulated):
     assert len(SplineCalibrator(n_knots=5000).fit(ties, y).knots_) <= 11
 
 
+def test_knots_absurdly_far_from_the_scores_are_an_error(simulated):
+    p, y, _ = simulated(300)
+    margins = np.log(p / (1 - p))
+    near = SplineCalibrator(transform="identity", knots=[-30.0, 0.0, 30.0]).fit(margins, y)
+    assert np.isfinite(near.calibrate(margins)).all()
+    with pytest.raises(ValueError, match="knots must not span more than 1e"):
+        SplineCalibrator(transform="identity", knots=[-1e60, 0.0, 1e60]).fit(margins, y)
+
+
 def test_beyond_the_end_knots_the_curve_is_a_line_in_x():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.3, 0.7, 500)

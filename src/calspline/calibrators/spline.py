@@ -290,8 +290,11 @@ class SplineCalibrator(BaseCalibrator):
         self.histogram_ = histogram
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Recipe) -> None:
+        alike = not np.ptp(scores.values, axis=0).any() and not (self.monotone and self.multiclass == "structured")
+        if alike:
+            warn_user(ALL_EQUAL)
         with one_blas_thread():
-            if self.multiclass == "ovr":
+            if self.multiclass == "ovr" or alike:  # of equal scores a curve per class makes the base rates
                 self._set_fits(fit_one_vs_rest(scores, codes, weight, options))
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
