@@ -1,7 +1,7 @@
 """Whether tests and bands keep their promises: ``python -m benchmarks.coverage`` writes ``benchmarks/COVERAGE.md``.
 
-* The calibration test of ``evaluate``: how often it rejects at 5% when the probabilities are right (size), for scores of
-  several shapes, and when their log-odds should be half as large again (power).
+* The calibration test of ``evaluate``: how often it rejects at 5% when the probabilities are right (size), for scores
+  of several shapes, and when their log-odds should be half as large again (power).
 * The bands of ``SplineCalibrator.interval``: how often the true curve lies inside, at the rows' scores on average
   (pointwise) and at all of them at once (simultaneous).
 """
@@ -33,7 +33,7 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], Array]] = {
     "rare events (3%)": lambda rng, n: expit(rng.normal(-4.0, 1.0, n)),
     "U-shaped, Beta(0.2, 0.2)": lambda rng, n: rng.beta(0.2, 0.2, n),
     "over-confident": lambda rng, n: expit(rng.normal(0.0, 8.0, n)),
-    "ten values": lambda rng, n: (rng.integers(10, size=n) + 0.5) / 10.0,
+    "ten values": lambda rng, n: rng.choice(np.linspace(0.05, 0.95, 10), n),
 }
 
 TRUTHS: dict[str, Callable[[Array], Array]] = {
@@ -60,7 +60,8 @@ def rejected(shape: str, n: int, replications: int, slope: float = 1.0) -> float
 
 def covered(truth: Callable[[Array], Array], n: int, replications: int) -> tuple[float, float]:
     """Coverage of the pointwise band, on average over the rows, and of the simultaneous one."""
-    pointwise, simultaneous = [], []
+    pointwise: list[float] = []
+    simultaneous: list[float] = []
     for seed in range(replications):
         rng = np.random.default_rng([seed, n])
         u = rng.normal(-0.3, 2.0, n)
@@ -87,8 +88,8 @@ def test_table() -> str:
 def band_table() -> str:
     rows, sizes = [], (500, 2000, 10_000)
     found = {name: [covered(truth, n, BAND_REPLICATIONS) for n in sizes] for name, truth in TRUTHS.items()}
-    found["mean"] = [tuple(np.mean([pairs[i] for pairs in found.values()], axis=0)) for i in range(len(sizes))]
-    for name, pairs in found.items():
+    means = np.mean(list(found.values()), axis=0)
+    for name, pairs in [*found.items(), ("mean", means)]:
         rows.append([name, *(f"{100.0 * a:.1f}% / {100.0 * b:.1f}%" for a, b in pairs)])
     return table(["true log-odds at score log-odds u", *(f"n = {n:,}" for n in sizes)], rows)
 
@@ -96,15 +97,16 @@ def band_table() -> str:
 def main() -> None:
     with one_blas_thread():
         bands, tests = band_table(), test_table()
+    error = 100.0 * np.sqrt(LEVEL * (1.0 - LEVEL) / TEST_REPLICATIONS)
     text = f"""# Tests and bands: do they keep their promises?
 
 Written by `python -m benchmarks.coverage`.
 
 ## The calibration test
 
-How often `evaluate(...).calibration_p_value <= 0.05`. Right probabilities: {TEST_REPLICATIONS:,} samples each, so the standard
-error is {100.0 * np.sqrt(LEVEL * (1.0 - LEVEL) / TEST_REPLICATIONS):.1f}%; 5% is wanted. Probabilities whose log-odds should be half as large
-again: {POWER_REPLICATIONS} samples; 100% is wanted, and cannot be had where events are few.
+How often `evaluate(...).calibration_p_value <= 0.05`. Right probabilities: {TEST_REPLICATIONS:,} samples
+each, so the standard error is {error:.1f}%; 5% is wanted. Probabilities whose log-odds should be half as large again:
+{POWER_REPLICATIONS} samples; 100% is wanted, and cannot be had where events are few.
 
 {tests}
 
