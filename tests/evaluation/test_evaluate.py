@@ -140,6 +140,31 @@ def test_narrow_floats_are_their_values(binary):
     same(evaluate(y, narrow), evaluate(y, narrow.astype(float)), rel=0)
 
 
+ODD = {
+    "denormal": np.full(60, 5e-324),
+    "next to zero": np.linspace(0, 1e-300, 60),
+    "next to one": 1 - np.linspace(0, 1e-16, 60),
+    "only 0 and 1": np.tile([0.0, 1.0], 30),
+    "constant": np.full(60, 0.3),
+    "all but equal": 0.5 + np.linspace(0, 1e-15, 60),
+    "extreme": 1 / (1 + np.exp(-np.linspace(-300, 300, 60))),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("weight", [None, 1e13, 1e-10, "mixed"])
+def test_odd_probabilities_and_weights_have_finite_scores(name, weight):
+    rng = np.random.default_rng(0)
+    if weight is not None:
+        weight = 10.0 ** rng.uniform(-200, 13, 60) if weight == "mixed" else np.full(60, weight)
+    e = evaluate(rng.integers(2, size=60), ODD[name], sample_weight=weight)
+    may_be_none = {"auc", "calibration_in_the_large", "calibration_slope"}
+    may_be_none |= {f"{name}_se" for name in may_be_none}
+    numbers = {key: value for key, value in e.to_dict().items() if key not in may_be_none}
+    assert np.isfinite(list(numbers.values())).all()
+    assert 0 <= e.calibration_p_value <= 1
+
+
 Y, P = [0, 1, 1, 0], [0.1, 0.6, 0.7, 0.4]
 BAD = {
     "NaN": (Y, [0.1, np.nan, 0.7, 0.4], {}, "probs must be finite; row 1 is nan"),
@@ -163,6 +188,8 @@ BAD = {
     "classes and columns": (["a", "b", "a", "b"], [[0.2, 0.3, 0.5]] * 4, {}, "as many classes as probs has columns"),
     "negative weight": (Y, P, {"sample_weight": [1, 1, -1, 1]}, "sample_weight must not be negative; row 2"),
     "no weight": (Y, P, {"sample_weight": [0, 0, 0, 0]}, "sample_weight must not be all zero"),
+    "too much weight": (Y, P, {"sample_weight": [1e15] * 4}, "sample_weight counts rows, .* 1e\\+15; got 4e\\+15"),
+    "too little weight": (Y, P, {"sample_weight": [1e-12] * 4}, "sample_weight counts rows, .* 1e-09"),
     "weight lengths": (Y, P, {"sample_weight": [1]}, "probs and sample_weight must have the same length; got 4 and 1"),
 }
 

@@ -109,8 +109,9 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     """``P(sum_k a_k Z_k^2 >= t)`` for standard normal ``Z`` and positive ``a``."""
     if t <= 0.0:
         return 1.0
-    if a.max() - a.min() <= 1e-9 * a.max():
-        return float(chi2.sf(t / a.mean(), len(a)))
+    bound = float(chi2.sf(t / a.max(), len(a)))
+    if bound == 0.0 or a.max() - a.min() <= 1e-9 * a.max():
+        return bound
 
     def cumulant(s: float) -> float:
         return -0.5 * float(np.log1p(-2.0 * s * a).sum())
