@@ -5,7 +5,7 @@ from scipy.stats import chi2
 
 from calspline import evaluate
 from calspline._threads import one_blas_thread
-from calspline.evaluation.calibration_test import calibration_p_value, weighted_chi2_tail
+from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value, weighted_chi2_tail
 from calspline.evaluation.forecasts import Forecasts
 
 
@@ -125,6 +125,17 @@ def test_with_more_classes_all_are_tested(multiclass):
 def test_the_p_value_of_more_classes_combines_the_parts(multiclass):
     p, y = multiclass(400, m=3, sharpness=1.2)
     e = evaluate(y, p)
-    assert e.class_wise_p_value == min(1.0, 3 * min(one.calibration_p_value for one in e.per_class.values()))
+    p = np.array([one.calibration_p_value for one in e.per_class.values()])
+    assert e.class_wise_p_value == combined_p_value(p)
     assert e.top_label_p_value == e.top_label.calibration_p_value
-    assert e.calibration_p_value == min(1.0, 2 * min(e.class_wise_p_value, e.top_label_p_value))
+    assert e.calibration_p_value == combined_p_value(np.array([e.class_wise_p_value, e.top_label_p_value]))
+
+
+def test_p_values_combine():
+    assert combined_p_value(np.array([0.03, 0.03, 0.03])) == pytest.approx(0.03)
+    assert combined_p_value(np.array([1e-5, 0.5, 0.5, 0.5])) == pytest.approx(4e-5, rel=0.01)
+    assert combined_p_value(np.array([1e-5, 1.0])) == pytest.approx(2e-5, rel=0.01)
+    assert combined_p_value(np.array([0.0, 1.0])) == 0.0
+    rng = np.random.default_rng(0)
+    independent = [combined_p_value(rng.random(5)) for _ in range(4000)]
+    assert np.mean(np.array(independent) <= 0.05) == pytest.approx(0.05, abs=0.012)

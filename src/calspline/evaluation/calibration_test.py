@@ -18,6 +18,7 @@ A weight counts as that many rows.
 
 References
 ----------
+Y. Liu and J. Xie, *Cauchy combination test*, Journal of the American Statistical Association 115, 2020.
 D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
 """
 
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import ndtr
-from scipy.stats import chi2
+from scipy.stats import cauchy, chi2
 
 from calspline._spline.basis import NaturalSpline
 from calspline._spline.knots import quantile_knots
@@ -103,6 +104,18 @@ def _nearly_normal(A: Array, f: Forecasts) -> bool:
     # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
     heavy = np.abs((variance * (1.0 - 6.0 * f.p * (1.0 - f.p))) @ A**4)
     return float(heavy.sum()) < NORMAL_KURTOSIS * float(((variance @ A**2) ** 2).sum())
+
+
+def combined_p_value(p: Array) -> float:
+    """One p-value from several that may depend on each other: the Cauchy combination of Liu and Xie.
+
+    It is close to the smallest times their number if one stands out, and to the p-values themselves if all agree.
+    """
+    if p.min() == 0.0:
+        return 0.0
+    # A p-value of 1 would outweigh any other.
+    q = np.minimum(p, 0.95)
+    return float(np.clip(cauchy.sf(np.mean(cauchy.isf(q))), 0.0, 1.0))
 
 
 def weighted_chi2_tail(t: float, a: Array) -> float:
