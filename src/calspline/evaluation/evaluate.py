@@ -74,7 +74,8 @@ class Evaluation:
     calibration_slope, calibration_slope_se : float
         Slope of the log-odds; below 1 the probabilities are too extreme.
     calibration_p_value : float
-        P-value of "the probabilities are right". With three or more classes ``top_label_p_value`` and
+        P-value of "the probabilities are right"; 0.001 is the least that the simulation used for few rows can
+        show. With three or more classes ``top_label_p_value`` and
         ``class_wise_p_value``, combined (Cauchy combination).
     impossible_weight : float
         Weight of the rows that happened although their probability was exactly 0. Their log-loss is infinite; it
