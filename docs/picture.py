@@ -14,27 +14,12 @@ from calspline.display import style
 from calspline.evaluation.reliability import Bins
 
 
-def head(ax: Axes, name: str, loss: float, colour: str) -> None:
-    """The name of a panel, and its log-loss in large type."""
-    ax.set_title(name, loc="left", fontsize=13, fontweight="bold", color=style.INK, pad=12)
-    ax.set_title(f"log-loss {loss:.2f}", loc="right", fontsize=13, fontweight="bold", color=colour, pad=12)
-
-
-def point_out(ax: Axes, bins: Bins, colour: str) -> None:
-    """Say in words what the surest bin means."""
-    said, happened = float(bins.mean_score[-1]), float(bins.observed[-1])
-    ax.annotate(
-        f"says {said:.0%}, happens {happened:.0%}",
-        (said, happened),
-        xytext=(0.84, 0.965),
-        ha="right",
-        va="center",
-        color=colour,
-        fontsize=11,
-        fontweight="bold",
-        arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.9, "shrinkA": 2, "shrinkB": 9},
-        zorder=7,
-    )
+def head(ax: Axes, name: str, loss: float, bins: Bins, colour: str) -> None:
+    """The name of a panel, its log-loss in large type, and in words what the surest bin means."""
+    ax.set_title(name, loc="left", fontsize=13.5, fontweight="bold", color=style.INK, pad=27)
+    ax.set_title(f"log-loss {loss:.2f}", loc="right", fontsize=13.5, fontweight="bold", color=colour, pad=27)
+    words = f"What it calls {bins.mean_score[-1]:.0%} sure happens {bins.observed[-1]:.0%} of the time."
+    style.note(ax, words, (0.0, 1.0), offset=(0, 10), xycoords="axes fraction", fontsize=11)
 
 
 def draw(story: Story) -> Figure:
@@ -43,14 +28,13 @@ def draw(story: Story) -> Figure:
     left, right = figure.subplots(1, 2)
     (_, before, after), *_ = story.numbers()
     for ax, probs, colour, name, loss in (
-        (left, story.before, style.VERMILION, "Naive Bayes, as it comes", before),
-        (right, story.after, style.BLUE, "The same, calibrated", after),
+        (left, story.before, style.VERMILION, "Naive Bayes", before),
+        (right, story.after, style.BLUE, "Calibrated", after),
     ):
         display = ReliabilityDisplay.from_predictions(
             story.y, probs, strategy="uniform", ax=ax, spline=True, legend=False, colors=[colour]
         )
-        head(ax, name, loss, colour)
-        point_out(ax, display.reliability[""].bins, colour)
+        head(ax, name, loss, display.reliability[""].bins, colour)
     return figure
 
 

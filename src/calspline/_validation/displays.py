@@ -56,10 +56,11 @@ def _function(name: str, curve: Any) -> Callable[[Array], Any]:
 
 def function_values(values: Any, name: str, count: int) -> Array:
     """Check what a function of the score gave: as many finite numbers."""
-    array = numeric_array(values, f"what curves[{name!r}] gives")
-    if array.shape != (count,):
-        raise ValueError(f"curves[{name!r}] must give one number for each of {count} scores; got shape {array.shape}")
-    return array
+    if np.shape(values) != (count,):
+        raise ValueError(
+            f"curves[{name!r}] must give one number for each of {count} scores; got shape {np.shape(values)}"
+        )
+    return numeric_array(values, f"what curves[{name!r}] gives")
 
 
 def two_limits(limits: Any, *, least: float, largest: float, open_: bool) -> tuple[float, float]:

@@ -83,7 +83,7 @@ def columns_for(count: int) -> int:
 
     def cost(columns: int) -> float:
         rows = -(-count // columns)
-        return rows * columns - count + 2.0 * abs(columns / rows - 1.7)
+        return 1.5 * (rows * columns - count) + 2.0 * abs(columns / rows - 1.7)
 
     return min(range(1, min(count, WIDEST) + 1), key=cost)
 

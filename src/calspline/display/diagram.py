@@ -24,7 +24,7 @@ LEAST_AREA, AREA = 16.0, 330.0
 """Square points of a point: without rows, and with all of them."""
 FAINT = "#94a0ab"
 CORP_DASHES = (0, (1.0, 0.8))
-LINE, WIDTH = 0.048, 0.4
+LINE, WIDTH = 0.048, 0.36
 """Share of the height and of the width that a line of a legend or note takes."""
 
 
