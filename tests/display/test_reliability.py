@@ -215,6 +215,7 @@ def test_each_class_has_a_small_diagram_of_its_own(three, part):
     for j, ax in enumerate(display.axes_):
         bins = reliability(y == j, p[:, j], strategy="uniform").bins
         np.testing.assert_allclose(part(ax, "points-0").get_offsets()[:, 1], bins.observed)
+    assert [ax.get_ylabel() for ax in display.axes_] == ["what happened", "", ""]
     some = ReliabilityDisplay.from_predictions(y, p, classes=[2, 0], scale="logit", histogram=False)
     assert [ax.get_title(loc="left") for ax in some.axes_] == ["class 2", "class 0"]
     assert some.histogram_ax_ is None
@@ -255,6 +256,9 @@ def test_a_classifier_is_judged_by_its_predict_proba(part):
     assert names(display.ax_) == ["LogisticRegression"]
     both = ReliabilityDisplay.from_estimator({"a": model, "b": model}, X, y)
     assert names(both.ax_) == ["a", "b"]
+    other = LogisticRegression().fit(X, y == "yes")
+    with pytest.raises(ValueError, match="estimators must have the same classes_; 'a' has"):
+        ReliabilityDisplay.from_estimator({"a": model, "b": other}, X, y)
     with pytest.raises(TypeError, match="estimator must have predict_proba"):
         ReliabilityDisplay.from_estimator(object(), X, y)
     with pytest.raises(ValueError, match="name must be None"):

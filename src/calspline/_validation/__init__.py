@@ -4,7 +4,15 @@ Errors are ``ValueError`` (a value is wrong) or ``TypeError`` (a kind is wrong).
 the argument, what was expected, and the first offending row, counting from 0.
 """
 
-from calspline._validation.displays import by_name, function_values, score_functions, series, string, two_limits
+from calspline._validation.displays import (
+    by_name,
+    classes_of,
+    function_values,
+    score_functions,
+    series,
+    string,
+    two_limits,
+)
 from calspline._validation.labels import (
     Rows,
     binary_labels,
@@ -52,6 +60,7 @@ __all__ = [
     "binary_scores",
     "by_name",
     "chunks",
+    "classes_of",
     "column_names",
     "function_values",
     "in_class_order",

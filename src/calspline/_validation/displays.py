@@ -32,6 +32,19 @@ def string(value: Any, name: str) -> str:
     return value
 
 
+def classes_of(estimators: Mapping[str, Any]) -> Any:
+    """The classes that classifiers have in common, in order; None if the first does not tell."""
+    first, *others = estimators
+    classes = getattr(estimators[first], "classes_", None)
+    for name in others:
+        other = getattr(estimators[name], "classes_", None)
+        if not np.array_equal(np.asarray(classes), np.asarray(other)):
+            raise ValueError(
+                f"estimators must have the same classes_; {first!r} has {classes} and {name!r} has {other}"
+            )
+    return classes
+
+
 def score_functions(curves: Any) -> dict[str, Callable[[Array], Any]]:
     """Functions of the score by name: callables, or calibrators of two classes fitted on probabilities."""
     if curves is None:

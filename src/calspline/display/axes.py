@@ -23,7 +23,7 @@ def room(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("pictures need matplotlib: pip install 'calspline[plot]'") from error
-    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    _, ax = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
     return ax
 
 
@@ -68,14 +68,18 @@ class Panels:
         return self.axes[i] if self.strips is None else self.strips[i]
 
     def quieten(self, *, y: bool = True) -> None:
-        """Take away the names of ticks and axes that a neighbour shows too."""
+        """Take away the names of ticks and axes that a neighbour shows too.
+
+        The x axis is named once, at the lower left: in narrow diagrams names would run into each other.
+        """
         for i, ax in enumerate(self.axes):
             if y and not self.is_first(i):
                 ax.set_ylabel("")
                 ax.tick_params(labelleft=False)
             if not self.is_lowest(i):
-                self.lowest(i).set_xlabel("")
                 self.lowest(i).tick_params(labelbottom=False)
+            if not (self.is_lowest(i) and self.is_first(i)):
+                self.lowest(i).set_xlabel("")
 
 
 def columns_for(count: int) -> int:

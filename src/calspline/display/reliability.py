@@ -163,8 +163,7 @@ class ReliabilityDisplay:
         for key, one in estimator.items():
             if not hasattr(one, "predict_proba"):
                 raise TypeError(f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without")
-        labels = [getattr(one, "classes_", None) for one in estimator.values()]
-        options = {"labels": labels[0]} | options
+        options = {"labels": _validation.classes_of(estimator)} | options
         return cls.from_predictions(y, {key: one.predict_proba(X) for key, one in estimator.items()}, **options)
 
     def plot(
