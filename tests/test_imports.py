@@ -42,13 +42,24 @@ ALLOWED = {
         "_threads",
         "_validation",
         "curve",
+        "display",  # for the type and inside Reliability.plot only
         "evaluation",
         "histogram",
         "transforms",
     },
+    "display": {"_validation", "calibrators", "curve", "display", "evaluation", "learning_curve", "transforms"},
     "persistence": {"_validation", "calibrators"},
     "demo": {"calibrators"},
-    "__init__": {"calibrators", "classifier", "curve", "evaluation", "histogram", "learning_curve", "persistence"},
+    "__init__": {
+        "calibrators",
+        "classifier",
+        "curve",
+        "display",
+        "evaluation",
+        "histogram",
+        "learning_curve",
+        "persistence",
+    },
 }
 
 OPTIONAL = [

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calspline.calibrators.temperature import TemperatureCalibrator
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
+    from calspline.display.reliability import ReliabilityDisplay
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
@@ -36,6 +37,7 @@ _HOMES = {
     "CalibrationCurve": "calspline.curve",
     "ClippingCalibrator": "calspline.calibrators.clipping",
     "IsotonicCalibrator": "calspline.calibrators.isotonic",
+    "ReliabilityDisplay": "calspline.display.reliability",
     "ScoreHistogram": "calspline.histogram",
     "SigmoidCalibrator": "calspline.calibrators.sigmoid",
     "SplineCalibrator": "calspline.calibrators.spline",
@@ -54,6 +56,7 @@ __all__ = [
     "CalibrationCurve",
     "ClippingCalibrator",
     "IsotonicCalibrator",
+    "ReliabilityDisplay",
     "ScoreHistogram",
     "SigmoidCalibrator",
     "SplineCalibrator",

@@ -4,6 +4,15 @@ Errors are ``ValueError`` (a value is wrong) or ``TypeError`` (a kind is wrong).
 the argument, what was expected, and the first offending row, counting from 0.
 """
 
+from calspline._validation.displays import (
+    by_name,
+    classes_of,
+    function_values,
+    score_functions,
+    series,
+    string,
+    two_limits,
+)
 from calspline._validation.labels import (
     Rows,
     binary_labels,
@@ -49,8 +58,11 @@ __all__ = [
     "Rows",
     "binary_labels",
     "binary_scores",
+    "by_name",
     "chunks",
+    "classes_of",
     "column_names",
+    "function_values",
     "in_class_order",
     "increasing",
     "is_missing",
@@ -67,8 +79,12 @@ __all__ = [
     "real_array",
     "rows_to_fit",
     "same_classes",
+    "score_functions",
     "seed",
+    "series",
+    "string",
     "two_classes_given",
+    "two_limits",
     "weight_array",
     "whole_number",
 ]

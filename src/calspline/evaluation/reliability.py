@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from calspline.evaluation.simulation import drawn_events
 from calspline.evaluation.tables import html_table, text_table
 from calspline.histogram import ScoreHistogram
 from calspline.transforms import log_odds
+
+if TYPE_CHECKING:
+    from calspline.display.reliability import ReliabilityDisplay
 
 Array = NDArray[np.float64]
 
@@ -161,6 +164,23 @@ class Reliability:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    def plot(self, ax: Any = None, **options: Any) -> ReliabilityDisplay:
+        """Draw the diagram with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **options
+            As for :meth:`ReliabilityDisplay.plot <calspline.ReliabilityDisplay.plot>`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+        """
+        from calspline.display.reliability import ReliabilityDisplay
+
+        return ReliabilityDisplay(self).plot(ax, **options)
 
     def _rows(self) -> list[tuple[str, ...]]:
         b = self.bins

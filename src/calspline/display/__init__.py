@@ -1,0 +1,15 @@
+"""Pictures drawn with matplotlib. Each display holds data; ``plot`` draws it and keeps the axes."""
+
+from calspline.display.curve import CalibrationCurveDisplay
+from calspline.display.epochs import EpochsDisplay
+from calspline.display.learning import LearningCurveDisplay
+from calspline.display.reliability import ReliabilityDisplay
+from calspline.display.smoothing import SmoothingDisplay
+
+__all__ = [
+    "CalibrationCurveDisplay",
+    "EpochsDisplay",
+    "LearningCurveDisplay",
+    "ReliabilityDisplay",
+    "SmoothingDisplay",
+]

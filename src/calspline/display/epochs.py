@@ -1,0 +1,151 @@
+"""``EpochsDisplay``: log-loss over training epochs, before and after calibration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline import _validation
+from calspline.display import style
+from calspline.display.axes import room, strip_below
+from calspline.display.style import Look
+from calspline.evaluation.scores import row_log_losses
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+Array = NDArray[np.float64]
+
+ACCURACY_STRIP = 0.34
+
+
+class EpochsDisplay:
+    """How log-loss, and if given accuracy, moves while a model is trained: the paper's second figure.
+
+    Past some epoch a network's accuracy still grows while its log-loss already suffers from over-confidence;
+    calibrated, it need not be stopped early. The best epoch of each series is marked.
+
+    Parameters
+    ----------
+    log_loss : dict of name to array-like of shape (n_epochs,)
+    accuracy : dict of name to array-like of shape (n_epochs,), optional
+        Drawn below.
+    epochs : array-like of shape (n_epochs,), optional
+        Increasing. None: 1, 2, ...
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Log-loss.
+    accuracy_ax_ : matplotlib Axes or None
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> from calspline.display import EpochsDisplay
+    >>> display = EpochsDisplay({"before": [0.6, 0.5, 0.7], "after": [0.5, 0.4, 0.35]}).plot()
+    >>> display.ax_.get_xlabel()
+    'epoch'
+    """
+
+    ax_: Axes
+    accuracy_ax_: Axes | None
+    figure_: Figure | SubFigure
+
+    def __init__(self, log_loss: Any, *, accuracy: Any = None, epochs: Any = None) -> None:
+        count = None
+        if epochs is not None:
+            epochs = _validation.increasing(epochs, "epochs", least=1)
+            count = len(epochs)
+        self.log_loss = _validation.series(log_loss, "log_loss", count)
+        count = len(next(iter(self.log_loss.values())))
+        self.accuracy = None if accuracy is None else _validation.series(accuracy, "accuracy", count)
+        self.epochs: Array = np.arange(1.0, count + 1.0) if epochs is None else epochs
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        probs: Any,
+        *,
+        sample_weight: Any = None,
+        labels: Any = None,
+        epochs: Any = None,
+        accuracy: bool = True,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Compute and draw from the predictions of every epoch for the same rows.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+        probs : dict of name to list of probabilities, one entry an epoch
+            Each entry as for :func:`evaluate`.
+        sample_weight, labels
+            As for :func:`evaluate`.
+        epochs : array-like, optional
+        accuracy : bool, default=True
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        EpochsDisplay
+        """
+        losses, right = {}, {}
+        for name, each in _validation.by_name(probs, "probs", None).items():
+            checked = [_validation.predictions(y, one, sample_weight, labels) for one in each]
+            losses[name] = [np.average(row_log_losses(c.probs, c.codes), weights=c.weight) for c in checked]
+            right[name] = [np.average(_guess(c.probs) == c.codes, weights=c.weight) for c in checked]
+        return cls(losses, accuracy=right if accuracy else None, epochs=epochs).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw, in ``ax`` or a new figure.
+
+        Returns
+        -------
+        self
+        """
+        both = self.accuracy is not None
+        self.ax_ = ax = room(ax, style.SIDE + 0.6, 5.4 if both else 4.2)
+        self.figure_ = ax.figure
+        self.accuracy_ax_ = strip_below(ax, ACCURACY_STRIP, 0.08) if both else None
+        looks = dict(zip(self.log_loss, style.looks(len(self.log_loss)), strict=True))
+        self._lines(ax, self.log_loss, looks, best=np.argmin, names=True)
+        ax.set_ylabel("log-loss, nats per row")
+        lowest = ax
+        if self.accuracy is not None and self.accuracy_ax_ is not None:
+            from matplotlib.ticker import FuncFormatter
+
+            lowest = self.accuracy_ax_
+            more = style.looks(len(self.accuracy))
+            known = {name: looks.get(name, look) for name, look in zip(self.accuracy, more, strict=True)}
+            self._lines(lowest, self.accuracy, known, best=np.argmax, names=False)
+            lowest.yaxis.set_major_formatter(FuncFormatter(lambda p, _: f"{100.0 * p:g}%"))
+            lowest.set_ylabel("accuracy")
+            ax.tick_params(labelbottom=False)
+        lowest.set_xlabel("epoch")
+        return self
+
+    def _lines(self, ax: Axes, series: dict[str, Array], looks: dict[str, Look], *, best: Any, names: bool) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        style.dress(ax)
+        for i, (name, values) in enumerate(series.items()):
+            look, at = looks[name], int(best(values))
+            ax.plot(self.epochs, values, color=look.colour, ls=look.dashes, lw=2.0, zorder=3, gid=f"line-{i}")
+            point: dict[str, Any] = {"marker": look.marker, "ms": 8, "mec": "white", "mew": 1.0, "ls": "", "zorder": 4}
+            ax.plot(self.epochs[at], values[at], color=look.colour, gid=f"best-{i}", **point)
+        ax.margins(x=0.02, y=0.1)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if names:
+            style.name_ends(ax, sorted((float(v[-1]), name, looks[name].colour) for name, v in series.items()))
+            corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
+            style.note(ax, "marked: the best epoch", (0.98, 0.98), **corner)
+
+
+def _guess(p: Array) -> NDArray[np.intp]:
+    return np.asarray(p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp))

@@ -1,0 +1,135 @@
+"""``LearningCurveDisplay``: what more calibration data would gain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from calspline.display import style
+from calspline.display.axes import room
+from calspline.display.style import BLUE, INK, MUTED, VERMILION
+from calspline.learning_curve import FEWEST_FOR_RATE, CalibrationLearningCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+FARTHEST = 4.0
+"""Times the rows there are: beyond that the size that is enough is told, not shown."""
+TALLEST = 1.5
+"""Times the spread of the curve: an uncalibrated level still higher is told, not shown."""
+
+
+class LearningCurveDisplay:
+    """Expected log-loss against the number of rows a calibrator is fitted on.
+
+    Points with intervals are measured; the thin line is the fitted ``limit + rate / n``. Marked are the rows
+    that are enough and the log-loss without calibration.
+
+    Parameters
+    ----------
+    curve : CalibrationLearningCurve
+        What :func:`calibration_learning_curve` returns.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator, calibration_learning_curve
+    >>> from calspline.display import LearningCurveDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> curve = calibration_learning_curve(SplineCalibrator(), p, rng.random(1000) < p**2, n_repeats=2)
+    >>> LearningCurveDisplay(curve).plot().ax_.get_xlabel()
+    'rows to calibrate on'
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def __init__(self, curve: CalibrationLearningCurve) -> None:
+        self.curve = curve
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw, in ``ax`` or a new figure.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = room(ax, style.SIDE + 0.6, 4.4)
+        self.figure_ = ax.figure
+        style.dress(ax)
+        ax.set_xscale("log")
+        self._measured(ax)
+        self._enough(ax)
+        self._uncalibrated(ax)
+        self._marks(ax)
+        self._names(ax)
+        return self
+
+    def _measured(self, ax: Axes) -> None:
+        c = self.curve
+        low, high = c.interval.T
+        ax.vlines(c.sizes, low, high, color=BLUE, lw=1.6, alpha=0.5, zorder=4, gid="intervals")
+        ax.plot(
+            c.sizes, c.log_loss, color=BLUE, marker="o", ms=6.5, mec="white", mew=0.8, lw=1.8, zorder=5, gid="curve"
+        )
+        limit = c.log_loss[-1] - c.rate / c.sizes[-1]
+        end = max(float(c.sizes[-1]), min(float(c.enough), FARTHEST * float(c.sizes[-1])))
+        # With fewer rows priors speak louder than the law.
+        grid = np.geomspace(min(FEWEST_FOR_RATE, float(c.sizes[-3:][0])), 1.15 * end, 100)
+        ax.plot(grid, limit + c.rate / grid, color=MUTED, lw=1.0, ls=(0, (4, 2)), zorder=3, gid="law")
+
+    def _enough(self, ax: Axes) -> None:
+        c = self.curve
+        most = float(c.sizes[-1])
+        up = {"xycoords": ax.get_xaxis_transform(), "va": "top"}
+        if c.enough > FARTHEST * most:
+            words = f"enough: about {c.enough:,} rows →"
+            style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
+        elif c.enough <= c.sizes[0]:
+            words = f"{int(c.sizes[0]):,} rows are enough"
+            style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
+        else:
+            ax.axvline(c.enough, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=2, gid="enough")
+            late = np.log(c.enough / c.sizes[0]) > 0.55 * np.log(max(most, c.enough) / c.sizes[0])
+            words = f"about {c.enough:,} rows are enough:\nmore gains less than {c.gain:g}"
+            where = {"ha": "right" if late else "left", "color": INK}
+            style.note(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), **up, **where)
+
+    def _uncalibrated(self, ax: Axes) -> None:
+        if self._shows_uncalibrated():
+            dashes = (0, (5, 2))
+            ax.axhline(self.curve.uncalibrated, color=VERMILION, lw=1.8, ls=dashes, zorder=2, gid="uncalibrated")
+
+    def _shows_uncalibrated(self) -> bool:
+        low, high = self.curve.interval.min(), self.curve.interval.max()
+        return bool(self.curve.uncalibrated <= high + TALLEST * (high - low))
+
+    def _names(self, ax: Axes) -> None:
+        """Each line's name and value at the right, where it ends."""
+        c = self.curve
+        found = [(float(c.log_loss[-1]), f"calibrated\n{c.log_loss[-1]:.3f}", BLUE)]
+        if np.isfinite(c.uncalibrated):
+            shown = self._shows_uncalibrated()
+            words = f"uncalibrated\n{c.uncalibrated:.3f}" + ("" if shown else " ↑")
+            found.append((c.uncalibrated if shown else ax.get_ylim()[1], words, VERMILION))
+        style.name_ends(ax, sorted(found), lines=2)
+
+    def _marks(self, ax: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high + 0.14 * (high - low))
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xlabel("rows to calibrate on")
+        ax.set_ylabel(f"log-loss on new rows, nats ({100.0 * self.curve.level:g}% intervals)")

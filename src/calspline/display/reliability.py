@@ -1,0 +1,289 @@
+"""``ReliabilityDisplay``: what a model says against what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline import _validation
+from calspline.display.axes import room, small_multiples, strip_below
+from calspline.display.diagram import Diagram, Parts, Series
+from calspline.display.probability_axis import SCALES, ProbabilityScale, Scale, decades
+from calspline.display.score_cells import Cells, log_odds_cells
+from calspline.display.style import SIDE, class_title, curve_looks, looks, title
+from calspline.evaluation.reliability import Reliability, reliability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+Array = NDArray[np.float64]
+
+STRIP, SMALL_STRIP = 0.16, 0.2
+"""Share of the height that the histogram takes."""
+RARE = 0.1
+"""Where all bins stay below this, a log-odds axis shows the lower half alone."""
+
+
+class ReliabilityDisplay:
+    """Reliability diagram: for each bin of probabilities, how often the event happened.
+
+    Points on the diagonal are honest; below it the model promises too much, above it too little. The area of a
+    point is the number of rows behind it, the bar its exact interval. Make one with :meth:`from_predictions` or
+    :meth:`from_estimator`; :func:`reliability` gives the numbers.
+
+    Parameters
+    ----------
+    reliability : Reliability or dict of name to Reliability
+        Several are drawn in one diagram.
+    curves : dict of name to calibrator or callable, optional
+        Calibration functions to lay over the points: fitted calibrators of two classes, or any function of
+        an array of probabilities.
+
+    Attributes
+    ----------
+    reliability : dict of name to Reliability
+    curves : dict of name to callable
+    ax_ : matplotlib Axes
+        The diagram; with small multiples the first.
+    histogram_ax_ : matplotlib Axes or None
+    axes_ : list of matplotlib Axes
+        All diagrams.
+    figure_ : matplotlib Figure
+
+    See Also
+    --------
+    reliability : The diagram as data.
+    report : The same and more as a page.
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from calspline import ReliabilityDisplay, SplineCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> y = rng.random(2000) < p**2
+    >>> cal = SplineCalibrator().fit(p, y)
+    >>> display = ReliabilityDisplay.from_predictions(
+    ...     y, {"raw": p, "calibrated": cal.calibrate(p)}, curves={"spline": cal})
+    >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    ('', 'what happened')
+    >>> display.histogram_ax_.get_xlabel()
+    'what the model says'
+    """
+
+    ax_: Axes
+    histogram_ax_: Axes | None
+    axes_: list[Axes]
+    figure_: Figure | SubFigure
+
+    def __init__(self, reliability: Reliability | Mapping[str, Reliability], *, curves: Any = None) -> None:
+        self.reliability: dict[str, Reliability] = _validation.by_name(reliability, "reliability", None)
+        self.curves: dict[str, Callable[[Array], Any]] = _validation.score_functions(curves)
+        self._log_odds_cells: dict[str, tuple[Cells, ...]] = {}
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        probs: Any,
+        *,
+        n_bins: int = 10,
+        strategy: Literal["quantile", "uniform"] | None = None,
+        sample_weight: Any = None,
+        labels: Any = None,
+        level: float = 0.95,
+        name: str | None = None,
+        curves: Any = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Compute and draw the diagram of predictions.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            What happened.
+        probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m), or dict of name to these
+            Probabilities; several sets, such as before and after, share the axes.
+        strategy : {"quantile", "uniform"}, optional
+            As for :func:`reliability`. None is ``"quantile"``, but ``"uniform"`` for a diagram of each class: one class
+            among many is improbable most of the time, so that bins of equal weight would all lie at zero.
+        n_bins, sample_weight, labels, level
+            As for :func:`reliability`.
+        name : str, optional
+            For the legend.
+        curves : dict of name to calibrator or callable, optional
+        ax : matplotlib Axes, optional
+        **plot_options
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+        """
+        if strategy is None:
+            strategy = "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
+        found, cells = {}, {}
+        for key, one in _validation.by_name(probs, "probs", name).items():
+            found[key] = reliability(
+                y, one, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight, labels=labels, level=level
+            )
+            cells[key] = log_odds_cells(_validation.predictions(y, one, sample_weight, labels))
+        display = cls(found, curves=curves)
+        display._log_odds_cells = cells
+        return display.plot(ax, **plot_options)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any) -> Self:
+        """Compute and draw the diagram of a fitted classifier's ``predict_proba``.
+
+        Parameters
+        ----------
+        estimator : classifier, or dict of name to classifier
+        X, y
+            Rows that the classifier has not seen.
+        name : str, optional
+            For the legend. None: the name of the classifier's class.
+        **options
+            As for :meth:`from_predictions`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+        """
+        if not isinstance(estimator, Mapping):
+            estimator = {type(estimator).__name__ if name is None else name: estimator}
+        elif name is not None:
+            raise ValueError(f"name must be None when estimator is a mapping; got {name!r}")
+        for key, one in estimator.items():
+            if not hasattr(one, "predict_proba"):
+                raise TypeError(f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without")
+        options = {"labels": _validation.classes_of(estimator)} | options
+        return cls.from_predictions(y, {key: one.predict_proba(X) for key, one in estimator.items()}, **options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        scale: Scale = "probability",
+        classes: Any = "top",
+        bins: bool = True,
+        corp: bool = False,
+        spline: bool = False,
+        histogram: Any = True,
+        limits: tuple[float, float] | None = None,
+        colors: Any = None,
+        legend: bool = True,
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: a new figure.
+        scale : {"probability", "logit"}
+            ``"logit"`` spreads both ends, where over-confident models live. Probabilities beyond the limits, exact
+            0 and 1 among them, are drawn at the limit, which is then marked with ≤ or ≥.
+        classes : {"top", "all"} or list of labels, default="top"
+            Three or more classes: the most probable one, or a small diagram for each.
+        bins : bool, default=True
+            Points with their exact intervals.
+        corp : bool, default=False
+            The isotonic (CORP) curve, and around the diagonal the band in which it would lie if the
+            probabilities were right.
+        spline : bool, default=False
+            The spline curve with its pointwise band.
+        histogram : bool or matplotlib Axes, default=True
+            How the probabilities spread, in a strip below, or in axes of your own.
+        limits : (float, float), optional
+            Least and largest probability shown.
+        colors : list of colors, optional
+            Of the sets.
+        legend : bool, default=True
+
+        Returns
+        -------
+        self
+        """
+        _validation.one_of(scale, "scale", SCALES)
+        chosen = self._chosen(classes)
+        several = len(chosen) > 1 or not isinstance(classes, str)
+        axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
+        parts = Parts(bins=bool(bins), corp=bool(corp), spline=bool(spline), legend=bool(legend), small=several)
+        if several:
+            self._plot_several(ax, chosen, axis, parts, histogram, colors)
+        else:
+            self.ax_ = room(ax, SIDE, SIDE + (0.5 if histogram is True else 0.0))
+            strip = strip_below(self.ax_, STRIP) if histogram is True else None if histogram is False else histogram
+            self.histogram_ax_, self.axes_ = strip, [self.ax_]
+            self._diagram(chosen[0], axis, parts, colors).draw(self.ax_, strip)
+        self.figure_ = self.ax_.figure
+        return self
+
+    def _plot_several(
+        self, ax: Axes | None, chosen: list[int], axis: ProbabilityScale, parts: Parts, histogram: Any, colors: Any
+    ) -> None:
+        if not isinstance(histogram, bool):
+            raise TypeError(f"histogram must be True or False with several diagrams; got {histogram!r}")
+        panels = small_multiples(ax, len(chosen), SMALL_STRIP if histogram else None)
+        strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
+        first = next(iter(self.reliability.values()))
+        for i, (place, one, strip) in enumerate(zip(chosen, panels.axes, strips, strict=True)):
+            diagram = self._diagram(place, axis, parts.only_legend_if(i == 0), colors)
+            diagram.draw(one, strip, legend_ax=panels.spare)
+            title(one, class_title(first.classes[place - 1].name))
+        panels.quieten()
+        self.axes_, self.ax_, self.histogram_ax_ = panels.axes, panels.axes[0], strips[0]
+
+    def _chosen(self, classes: Any) -> list[int]:
+        """Places of the diagrams to draw: 0 is the diagram itself, then come the classes."""
+        first = next(iter(self.reliability.values()))
+        names = [one.name for one in first.classes]
+        for key, one in self.reliability.items():
+            if [other.name for other in one.classes] != names:
+                raise ValueError(f"all sets must be of the same classes; {key!r} is not")
+        if isinstance(classes, str):
+            _validation.one_of(classes, "classes", ("top", "all"))
+            return list(range(1, len(names) + 1)) if classes == "all" and names else [0]
+        wanted = [str(label) for label in classes]
+        unknown = [label for label in wanted if label not in names]
+        if unknown or not wanted:
+            raise ValueError(f"classes must be 'top', 'all' or a list of some of {names}; got {list(classes)!r}")
+        return [names.index(label) + 1 for label in wanted]
+
+    def _at(self, place: int) -> dict[str, Reliability]:
+        return {key: one.classes[place - 1] if place else one for key, one in self.reliability.items()}
+
+    def _limits(self, scale: Scale, limits: Any, chosen: list[int]) -> tuple[float, float]:
+        if limits is not None:
+            return _validation.two_limits(limits, least=0.0, largest=1.0, open_=scale == "logit")
+        if scale == "probability":
+            return 0.0, 1.0
+        # Far out only where there is something to see: a tiny probability with a handful of rows behind it
+        # says no more at its own place than at the customary limit.
+        every = [one.bins for place in chosen for one in self._at(place).values()]
+        low = np.concatenate([np.maximum(b.mean_score, b.interval_upper) for b in every])
+        high = np.concatenate([np.minimum(b.mean_score, b.interval_lower) for b in every])
+        if low.max() < RARE:
+            return 10.0 ** -decades(low), 0.5
+        if high.min() > 1.0 - RARE:
+            return 0.5, 1.0 - 10.0 ** -decades(1.0 - high)
+        return 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
+
+    def _diagram(self, place: int, axis: ProbabilityScale, parts: Parts, colors: Any) -> Diagram:
+        sets = self._at(place)
+        series = []
+        for (key, one), look in zip(sets.items(), looks(len(sets), colors), strict=True):
+            fine = self._log_odds_cells.get(key) if axis.scale == "logit" else None
+            series.append(Series(key, one, Cells.even(one) if fine is None else fine[place], look))
+        grid = axis.grid()
+        curves = [
+            (name, grid, _validation.function_values(function(grid), name, len(grid)), look)
+            for (name, function), look in zip(self.curves.items(), curve_looks(len(self.curves)), strict=True)
+        ]
+        return Diagram(series, curves, axis, parts)
