@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calspline.calibrators.temperature import TemperatureCalibrator
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
+    from calspline.display.report.report import report
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
@@ -45,6 +46,7 @@ _HOMES = {
     "evaluate": "calspline.evaluation.evaluate",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
+    "report": "calspline.display.report.report",
     "save": "calspline.persistence",
 }
 
@@ -63,6 +65,7 @@ __all__ = [
     "evaluate",
     "load",
     "reliability",
+    "report",
     "save",
 ]
 

@@ -14,12 +14,14 @@ from calspline._validation.labels import (
     weight_array,
 )
 from calspline._validation.options import (
+    fitted_calibrator,
     increasing,
     not_negative,
     number,
     one_of,
     positive_list,
     seed,
+    text,
     whole_number,
 )
 from calspline._validation.predictions import Predictions, names_of_predictions, predictions, same_classes
@@ -51,6 +53,7 @@ __all__ = [
     "binary_scores",
     "chunks",
     "column_names",
+    "fitted_calibrator",
     "in_class_order",
     "increasing",
     "is_missing",
@@ -68,6 +71,7 @@ __all__ = [
     "rows_to_fit",
     "same_classes",
     "seed",
+    "text",
     "two_classes_given",
     "weight_array",
     "whole_number",

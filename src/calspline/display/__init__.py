@@ -1,0 +1,1 @@
+"""Pictures: displays for matplotlib, and the report as one HTML file."""
