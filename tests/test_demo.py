@@ -32,15 +32,13 @@ def test_the_demo_prints_the_numbers_of_scikit_learn():
         (log_loss(story.y, p), brier_score_loss(story.y, p), accuracy_score(story.y, p > 0.5))
         for p in (story.before, story.after)
     ]
-    found = [row[1:] for row in demo.numbers(story.report())]
+    found = [row[1:] for row in story.numbers()]
     assert [row[0] for row in found] == pytest.approx(expected[0], rel=1e-9)
     assert [row[1] for row in found] == pytest.approx(expected[1], rel=1e-9)
 
 
 def test_the_demo_keeps_its_accuracy():
-    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = demo.numbers(
-        demo.tell().report()
-    )
+    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = demo.tell().numbers()
     assert loss_after < loss_before
     assert brier_after < brier_before
     assert right_after >= right_before - 0.01

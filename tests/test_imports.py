@@ -49,7 +49,7 @@ ALLOWED = {
     },
     "display": {"_files", "_validation", "display", "evaluation", "transforms"},
     "persistence": {"_files", "_validation", "calibrators"},
-    "demo": {"calibrators", "display"},
+    "demo": {"calibrators", "display", "evaluation"},
     "__init__": {
         "calibrators",
         "classifier",

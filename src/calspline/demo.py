@@ -19,12 +19,12 @@ from sklearn.pipeline import make_pipeline
 
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.display.report.report import Report, report
+from calspline.evaluation.evaluate import evaluate
 
 Array = NDArray[np.float64]
 
 FILE_NAME = "calspline-demo.html"
 TITLE = "Is this handwritten digit odd?"
-BEFORE, AFTER = "raw", "calibrated"
 MEASURES = {"log_loss": "log-loss", "brier": "Brier score", "accuracy": "accuracy"}
 
 
@@ -37,9 +37,14 @@ class Story:
     after: Array
     calibrator: SplineCalibrator
 
+    def numbers(self) -> list[tuple[str, float, float]]:
+        """Name, before, after."""
+        before, after = (evaluate(self.y, p) for p in (self.before, self.after))
+        return [(label, getattr(before, name), getattr(after, name)) for name, label in MEASURES.items()]
+
     def report(self, path: Path | None = None) -> Report:
         """The report, written to a file if there is one."""
-        sets = {BEFORE: self.before, AFTER: self.after}
+        sets = {"raw": self.before, "calibrated": self.after}
         return report(path, self.y, sets, calibrator=self.calibrator, title=TITLE)
 
 
@@ -59,12 +64,6 @@ def tell() -> Story:
     return Story(y_test, raw[:, 1], calibrator.predict_proba(raw)[:, 1], calibrator)
 
 
-def numbers(found: Report) -> list[tuple[str, float, float]]:
-    """Name, before, after."""
-    before, after = (found.comparison.evaluations[name] for name in (BEFORE, AFTER))
-    return [(label, getattr(before, name), getattr(after, name)) for name, label in MEASURES.items()]
-
-
 def main(folder: str = ".") -> None:
     """Print the numbers, write the report, say where it is."""
     story = tell()
@@ -72,7 +71,7 @@ def main(folder: str = ".") -> None:
     print("Is this handwritten digit odd? Gaussian naive Bayes, before and after calibration,")
     print(f"on {len(story.y)} images that neither has seen:\n")
     print(f"{'':14}{'before':>10}{'after':>10}")
-    for name, before, after in numbers(found):
+    for name, before, after in story.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
     print(f"\n{found.headline}")
     print(f"\nThe report, with pictures: {found.path}")

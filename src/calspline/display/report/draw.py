@@ -20,7 +20,7 @@ CLOSE = 0.5
 """Points of a line nearer than this to the last one are not drawn."""
 DEEP = 6
 """A label of this many characters has no room on a phone."""
-LARGEST, SMALLEST, TARGET = 8.5, 3.0, 15.0
+LARGEST, SMALLEST = 8.5, 3.0
 
 
 def reliability_svg(view: dict[str, Any], number: int, names: list[str], scale: str) -> Markup:
@@ -162,7 +162,6 @@ def _bin(one: dict[str, Any], view: int, s: int, b: int, frame: Frame, name: str
         "g",
         _line(x, float(low), x, float(high), "interval"),
         tag("circle", cx=_n(x), cy=_n(y), r=_n(max(SMALLEST, LARGEST * found["size"] ** 0.5)), class_="dot"),
-        tag("circle", cx=_n(x), cy=_n(y), r=TARGET, class_="target"),
         class_="bin",
         data_layer="bins",
         data_view=view,

@@ -82,7 +82,7 @@ def _table(summary: dict[str, Any]) -> Markup:
     body = [
         tag(
             "tr",
-            tag("th", row["label"], tag("small", row["hint"]), scope="row"),
+            tag("th", row["label"], " ", tag("small", row["hint"]), scope="row"),
             *(tag("td", *_cell(cell)) for cell in row["cells"]),
             class_="part" if row["part"] else None,
         )
@@ -99,9 +99,9 @@ def _table(summary: dict[str, Any]) -> Markup:
 def _cell(cell: dict[str, str]) -> list[Markup | str]:
     out: list[Markup | str] = [cell["text"]]
     if "beside" in cell:
-        out.append(tag("small", cell["beside"]))
+        out += [" ", tag("small", cell["beside"])]
     if "verdict" in cell:
-        out.append(tag("span", cell["verdict"], class_=f"verdict {cell['verdict'].replace(' ', '-')}"))
+        out += [" ", tag("span", cell["verdict"], class_=f"verdict {cell['verdict'].replace(' ', '-')}")]
     return out
 
 

@@ -96,7 +96,8 @@ def _test(e: Evaluation) -> str:
     shown = f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
     verdict = "the probabilities are not right" if p < ALPHA else "nothing speaks against the probabilities"
     if e.impossible_weight:
-        return f"{verdict} ({shown}; {e.impossible_weight:g} rows happened with probability 0)"
+        rows = "row" if e.impossible_weight == 1.0 else "rows"
+        return f"{verdict} ({shown}; {e.impossible_weight:g} {rows} happened with probability 0)"
     return f"{verdict} ({shown})"
 
 

@@ -76,8 +76,7 @@ def _judge(view: View, name: str, *, beside: str | None = None, level: float | N
     """Judge one set, at a level that the one beside it reaches too."""
     levels = LEVELS
     if beside is not None:
-        other = view.forecasts[beside].p
-        levels = LEVELS[(LEVELS >= other.min()) & (LEVELS <= other.max())]
+        levels = _within(LEVELS, view.forecasts[beside].p)
     return find(name, view.forecasts[name], view.top_label, levels, level)
 
 
@@ -111,13 +110,17 @@ def find(name: str, forecast: Forecast, top_label: bool, levels: Array = LEVELS,
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
     """Levels within the range of the probabilities, with the share of rows that are nearest to each."""
-    inside = LEVELS[(p.min() <= LEVELS) & (p.max() >= LEVELS)]
+    inside = _within(levels, p)
     if not len(inside):
         return np.array([np.average(p, weights=weight)]), np.ones(1)
     x = log_odds(inside)
     nearest = np.searchsorted(expit(0.5 * (x[1:] + x[:-1])), p)
     near = np.bincount(nearest, weights=weight, minlength=len(inside))
     return inside, near / near.sum()
+
+
+def _within(levels: Array, p: Array) -> Array:
+    return np.asarray(levels[(levels >= p.min()) & (levels <= p.max())])
 
 
 def _kind(forecast: Forecast, top_label: bool) -> Kind:
@@ -191,7 +194,8 @@ def percent(x: float) -> str:
     """A share in per cent, with decimals where it is near 0 or 1."""
     least = min(x, 1.0 - x)
     digits = 0 if least >= 0.015 or least == 0.0 else 1 if least >= 0.0005 else 2
-    return f"{100.0 * x:.{digits}f}%"
+    shown = f"{100.0 * x:.{digits}f}"
+    return f"{shown.rstrip('0').rstrip('.') if digits else shown}%"
 
 
 def _plain(name: str) -> str:

@@ -5,6 +5,8 @@
   const diagram = document.getElementById("diagram");
   const tip = document.getElementById("tip");
   const chart = tip.parentElement;
+  const REACH = 28;  // how far from a bin the pointer may be, in pixels
+  let asked = null;
   const all = (selector, from = document) => Array.from(from.querySelectorAll(selector));
 
   for (const element of all(".controls, .keys")) element.hidden = false;
@@ -51,7 +53,29 @@
     return row;
   }
 
+  function middle(bin) {
+    const box = bin.querySelector(".dot").getBoundingClientRect();
+    return { x: box.left + box.width / 2, y: box.top + box.height / 2, shown: box.width > 0 };
+  }
+
+  function nearest(event) {
+    let found = null;
+    let least = REACH;
+    for (const bin of all(".bin", chart)) {
+      const at = middle(bin);
+      const distance = Math.hypot(at.x - event.clientX, at.y - event.clientY);
+      if (at.shown && distance < least) {
+        found = bin;
+        least = distance;
+      }
+    }
+    return found;
+  }
+
   function show(bin) {
+    hide();
+    asked = bin;
+    bin.classList.add("asked");
     const set = Number(bin.parentElement.dataset.set);
     const text = numbers.views[bin.dataset.view][set][bin.dataset.bin];
     const name = document.createElement("b");
@@ -65,17 +89,19 @@
       line("scores", text.range),
     );
     tip.hidden = false;
-    const dot = bin.querySelector(".dot").getBoundingClientRect();
+    const dot = middle(bin);
     const box = chart.getBoundingClientRect();
-    const left = dot.left + dot.width / 2 - box.left;
+    const left = dot.x - box.left;
     const beside = left > box.width / 2 ? left - tip.offsetWidth - 18 : left + 18;
-    const top = dot.top - box.top - tip.offsetHeight / 2;
+    const top = dot.y - box.top - tip.offsetHeight / 2;
     tip.style.left = `${Math.max(0, Math.min(beside, box.width - tip.offsetWidth))}px`;
     tip.style.top = `${Math.max(0, top)}px`;
   }
 
   function hide() {
     tip.hidden = true;
+    if (asked) asked.classList.remove("asked");
+    asked = null;
   }
 
   function step(bin, by) {
@@ -86,12 +112,20 @@
     next.focus();
   }
 
-  for (const bin of all(".bin", diagram)) {
-    bin.addEventListener("pointerenter", () => show(bin));
-    bin.addEventListener("pointerleave", () => {
-      if (document.activeElement !== bin) hide();
-    });
-    bin.addEventListener("click", () => bin.focus());
+  chart.addEventListener("pointermove", (event) => {
+    const bin = nearest(event) || (chart.contains(document.activeElement) && document.activeElement.closest(".bin"));
+    if (!bin) hide();
+    else if (bin !== asked) show(bin);
+  });
+  chart.addEventListener("pointerleave", () => {
+    if (asked !== document.activeElement) hide();
+  });
+  chart.addEventListener("click", (event) => {
+    const bin = nearest(event);
+    if (bin) bin.focus();
+  });
+
+  for (const bin of all(".bin", chart)) {
     bin.addEventListener("focus", () => show(bin));
     bin.addEventListener("blur", hide);
     bin.addEventListener("keydown", (event) => {
