@@ -2,6 +2,9 @@ import re
 import subprocess
 import sys
 
+import pytest
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+
 from calspline import demo
 
 
@@ -13,14 +16,29 @@ def test_the_demo_improves_the_numbers_and_says_where_the_report_is(tmp_path):
     assert after < 0.5 * before
     path = tmp_path / demo.FILE_NAME
     assert str(path) in done.stdout
-    page = path.read_text()
-    assert page.count("<svg") == 2
-    assert "http" not in page.replace("http-equiv", "")
+    page = path.read_text(encoding="utf-8")
+    assert demo.TITLE in page
+    assert "http:" not in page
+    assert "https:" not in page
+
+
+def test_the_demo_says_in_words_that_the_raw_scores_are_over_confident():
+    assert demo.tell().report().headline.startswith("Raw scores are over-confident: ")
+
+
+def test_the_demo_prints_the_numbers_of_scikit_learn():
+    story = demo.tell()
+    expected = [
+        (log_loss(story.y, p), brier_score_loss(story.y, p), accuracy_score(story.y, p > 0.5))
+        for p in (story.before, story.after)
+    ]
+    found = [row[1:] for row in story.numbers()]
+    assert [row[0] for row in found] == pytest.approx(expected[0], rel=1e-9)
+    assert [row[1] for row in found] == pytest.approx(expected[1], rel=1e-9)
 
 
 def test_the_demo_keeps_its_accuracy():
-    story = demo.tell()
-    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = story.numbers()
+    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = demo.tell().numbers()
     assert loss_after < loss_before
     assert brier_after < brier_before
     assert right_after >= right_before - 0.01
@@ -29,4 +47,4 @@ def test_the_demo_keeps_its_accuracy():
 def test_the_page_is_written_where_asked(tmp_path, capsys):
     demo.main(str(tmp_path))
     assert "before" in capsys.readouterr().out
-    assert (tmp_path / demo.FILE_NAME).read_text().startswith("<!doctype html>")
+    assert (tmp_path / demo.FILE_NAME).read_text(encoding="utf-8").startswith("<!doctype html>")

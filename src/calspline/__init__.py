@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
     from calspline.display.reliability import ReliabilityDisplay
+    from calspline.display.report.report import report
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
@@ -47,6 +48,7 @@ _HOMES = {
     "evaluate": "calspline.evaluation.evaluate",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
+    "report": "calspline.display.report.report",
     "save": "calspline.persistence",
 }
 
@@ -66,6 +68,7 @@ __all__ = [
     "evaluate",
     "load",
     "reliability",
+    "report",
     "save",
 ]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any, Protocol
 
 from calspline import _validation
+from calspline._files import write_whole
 
 FORMAT = "calspline"
 VERSION = 1
@@ -50,7 +50,7 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"calibrator must be a fitted calibrator of calspline; got {type(calibrator).__name__}")
     body = {"format": FORMAT, "version": VERSION} | calibrator.to_dict()
     text = json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False)
-    _write_whole(Path(path), text + "\n")
+    write_whole(Path(path), text + "\n")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -110,17 +110,3 @@ def _checksum(body: dict[str, Any]) -> str:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write beside ``path``, flush to disk, move into place; leave nothing behind on failure."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with beside.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

@@ -23,12 +23,14 @@ from calspline._validation.labels import (
     weight_array,
 )
 from calspline._validation.options import (
+    fitted_calibrator,
     increasing,
     not_negative,
     number,
     one_of,
     positive_list,
     seed,
+    text,
     whole_number,
 )
 from calspline._validation.predictions import Predictions, names_of_predictions, predictions, same_classes
@@ -62,6 +64,7 @@ __all__ = [
     "chunks",
     "classes_of",
     "column_names",
+    "fitted_calibrator",
     "function_values",
     "in_class_order",
     "increasing",
@@ -83,6 +86,7 @@ __all__ = [
     "seed",
     "series",
     "string",
+    "text",
     "two_classes_given",
     "two_limits",
     "weight_array",

@@ -86,3 +86,23 @@ def seed(value: Any, name: str) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**32:
         raise ValueError(f"{name} must be an integer in [0, 2**32), a RandomState or None; got {value!r}")
     return int(value)
+
+
+def fitted_calibrator(value: Any, n_classes: int) -> None:
+    """Check that an option is a fitted calibrator of as many classes."""
+    methods = ("calibrate", "predict_proba", "get_params", "to_dict")
+    if isinstance(value, type) or not all(callable(getattr(value, name, None)) for name in methods):
+        shown = value.__name__ if isinstance(value, type) else type(value).__name__
+        raise TypeError(f"calibrator must be a fitted calibrator of calspline; got {shown}")
+    classes = getattr(value, "classes_", None)
+    if classes is None:
+        raise ValueError(f"calibrator must be fitted; this {type(value).__name__} is not")
+    if len(classes) != n_classes:
+        raise ValueError(f"calibrator must be of the {n_classes} classes of predictions; it has {len(classes)}")
+
+
+def text(value: Any, name: str) -> str:
+    """Check that an option is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string; got {type(value).__name__}")
+    return value

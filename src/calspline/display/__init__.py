@@ -1,4 +1,4 @@
-"""Pictures drawn with matplotlib. Each display holds data; ``plot`` draws it and keeps the axes."""
+"""Pictures: displays for matplotlib, which hold data that ``plot`` draws, and the report as one HTML file."""
 
 from calspline.display.curve import CalibrationCurveDisplay
 from calspline.display.epochs import EpochsDisplay

@@ -1,0 +1,1 @@
+"""``report``: what happened to the probabilities, on one page that needs nothing else."""

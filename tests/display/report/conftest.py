@@ -1,0 +1,95 @@
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from calspline import SplineCalibrator, report
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def missing(what):
+    """Skip, or fail where engines are required."""
+    if os.environ.get("CALSPLINE_REQUIRE_ENGINES") == "1":
+        pytest.fail(f"{what} is missing, and CALSPLINE_REQUIRE_ENGINES=1 requires it")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        missing("Chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright")
+    with sync_playwright() as playwright:
+        # Root, as in a container, has no sandbox.
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Opened:
+    """A page in a browser, with all that it asked for and complained about."""
+
+    def __init__(self, context, url):
+        self.requests, self.complaints = [], []
+        self.page = context.new_page()
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+        self.page.goto(url)
+
+
+@pytest.fixture
+def open_page(browser):
+    contexts = []
+
+    def open_(path, **options):
+        options.setdefault("viewport", {"width": 1280, "height": 900})
+        context = browser.new_context(**options)
+        contexts.append(context)
+        return Opened(context, path.as_uri())
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def two_classes(n=3000, seed=0, factor=2.2):
+    """Labels, over-confident scores and true probabilities."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(0.0, 1.6, n)
+    p = 1 / (1 + np.exp(-u))
+    return (rng.random(n) < p).astype(int), 1 / (1 + np.exp(-factor * u)), p
+
+
+def three_classes(n=1500, seed=0, factor=2.5):
+    """Labels, over-confident rows and true rows."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0.0, 1.2, (n, 3))
+    p, raw = (np.exp(k * z) / np.exp(k * z).sum(axis=1, keepdims=True) for k in (1.0, factor))
+    return (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1), raw, p
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory):
+    """Labels, sets of predictions, and the report of them."""
+    y, raw, _ = two_classes(6000)
+    cal = SplineCalibrator().fit(raw[:3000], y[:3000])
+    sets = {"raw": raw[3000:], "calibrated": cal.calibrate(raw[3000:])}
+    path = tmp_path_factory.mktemp("report") / "binary.html"
+    return y[3000:], sets, report(path, y[3000:], sets, calibrator=cal, title="Churn")
+
+
+@pytest.fixture(scope="session")
+def multiclass(tmp_path_factory):
+    y, raw, p = three_classes()
+    cal = SplineCalibrator().fit(raw, y)
+    sets = {"raw": raw, "truth": p}
+    path = tmp_path_factory.mktemp("report") / "multiclass.html"
+    return y, sets, report(path, y, sets, calibrator=cal)
