@@ -43,6 +43,15 @@ bench-multiclass: $(VENV)/.bench
 bench-coverage: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
+bench-oob: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.oob
+
+bench-coverage: $(VENV)/.core
+	$(BIN)/python -m benchmarks.coverage
+
+bench-paper: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.paper.adult
+
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
 
