@@ -118,8 +118,9 @@ simultaneous (all rows' scores at once). Scores have normal log-odds u with mean
 
 {bands}
 
-A band knows of the chance in the data and of how much a curve of the chosen smoothness may bend. It cannot know of
-a bend too small for the data to show: with 500 rows the waves are smoothed away, and the band with them.
+Wanted are 92% to 97% pointwise and 92% to 98% simultaneous. Lines are covered from 500 rows on, every curve here from
+10,000. Between, a bend that the choice of smoothing takes for chance is smoothed away, and the band, which takes the
+chosen smoothness for certain, does not know of it: the squared curve with 500 and 2,000 rows, the waves with 500.
 """
     Path(__file__).with_name("COVERAGE.md").write_text(text)
 
