@@ -47,7 +47,7 @@ ALLOWED = {
         "histogram",
         "transforms",
     },
-    "display": {"_files", "_validation", "display", "evaluation", "transforms"},
+    "display": {"_files", "_validation", "curve", "display", "evaluation", "transforms"},
     "persistence": {"_files", "_validation", "calibrators"},
     "demo": {"calibrators", "display", "evaluation"},
     "__init__": {
