@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -103,12 +103,8 @@ def find(name: str, forecast: Forecast, top_label: bool, levels: Array = LEVELS,
         at = int(np.argmin(np.where(common, np.abs(log_odds(levels) - log_odds([USUAL])), np.inf)))
     found = Finding(name, "right", float(levels[at]), float(happened[at]), float(lower[at]), float(upper[at]))
     if rejected:
-        return Finding(
-            name, _kind(forecast, spline.curve, top_label), found.level, found.happened, found.lower, found.upper
-        )
-    if found.reach > WIDE:
-        return Finding(name, "unknown", found.level, found.happened, found.lower, found.upper)
-    return found
+        return replace(found, kind=_kind(forecast, spline.curve, top_label))
+    return replace(found, kind="unknown") if found.reach > WIDE else found
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
