@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass picture clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage picture clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -39,6 +39,9 @@ bench-arena: $(VENV)/.bench
 
 bench-multiclass: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.multiclass
+
+bench-coverage: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py

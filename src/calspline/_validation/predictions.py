@@ -14,6 +14,9 @@ from calspline._validation.scores import check_sums, column_names, in_class_orde
 
 Array = NDArray[np.float64]
 
+FEWEST_ROWS, MOST_ROWS = 1e-9, 1e15
+"""Sums of weights that make sense as numbers of rows, and whose squares are numbers too."""
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -54,6 +57,11 @@ def predictions(y: Any, probs: Any, sample_weight: Any = None, labels: Any = Non
         check_sums(array, name)
     n = len(array)
     weight = weight_array(sample_weight, n, beside=name)
+    if weight is not None and not FEWEST_ROWS <= float(weight.sum()) <= MOST_ROWS:
+        raise ValueError(
+            f"sample_weight counts rows, so its sum must be between {FEWEST_ROWS:g} and {MOST_ROWS:g}; "
+            f"got {weight.sum():g}"
+        )
     found = label_array(y, n, beside=name)
     names = column_names(probs) if array.ndim == 2 else None
     n_classes = 2 if array.ndim == 1 else array.shape[1]

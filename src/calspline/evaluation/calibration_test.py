@@ -11,13 +11,14 @@ Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the
 
 The hypothesis says exactly how the outcomes are distributed given the probabilities, so in small samples the null
 distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid for any number of
-rows and any scores, rare events included. Where the scores are close to normal (judged by their skewness and
-kurtosis, which are known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
+rows and any scores, rare events included. Where the scores are close to normal (judged by their
+kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
 
 A weight counts as that many rows.
 
 References
 ----------
+Y. Liu and J. Xie, *Cauchy combination test*, Journal of the American Statistical Association 115, 2020.
 D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
 """
 
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import ndtr
-from scipy.stats import chi2
+from scipy.stats import cauchy, chi2
 
 from calspline._spline.basis import NaturalSpline
 from calspline._spline.knots import quantile_knots
@@ -41,20 +42,24 @@ Array = NDArray[np.float64]
 CELLS = 256
 KNOTS = 8
 DEGREES = 4.0
-DRAWS = 1999
-NORMAL_SKEWNESS, NORMAL_KURTOSIS = 0.05, 0.01
-"""Scores less skew and less heavy-tailed than this count as normal."""
+DRAWS = 999
+NEARLY_CERTAIN = 1e-9
+NORMAL_KURTOSIS = 0.01
+"""Scores with tails less heavy than this count as normal."""
 
 
 def calibration_p_value(f: Forecasts) -> float:
     """P-value of the hypothesis that the probabilities are right.
 
-    It is 0 if something happened that had probability 0, and 1 if all was certain and came so.
+    Rows within 1e-9 of 0 or 1 are judged apart. If one of them came out the other way, the p-value is the chance of
+    that, at most the sum of their distances to 0 or 1: 0 where something happened that had probability 0.
     """
-    certain = (f.p == 0.0) | (f.p == 1.0)
-    if f.positives[f.p == 0.0].any() or f.negatives[f.p == 1.0].any():
-        return 0.0
+    unlikely = np.minimum(f.p, 1.0 - f.p)
+    certain = unlikely < NEARLY_CERTAIN
     if certain.any():
+        surprise = np.where(f.p < 0.5, f.positives, f.negatives)[certain]
+        if surprise.any():
+            return min(1.0, float(f.w[certain] @ unlikely[certain]))
         f = f.where(~certain)
     if not len(f):
         return 1.0
@@ -96,18 +101,30 @@ def directions(f: Forecasts) -> Array:
 def _nearly_normal(A: Array, f: Forecasts) -> bool:
     """Whether the scores, sums of many small independent terms, are close to normal."""
     variance = f.w * f.p * (1.0 - f.p)
-    total = variance @ A**2
-    skewness = (variance * (1.0 - 2.0 * f.p)) @ A**3 / total**1.5
-    kurtosis = (variance * (1.0 - 6.0 * f.p * (1.0 - f.p))) @ A**4 / total**2
-    return bool(np.abs(skewness).max() < NORMAL_SKEWNESS and np.abs(kurtosis).max() < NORMAL_KURTOSIS)
+    # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
+    heavy = np.abs((variance * (1.0 - 6.0 * f.p * (1.0 - f.p))) @ A**4)
+    return float(heavy.sum()) < NORMAL_KURTOSIS * float(((variance @ A**2) ** 2).sum())
+
+
+def combined_p_value(p: Array) -> float:
+    """One p-value from several that may depend on each other: the Cauchy combination of Liu and Xie.
+
+    It is close to the smallest times their number if one stands out, and to the p-values themselves if all agree.
+    """
+    if p.min() == 0.0:
+        return 0.0
+    # A p-value of 1 would outweigh any other.
+    q = np.minimum(p, 0.95)
+    return float(np.clip(cauchy.sf(np.mean(cauchy.isf(q))), 0.0, 1.0))
 
 
 def weighted_chi2_tail(t: float, a: Array) -> float:
     """``P(sum_k a_k Z_k^2 >= t)`` for standard normal ``Z`` and positive ``a``."""
     if t <= 0.0:
         return 1.0
-    if a.max() - a.min() <= 1e-9 * a.max():
-        return float(chi2.sf(t / a.mean(), len(a)))
+    bound = float(chi2.sf(t / a.max(), len(a)))
+    if bound == 0.0 or a.max() - a.min() <= 1e-9 * a.max():
+        return bound
 
     def cumulant(s: float) -> float:
         return -0.5 * float(np.log1p(-2.0 * s * a).sum())

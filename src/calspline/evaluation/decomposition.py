@@ -62,7 +62,9 @@ def recalibrated(f: Forecasts) -> Array:
 
 def log_loss_of(q: Array, f: Forecasts) -> float:
     """Log-loss with ``q`` in place of the probabilities, where ``q`` is 0 or 1 only if that is what happened."""
-    return max(0.0, -float(xlogy(f.positives, q).sum() + xlog1py(f.negatives, -q).sum()) / f.total)
+    # A share next to 0 or 1, of very unequal weights, may round to it.
+    up, down = np.maximum(q, SMALLEST), np.minimum(q, 1.0 - SMALLEST)
+    return max(0.0, -float(xlogy(f.positives, up).sum() + xlog1py(f.negatives, -down).sum()) / f.total)
 
 
 def brier_of(q: Array, f: Forecasts) -> float:

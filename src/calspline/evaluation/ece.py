@@ -36,6 +36,7 @@ def ece(f: Forecasts, cell: NDArray[np.intp]) -> tuple[float, float]:
     """ECE, plain and debiased, with the bin of each probability given."""
     gap = np.abs(np.bincount(cell, weights=f.positives - f.w * f.p))
     s = np.sqrt(np.bincount(cell, weights=f.w * f.p * (1.0 - f.p)))
-    z = np.divide(gap, s, out=np.full_like(gap, np.inf), where=s > 0.0)
+    # Beyond 40 the correction is nothing, and its square may be no number.
+    z = np.divide(gap, s, out=np.full_like(gap, 40.0), where=gap < 40.0 * s)
     debiased = gap * (2.0 * ndtr(z) - 1.0) - s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z * z)
     return float(gap.sum()) / f.total, max(0.0, float(debiased.sum())) / f.total

@@ -14,7 +14,7 @@ from calspline import _validation
 from calspline._threads import one_blas_thread, shared_out
 from calspline._validation import Predictions
 from calspline.evaluation import scores
-from calspline.evaluation.calibration_test import calibration_p_value
+from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value
 from calspline.evaluation.decomposition import (
     Murphy,
     Parts,
@@ -74,8 +74,9 @@ class Evaluation:
     calibration_slope, calibration_slope_se : float
         Slope of the log-odds; below 1 the probabilities are too extreme.
     calibration_p_value : float
-        P-value of "the probabilities are right". With three or more classes twice the smaller of
-        ``top_label_p_value`` and ``class_wise_p_value`` (Bonferroni).
+        P-value of "the probabilities are right"; 0.001 is the least that the simulation used for few rows can
+        show. With three or more classes ``top_label_p_value`` and
+        ``class_wise_p_value``, combined (Cauchy combination).
     impossible_weight : float
         Weight of the rows that happened although their probability was exactly 0. Their log-loss is infinite; it
         is counted as 36.04, as scikit-learn does.
@@ -137,10 +138,10 @@ class Evaluation:
 
     @property
     def class_wise_p_value(self) -> float:
-        """Smallest p-value of the classes times their number (Bonferroni); for two classes the p-value."""
+        """The p-values of the classes against the rest, combined; for two classes the p-value."""
         if not self.per_class:
             return self.calibration_p_value
-        return min(1.0, len(self.per_class) * min(one.calibration_p_value for one in self.per_class.values()))
+        return combined_p_value(np.array([one.calibration_p_value for one in self.per_class.values()]))
 
     @property
     def top_label_p_value(self) -> float:
@@ -268,7 +269,7 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
       what happened                                  0.5040
     calibration in the large (0 is right)     0.069 ± 0.081
     calibration slope (1 is right)            0.345 ± 0.016
-    p-value of 'the probabilities are right'        < 0.001
+    p-value of 'the probabilities are right'          0.001
     """
     return evaluate_rows(_validation.predictions(y, probs, sample_weight, labels))
 
@@ -344,7 +345,7 @@ def _multiclass(rows: Predictions) -> Evaluation:
     by_log = multiclass_log_loss_parts(log_loss, recalibrated_rows, codes, weight)
     by_brier = summed([_brier_parts_of(one) for one in ovr])
     areas = [one.auc for one in ovr if not np.isnan(one.auc)]
-    class_wise = m * min(one.calibration_p_value for one in ovr)
+    class_wise = combined_p_value(np.array([one.calibration_p_value for one in ovr]))
     impossible = given == 0.0
     return Evaluation(
         n_rows=n,
@@ -358,7 +359,7 @@ def _multiclass(rows: Predictions) -> Evaluation:
         **_named(by_brier, "{}_brier"),
         **{f"murphy_{f.name}": float(sum(getattr(one, f"murphy_{f.name}") for one in ovr)) for f in fields(Murphy)},
         **{name: getattr(top, name) for name in _OF_TOP_LABEL},
-        calibration_p_value=min(1.0, 2.0 * min(top.calibration_p_value, class_wise)),
+        calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
         impossible_weight=float(impossible.sum() if weight is None else weight[impossible].sum()),
         top_label=top,
         per_class=MappingProxyType(dict(zip(classes, ovr, strict=True))),

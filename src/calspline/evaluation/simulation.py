@@ -25,7 +25,8 @@ def drawn_events(f: Forecasts, draws: int) -> Array:
     if whole.max() <= 1.0:
         events = np.where(rng.random(size) < f.p, whole, 0.0)
     else:
-        events = rng.binomial(whole.astype(np.int64), f.p, size=size).astype(np.float64)
+        # One probability after the other: numpy prepares for a binomial distribution once while it stays the same.
+        events = rng.binomial(whole.astype(np.int64)[:, None], f.p[:, None], size=size[::-1]).T.astype(np.float64)
     if part.any():
         events += np.where(rng.random(size) < f.p, part, 0.0)
     return events

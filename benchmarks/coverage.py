@@ -1,0 +1,128 @@
+"""Whether tests and bands keep their promises: ``python -m benchmarks.coverage`` writes ``benchmarks/COVERAGE.md``.
+
+* The calibration test of ``evaluate``: how often it rejects at 5% when the probabilities are right (size), for scores
+  of several shapes, and when their log-odds should be half as large again (power).
+* The bands of ``SplineCalibrator.interval``: how often the true curve lies inside, at the rows' scores on average
+  (pointwise) and at all of them at once (simultaneous).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from benchmarks.tables import table
+from calspline import SplineCalibrator
+from calspline._threads import one_blas_thread
+from calspline.evaluation.calibration_test import calibration_p_value
+from calspline.evaluation.forecasts import Forecasts
+
+Array = NDArray[np.float64]
+
+TEST_REPLICATIONS, POWER_REPLICATIONS, BAND_REPLICATIONS = 2000, 500, 200
+LEVEL = 0.05
+
+SHAPES: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "uniform": lambda rng, n: rng.random(n),
+    "normal log-odds": lambda rng, n: expit(rng.normal(0.0, 2.0, n)),
+    "rare events (3%)": lambda rng, n: expit(rng.normal(-4.0, 1.0, n)),
+    "U-shaped, Beta(0.2, 0.2)": lambda rng, n: rng.beta(0.2, 0.2, n),
+    "over-confident": lambda rng, n: expit(rng.normal(0.0, 8.0, n)),
+    "ten values": lambda rng, n: rng.choice(np.linspace(0.05, 0.95, 10), n),
+}
+
+TRUTHS: dict[str, Callable[[Array], Array]] = {
+    "right: u": lambda u: u,
+    "over-confident: 0.5 u - 0.3": lambda u: 0.5 * u - 0.3,
+    "under-confident: 1.5 u + 0.2": lambda u: 1.5 * u + 0.2,
+    "squared: log-odds of p^2": lambda u: logit(expit(u) ** 2),
+    "one bend: u + 0.15 min(u, 0)^2 - 0.3": lambda u: u + 0.15 * np.minimum(u, 0.0) ** 2 - 0.3,
+    "waves: 0.5 u + 0.4 sin u": lambda u: 0.5 * u + 0.4 * np.sin(u),
+}
+
+
+def rejected(shape: str, n: int, replications: int, slope: float = 1.0) -> float:
+    """Share of samples in which the test rejects."""
+    count = 0
+    for seed in range(replications):
+        rng = np.random.default_rng([seed, n])
+        p = SHAPES[shape](rng, n)
+        truth = p if slope == 1.0 else expit(slope * logit(p))
+        happened = rng.random(n) < truth
+        count += calibration_p_value(Forecasts.collect(p, happened)) <= LEVEL
+    return count / replications
+
+
+def covered(truth: Callable[[Array], Array], n: int, replications: int) -> tuple[float, float]:
+    """Coverage of the pointwise band, on average over the rows, and of the simultaneous one."""
+    pointwise: list[float] = []
+    simultaneous: list[float] = []
+    for seed in range(replications):
+        rng = np.random.default_rng([seed, n])
+        u = rng.normal(-0.3, 2.0, n)
+        p, true = expit(u), expit(truth(u))
+        model = SplineCalibrator().fit(p, rng.random(n) < true)
+        for found, whole in ((pointwise, False), (simultaneous, True)):
+            low, high = model.interval(p, simultaneous=whole).T
+            inside = (low <= true) & (true <= high)
+            found.append(float(inside.all() if whole else inside.mean()))
+    return float(np.mean(pointwise)), float(np.mean(simultaneous))
+
+
+def test_table() -> str:
+    rows = []
+    for shape in SHAPES:
+        shares = [rejected(shape, n, TEST_REPLICATIONS) for n in (200, 2000)]
+        shares.append(rejected(shape, 1000, POWER_REPLICATIONS, slope=1.5))
+        rows.append([shape, *(f"{100.0 * share:.1f}%" for share in shares)])
+        print(*rows[-1], file=sys.stderr, flush=True)
+    header = ["scores", "right, n = 200", "right, n = 2,000", "slope 1.5, n = 1,000"]
+    return table(header, rows)
+
+
+def band_table() -> str:
+    rows, sizes = [], (500, 2000, 10_000)
+    found = {name: [covered(truth, n, BAND_REPLICATIONS) for n in sizes] for name, truth in TRUTHS.items()}
+    means = np.mean(list(found.values()), axis=0)
+    for name, pairs in [*found.items(), ("mean", means)]:
+        rows.append([name, *(f"{100.0 * a:.1f}% / {100.0 * b:.1f}%" for a, b in pairs)])
+    return table(["true log-odds at score log-odds u", *(f"n = {n:,}" for n in sizes)], rows)
+
+
+def main() -> None:
+    with one_blas_thread():
+        bands, tests = band_table(), test_table()
+    error = 100.0 * np.sqrt(LEVEL * (1.0 - LEVEL) / TEST_REPLICATIONS)
+    text = f"""# Tests and bands: do they keep their promises?
+
+Written by `python -m benchmarks.coverage`.
+
+## The calibration test
+
+How often `evaluate(...).calibration_p_value <= 0.05`. Right probabilities: {TEST_REPLICATIONS:,} samples
+each, so the standard error is {error:.1f}%; 5% is wanted. Probabilities whose log-odds should be half as large again:
+{POWER_REPLICATIONS} samples; 100% is wanted, and cannot be had where events are few.
+
+{tests}
+
+## The bands
+
+How often the 95% bands of `SplineCalibrator.interval` hold the true curve: pointwise (average over the rows' scores) /
+simultaneous (all rows' scores at once). Scores have normal log-odds u with mean -0.3 and standard deviation 2;
+{BAND_REPLICATIONS} samples each.
+
+{bands}
+
+A band knows of the chance in the data and of how much a curve of the chosen smoothness may bend. It cannot know of
+a bend too small for the data to show: with 500 rows the waves are smoothed away, and the band with them.
+"""
+    Path(__file__).with_name("COVERAGE.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
