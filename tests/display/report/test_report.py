@@ -14,6 +14,7 @@ from calspline import (
     evaluate,
     report,
 )
+from calspline.display.report.diagrams import fine
 from calspline.display.report.views import MOST_CLASSES
 from calspline.evaluation.tables import number
 
@@ -174,3 +175,18 @@ def test_odd_predictions_still_give_a_page(y, p):
     html = report(None, y, {"raw": p, "again": p}).html
     assert "nan" not in re.sub(r"<script>.*", "", html, flags=re.DOTALL).lower().replace("nance", "")
     assert "infinity" not in html.lower()
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0.0, "0.0%"),
+        (1e-9, "< 0.001%"),
+        (0.0004, "0.04%"),
+        (0.5, "50.0%"),
+        (0.99999, "99.999%"),
+        (1 - 1e-9, "> 99.999%"),
+    ],
+)
+def test_a_share_close_to_nothing_is_not_shown_as_nothing(share, shown):
+    assert fine(share) == shown

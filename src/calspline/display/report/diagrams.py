@@ -89,6 +89,8 @@ def _bins(found: Reliability, weighted: bool) -> list[dict[str, Any]]:
 def fine(x: float) -> str:
     """A share in per cent: one decimal, more where it is close to 0 or 1 but not there."""
     least = min(x, 1.0 - x)
+    if 0.0 < least < 0.000005:
+        return "< 0.001%" if x < 0.5 else "> 99.999%"
     digits = 1 if least >= 0.0005 or least <= 0.0 else 2 if least >= 0.00005 else 3
     return f"{100.0 * x:.{digits}f}%"
 

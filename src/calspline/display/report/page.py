@@ -9,7 +9,7 @@ from typing import Any
 
 from calspline.display.report.draw import calibrator_svg, reliability_svg
 from calspline.display.report.markup import Markup, data, fill, join, tag
-from calspline.display.report.measures import MINUS
+from calspline.display.report.measures import MINUS, UNBROKEN
 from calspline.evaluation.tables import number
 
 SCALES = (("linear", "Linear"), ("logit", "Log-odds"))
@@ -33,7 +33,7 @@ def page(summary: dict[str, Any]) -> Markup:
         title=summary["title"],
         headline=join(
             *(
-                tag("span", f"{sentence} ", class_=f"s{s % 7}" if s else None)
+                tag("span", f"{sentence} ".replace(" ± ", f"{UNBROKEN}±{UNBROKEN}"), class_=f"s{s % 7}" if s else None)
                 for sentence, s in zip(summary["headline"], summary["headline_sets"], strict=True)
             )
         ),

@@ -75,10 +75,8 @@ def shown_classes(evaluations: Mapping[str, Evaluation]) -> list[int]:
 
 def _top(rows: Predictions, evaluation: Evaluation) -> Forecast:
     guess = rows.probs.argmax(axis=1)
-    top = evaluation.top_label
-    if top is None:
-        raise ValueError("evaluation must be of three or more classes")
-    return _forecast(rows.probs[np.arange(len(guess)), guess], guess == rows.codes, rows.weight, top)
+    confidence = rows.probs[np.arange(len(guess)), guess]
+    return _forecast(confidence, guess == rows.codes, rows.weight, evaluation.top_label or evaluation)
 
 
 def _forecast(p: Array, happened: NDArray[Any], weight: Array | None, evaluation: Evaluation) -> Forecast:

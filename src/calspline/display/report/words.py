@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from calspline.curve import CalibrationCurve
 from calspline.display.report.views import Forecast, View
 from calspline.evaluation.compare import Comparison, Verdict
 from calspline.transforms import log_odds
@@ -102,10 +103,8 @@ def find(name: str, forecast: Forecast, top_label: bool, levels: Array = LEVELS,
         at = int(np.argmin(np.where(common, np.abs(log_odds(levels) - log_odds([USUAL])), np.inf)))
     found = Finding(name, "right", float(levels[at]), float(happened[at]), float(lower[at]), float(upper[at]))
     if rejected:
-        return Finding(name, _kind(forecast, top_label), found.level, found.happened, found.lower, found.upper)
-    if found.reach > WIDE:
-        return Finding(name, "unknown", found.level, found.happened, found.lower, found.upper)
-    return found
+        return replace(found, kind=_kind(forecast, spline.curve, top_label))
+    return replace(found, kind="unknown") if found.reach > WIDE else found
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
@@ -123,13 +122,11 @@ def _within(levels: Array, p: Array) -> Array:
     return np.asarray(levels[(levels >= p.min()) & (levels <= p.max())])
 
 
-def _kind(forecast: Forecast, top_label: bool) -> Kind:
+def _kind(forecast: Forecast, curve: CalibrationCurve, top_label: bool) -> Kind:
     """In what way wrong probabilities are wrong."""
-    p, evaluation, spline = forecast.p, forecast.evaluation, forecast.diagram.spline
-    if spline is None:
-        return "one-sided"
+    p, evaluation = forecast.p, forecast.evaluation
     bias = evaluation.mean_probability - evaluation.base_rate
-    deviation = float(np.average(np.abs(p - spline.curve(p)), weights=forecast.weight))
+    deviation = float(np.average(np.abs(p - curve(p)), weights=forecast.weight))
     if abs(bias) > ONE_SIGN * deviation:
         if top_label:
             return "over-confident" if bias > 0.0 else "under-confident"
@@ -144,7 +141,7 @@ def _of_the_reference(f: Finding, view: View, n: int, *, alone: bool) -> str:
     subject = _subject(f.name)
     if f.kind == "one-sided":
         e = view.forecasts[f.name].evaluation
-        what = "answers was right" if view.top_label else "events happened"
+        what = "answers were right" if view.top_label else "events happened"
         share = "All" if f.happened == 1.0 else "None"
         return (
             f"{share} of the {n:,} {what}, where {_name(f.name)} expected {e.mean_probability * e.total_weight:.3g}: "
