@@ -118,9 +118,9 @@ simultaneous (all rows' scores at once). Scores have normal log-odds u with mean
 
 {bands}
 
-Wanted are 92% to 97% pointwise and 92% to 98% simultaneous. Lines are covered from 500 rows on, every curve here from
-10,000. Between, a bend that the choice of smoothing takes for chance is smoothed away, and the band, which takes the
-chosen smoothness for certain, does not know of it: the squared curve with 500 and 2,000 rows, the waves with 500.
+Wanted on average are 92% to 97% pointwise and 92% to 98% simultaneous. The bands know that the smoothing was chosen from
+the data: lines are covered a little too often for it. With few rows a bend that the data hardly show is still smoothed
+away now and then, and the band, though wider, may miss it: the squared curve and the waves.
 """
     Path(__file__).with_name("COVERAGE.md").write_text(text)
 

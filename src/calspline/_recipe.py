@@ -167,7 +167,7 @@ def _winner(rivals: list[_Rival], choices: dict[SplineTask, smooth.Choice]) -> _
 
 def _finish(rival: _Rival, choice: smooth.Choice, total: float, recipe: Recipe) -> FittedCurve:
     """The curve at the chosen smoothing."""
-    fit = rival.task.finish(choice)
+    fit = rival.task.finish(choice, learnt=recipe.smoothing == "reml" and recipe.penalty == "curvature")
     curve = CalibrationCurve(
         rival.transform,
         fit.breaks,

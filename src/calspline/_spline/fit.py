@@ -13,6 +13,7 @@ from calspline._spline.coordinates import Coordinates, curvature_coordinates, ri
 from calspline._spline.penalized import Problem, brier_loss, minimize
 from calspline._spline.shape import Shape, feasible_line, risen, shape_constraints
 from calspline._spline.smoothing import Choice
+from calspline._spline.uncertainty import averaged_root
 
 Array = NDArray[np.float64]
 
@@ -135,8 +136,8 @@ class SplineTask:
             self.shape.loss,
         )
 
-    def finish(self, choice: Choice) -> SplineFit:
-        """Fit all bins at the chosen smoothing."""
+    def finish(self, choice: Choice, *, learnt: bool = False) -> SplineFit:
+        """Fit all bins at the chosen smoothing; the variance knows if that was ``learnt`` from these bins by REML."""
         basis, coordinates, shape, problem = self.basis, self.coordinates, self.shape, self.problem
         q = coordinates.precision(choice.smoothing)
         solution = minimize(problem, q, problem.at(choice.u), tolerance=FINAL_TOLERANCE)
@@ -152,7 +153,11 @@ class SplineTask:
 
         scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
         covariance_root = solution.covariance_root()
-        root = coordinates.T @ (np.sqrt(scale) * covariance_root)
+        root = np.sqrt(scale) * covariance_root
+        if learnt and constraints is None and coordinates.strength.any():
+            penalty = choice.smoothing * coordinates.strength
+            root = averaged_root(covariance_root, solution.point.u, penalty, scale)
+        root = coordinates.T @ root
         return SplineFit(
             origin=self.origin,
             unit=self.unit,
