@@ -5,8 +5,8 @@ information. Taking the chosen smoothing for certain makes bands too narrow wher
 covariance is averaged over smoothings, each with the weight that the marginal likelihood gives it (Kass and Steffey,
 *Approximate Bayesian inference in conditionally independent hierarchical models*, JASA 84, 1989).
 
-With ``R R' = (H + Q)^{-1}``, and ``R' (lambda S) R`` diagonalised to shares ``s`` in [0, 1], a smoothing ``r`` times the
-chosen one has, to second order about the fit ``a``,
+With ``R R' = (H + Q)^{-1}``, and ``R' (lambda S) R`` diagonalised to shares ``s`` in [0, 1], a smoothing ``r`` times
+the chosen one has, to second order about the fit ``a``,
 
     precision  d = 1 - s + r s,    fit  a / d,
     criterion  1/2 sum(log d - a^2 / d) - rank/2 log r,
