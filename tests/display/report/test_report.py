@@ -120,6 +120,21 @@ def test_a_calibrator_of_margins_is_drawn_over_its_own_range(binary):
     assert "on margins" in html
 
 
+def test_a_beta_map_of_margins_has_no_curve_to_draw(binary):
+    y, sets, _ = binary
+    margins = np.log(sets["calibrated"] / (1 - sets["calibrated"]))
+    html = report(None, y, sets, calibrator=BetaCalibrator().fit(margins, y)).html
+    assert "The calibration curve" not in html
+    assert "How it was fitted" in html
+
+
+def test_one_curve_per_class_is_told_of_class_by_class(multiclass):
+    y, sets, _ = multiclass
+    cal = SplineCalibrator(multiclass="ovr").fit(sets["raw"], y)
+    html = report(None, y, sets, calibrator=cal).html
+    assert f"<dd>{', '.join(f'{edf:.4g}' for edf in cal.edf_)}</dd>" in html
+
+
 def test_the_summary_of_the_fit_is_quoted(binary):
     _, _, found = binary
     assert "SplineCalibrator for 2 classes, on probabilities" in found.html

@@ -63,6 +63,12 @@ def test_few_rows_are_said_to_be_too_few():
     assert " may mean anything from " in words
 
 
+def test_few_rows_can_tell_what_is_wrong_but_not_what_is_right():
+    words = headline(expit(6.0 * U[:40]), expit(U[:40]), y=Y[:40])
+    assert words.startswith("Raw scores are over-confident: ")
+    assert "After calibration nothing speaks against it, but 40 rows leave " in words
+
+
 @pytest.mark.parametrize(("y", "words"), [(0, "None of the 40 events happened"), (1, "All of the 40 events happened")])
 def test_with_one_outcome_there_is_no_more_to_say(y, words):
     found = headline(np.full(40, 0.25), y=np.full(40, y))

@@ -11,6 +11,7 @@ from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.tables import number, p_value
 
 UNBROKEN, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
+SMALL = 0.001
 
 Cell = dict[str, str]
 Shown = Callable[[Evaluation], Cell]
@@ -64,15 +65,10 @@ def _difference_row(comparison: Comparison, differences: Any) -> dict[str, Any]:
 def _difference_cell(d: Difference | None) -> Cell:
     if d is None:
         return {"text": ""}
-    return {
-        "text": _signed(d.value),
-        "beside": f"{_signed(d.lower)} to {_signed(d.upper)}",
-        "verdict": d.verdict,
-    }
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", MINUS)
+    # Differences too small for four digits get more, all three alike.
+    digits = 4 if max(abs(d.lower), abs(d.upper)) >= SMALL else 6
+    value, lower, upper = (f"{x:+.{digits}f}".replace("-", MINUS) for x in (d.value, d.lower, d.upper))
+    return {"text": value, "beside": f"{lower} to {upper}", "verdict": d.verdict}
 
 
 def _with_error(value: float, error: float) -> Cell:

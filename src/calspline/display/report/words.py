@@ -19,7 +19,7 @@ Kind = Literal["over-confident", "under-confident", "too high", "too low", "off"
 
 LEVELS = np.array([0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999])
 """Round numbers to speak of."""
-USUAL = 0.9
+USUAL, PLAIN = 0.9, 0.1
 COMMON = 0.02
 """Share of the rows near a level that makes it worth speaking of."""
 ALPHA = 0.05
@@ -94,9 +94,10 @@ def find(name: str, forecast: Forecast, top_label: bool, levels: Array = LEVELS,
     if level is not None and level in levels:
         at = int(np.flatnonzero(levels == level)[0])
     elif rejected:
-        # Where the error is largest and common; in doubt, where the model is sure.
+        # Where the error is large and common; of much the same, at the plainer number, and where the model is sure.
         sure = (levels < lower) | (levels > upper)
         weight = np.abs(happened - levels) * np.sqrt(near) * np.where(levels > 0.5, 1.1, 1.0)
+        weight *= np.where((levels >= PLAIN) & (levels <= 1.0 - PLAIN), 1.5, 1.0)
         at = int(np.argmax(weight * np.where(sure, 1.0, 0.01)))
     else:
         common = near >= min(COMMON, near.max())
