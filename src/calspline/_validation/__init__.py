@@ -23,7 +23,9 @@ from calspline._validation.options import (
     whole_number,
 )
 from calspline._validation.scores import (
+    LARGEST_MARGIN,
     MARGIN_ADVICE,
+    ROW_SUM_TOLERANCE,
     BinaryScores,
     Kind,
     MatrixKind,
@@ -39,7 +41,9 @@ from calspline._validation.scores import (
 )
 
 __all__ = [
+    "LARGEST_MARGIN",
     "MARGIN_ADVICE",
+    "ROW_SUM_TOLERANCE",
     "BinaryScores",
     "Kind",
     "MatrixKind",
