@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calspline.calibrators.beta import BetaCalibrator
+    from calspline.calibrators.clipping import ClippingCalibrator
+    from calspline.calibrators.isotonic import IsotonicCalibrator
+    from calspline.calibrators.sigmoid import SigmoidCalibrator
     from calspline.calibrators.spline import SplineCalibrator
+    from calspline.calibrators.temperature import TemperatureCalibrator
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
     from calspline.histogram import ScoreHistogram
@@ -23,20 +28,30 @@ if TYPE_CHECKING:
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
 _HOMES = {
+    "BetaCalibrator": "calspline.calibrators.beta",
     "CalibratedClassifierCV": "calspline.classifier",
     "CalibrationCurve": "calspline.curve",
+    "ClippingCalibrator": "calspline.calibrators.clipping",
+    "IsotonicCalibrator": "calspline.calibrators.isotonic",
     "ScoreHistogram": "calspline.histogram",
+    "SigmoidCalibrator": "calspline.calibrators.sigmoid",
     "SplineCalibrator": "calspline.calibrators.spline",
+    "TemperatureCalibrator": "calspline.calibrators.temperature",
     "calibration_learning_curve": "calspline.learning_curve",
     "load": "calspline.persistence",
     "save": "calspline.persistence",
 }
 
 __all__ = [
+    "BetaCalibrator",
     "CalibratedClassifierCV",
     "CalibrationCurve",
+    "ClippingCalibrator",
+    "IsotonicCalibrator",
     "ScoreHistogram",
+    "SigmoidCalibrator",
     "SplineCalibrator",
+    "TemperatureCalibrator",
     "calibration_learning_curve",
     "load",
     "save",

@@ -85,9 +85,22 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _calibrators() -> dict[str, Any]:
     """Every class that can be saved, by name."""
+    from calspline.calibrators.beta import BetaCalibrator
+    from calspline.calibrators.clipping import ClippingCalibrator
+    from calspline.calibrators.isotonic import IsotonicCalibrator
+    from calspline.calibrators.sigmoid import SigmoidCalibrator
     from calspline.calibrators.spline import SplineCalibrator
+    from calspline.calibrators.temperature import TemperatureCalibrator
 
-    return {cls.__name__: cls for cls in (SplineCalibrator,)}
+    known = (
+        SplineCalibrator,
+        SigmoidCalibrator,
+        IsotonicCalibrator,
+        BetaCalibrator,
+        TemperatureCalibrator,
+        ClippingCalibrator,
+    )
+    return {cls.__name__: cls for cls in known}
 
 
 def _checksum(body: dict[str, Any]) -> str:

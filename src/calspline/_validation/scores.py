@@ -251,7 +251,7 @@ def _outside_message(array: NDArray[np.floating[Any]], name: str, advice: str) -
 
 
 def _check_size(array: NDArray[np.floating[Any]], name: str) -> None:
-    if array.size and max(-array.min(), array.max()) > LARGEST_MARGIN:
+    if array.size and max(-float(array.min()), float(array.max())) > LARGEST_MARGIN:
         row = int(np.argwhere(np.abs(array) > LARGEST_MARGIN)[0][0])
         raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
 

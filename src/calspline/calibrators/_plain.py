@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,9 @@ def _plain(value: Any) -> Any:
 
 def parameters_from(values: Any, cls: type[BaseEstimator]) -> dict[str, Any]:
     """Check that parameters read from a file are those of ``cls``."""
-    names = set(inspect.signature(cls.__init__).parameters) - {"self"}
+    names = set(cls._get_param_names())
     if not isinstance(values, dict) or set(values) != names:
-        raise ValueError(f"parameters must be exactly {', '.join(sorted(names))}")
+        raise ValueError(f"parameters must be exactly {', '.join(sorted(names)) or 'none'}")
     return {name: np.inf if value == "infinity" else value for name, value in values.items()}
 
 
@@ -99,3 +98,10 @@ def _fit_from(fact: Any, curve: Any) -> FittedCurve:
     if fit.grid.shape != fit.criterion.shape:
         raise ValueError("grid and criterion must have the same length")
     return fit
+
+
+def curves_from(curves: Any) -> list[CalibrationCurve]:
+    """The curves that their own dicts described."""
+    if not isinstance(curves, list):
+        raise ValueError("curves must be a list")
+    return [CalibrationCurve.from_dict(curve) for curve in curves]

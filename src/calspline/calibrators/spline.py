@@ -391,6 +391,6 @@ class SplineCalibrator(BaseCalibrator):
             self._set_fits(fits)
         else:
             shared = StructuredMap.from_dict(structure)
-            if len(shared.b) != n_classes or facts["fits"] or curves:
+            if len(shared.b) != n_classes or facts["fits"] != [] or curves != []:
                 raise ValueError("structure must be one for the classes, without curves")
             self._set_structure(shared)

@@ -1,0 +1,188 @@
+"""BetaCalibrator: beta calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from calspline import _validation
+from calspline._validation import BinaryScores, Kind, MatrixScores, chunks
+from calspline.calibrators._columns import Columns
+from calspline.calibrators._counts import Counts
+from calspline.calibrators._logistic import LogisticFit, fit_logistic
+from calspline.calibrators._one_vs_rest import MapFit, OneVsRestCalibrator
+
+Array = NDArray[np.float64]
+
+RIDGE = 1e-6
+"""Strength of the ridge penalty: a millionth of an observation, for scores that separate the classes."""
+LEAST_SPREAD = 1e-100
+"""A feature that varies less has no say."""
+MOST_LOG_ODDS = float(np.log((1.0 - 1e-15) / 1e-15))
+
+
+@dataclass(frozen=True)
+class BetaMap:
+    """``log-odds = a ln p - b ln(1 - p) + c``."""
+
+    a: float
+    b: float
+    c: float
+
+    def evaluate(self, scores: BinaryScores) -> Array:
+        """Calibrated probabilities of checked scores, chunk by chunk."""
+        out = np.empty(len(scores))
+        for rows in chunks(len(scores)):
+            first, second = _logarithms(scores.locations(rows))
+            eta = self.a * first + self.b * second + self.c
+            out[rows] = expit(np.clip(eta, -MOST_LOG_ODDS, MOST_LOG_ODDS))
+        return out
+
+
+class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
+    r"""Calibrate scores with a beta curve.
+
+    If the scores of either class follow beta distributions, the calibrated probability ``P`` of a score ``p`` is
+
+    .. math:: \ln \frac{P}{1 - P} = a \ln p - b \ln(1 - p) + c , \qquad a, b \ge 0 ,
+
+    and the three numbers are found by maximum likelihood. ``a = b = 1`` and ``c = 0`` change nothing.
+
+    Logarithms are taken of the log-odds ``x``, as ``ln p = -ln(1 + exp(-x))``, so that two columns of
+    probabilities count in full however close to 0 or 1. Margins are taken for log-odds. A ridge penalty of
+    a millionth of an observation on ``a`` and ``b`` keeps them finite where scores separate the classes.
+
+    Three or more classes: one curve per class against the rest, then rows are normalised; margins are
+    taken for a network's logits, whose softmax is ``p``. A class that no row shows gets ``1 / (n + 2)``
+    before normalising.
+
+    Parameters
+    ----------
+    parameters : {"abm", "am", "ab"}, default="abm"
+        Which are free: all three; ``a = b`` and ``c``, a sigmoid of the log-odds; or ``a`` and ``b`` with 1/2
+        mapped to itself, ``c = (a - b) ln 2``. (``m`` is the score mapped to 1/2.)
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    a_, b_, c_ : float, or array of shape (n_classes,)
+        The numbers in the formula; arrays for three or more classes.
+    curves_ : list
+        Empty: a beta curve is no :class:`~calspline.CalibrationCurve`.
+    converged_ : bool
+
+    See Also
+    --------
+    SigmoidCalibrator : The case ``a = b``, with Platt's smoothed targets.
+
+    References
+    ----------
+    M. Kull, T. Silva Filho and P. Flach, *Beta calibration: a well-founded and easily implemented improvement on
+    logistic calibration for binary classifiers* (AISTATS 2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import BetaCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.random(5000) < 0.5
+    >>> scores = np.where(y, rng.beta(4, 1, 5000), rng.beta(1, 2, 5000))
+    >>> cal = BetaCalibrator().fit(scores, y)
+    >>> cal.calibrate([0.2, 0.5, 0.8]).round(2)
+    array([0.02, 0.33, 0.85])
+    """
+
+    _fact_names: ClassVar[tuple[str, ...]] = ("converged", "coefficients")
+
+    def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
+        self.parameters = parameters
+
+    def _options(self, *, margins: bool) -> None:
+        _validation.one_of(self.parameters, "parameters", ("abm", "am", "ab"))
+
+    def _columns(self, scores: MatrixScores) -> Columns:
+        if scores.kind == "margin":
+            scores = MatrixScores("probability", softmax(scores.values.astype(np.float64), axis=1))
+        return Columns(scores, "logit")
+
+    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[BetaMap]:
+        counts = Counts.of(scores.locations(), positive, weight)
+        if counts.all_equal:
+            return MapFit(self._constant_map(scores.kind, counts.base_rate), constant=True)
+        first, second = _logarithms(counts.x)
+        if self.parameters == "abm":
+            fit = _fit_rising(np.column_stack([first, second]), counts, intercept=True)
+            c, a, b = fit.theta
+        elif self.parameters == "am":
+            fit = _fit_rising(counts.x[:, None], counts, intercept=True)
+            c, a = fit.theta
+            b = a
+        else:
+            fit = _fit_rising(np.column_stack([first + np.log(2.0), second - np.log(2.0)]), counts, intercept=False)
+            _, a, b = fit.theta
+            c = (a - b) * np.log(2.0)
+        return MapFit(BetaMap(float(a), float(b), float(c)), converged=fit.converged)
+
+    def _constant_map(self, kind: Kind, rate: float) -> BetaMap:
+        return BetaMap(0.0, 0.0, float(np.log(rate / (1.0 - rate))))
+
+    def _set_maps(self, maps: list[BetaMap]) -> None:
+        one = len(maps) == 1
+        self.a_: Any = maps[0].a if one else np.array([each.a for each in maps])
+        self.b_: Any = maps[0].b if one else np.array([each.b for each in maps])
+        self.c_: Any = maps[0].c if one else np.array([each.c for each in maps])
+        self.curves_ = []
+
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts() | {"coefficients": [[each.a, each.b, each.c] for each in self._maps]}
+
+    def _maps_from(self, facts: dict[str, Any], curves: Any) -> list[BetaMap]:
+        if curves != []:
+            raise ValueError("curves must be empty for BetaCalibrator")
+        coefficients = _validation.numeric_array(facts["coefficients"], "coefficients")
+        if coefficients.ndim != 2 or coefficients.shape[1] != 3 or coefficients[:, :2].min(initial=0.0) < 0.0:
+            raise ValueError("coefficients must be a, b and c for each curve, with a and b not negative")
+        return [BetaMap(*row) for row in coefficients.tolist()]
+
+
+def _logarithms(x: Array) -> tuple[Array, Array]:
+    """``ln p`` and ``-ln(1 - p)`` of log-odds."""
+    return -np.logaddexp(0.0, -x), np.logaddexp(0.0, x)
+
+
+def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> LogisticFit:
+    """Intercept and coefficients, none of the latter negative, that fit best.
+
+    Coefficients that would be negative are zero, whichever of them makes the loss least.
+    """
+    k = features.shape[1]
+    found = [_fit_some(features, counts, tuple(range(k)), intercept=intercept)]
+    if found[0].theta[1:].min() < 0.0:
+        others = [(j,) for j in range(k)] if k > 1 else []
+        found = [_fit_some(features, counts, kept, intercept=intercept) for kept in [*others, ()]]
+    return min((fit for fit in found if fit.theta[1:].min() >= 0.0), key=lambda fit: fit.loss)
+
+
+def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, intercept: bool) -> LogisticFit:
+    """Intercept and coefficients with only some of the latter free."""
+    share = counts.totals / counts.totals.sum()
+    size = np.maximum(np.abs(features).max(axis=0), LEAST_SPREAD)
+    scaled = features / size
+    centre = share @ scaled if intercept else np.zeros(features.shape[1])
+    spread = np.sqrt(share @ (scaled - centre) ** 2)
+    free = [j for j in kept if spread[j] * size[j] > LEAST_SPREAD]
+    X = np.column_stack([np.full(len(share), float(intercept)), (scaled[:, free] - centre[free]) / spread[free]])
+    # On a and b, and on them in units of what they act on: either alone can be far too weak.
+    ridge = RIDGE * np.append(0.0 if intercept else 1.0, 1.0 + (spread * size)[free] ** -2.0)
+    start = np.zeros(1 + len(free))
+    start[0] = np.log(counts.base_rate / (1.0 - counts.base_rate)) if intercept else 0.0
+    fit = fit_logistic(X, counts.positives, counts.negatives, ridge, start)
+    theta = np.zeros(1 + features.shape[1])
+    theta[1:][free] = fit.theta[1:] / spread[free] / size[free]
+    theta[0] = fit.theta[0] - fit.theta[1:] @ (centre[free] / spread[free])
+    return LogisticFit(theta, fit.loss, fit.converged)

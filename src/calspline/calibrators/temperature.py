@@ -1,0 +1,178 @@
+"""TemperatureCalibrator: one number for all classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from calspline import _validation
+from calspline._validation import BinaryScores, MatrixScores, chunks
+from calspline.calibrators._base import ALL_EQUAL, BaseCalibrator, warn_user
+from calspline.calibrators._counts import LEAST_SPAN, Counts
+from calspline.calibrators._lines import constant, line
+from calspline.calibrators._plain import curves_from
+from calspline.transforms import Transform
+
+Array = NDArray[np.float64]
+
+LEAST_PROBABILITY = 1e-9
+LARGEST_EXPONENT = float(-np.log(1e-15))
+REACH = float(np.log(1000.0))
+"""The inverse temperature times the mean size of the scores lies within ``exp(-REACH)`` and ``exp(REACH)``."""
+
+
+class TemperatureCalibrator(BaseCalibrator):
+    r"""Calibrate scores with a temperature.
+
+    The calibrated probabilities are
+
+    .. math:: \operatorname{softmax}(z / T)
+
+    where ``z`` are the logarithms of probabilities (none below that of 1e-9), or margins as they are. With two
+    classes this is the sigmoid of the log-odds, or of the margin, divided by ``T``. ``T`` minimises the log-loss.
+    It changes no row's ranking of the classes.
+
+    Where scores separate the classes the best ``T`` is 0, and where they are no better than chance it is infinite:
+    ``T`` is kept within a thousandth and a thousand times the mean size of the (centred) ``z``. Probabilities
+    are kept about 1e-15 away from 0 and 1. Where all scores are equal there is nothing to scale, and the base rates are
+    the answer.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    temperature_ : float
+        Above 1 the scores were over-confident. NaN where all scores were equal. (scikit-learn writes a
+        two-class margin ``x`` as logits ``(-x, x)``, so that its temperature is twice this one.)
+    curves_ : list of CalibrationCurve
+        One curve for a two-class problem, none for more classes.
+
+    See Also
+    --------
+    SplineCalibrator : Its multiclass fit begins with a temperature.
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun and K. Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import TemperatureCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(5000, 3))
+    >>> y = (logits + rng.gumbel(size=(5000, 3))).argmax(axis=1)
+    >>> cal = TemperatureCalibrator().fit(2 * logits, y)
+    >>> round(cal.temperature_, 1)
+    2.0
+    """
+
+    temperature_: float
+    _rates: list[float] | None
+
+    _fact_names: ClassVar[tuple[str, ...]] = ("temperature", "rates")
+
+    def _options(self, *, margins: bool) -> None:
+        """There are none."""
+
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
+        transform = Transform("logit" if scores.kind == "probability" else "identity")
+        x = scores.locations()
+        counts = Counts.of(transform.from_log_odds(x) if transform.takes_probabilities else x, positive, weight)
+        if counts.all_equal:
+            warn_user(ALL_EQUAL)
+            rate = counts.base_rate
+            self.curves_, self.temperature_, self._rates = [constant(scores.kind, rate)], np.nan, [1.0 - rate, rate]
+            return
+        w, w1 = counts.totals / counts.totals.sum(), counts.positives / counts.totals.sum()
+
+        def slope(beta: float) -> float:
+            return float((w * expit(beta * counts.x) - w1) @ counts.x)
+
+        beta = _inverse_temperature(slope, float(w @ np.abs(counts.x)))
+        self.curves_, self.temperature_, self._rates = [line(transform, beta, 0.0)], 1.0 / beta, None
+
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
+        n, m = scores.values.shape
+        w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+        self.curves_ = []
+        if np.all(np.ptp(scores.values, axis=0) <= LEAST_SPAN):
+            warn_user(ALL_EQUAL)
+            total = float(n if weight is None else weight.sum())
+            rates = np.maximum(np.bincount(codes, w, m), 1.0 / (total + 2.0))
+            self.temperature_, self._rates = np.nan, (rates / rates.sum()).tolist()
+            return
+
+        def slope(beta: float) -> float:
+            """Derivative of the log-loss in ``beta``: the expected ``z`` less that of the label."""
+            out = 0.0
+            for rows in chunks(n):
+                z = _logits(scores, rows)
+                e = np.exp(beta * z)
+                mean = np.einsum("ij,ij->i", e, z) / e.sum(axis=1)
+                out += float(w[rows] @ (mean - z[np.arange(len(z)), codes[rows]]))
+            return out
+
+        size = 0.0
+        for rows in chunks(n):
+            z = _logits(scores, rows)
+            size += float(w[rows] @ np.abs(z - z.mean(axis=1, keepdims=True)).mean(axis=1))
+        self.temperature_, self._rates = 1.0 / _inverse_temperature(slope, size), None
+
+    def _two(self, scores: BinaryScores) -> Array:
+        return self.curves_[0].evaluate(scores)
+
+    def _many(self, scores: MatrixScores) -> Array:
+        out = np.empty(scores.values.shape)
+        if self._rates is not None:
+            out[:] = self._rates
+            return out
+        for rows in chunks(len(out)):
+            z = np.maximum(_logits(scores, rows) / self.temperature_, -LARGEST_EXPONENT)
+            e = np.exp(z, out=out[rows])
+            e /= e.sum(axis=1, keepdims=True)
+        return out
+
+    def _facts(self) -> dict[str, Any]:
+        return {"temperature": None if self._rates else self.temperature_, "rates": self._rates}
+
+    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
+        if structure is not None:
+            raise ValueError("structure must be null for TemperatureCalibrator")
+        self.curves_ = curves_from(curves)
+        if len(self.curves_) != (1 if n_classes == 2 else 0):
+            raise ValueError(f"curves must be one for two classes, and none for more; got {len(self.curves_)}")
+        if facts["rates"] is None:
+            self.temperature_, self._rates = _validation.number(facts["temperature"], "temperature", above=0.0), None
+            return
+        rates = _validation.positive_list(facts["rates"], "rates")
+        if len(rates) != n_classes or abs(rates.sum() - 1.0) > 1e-9 or facts["temperature"] is not None:
+            raise ValueError("rates must be one for each class, and sum to one, without a temperature")
+        self.temperature_, self._rates = np.nan, rates.tolist()
+
+
+def _logits(scores: MatrixScores, rows: slice) -> Array:
+    """``z`` of some rows, less the largest of each row."""
+    values = scores.values[rows].astype(np.float64, copy=False)
+    z = np.log(np.maximum(values, LEAST_PROBABILITY)) if scores.kind == "probability" else values
+    return np.asarray(z - z.max(axis=1, keepdims=True))
+
+
+def _inverse_temperature(slope: Callable[[float], float], size: float) -> float:
+    """Where the slope of the log-loss, which increases in ``beta``, is zero, or the nearer limit."""
+
+    def at(t: float) -> float:
+        return slope(float(np.exp(t)) / size) / size
+
+    if at(-REACH) >= 0.0:
+        t = -REACH
+    elif at(REACH) <= 0.0:
+        t = REACH
+    else:
+        t = float(brentq(at, -REACH, REACH, xtol=1e-13, rtol=1e-14))
+    return float(np.exp(t)) / size

@@ -1,0 +1,199 @@
+import json
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from calspline import ClippingCalibrator, SplineCalibrator, TemperatureCalibrator, load, save
+from calspline.persistence import _checksum
+
+
+@pytest.fixture
+def saved(cal, problem, tmp_path):
+    path = tmp_path / "model.json"
+    save(cal.fit(problem.scores, problem.y), path)
+    return path
+
+
+def rewrite(path, change):
+    """Change a model and sign it anew, as an attacker could."""
+    body = json.loads(path.read_text())
+    body.pop("checksum")
+    change(body)
+    path.write_text(json.dumps(body | {"checksum": _checksum(body)}))
+
+
+def test_55_a_round_trip_is_bit_equal(cal, problem, saved):
+    back = load(saved)
+    assert type(back) is type(cal)
+    assert back.get_params() == cal.get_params()
+    np.testing.assert_array_equal(back.predict_proba(problem.grid), cal.predict_proba(problem.grid))
+    np.testing.assert_array_equal(back.predict(problem.grid), cal.predict(problem.grid))
+    public = {name for name in vars(cal) if name.endswith("_")} - {"histogram_"}
+    assert {name for name in vars(back) if name.endswith("_")} == public
+    for name in public - {"curves_", "structure_", "smoothing_path_", "knots_", "smoothing_", "epsilon_"}:
+        np.testing.assert_array_equal(getattr(back, name), getattr(cal, name))
+
+
+def test_55_margins_and_labels_come_back(cal, problem, takes_margins, tmp_path):
+    scores = problem.margins if takes_margins else problem.scores
+    cal.fit(scores, np.array(["no", "yes", "maybe"])[problem.y])
+    save(cal, tmp_path / "m.json")
+    back = load(tmp_path / "m.json")
+    np.testing.assert_array_equal(back.predict_proba(scores), cal.predict_proba(scores))
+    np.testing.assert_array_equal(back.predict(scores), cal.predict(scores))
+    assert back.classes_.dtype == cal.classes_.dtype
+
+
+@pytest.mark.filterwarnings("ignore:all scores are equal")
+def test_55_a_constant_model_comes_back(cal, problem, tmp_path):
+    cal.fit(np.full_like(problem.scores, 1 / problem.n_classes), problem.y)
+    save(cal, tmp_path / "m.json")
+    np.testing.assert_array_equal(
+        load(tmp_path / "m.json").predict_proba(problem.grid), cal.predict_proba(problem.grid)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body: body.update(version=2), "version 2"),
+        (lambda body: body.update({"format": "pickle"}), "not a calspline model"),
+        (lambda body: body.update({"class": "os.system"}), "class must be one of"),
+        (lambda body: body.update(parameters={"nonsense": 1}), "parameters must be exactly"),
+        (lambda body: body.update(fitted={}), "fitted must be a dict with the keys kind"),
+        (lambda body: body["fitted"].update(kind="odds"), "kind must be one of"),
+        (lambda body: body["fitted"].update(difference=1), "difference must be one of"),
+        (lambda body: body["classes"].update(values=[1]), "two or more different labels"),
+        (lambda body: body.pop("curves"), "missing or unknown curves"),
+        (lambda body: body.update(curves=body["curves"] * 2 + [{}]), "valid calspline model"),
+        (lambda body: body.update(curves="x"), "valid calspline model"),
+        (lambda body: body.update(structure={"a": 1}), "structure must be"),
+        (lambda body: body.update(more=1), "missing or unknown more"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_55_a_model_that_cannot_be_trusted_is_refused(saved, change, message):
+    rewrite(saved, change)
+    with pytest.raises(ValueError, match=message):
+        load(saved)
+
+
+def test_55_classes_must_be_as_many_as_the_fit_had(cal, problem, saved):
+    rewrite(saved, lambda body: body["classes"].update(values=list(range(7))))
+    if isinstance(cal, ClippingCalibrator) or (isinstance(cal, TemperatureCalibrator) and problem.n_classes > 2):
+        assert len(load(saved).classes_) == 7  # one number for all classes, however many
+        return
+    with pytest.raises(ValueError, match="not a valid calspline model"):
+        load(saved)
+
+
+def test_55_numbers_that_make_no_sense_are_refused(cal, saved):
+    body = json.loads(saved.read_text())
+
+    def refused(change):
+        saved.write_text(json.dumps(body))
+        rewrite(saved, change)
+        with pytest.raises(ValueError, match="not a valid calspline model"):
+            load(saved)
+
+    if body["curves"]:
+        refused(lambda b: b["curves"][0].update(breaks=b["curves"][0]["breaks"][::-1]))
+        refused(lambda b: b["curves"][0].update(breaks=[0.0] * 200_000))
+        refused(lambda b: b["curves"][0].update(coefficients=[["x"]]))
+    for name in set(body["fitted"]) - {"kind", "difference"}:
+        for value in (-1.0, "x", [[1.0]], {}, 1e400):
+            if value == 1e400:  # JSON would say Infinity
+                value = "infinity"
+            refused(lambda b, name=name, value=value: b["fitted"].update({name: value}))
+
+
+def test_55_nan_in_a_file_is_refused(saved):
+    text = saved.read_text()
+    saved.write_text(text.replace('"difference": false', '"difference": NaN'))
+    with pytest.raises(ValueError, match="NaN is not a number"):
+        load(saved)
+
+
+def test_55_a_truncated_an_edited_and_a_pickled_model(cal, saved):
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="not valid JSON"):
+        load(saved)
+    saved.write_bytes(whole.replace(b'"difference": false', b'"difference": true '))
+    with pytest.raises(ValueError, match="checksum"):
+        load(saved)
+    saved.write_bytes(pickle.dumps(cal))
+    with pytest.raises(ValueError, match="not a calspline model"):
+        load(saved)
+
+
+def test_56_loading_executes_nothing(saved, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "sprung"), "w"))
+
+    saved.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(ValueError, match="not a calspline model"):
+        load(saved)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_57_a_writer_killed_at_any_moment_leaves_whole_files(calibrators, two, three, tmp_path):
+    expected = {}
+    for problem in (two, three):
+        for name, cal in calibrators.items():
+            path = tmp_path / f"{name}-{problem.n_classes}.json"
+            save(cal.fit(problem.scores, problem.y), path)
+            expected[path] = problem.grid, load(path).predict_proba(problem.grid)
+    script = (
+        "import sys, calspline\n"
+        "models = [(calspline.load(path), path) for path in sys.argv[1:]]\n"
+        "print('ready', flush=True)\n"
+        "while True: [calspline.save(*model) for model in models]\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, *map(str, expected)], stdout=subprocess.PIPE)
+    assert writer.stdout.readline() == b"ready\n"
+    time.sleep(0.5)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    for path, (grid, p) in expected.items():
+        np.testing.assert_array_equal(load(path).predict_proba(grid), p)
+
+
+def test_58_a_full_disk_leaves_the_old_file_and_no_other(cal, saved):
+    before = saved.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save(cal, saved)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old_handler)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == ["model.json"]
+
+
+def test_58_a_place_that_cannot_be_written(saved):
+    with pytest.raises(OSError, match="Not a directory"):
+        save(load(saved), saved / "model.json")
+
+
+def test_labels_that_json_cannot_hold_are_an_error(cal, two, tmp_path):
+    cal.fit(two.scores, np.array([b"a", b"b"])[two.y])
+    with pytest.raises(TypeError, match="bytes"):
+        save(cal, tmp_path / "m.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_structured_model_holds_no_curves(three, tmp_path):
+    save(SplineCalibrator().fit(three.scores, three.y), tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text())["curves"] == []

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+
+def test_36_read_only_arrays(cal, problem):
+    arrays = problem.scores.copy(), problem.y.copy(), np.ones(60), problem.grid.copy()
+    for array in arrays:
+        array.flags.writeable = False
+    out = cal.fit(*arrays[:3]).calibrate(arrays[3])
+    np.testing.assert_array_equal(out, cal.fit(problem.scores, problem.y, np.ones(60)).calibrate(problem.grid))
+
+
+def test_37_arrays_with_gaps(cal, problem):
+    wide = np.repeat(problem.scores, 2, axis=0)[::2]
+    assert not wide.flags.c_contiguous
+    out = cal.fit(wide, np.repeat(problem.y, 2)[::2]).calibrate(problem.grid[::-1])[::-1]
+    np.testing.assert_array_equal(out, cal.fit(problem.scores, problem.y).calibrate(problem.grid))
+
+
+def test_38_nothing_passed_in_is_changed(cal, problem):
+    scores, y, w = problem.scores.copy(), problem.y.copy(), np.arange(60.0)
+    cal.fit(scores, y, w)
+    for method in (cal.calibrate, cal.predict_proba, cal.predict):
+        method(scores)
+    np.testing.assert_array_equal(scores, problem.scores)
+    np.testing.assert_array_equal(y, problem.y)
+    np.testing.assert_array_equal(w, np.arange(60.0))
+
+
+def test_38_margins_passed_in_are_not_changed(cal, problem, takes_margins):
+    margins = problem.margins.copy()
+    if takes_margins:
+        cal.fit(margins, problem.y).predict_proba(margins)
+    else:
+        with pytest.raises(ValueError, match="probabilities"):
+            cal.fit(margins, problem.y)
+    np.testing.assert_array_equal(margins, problem.margins)
+
+
+def test_38_what_comes_out_is_the_callers(cal, problem):
+    cal.fit(problem.scores, problem.y)
+    out = cal.calibrate(problem.grid)
+    expected = out.copy()
+    out[:] = 0.5
+    np.testing.assert_array_equal(cal.calibrate(problem.grid), expected)
+
+
+def test_39_one_column_is_one_dimension(cal, two):
+    flat = cal.fit(two.scores, two.y).calibrate(two.grid)
+    column = cal.fit(two.scores[:, None], two.y).calibrate(two.grid[:, None])
+    assert column.shape == (len(two.grid), 1)
+    np.testing.assert_array_equal(column[:, 0], flat)
+
+
+def test_39_two_columns_are_one_but_for_rounding(cal, two):
+    pair = np.column_stack([1 - two.scores, two.scores])
+    out = cal.fit(pair, two.y).calibrate(pair)
+    np.testing.assert_array_equal(out, cal.predict_proba(pair))
+    np.testing.assert_allclose(out[:, 1], cal.fit(two.scores, two.y).calibrate(two.scores), atol=1e-6)
