@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from calspline._validation import LARGEST_MARGIN, Kind
+from calspline.calibrators.beta import MOST_LOG_ODDS, BetaCalibrator, BetaMap
+from calspline.calibrators.isotonic import IsotonicCalibrator
+from calspline.calibrators.sigmoid import SigmoidCalibrator
 from calspline.calibrators.spline import SplineCalibrator
+from calspline.calibrators.temperature import LARGEST_EXPONENT, LEAST_PROBABILITY, TemperatureCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.export._expression import Expression, between, call, name, number
 from calspline.structure import StructuredMap
@@ -29,7 +33,7 @@ Source = Literal["one", "pair", "value"]
 
 NEAR = 1e-90
 """Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
-SUPPORTED = "SplineCalibrator"
+EXPORTED = SplineCalibrator, SigmoidCalibrator, IsotonicCalibrator, BetaCalibrator, TemperatureCalibrator
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,7 @@ class Binary:
     classes: list[Any]
     kind: Kind
     difference: bool
-    map: CalibrationCurve
+    map: CalibrationCurve | BetaMap
 
     def program(self, source: Source = "one", *, guarded: bool = False) -> Program:
         """The steps from one probability, from both, or from a margin."""
@@ -122,12 +126,12 @@ class OneVsRest:
 
     classes: list[Any]
     kind: Kind
-    maps: list[CalibrationCurve]
+    maps: list[CalibrationCurve] | list[BetaMap]
     logits: Literal["log_softmax", "softmax", "themselves"]
 
     def programs(self, *, guarded: bool = False) -> list[Program]:
         """The steps of each class."""
-        source: Source = "pair" if self.kind == "probability" else "value"
+        source: Source = "pair" if self.kind == "probability" or self.logits == "softmax" else "value"
         return [program(one, source, guarded=guarded) for one in self.maps]
 
 
@@ -145,27 +149,85 @@ class Structured:
         return Pieces(self.map.breaks.tolist(), self.map.coefficients.T.tolist())
 
 
-Plan = Binary | OneVsRest | Structured
+@dataclass(frozen=True, eq=False)
+class Temperature:
+    """``softmax(z / T)``, ``z`` being the logarithms of probabilities, or logits; or the same ``rates`` for every row.
+
+    No logarithm is below that of ``floor``, and nothing is more than ``reach`` below the largest ``z``.
+    """
+
+    classes: list[Any]
+    kind: Kind
+    temperature: float
+    rates: list[float] | None
+
+    floor = LEAST_PROBABILITY
+
+    @property
+    def reach(self) -> float:
+        """The largest difference that counts."""
+        return LARGEST_EXPONENT * self.temperature
+
+
+Plan = Binary | OneVsRest | Structured | Temperature
+Many = OneVsRest | Structured | Temperature
 
 
 def plan(calibrator: Any) -> Plan:
     """What the calibrator computes; one that is not fitted, or has no export, is an error."""
-    if not isinstance(calibrator, SplineCalibrator):
-        raise TypeError(f"calibrator must be one of {SUPPORTED}; got {type(calibrator).__name__}")
+    if not isinstance(calibrator, EXPORTED):
+        names = ", ".join(each.__name__ for each in EXPORTED)
+        raise TypeError(f"calibrator must be one of {names}; got {type(calibrator).__name__}")
     check_is_fitted(calibrator, "curves_")
     classes, kind = calibrator.classes_.tolist(), calibrator._kind
     if len(classes) == 2:
-        return Binary(classes, kind, calibrator._difference, calibrator.curves_[0])
-    if calibrator.curves_:
-        return OneVsRest(classes, kind, calibrator.curves_, "log_softmax")
-    return Structured(classes, kind, calibrator.structure_)
+        one = calibrator._maps[0] if isinstance(calibrator, BetaCalibrator) else calibrator.curves_[0]
+        return Binary(classes, kind, calibrator._difference, one)
+    if isinstance(calibrator, TemperatureCalibrator):
+        return Temperature(classes, kind, calibrator.temperature_, calibrator._rates)
+    if isinstance(calibrator, BetaCalibrator):
+        return OneVsRest(classes, kind, calibrator._maps, "softmax")
+    if isinstance(calibrator, SplineCalibrator):
+        if calibrator.curves_:
+            return OneVsRest(classes, kind, calibrator.curves_, "log_softmax")
+        return Structured(classes, kind, calibrator.structure_)
+    return OneVsRest(classes, kind, calibrator.curves_, "themselves")
 
 
-def program(curve: CalibrationCurve, source: Source, *, guarded: bool) -> Program:
+def program(what: CalibrationCurve | BetaMap, source: Source, *, guarded: bool) -> Program:
     """The steps from a score to a calibrated probability.
 
     A guarded program neither overflows nor underflows, however large or small a margin is.
     """
+    return _beta(what, source) if isinstance(what, BetaMap) else _curve(what, source, guarded=guarded)
+
+
+def _beta(what: BetaMap, source: Source) -> Program:
+    """``a ln p - b ln(1 - p) + c``."""
+    a, b, c = what.a, what.b, what.c
+    if a == b == 0.0:
+        return Program([], _response(number(min(max(c, -MOST_LOG_ODDS), MOST_LOG_ODDS)), "logit"), source)
+    steps: list[tuple[str, Expression]] = []
+    if source == "value":
+        # Beyond its reach nothing changes, and products could overflow.
+        reach = 2.0 * (abs(c) + MOST_LOG_ODDS) / min(slope for slope in (a, b) if slope > 0.0) + 700.0
+        x, s = name("x"), name("s")
+        steps = [
+            ("x", name("p").clipped(-reach, reach)),
+            ("s", call("log", 1.0 + call("exp", -call("min", call("abs", x), 700.0)))),
+        ]
+        y = a * (call("min", x, 0.0) - s) + b * (call("max", x, 0.0) + s)
+    else:
+        logs = _logarithms(source)
+        if source == "pair":
+            total = call("log", name("p") + name("rest"))
+            logs = logs[0] - total, logs[1] - total
+        y = a * logs[0] - b * logs[1]
+    steps.append(("y", (y + c).clipped(-MOST_LOG_ODDS, MOST_LOG_ODDS)))
+    return Program(steps, _response(name("y"), "logit"), source)
+
+
+def _curve(curve: CalibrationCurve, source: Source, *, guarded: bool) -> Program:
     steps: list[tuple[str, Expression]] = []
 
     def let(what: str, value: Expression) -> Expression:

@@ -8,7 +8,7 @@ from typing import Any
 from calspline._validation import ROW_SUM_TOLERANCE
 from calspline.export._code import Tables, bracketed, joined, matrix, statements, title
 from calspline.export._expression import Syntax
-from calspline.export._plan import Binary, OneVsRest, Plan, Program, Structured, domain, plan
+from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain, plan
 from calspline.structure import SAFE_EXPONENT
 
 CUBIC = """\
@@ -140,7 +140,7 @@ def _functions(what: Plan, syntax: Syntax) -> list[str]:
     if isinstance(what, OneVsRest):
         parts = [_function(f"static double class_{j}", one, syntax, []) for j, one in enumerate(what.programs())]
         return [*parts, _one_vs_rest(what)]
-    return [_structured(what, syntax)]
+    return [_structured(what, syntax) if isinstance(what, Structured) else _temperature(what)]
 
 
 def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> str:
@@ -149,7 +149,7 @@ def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> 
     return "\n".join([f"{name}({arguments})", "{", *first, body, "}"])
 
 
-def _start(what: OneVsRest | Structured) -> list[str]:
+def _start(what: Many) -> list[str]:
     """The head of the function, and scores checked and copied to ``x``: ``out`` may be ``p``."""
     low, high = domain(what.kind)
     sums = what.kind == "probability"
@@ -214,6 +214,34 @@ def _structured(what: Structured, syntax: Syntax) -> str:
             f"        out[j] = {syntax.cubic('x[j]', what.pieces)} + INTERCEPTS[j];",
             *terms,
             "    }",
+            "    softmax(out);",
+            "}",
+        ]
+    )
+
+
+def _temperature(what: Temperature) -> str:
+    if what.rates is not None:
+        return "\n".join(
+            [
+                f"static const double RATES[CLASSES] = {bracketed(what.rates, '{}')};",
+                "",
+                *_start(what),
+                "    for (int j = 0; j < CLASSES; j++)",
+                "        out[j] = RATES[j];",
+                "}",
+            ]
+        )
+    logs = ["    for (int j = 0; j < CLASSES; j++)", f"        x[j] = log(fmax(x[j], {what.floor!r}));"]
+    return "\n".join(
+        [
+            *_start(what),
+            *(logs if what.kind == "probability" else []),
+            "    double top = x[0];",
+            "    for (int j = 1; j < CLASSES; j++)",
+            "        top = fmax(top, x[j]);",
+            "    for (int j = 0; j < CLASSES; j++)",
+            f"        out[j] = fmax(x[j] - top, {-what.reach!r}) / {what.temperature!r};",
             "    softmax(out);",
             "}",
         ]

@@ -8,7 +8,7 @@ from typing import Any
 from calspline._validation import ROW_SUM_TOLERANCE
 from calspline.export._code import Tables, bracketed, joined, matrix, statements, title
 from calspline.export._expression import Syntax
-from calspline.export._plan import Binary, OneVsRest, Plan, Program, Structured, domain, plan
+from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain, plan
 from calspline.structure import SAFE_EXPONENT
 
 CUBIC = """\
@@ -99,7 +99,7 @@ def _functions(what: Plan, syntax: Syntax) -> list[str]:
     if isinstance(what, OneVsRest):
         parts = [_function(f"class{j}", one, syntax, []) for j, one in enumerate(what.programs())]
         return [*parts, _one_vs_rest(what)]
-    return [_structured(what, syntax)]
+    return [_structured(what, syntax) if isinstance(what, Structured) else _temperature(what)]
 
 
 def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> str:
@@ -108,7 +108,7 @@ def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> 
     return "\n".join([f"function {name}({arguments}) {{", *first, body, "}"])
 
 
-def _check(what: OneVsRest | Structured) -> list[str]:
+def _check(what: Many) -> list[str]:
     low, high = domain(what.kind)
     m = len(what.classes)
     valid = [f"p.length === {m}", f'p.every((v) => typeof v === "number" && v >= {low!r} && v <= {high!r})']
@@ -171,6 +171,22 @@ def _structured(what: Structured, syntax: Syntax) -> str:
             f"    const q = softmax(logs.map((v) => {scale.beta!r} * v));",
             f"    const u = q.map((v) => Math.log({1.0 - scale.uniform!r} * v + {scale.uniform / m!r}));",
             f"    return softmax(u.map((v, j) => {curve} + INTERCEPTS[j]{terms}));",
+            "}",
+        ]
+    )
+
+
+def _temperature(what: Temperature) -> str:
+    lines = ["function calibrate(p) {", *_check(what)]
+    if what.rates is not None:
+        return "\n".join([*lines, f"    return {bracketed(what.rates, '[]', '    ')};", "}"])
+    logs = f"p.map((v) => Math.log(Math.max(v, {what.floor!r})))" if what.kind == "probability" else "p"
+    return "\n".join(
+        [
+            *lines,
+            f"    const z = {logs};",
+            "    const top = Math.max(...z);",
+            f"    return softmax(z.map((v) => Math.max(v - top, {-what.reach!r}) / {what.temperature!r}));",
             "}",
         ]
     )

@@ -8,7 +8,7 @@ from typing import Any
 from calspline._validation import ROW_SUM_TOLERANCE
 from calspline.export._code import Tables, bracketed, joined, matrix, statements, title
 from calspline.export._expression import Syntax
-from calspline.export._plan import Binary, OneVsRest, Plan, Program, Structured, domain, plan
+from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain, plan
 from calspline.structure import SAFE_EXPONENT
 
 CUBIC = '''\
@@ -89,7 +89,7 @@ def _functions(what: Plan, syntax: Syntax) -> list[str]:
     if isinstance(what, OneVsRest):
         parts = [_function(f"class_{j}", one, syntax, []) for j, one in enumerate(what.programs())]
         return [*parts, _one_vs_rest(what)]
-    return [_structured(what, syntax)]
+    return [_structured(what, syntax) if isinstance(what, Structured) else _temperature(what)]
 
 
 def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> str:
@@ -107,7 +107,7 @@ def _check_one(what: Binary) -> list[str]:
     ]
 
 
-def _check_many(what: OneVsRest | Structured) -> list[str]:
+def _check_many(what: Many) -> list[str]:
     low, high = domain(what.kind)
     m = len(what.classes)
     wanted = f"{m} probabilities that sum to one" if what.kind == "probability" else f"{m} finite numbers"
@@ -162,5 +162,20 @@ def _structured(what: Structured, syntax: Syntax) -> str:
             f"    u = [math.log({1.0 - scale.uniform!r} * v + {scale.uniform / m!r}) for v in q]",
             f"    y = [{curve} + INTERCEPTS[j]{terms} for j in range({m})]",
             "    return softmax(y)",
+        ]
+    )
+
+
+def _temperature(what: Temperature) -> str:
+    lines = ["def calibrate(p):", *_check_many(what)]
+    if what.rates is not None:
+        return "\n".join([*lines, f"    return {bracketed(what.rates, '[]', '    ')}"])
+    logs = f"[math.log(max(v, {what.floor!r})) for v in p]" if what.kind == "probability" else "p"
+    return "\n".join(
+        [
+            *lines,
+            f"    z = {logs}",
+            "    top = max(z)",
+            f"    return softmax([max(v - top, {-what.reach!r}) / {what.temperature!r} for v in z])",
         ]
     )

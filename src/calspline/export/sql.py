@@ -11,7 +11,7 @@ import numpy as np
 from calspline import _validation
 from calspline._validation import ROW_SUM_TOLERANCE
 from calspline.export._expression import Expression, Syntax, call, name, substituted
-from calspline.export._plan import Binary, OneVsRest, Pieces, Plan, Program, Structured, domain, plan
+from calspline.export._plan import Binary, Many, OneVsRest, Pieces, Plan, Program, Structured, Temperature, domain, plan
 from calspline.structure import SAFE_EXPONENT
 
 Dialect = Literal["duckdb", "postgres", "spark", "sqlite"]
@@ -223,15 +223,17 @@ class _Statement:
         """The probability of the second class."""
         return self._where_valid(what, self._value(what.program(guarded=True), name(self._columns[0])))
 
-    def many(self, what: OneVsRest | Structured) -> list[str]:
+    def many(self, what: Many) -> list[str]:
         """The probabilities of all classes."""
-        shares = self._one_vs_rest if isinstance(what, OneVsRest) else self._structured
-        return [
-            self._where_valid(
-                what, self._bound("p", self._columns, lambda p, j=j: shares(what, p, j))  # type: ignore[misc, arg-type]
-            )
-            for j in range(len(what.classes))
-        ]
+        return [self._where_valid(what, self._bound("p", self._columns, self._share_of(what, j))) for j in range(len(what.classes))]
+
+    def _share_of(self, what: Many, j: int) -> Callable[[list[Expression]], str]:
+        """The probability of one class, given the scores of all."""
+        if isinstance(what, OneVsRest):
+            return lambda p: self._one_vs_rest(what, p, j)
+        if isinstance(what, Structured):
+            return lambda p: self._structured(what, p, j)
+        return lambda p: self._temperature(what, p, j)
 
     def _where_valid(self, what: Plan, value: str) -> str:
         """The value, if the columns hold scores."""
@@ -246,6 +248,8 @@ class _Statement:
     def _one_vs_rest(self, what: OneVsRest, p: list[Expression], j: int) -> str:
         if what.kind == "margin" and what.logits == "log_softmax":
             return self._log_softmax(p, lambda logs: self._normalised(what, logs, j))
+        if what.kind == "margin" and what.logits == "softmax":
+            return self._softmax("v", p, lambda e: self._normalised(what, [one / _total(e) for one in e], j))
         return self._normalised(what, p, j)
 
     def _normalised(self, what: OneVsRest, p: list[Expression], j: int) -> str:
@@ -278,6 +282,18 @@ class _Statement:
         if what.kind == "margin":
             return self._log_softmax(p, lambda logs: tempered([call("max", log, scale.floor) for log in logs]))
         return tempered([call("log", call("max", one, float(np.exp(scale.floor)))) for one in p])
+
+    def _temperature(self, what: Temperature, p: list[Expression], j: int) -> str:
+        if what.rates is not None:
+            return _numeral(what.rates[j])
+        z = p if what.kind == "margin" else [call("log", call("max", one, what.floor)) for one in p]
+
+        def cooled(z: list[Expression]) -> str:
+            top = call("max", *z)
+            powers = [call("exp", call("max", one - top, -what.reach) / what.temperature) for one in z]
+            return self._bound("e", [self._write(power) for power in powers], lambda e: self._share(e, j))
+
+        return self._bound("z", [self._write(one) for one in z], cooled)
 
     def _log_softmax(self, y: list[Expression], body: Callable[[list[Expression]], str]) -> str:
         """``body`` of logarithms of probabilities in the proportions of ``exp(y)``."""
