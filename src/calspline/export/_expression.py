@@ -29,13 +29,13 @@ class Expression:
     def __add__(self, other: Expression | float) -> Expression:
         other = expression(other)
         if other.is_negative:
-            return Expression("-", (self, number(-other.float)))
+            return Expression("-", (self, number(-other.real)))
         return Expression("+", (self, other))
 
     def __sub__(self, other: Expression | float) -> Expression:
         other = expression(other)
         if other.is_negative:
-            return Expression("+", (self, number(-other.float)))
+            return Expression("+", (self, number(-other.real)))
         return Expression("-", (self, other))
 
     def __mul__(self, other: Expression | float) -> Expression:
@@ -60,18 +60,18 @@ class Expression:
         return Expression("negative", (self,))
 
     @property
-    def float(self) -> float:
-        """The number that this is."""
+    def real(self) -> float:
+        """The number that it is."""
         assert isinstance(self.value, float)
         return self.value
 
     @property
     def is_negative(self) -> bool:
-        """Whether this is a negative number."""
-        return self.operation == "number" and self.float < 0.0
+        """Whether it is a negative number."""
+        return self.operation == "number" and self.real < 0.0
 
     def clipped(self, low: float, high: float) -> Expression:
-        """This, but not below ``low`` nor above ``high``."""
+        """The same, but not below ``low`` nor above ``high``."""
         return call("min", call("max", self, low), high)
 
 
@@ -95,9 +95,7 @@ def call(function: str, *arguments: Expression | float) -> Expression:
     return Expression(function, tuple(expression(argument) for argument in arguments))
 
 
-def between(
-    value: Expression, limits: tuple[float, float], inside: Expression, outside: Expression
-) -> Expression:
+def between(value: Expression, limits: tuple[float, float], inside: Expression, outside: Expression) -> Expression:
     """``inside`` where ``limits[0] <= value <= limits[1]``, else ``outside``."""
     return Expression("between", (value, inside, outside), limits)
 
@@ -134,7 +132,7 @@ class Syntax:
         """Text, and how strongly its parts hold together."""
         operation = formula.operation
         if operation == "number":
-            return self.number(formula.float), 3 if formula.is_negative else ATOM
+            return self.number(formula.real), 3 if formula.is_negative else ATOM
         if operation == "name":
             return str(formula.value), ATOM
         if operation == "between":

@@ -102,6 +102,11 @@ class Program:
     result: Expression
     source: Source
 
+    @property
+    def arguments(self) -> list[str]:
+        """What it starts from: nothing, if the result is always the same."""
+        return ["p", "rest"] if self.steps and self.source == "pair" else ["p"] if self.steps else []
+
 
 @dataclass(frozen=True, eq=False)
 class Binary:

@@ -144,7 +144,8 @@ def _functions(what: Plan, syntax: Syntax) -> list[str]:
 
 
 def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> str:
-    arguments = "double p, double rest" if program.source == "pair" else "double p"
+    names = ["p"] if first else program.arguments
+    arguments = ", ".join(f"double {argument}" for argument in names) or "void"
     body = statements(program, syntax, "double {name} = {value};", "return {};")
     return "\n".join([f"{name}({arguments})", "{", *first, body, "}"])
 
@@ -174,12 +175,11 @@ def _one_vs_rest(what: OneVsRest) -> str:
     lines = _start(what)
     if what.kind == "margin" and what.logits != "themselves":
         lines.append(f"    {what.logits}(x);")
-    if any(one.source == "pair" for one in what.programs()):
+    if any("rest" in one.arguments for one in what.programs()):
         lines.append(RESTS)
-    lines += [
-        f"    out[{j}] = class_{j}(x[{j}], rest[{j}]);" if one.source == "pair" else f"    out[{j}] = class_{j}(x[{j}]);"
-        for j, one in enumerate(what.programs())
-    ]
+    for j, one in enumerate(what.programs()):
+        arguments = ", ".join(f"{array}[{j}]" for array, _ in zip(("x", "rest"), one.arguments, strict=False))
+        lines.append(f"    out[{j}] = class_{j}({arguments});")
     return "\n".join([*lines, NORMALISE, "}"])
 
 
@@ -195,9 +195,7 @@ def _structured(what: Structured, syntax: Syntax) -> str:
         constants.append(f"static const double DIAGONAL[CLASSES] = {bracketed(W.tolist(), '{}')};")
         terms = ["        out[j] += DIAGONAL[j] * x[j];"]
     floor = (
-        f"log(fmax(x[j], {math.exp(scale.floor)!r}))"
-        if what.kind == "probability"
-        else f"fmax(x[j], {scale.floor!r})"
+        f"log(fmax(x[j], {math.exp(scale.floor)!r}))" if what.kind == "probability" else f"fmax(x[j], {scale.floor!r})"
     )
     return "\n".join(
         [

@@ -103,7 +103,7 @@ def _functions(what: Plan, syntax: Syntax) -> list[str]:
 
 
 def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> str:
-    arguments = "p, rest" if program.source == "pair" else "p"
+    arguments = ", ".join(program.arguments if not first else ["p"])
     body = statements(program, syntax, "const {name} = {value};", "return {};")
     return "\n".join([f"function {name}({arguments}) {{", *first, body, "}"])
 
@@ -122,14 +122,14 @@ def _one_vs_rest(what: OneVsRest) -> str:
     lines = ["function calibrate(p) {", *_check(what)]
     if what.kind == "margin" and what.logits != "themselves":
         lines.append(f"    p = {LOGITS[what.logits]}(p);")
-    if any(one.source == "pair" for one in what.programs()):
+    if any("rest" in one.arguments for one in what.programs()):
         lines += [
             "    const top = p.indexOf(Math.max(...p));",
             "    const others = p.reduce((sum, v, j) => (j === top ? sum : sum + v), 0);",
             "    const rest = p.map((v, j) => (j === top ? others : 1 - v));",
         ]
     calls = [
-        f"class{j}(p[{j}], rest[{j}])" if one.source == "pair" else f"class{j}(p[{j}])"
+        f"class{j}({', '.join(f'{argument}[{j}]' for argument in one.arguments)})"
         for j, one in enumerate(what.programs())
     ]
     return "\n".join(

@@ -18,6 +18,12 @@ Dtype = Literal["float64", "float32"]
 OPSET = 17
 LEAST_OPSET, MOST_OPSET = 13, 25
 IR_VERSION = 8
+NAMES = {
+    "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
+    "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs",
+}  # fmt: skip
+STEEP, STRETCH = 1e30, 2.0**100
+"""Slopes beyond which float32 has to stretch the distance, and by how much."""
 
 
 def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> Any:
@@ -160,7 +166,10 @@ class _Graph:
         """A constant tensor; equal ones are the same."""
         from onnx import numpy_helper
 
-        array: NDArray[Any] = np.asarray(values, dtype=dtype or self._dtype)
+        with np.errstate(over="ignore"):
+            array: NDArray[Any] = np.asarray(values, dtype=dtype or self._dtype)
+        if np.isinf(array).any():
+            raise ValueError('dtype must be "float64" for this calibrator: its scores are beyond float32')
         key = f"{array.dtype}{array.shape}", array.tobytes()
         if key not in self._known:
             self._known[key] = f"{self._prefix}constant_{len(self.constants)}"
@@ -188,11 +197,10 @@ class _Graph:
             distance = self.node("Abs", self.node("Sub", scores, self.constant(0.5)))
             good = self.node("LessOrEqual", distance, self.constant(0.5 + ROW_SUM_TOLERANCE))
         else:
-            largest = min(LARGEST_MARGIN, float(np.finfo(self._dtype).max))
-            good = self.node("LessOrEqual", self.node("Abs", scores), self.constant(largest))
-        doubt = self._sum(self._zero_or_nan(good))
+            good = self.node("LessOrEqual", self.node("Abs", scores), self._limit(LARGEST_MARGIN))
+        doubt = self._sum(self._zero_or_nan(good), columns)
         if what.kind == "probability" and columns > 1:
-            excess = self.node("Abs", self.node("Sub", self._sum(scores), self.constant(1.0)))
+            excess = self.node("Abs", self.node("Sub", self._sum(scores, columns), self.constant(1.0)))
             good = self.node("LessOrEqual", excess, self.constant(ROW_SUM_TOLERANCE))
             doubt = self.node("Add", doubt, self._zero_or_nan(good))
         return doubt
@@ -200,8 +208,14 @@ class _Graph:
     def _zero_or_nan(self, good: str) -> str:
         return self.node("Where", good, self.constant(0.0), self.constant(np.nan))
 
-    def _sum(self, tensor: str) -> str:
-        return self.node("ReduceSum", tensor, self.constant([1], np.int64), keepdims=1)
+    def _sum(self, tensor: str, n: int) -> str:
+        """Sums of ``n`` columns; in onnxruntime, ReduceSum of no rows goes wrong."""
+        return self.node("MatMul", tensor, self.constant(np.ones((n, 1))))
+
+    def _limit(self, value: float) -> str:
+        """A limit on numbers of this graph's type, which may be the largest there is."""
+        largest = float(np.finfo(self._dtype).max)
+        return self.constant(min(max(value, -largest), largest))
 
     def _column(self, tensor: str, j: int) -> str:
         return self.node("Gather", tensor, self.constant([j], np.int64), axis=1)
@@ -222,7 +236,7 @@ class _Graph:
             operation = {"log_softmax": "LogSoftmax", "softmax": "Softmax"}[what.logits]
             scores = self.node(operation, scores, axis=1)
         programs = what.programs(guarded=True)
-        rest = self._rest(scores, len(programs)) if any(one.source == "pair" for one in programs) else ""
+        rest = self._rest(scores, len(programs)) if any("rest" in one.arguments for one in programs) else ""
         values = []
         for j, program in enumerate(programs):
             known = {"p": self._column(scores, j)}
@@ -230,13 +244,13 @@ class _Graph:
                 known["rest"] = self._column(rest, j)
             values.append(self._value(program, known))
         q = self.node("Concat", *values, axis=1)
-        return self.node("Div", q, self._sum(q))
+        return self.node("Div", q, self._sum(q, len(values)))
 
     def _rest(self, p: str, m: int) -> str:
         """The probability of all classes but one: their sum for the most probable, which 1 - p would round away."""
         top = self.node("ArgMax", p, axis=1, keepdims=1)
         is_top = self.node("Equal", top, self.constant([list(range(m))], np.int64))
-        others = self._sum(self.node("Where", is_top, self.constant(0.0), p))
+        others = self._sum(self.node("Where", is_top, self.constant(0.0), p), m)
         return self.node("Where", is_top, others, self.node("Sub", self.constant(1.0), p))
 
     def _structured(self, what: Structured, scores: str) -> str:
@@ -263,7 +277,7 @@ class _Graph:
         if what.kind == "probability":
             z = self.node("Max", self.node("Log", scores), self.constant(np.log(what.floor)))
         top = self.node("GatherElements", z, self.node("ArgMax", z, axis=1, keepdims=1), axis=1)
-        z = self.node("Max", self.node("Sub", z, top), self.constant(-what.reach))
+        z = self.node("Max", self.node("Sub", z, top), self._limit(-what.reach))
         return self.node("Softmax", self.node("Div", z, self.constant(what.temperature)), axis=1)
 
     def _value(self, program: Program, known: dict[str, str]) -> str:
@@ -276,14 +290,17 @@ class _Graph:
     def _write(self, formula: Expression, known: dict[str, str]) -> str:
         """The tensor of a formula."""
         if formula.operation == "number":
-            return self.constant(formula.float)
+            return self.constant(formula.real)
         if formula.operation == "name":
             return known[str(formula.value)]
         if formula.operation == "log" and formula.arguments[0].operation == "max":
             # The logarithm is kept above a limit, not its argument: 1e-300 is zero in float32.
             argument, least = formula.arguments[0].arguments
             log = self.node("Log", self._write(argument, known))
-            return self.node("Max", log, self.constant(np.log(least.float)))
+            return self.node("Max", log, self.constant(np.log(least.real)))
+        if formula.operation in ("max", "min") and formula.arguments[1].operation == "number":
+            value, limit = formula.arguments
+            return self.node(NAMES[formula.operation], self._write(value, known), self._limit(limit.real))
         tensors = [self._write(argument, known) for argument in formula.arguments]
         if formula.operation == "cubic":
             assert isinstance(formula.value, Pieces)
@@ -297,11 +314,7 @@ class _Graph:
                 "And", self.node("LessOrEqual", low, tensors[0]), self.node("LessOrEqual", tensors[0], high)
             )
             return self.node("Where", inside, tensors[1], tensors[2])
-        names = {
-            "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
-            "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs",
-        }  # fmt: skip
-        return self.node(names[formula.operation], *tensors)
+        return self.node(NAMES[formula.operation], *tensors)
 
     def _asinh(self, x: str) -> str:
         """``sign(x) log(|x| + sqrt(x^2 + 1))``, as runtimes have Asinh in float32 only."""
@@ -315,23 +328,39 @@ class _Graph:
         Starts are sums of two numbers, so that float32 knows the distance from them as well as it
         knows ``x``; breaks are rounded up, as no ``x`` lies between them and what they are rounded from.
         """
-        starts = pieces.origin + pieces.unit * np.array(pieces.starts)
-        breaks = starts[1:].astype(self._dtype)
-        breaks = np.where(breaks < starts[1:], np.nextafter(breaks, self._dtype(np.inf)), breaks)
-        high = starts.astype(self._dtype)
+        starts, columns = pieces.origin + pieces.unit * np.array(pieces.starts), np.array(pieces.columns)
+        i = self._piece(x, starts[1:])
+        steep = np.abs(columns[:3]).max(axis=0) > STEEP
+        if self._dtype is np.float32 and steep.any():
+            stretch = np.where(steep, STRETCH, 1.0)
+            x = self.node("Mul", x, self.node("Gather", self.constant(stretch), i))
+            largest = float(np.finfo(np.float32).max)
+            # What is still too steep lies between two neighbours of float32, where no score is.
+            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -largest, largest)
+            starts = starts * stretch
+        high = self._rounded(starts)
         low = starts - high
-        last = self.constant([-1], np.int64)
-        from onnx import TensorProto
-
-        above = self.node("GreaterOrEqual", self.node("Unsqueeze", x, last), self.constant(breaks))
-        i = self.node("ReduceSum", self.node("Cast", above, to=TensorProto.INT64), last, keepdims=0)
         t = self.node("Sub", x, self.node("Gather", self.constant(high), i))
         if low.any():
             t = self.node("Sub", t, self.node("Gather", self.constant(low), i))
         if pieces.unit != 1.0:
             t = self.node("Div", t, self.constant(pieces.unit))
-        first, *others = pieces.columns
-        value = self.node("Gather", self.constant(first), i)
-        for column in others:
+        value = self.node("Gather", self.constant(columns[0]), i)
+        for column in columns[1:]:
             value = self.node("Add", self.node("Mul", value, t), self.node("Gather", self.constant(column), i))
         return value
+
+    def _piece(self, x: str, breaks: NDArray[np.float64]) -> str:
+        """How many breaks are at or below ``x``."""
+        from onnx import TensorProto
+
+        rounded = self._rounded(breaks)
+        rounded = np.where(rounded < breaks, np.nextafter(rounded, self._dtype(np.inf)), rounded)
+        last = self.constant([-1], np.int64)
+        above = self.node("GreaterOrEqual", self.node("Unsqueeze", x, last), self.constant(rounded))
+        count = self._sum(self.cast(above), len(breaks))
+        return self.node("Cast", self.node("Squeeze", count, last), to=TensorProto.INT64)
+
+    def _rounded(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            return values.astype(self._dtype)

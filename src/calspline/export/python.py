@@ -93,7 +93,7 @@ def _functions(what: Plan, syntax: Syntax) -> list[str]:
 
 
 def _function(name: str, program: Program, syntax: Syntax, first: list[str]) -> str:
-    arguments = "p, rest" if program.source == "pair" else "p"
+    arguments = ", ".join(program.arguments if not first else ["p"])
     body = statements(program, syntax, "{name} = {value}", "return {}")
     return "\n".join([f"def {name}({arguments}):", *first, body])
 
@@ -121,14 +121,14 @@ def _one_vs_rest(what: OneVsRest) -> str:
     lines = ["def calibrate(p):", *_check_many(what)]
     if what.kind == "margin" and what.logits != "themselves":
         lines.append(f"    p = {what.logits}(p)")
-    if any(one.source == "pair" for one in what.programs()):
+    if any("rest" in one.arguments for one in what.programs()):
         lines += [
             "    top = max(range(len(p)), key=p.__getitem__)",
             "    others = sum(v for j, v in enumerate(p) if j != top)",
             "    rest = [others if j == top else 1.0 - v for j, v in enumerate(p)]",
         ]
     calls = [
-        f"class_{j}(p[{j}], rest[{j}])" if one.source == "pair" else f"class_{j}(p[{j}])"
+        f"class_{j}({', '.join(f'{argument}[{j}]' for argument in one.arguments)})"
         for j, one in enumerate(what.programs())
     ]
     lines += ["    q = [", *[f"        {call}," for call in calls], "    ]"]

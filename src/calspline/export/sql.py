@@ -10,9 +10,10 @@ import numpy as np
 
 from calspline import _validation
 from calspline._validation import ROW_SUM_TOLERANCE
-from calspline.export._expression import Expression, Syntax, call, name, substituted
+from calspline.export._expression import Expression, Syntax, between, call, name, number, substituted
 from calspline.export._plan import Binary, Many, OneVsRest, Pieces, Plan, Program, Structured, Temperature, domain, plan
 from calspline.structure import SAFE_EXPONENT
+from calspline.transforms import SMALLEST_PROBABILITY
 
 Dialect = Literal["duckdb", "postgres", "spark", "sqlite"]
 
@@ -59,14 +60,15 @@ def _lines(items: list[str], opening: str, closing: str, separator: str = ", ") 
     return "\n".join([opening, *lines, closing])
 
 
-def _select(variable: str, value: str, body: str) -> str:
+def _select(variable: str, value: str, body: str, once: str = "") -> str:
     """``body``, ``variable`` being bound to ``value``: a subquery without a table."""
-    return f"(\n  SELECT {_indented(body)}\n  FROM (SELECT {_indented(value)} AS {variable}) AS bound_{variable.rstrip('0123456789')}\n)"
+    name = "bound_" + variable.rstrip("0123456789")
+    return f"(\n  SELECT {_indented(body)}\n  FROM (SELECT {_indented(value)} AS {variable}{once}) AS {name}\n)"
 
 
 def _select_once(variable: str, value: str, body: str) -> str:
     # PostgreSQL would write the value out wherever it is used, but for OFFSET.
-    return f"(\n  SELECT {_indented(body)}\n  FROM (SELECT {_indented(value)} AS {variable} OFFSET 0) AS bound_{variable.rstrip('0123456789')}\n)"
+    return _select(variable, value, body, " OFFSET 0")
 
 
 def _list_lambda(variable: str, value: str, body: str) -> str:
@@ -225,7 +227,10 @@ class _Statement:
 
     def many(self, what: Many) -> list[str]:
         """The probabilities of all classes."""
-        return [self._where_valid(what, self._bound("p", self._columns, self._share_of(what, j))) for j in range(len(what.classes))]
+        return [
+            self._where_valid(what, self._bound("p", self._columns, self._share_of(what, j)))
+            for j in range(len(what.classes))
+        ]
 
     def _share_of(self, what: Many, j: int) -> Callable[[list[Expression]], str]:
         """The probability of one class, given the scores of all."""
@@ -290,7 +295,11 @@ class _Statement:
 
         def cooled(z: list[Expression]) -> str:
             top = call("max", *z)
-            powers = [call("exp", call("max", one - top, -what.reach) / what.temperature) for one in z]
+            differences = [call("max", one - top, -what.reach) for one in z]
+            if what.kind == "margin":
+                # PostgreSQL takes it for an error if the quotient of a tiny difference vanishes.
+                differences = [between(one, (-SMALLEST_PROBABILITY, 0.0), number(0.0), one) for one in differences]
+            powers = [call("exp", one / what.temperature) for one in differences]
             return self._bound("e", [self._write(power) for power in powers], lambda e: self._share(e, j))
 
         return self._bound("z", [self._write(one) for one in z], cooled)
