@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -26,7 +25,6 @@ EXCEPT = "not (test_calibration_ensemble_false and isotonic)"
     [
         CalibratedClassifierCV(),
         CalibratedClassifierCV(LogisticRegression(), ensemble=True, method="beta"),
-        CalibratedClassifierCV(RandomForestClassifier(5, random_state=0), cv="oob", method="isotonic"),
     ],
     ids=repr,
 )

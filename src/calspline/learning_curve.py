@@ -81,13 +81,13 @@ class CalibrationLearningCurve:
     @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        most = int(self.sizes[-1])
+        most, about = int(self.sizes[-1]), f"{float(f'{self.enough:.2g}'):,.0f}"
         if self.enough <= self.sizes[0]:
             return f"{self.sizes[0]:,} rows are enough: more would gain less than {self.gain:g}."
         if self.enough <= most:
-            return f"About {self.enough:,} rows are enough: more would gain less than {self.gain:g}."
+            return f"About {about} rows are enough: more would gain less than {self.gain:g}."
         return (
-            f"More than the {most:,} rows here would help: about {self.enough:,} leave less than {self.gain:g} to gain."
+            f"More than the {most:,} rows here would help: about {about} leave less than {self.gain:g} to gain."
         )
 
     def _repr_html_(self) -> str:

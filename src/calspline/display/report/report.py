@@ -105,7 +105,7 @@ def report(
     >>> cal = SplineCalibrator().fit(raw[:2000], happened[:2000])
     >>> sets = {"raw": raw[2000:], "calibrated": cal.calibrate(raw[2000:])}
     >>> print(report(None, happened[2000:], sets, calibrator=cal))
-    Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 88% ± 2.7%.
+    Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 88% ± 2.8%.
     """
     comparison = compare(y, predictions, sample_weight=sample_weight, labels=labels)
     rows = {
