@@ -1,5 +1,6 @@
 import functools
 import glob
+import importlib
 import json
 import os
 import shutil
@@ -179,6 +180,14 @@ def program(name, *places):
     return found or absent(name)
 
 
+def package(name):
+    """A package that is an extra."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        absent(name)
+
+
 def values(rows):
     """Rows of an answer as numbers; NULL is NaN."""
     return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=float)
@@ -247,7 +256,7 @@ class DuckDB:
     dialect = "duckdb"
 
     def __init__(self):
-        self._connection = pytest.importorskip("duckdb").connect()
+        self._connection = package("duckdb").connect()
 
     def run(self, expressions, columns, rows):
         """Values of expressions over a table that has these columns and rows; None is NULL."""
@@ -349,7 +358,7 @@ class Spark:
     dialect = "spark"
 
     def __init__(self):
-        pyspark = pytest.importorskip("pyspark.sql")
+        pyspark = package("pyspark.sql")
         program("java")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with warnings.catch_warnings():

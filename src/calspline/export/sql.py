@@ -254,15 +254,19 @@ class _Statement:
         if what.kind == "margin" and what.logits == "log_softmax":
             return self._log_softmax(p, lambda logs: self._normalised(what, logs, j))
         if what.kind == "margin" and what.logits == "softmax":
-            return self._softmax("v", p, lambda e: self._normalised(what, [one / _total(e) for one in e], j))
+            return self._softmax("v", p, lambda e: self._shares(e, lambda shares: self._normalised(what, shares, j)))
         return self._normalised(what, p, j)
 
     def _normalised(self, what: OneVsRest, p: list[Expression], j: int) -> str:
-        values = [
-            self._value(program, p[k], self._rest(p, k) if program.source == "pair" else None)
-            for k, program in enumerate(what.programs(guarded=True))
-        ]
-        return self._bound("q", values, lambda q: self._share(q, j))
+        programs = what.programs(guarded=True)
+
+        def values(rest: list[Expression]) -> str:
+            q = [self._value(one, p[k], rest[k] if rest else None) for k, one in enumerate(programs)]
+            return self._bound("q", q, lambda q: self._share(q, j))
+
+        if any("rest" in one.arguments for one in programs):
+            return self._bound("rest", [self._rest(p, k) for k in range(len(p))], values)
+        return values([])
 
     def _structured(self, what: Structured, p: list[Expression], j: int) -> str:
         scale, m = what.map.scale, len(p)
@@ -327,12 +331,16 @@ class _Statement:
     def _share(self, q: list[Expression], j: int) -> str:
         return self._write(q[j] / _total(q))
 
-    def _rest(self, p: list[Expression], k: int) -> Expression:
+    def _shares(self, e: list[Expression], body: Callable[[list[Expression]], str]) -> str:
+        """``body`` of probabilities in the proportions of ``e``."""
+        return self._bound("share", [self._write(one / _total(e)) for one in e], body)
+
+    def _rest(self, p: list[Expression], k: int) -> str:
         """The probability of all classes but one: their sum for the most probable, which 1 - p would round away."""
         own = self._write(p[k])
         tests = [f"{own} {'>' if i < k else '>='} {self._write(one)}" for i, one in enumerate(p) if i != k]
         others = self._write(_total([one for i, one in enumerate(p) if i != k]))
-        return name(f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END")
+        return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
 
     def _value(self, program: Program, p: Expression, rest: Expression | None = None) -> str:
         known = {"p": p} if rest is None else {"p": p, "rest": rest}
