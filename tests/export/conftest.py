@@ -1,6 +1,6 @@
 import functools
 import glob
-import json
+import importlib
 import os
 import shutil
 import sqlite3
@@ -179,75 +179,30 @@ def program(name, *places):
     return found or absent(name)
 
 
+def package(name):
+    """A package that is an extra."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        absent(name)
+
+
 def values(rows):
     """Rows of an answer as numbers; NULL is NaN."""
     return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=float)
 
 
 @pytest.fixture(scope="session")
-def node():
-    """Run a JavaScript source over scores."""
-    path = program("node")
-
-    def run(source, scores):
-        code = source + (
-            "\nconst rows = JSON.parse(require('fs').readFileSync(0));"
-            "\nconsole.log(JSON.stringify(rows.map((row) => calibrate(row))));\n"
-        )
-        text = json.dumps([None if row != row else row for row in scores] if np.ndim(scores) == 1 else scores)
-        out = subprocess.run([path, "-e", code], input=text, capture_output=True, text=True, check=False)
-        assert out.returncode == 0, out.stderr
-        answer = json.loads(out.stdout)
-        return values(answer) if isinstance(answer[0], list) else values([[value] for value in answer])[:, 0]
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def gcc():
-    """Compile a C source without a warning, and run it over scores."""
-    path = program("gcc")
-
-    def run(source, scores, folder):
-        scores = np.asarray(scores, dtype=float)
-        m = scores.shape[1] if scores.ndim == 2 else 1
-        call = "calibrate(p, out);" if m > 1 else "out[0] = calibrate(p[0]);"
-        main = f"""
-#include <stdio.h>
-int main(void)
-{{
-    double p[{m}], out[{m}];
-    for (;;) {{
-        for (int j = 0; j < {m}; j++)
-            if (scanf("%lf", &p[j]) != 1)
-                return 0;
-        {call}
-        for (int j = 0; j < {m}; j++)
-            printf("%.17g ", out[j]);
-        printf("\\n");
-    }}
-}}
-"""
-        (folder / "calibrate.c").write_text(source + main)
-        flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
-        built = subprocess.run(
-            [path, *flags, str(folder / "calibrate.c"), "-o", str(folder / "calibrate"), "-lm"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert built.returncode == 0, built.stderr
-        text = "\n".join(" ".join(map(repr, row)) for row in scores.reshape(-1, m).tolist())
-        out = subprocess.run([str(folder / "calibrate")], input=text, capture_output=True, text=True, check=True).stdout
-        answer = np.array([[float(value) for value in line.split()] for line in out.splitlines()])
-        return answer if m > 1 else answer[:, 0]
-
-    return run
+def find_program():
+    """The path of a program, or the test is skipped."""
+    return program
 
 
 class DuckDB:
     dialect = "duckdb"
 
     def __init__(self):
-        self._connection = pytest.importorskip("duckdb").connect()
+        self._connection = package("duckdb").connect()
 
     def run(self, expressions, columns, rows):
         """Values of expressions over a table that has these columns and rows; None is NULL."""
@@ -349,7 +304,7 @@ class Spark:
     dialect = "spark"
 
     def __init__(self):
-        pyspark = pytest.importorskip("pyspark.sql")
+        pyspark = package("pyspark.sql")
         program("java")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with warnings.catch_warnings():

@@ -58,7 +58,10 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
     >>> bool(np.allclose(p, cal.predict_proba(scores), rtol=0, atol=1e-12))
     True
     """
-    import onnx
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
 
     _validation.one_of(dtype, "dtype", ("float64", "float32"))
     what = plan(calibrator)

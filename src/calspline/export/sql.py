@@ -3,158 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from calspline import _validation
 from calspline._validation import ROW_SUM_TOLERANCE
+from calspline.export._dialects import DIALECTS, WIDTH, Dialect, comparisons, indented, numeral
 from calspline.export._expression import Expression, Syntax, between, call, name, number, substituted
 from calspline.export._plan import Binary, Many, OneVsRest, Pieces, Plan, Program, Structured, Temperature, domain, plan
 from calspline.structure import SAFE_EXPONENT
 from calspline.transforms import SMALLEST_PROBABILITY
 
-Dialect = Literal["duckdb", "postgres", "spark", "sqlite"]
+DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 
-BLOCK = 32
-"""Comparisons in a row, before halving pays."""
-WIDTH = 100
 LEAST_EXPONENT = -SAFE_EXPONENT
 """Powers of what is less vanish, which PostgreSQL takes for an error."""
 
 
-@dataclass(frozen=True)
-class Writer:
-    """How a dialect says what the dialects say differently."""
-
-    quote: str
-    column: str
-    functions: dict[str, str]
-    first: int
-    bind: Callable[[str, str, str], str]
-    array: Callable[[list[str], str], str]
-    index: Callable[[str, list[str]], str] | None = None
-    list: str | None = None
-
-
-def _numeral(value: float) -> str:
-    """A number that no dialect takes for a decimal."""
-    text = repr(float(value)).removesuffix(".0")
-    return text if "e" in text else text + "e0"
-
-
-def _indented(text: str, by: int = 2) -> str:
-    return text.replace("\n", "\n" + " " * by)
-
-
-def _lines(items: list[str], opening: str, closing: str, separator: str = ", ") -> str:
-    """Items between brackets, in lines of bounded width."""
-    lines, line = [], " "
-    for item in items:
-        if line != " " and len(line) + len(item) + 2 > WIDTH:
-            lines.append(line)
-            line = " "
-        line += " " + item + separator.rstrip()
-    lines.append(line.removesuffix(separator.rstrip()))
-    return "\n".join([opening, *lines, closing])
-
-
-def _select(variable: str, value: str, body: str, once: str = "") -> str:
-    """``body``, ``variable`` being bound to ``value``: a subquery without a table."""
-    name = "bound_" + variable.rstrip("0123456789")
-    return f"(\n  SELECT {_indented(body)}\n  FROM (SELECT {_indented(value)} AS {variable}{once}) AS {name}\n)"
-
-
-def _select_once(variable: str, value: str, body: str) -> str:
-    # PostgreSQL would write the value out wherever it is used, but for OFFSET.
-    return _select(variable, value, body, " OFFSET 0")
-
-
-def _list_lambda(variable: str, value: str, body: str) -> str:
-    return f"list_transform([\n  {_indented(value)}\n], lambda {variable}:\n  {_indented(body)}\n)[1]"
-
-
-def _array_lambda(variable: str, value: str, body: str) -> str:
-    return f"transform(array(\n  {_indented(value)}\n), {variable} ->\n  {_indented(body)}\n)[0]"
-
-
-def _cases(items: list[str], i: str) -> str:
-    """The item at ``i``, counting from zero, in a dialect without arrays."""
-
-    def among(low: int, high: int) -> str:
-        if high - low <= BLOCK:
-            lines = [f"  WHEN {k} THEN {items[k]}" for k in range(low, high)]
-            return "\n".join([f"CASE {i}", *lines, "END"])
-        middle = (low + high) // 2
-        below, above = _indented(among(low, middle)), _indented(among(middle, high))
-        return f"CASE WHEN {i} < {middle} THEN\n  {below}\nELSE\n  {above}\nEND"
-
-    return among(0, len(items))
-
-
-def _comparisons(z: str, breaks: list[str], first: int) -> str:
-    """How many breaks are at or below ``z``, counting from ``first``."""
-
-    def among(low: int, high: int) -> str:
-        if high - low <= BLOCK:
-            lines = [f"  WHEN {z} < {breaks[k]} THEN {k + first}" for k in range(low, high)]
-            return "\n".join(["CASE", *lines, f"  ELSE {high + first}", "END"])
-        middle = (low + high) // 2
-        below, above = _indented(among(low, middle)), _indented(among(middle, high))
-        return f"CASE WHEN {z} < {breaks[middle]} THEN\n  {below}\nELSE\n  {above}\nEND"
-
-    return among(0, len(breaks))
-
-
-FUNCTIONS = {
-    "max": "greatest", "min": "least", "log": "ln", "exp": "exp", "asinh": "asinh", "abs": "abs", "power": "power",
-}  # fmt: skip
-
-WRITERS = {
-    "duckdb": Writer(
-        quote='"',
-        column="{}::DOUBLE",
-        functions=FUNCTIONS,
-        first=1,
-        bind=_list_lambda,
-        list="[{}]",
-        array=lambda items, i: _lines(items, "[", f"][{i}]"),
-    ),
-    "postgres": Writer(
-        quote='"',
-        column="{}::float8",
-        functions=FUNCTIONS,
-        first=1,
-        bind=_select_once,
-        array=lambda items, i: _lines(items, "('{", f"}}'::float8[])[{i}]"),
-        index=lambda z, breaks: _lines(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
-    ),
-    "spark": Writer(
-        quote="`",
-        column="double({})",
-        functions=FUNCTIONS,
-        first=0,
-        bind=_array_lambda,
-        list="array({})",
-        array=lambda items, i: _lines(items, "array(", f")[{i}]"),
-    ),
-    "sqlite": Writer(
-        quote="`",  # in double quotes a name that is no column would be taken for a string
-        column="{}",  # a cast would make zeros of what is no number
-        functions=FUNCTIONS | {"max": "max", "min": "min"},
-        first=0,
-        bind=_select,
-        array=_cases,
-    ),
-}
-
-
 @overload
-def to_sql(calibrator: Any, column: str, *, dialect: Dialect = "duckdb") -> str: ...
+def to_sql(calibrator: Any, column: str, *, dialect: DialectName = "duckdb") -> str: ...
 @overload
-def to_sql(calibrator: Any, column: Sequence[str], *, dialect: Dialect = "duckdb") -> list[str]: ...
-def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: Dialect = "duckdb") -> str | list[str]:
+def to_sql(calibrator: Any, column: Sequence[str], *, dialect: DialectName = "duckdb") -> list[str]: ...
+def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName = "duckdb") -> str | list[str]:
     """A fitted calibrator as an SQL expression over a column.
 
     NULL gives NULL, and so does what is no score: NaN, a probability outside [0, 1], or a row of
@@ -186,7 +57,7 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: Dialect = "
     >>> print(to_sql(cal, "Alice's score", dialect="spark").splitlines()[0])
     CASE WHEN double(`Alice's score`) BETWEEN 0 AND 1 THEN
     """
-    _validation.one_of(dialect, "dialect", tuple(WRITERS))
+    _validation.one_of(dialect, "dialect", tuple(DIALECTS))
     what = plan(calibrator)
     columns = [column] if isinstance(column, str) else column
     wanted = 1 if isinstance(what, Binary) else len(what.classes)
@@ -198,7 +69,7 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: Dialect = "
             raise ValueError(f"column must be the name of a column; got {item!r}")
     if len(columns) != wanted:
         raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
-    statement = _Statement(WRITERS[dialect], columns)
+    statement = _Statement(DIALECTS[dialect], columns)
     if isinstance(what, Binary):
         return statement.binary(what)
     return statement.many(what)
@@ -207,14 +78,14 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: Dialect = "
 class _Statement:
     """Expressions over some columns in a dialect."""
 
-    def __init__(self, writer: Writer, columns: Sequence[str]) -> None:
+    def __init__(self, writer: Dialect, columns: Sequence[str]) -> None:
         self._writer = writer
         quote = writer.quote
         quoted = [f"{quote}{column.replace(quote, quote * 2)}{quote}" for column in columns]
         self._columns = [writer.column.format(column) for column in quoted]
         self._taken = {column.lower() for column in columns}
         self._syntax = Syntax(
-            number=_numeral,
+            number=numeral,
             functions=writer.functions,
             choice="CASE WHEN {value} BETWEEN {low} AND {high} THEN {inside} ELSE {outside} END",
             cubic=self._cubic,
@@ -243,26 +114,30 @@ class _Statement:
     def _where_valid(self, what: Plan, value: str) -> str:
         """The value, if the columns hold scores."""
         low, high = domain(what.kind)
-        limits = "0 AND 1" if what.kind == "probability" else f"{_numeral(low)} AND {_numeral(high)}"
+        limits = "0 AND 1" if what.kind == "probability" else f"{numeral(low)} AND {numeral(high)}"
         tests = [f"{column} BETWEEN {limits}" for column in self._columns]
         if len(tests) > 1 and what.kind == "probability":
-            tests.append(f"abs({' + '.join(self._columns)} - 1) <= {_numeral(ROW_SUM_TOLERANCE)}")
+            tests.append(f"abs({' + '.join(self._columns)} - 1) <= {numeral(ROW_SUM_TOLERANCE)}")
         valid = "\n  AND ".join(tests)
-        return f"CASE WHEN {valid} THEN\n  {_indented(value)}\nEND"
+        return f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND"
 
     def _one_vs_rest(self, what: OneVsRest, p: list[Expression], j: int) -> str:
         if what.kind == "margin" and what.logits == "log_softmax":
             return self._log_softmax(p, lambda logs: self._normalised(what, logs, j))
         if what.kind == "margin" and what.logits == "softmax":
-            return self._softmax("v", p, lambda e: self._normalised(what, [one / _total(e) for one in e], j))
+            return self._softmax("v", p, lambda e: self._shares(e, lambda shares: self._normalised(what, shares, j)))
         return self._normalised(what, p, j)
 
     def _normalised(self, what: OneVsRest, p: list[Expression], j: int) -> str:
-        values = [
-            self._value(program, p[k], self._rest(p, k) if program.source == "pair" else None)
-            for k, program in enumerate(what.programs(guarded=True))
-        ]
-        return self._bound("q", values, lambda q: self._share(q, j))
+        programs = what.programs(guarded=True)
+
+        def values(rest: list[Expression]) -> str:
+            q = [self._value(one, p[k], rest[k] if rest else None) for k, one in enumerate(programs)]
+            return self._bound("q", q, lambda q: self._share(q, j))
+
+        if any("rest" in one.arguments for one in programs):
+            return self._bound("rest", [self._rest(p, k) for k in range(len(p))], values)
+        return values([])
 
     def _structured(self, what: Structured, p: list[Expression], j: int) -> str:
         scale, m = what.map.scale, len(p)
@@ -290,7 +165,7 @@ class _Statement:
 
     def _temperature(self, what: Temperature, p: list[Expression], j: int) -> str:
         if what.rates is not None:
-            return _numeral(what.rates[j])
+            return numeral(what.rates[j])
         z = p if what.kind == "margin" else [call("log", call("max", one, what.floor)) for one in p]
 
         def cooled(z: list[Expression]) -> str:
@@ -327,12 +202,16 @@ class _Statement:
     def _share(self, q: list[Expression], j: int) -> str:
         return self._write(q[j] / _total(q))
 
-    def _rest(self, p: list[Expression], k: int) -> Expression:
+    def _shares(self, e: list[Expression], body: Callable[[list[Expression]], str]) -> str:
+        """``body`` of probabilities in the proportions of ``e``."""
+        return self._bound("share", [self._write(one / _total(e)) for one in e], body)
+
+    def _rest(self, p: list[Expression], k: int) -> str:
         """The probability of all classes but one: their sum for the most probable, which 1 - p would round away."""
         own = self._write(p[k])
         tests = [f"{own} {'>' if i < k else '>='} {self._write(one)}" for i, one in enumerate(p) if i != k]
         others = self._write(_total([one for i, one in enumerate(p) if i != k]))
-        return name(f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END")
+        return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
 
     def _value(self, program: Program, p: Expression, rest: Expression | None = None) -> str:
         known = {"p": p} if rest is None else {"p": p, "rest": rest}
@@ -349,11 +228,11 @@ class _Statement:
         if len(values) == 1:
             return writer.bind(variable, values[0], body([name(variable)]))
         if writer.list is not None:
-            items = "\n  " + _indented(",\n".join(values)) + "\n"
+            items = "\n  " + indented(",\n".join(values)) + "\n"
             names = [name(f"{variable}[{k + writer.first}]") for k in range(len(values))]
             return writer.bind(variable, writer.list.format(items), body(names))
         columns = [f"{variable}{k + 1}" for k in range(len(values))]
-        listed = ",\n  ".join(f"{_indented(value)} AS {column}" for value, column in zip(values, columns, strict=True))
+        listed = ",\n  ".join(f"{indented(value)} AS {column}" for value, column in zip(values, columns, strict=True))
         return writer.bind(columns[-1], listed.removesuffix(f" AS {columns[-1]}"), body([name(c) for c in columns]))
 
     def _free(self, variable: str) -> str:
@@ -365,11 +244,11 @@ class _Statement:
     def _cubic(self, z: str, pieces: Pieces) -> str:
         """The piece that ``z`` lies in, then its start and coefficients by index."""
         writer = self._writer
-        breaks = [_numeral(value) for value in pieces.breaks]
+        breaks = [numeral(value) for value in pieces.breaks]
 
         def find(z: list[Expression]) -> str:
             at = str(z[0].value)
-            index = writer.index(at, breaks) if writer.index else _comparisons(at, breaks, writer.first)
+            index = writer.index(at, breaks) if writer.index else comparisons(at, breaks, writer.first)
             return self._bound("i", [index], lambda i: step(at, str(i[0].value)))
 
         def step(z: str, i: str) -> str:
@@ -383,7 +262,7 @@ class _Statement:
         return self._bound("z", [z], find)
 
     def _looked_up(self, values: list[float], i: str) -> str:
-        return self._writer.array([_numeral(value) for value in values], i)
+        return self._writer.array([numeral(value) for value in values], i)
 
 
 def _total(values: list[Expression]) -> Expression:

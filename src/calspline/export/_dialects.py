@@ -1,0 +1,141 @@
+"""What dialects of SQL say differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+BLOCK = 32
+"""Comparisons in a row, before halving pays."""
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A dialect: how it quotes a name, reads a column as a double, binds a name to a value, and looks up by index.
+
+    ``first`` is what indices count from; ``index`` finds the piece where there is a function for it; ``list`` is a
+    list of values, where there are lists.
+    """
+
+    quote: str
+    column: str
+    functions: dict[str, str]
+    first: int
+    bind: Callable[[str, str, str], str]
+    array: Callable[[list[str], str], str]
+    index: Callable[[str, list[str]], str] | None = None
+    list: str | None = None
+
+
+def numeral(value: float) -> str:
+    """A number that no dialect takes for a decimal."""
+    text = repr(float(value)).removesuffix(".0")
+    return text if "e" in text else text + "e0"
+
+
+def indented(text: str) -> str:
+    """All lines but the first moved to the right."""
+    return text.replace("\n", "\n  ")
+
+
+def lines_of(items: list[str], opening: str, closing: str) -> str:
+    """Items between brackets, in lines of bounded width."""
+    lines, line = [], " "
+    for item in items:
+        if line != " " and len(line) + len(item) + 2 > WIDTH:
+            lines.append(line)
+            line = " "
+        line += f" {item},"
+    lines.append(line.removesuffix(","))
+    return "\n".join([opening, *lines, closing])
+
+
+def _select(variable: str, value: str, body: str, once: str = "") -> str:
+    """``body``, ``variable`` being bound to ``value``: a subquery without a table."""
+    name = "bound_" + variable.rstrip("0123456789")
+    return f"(\n  SELECT {indented(body)}\n  FROM (SELECT {indented(value)} AS {variable}{once}) AS {name}\n)"
+
+
+def _select_once(variable: str, value: str, body: str) -> str:
+    # PostgreSQL would write the value out wherever it is used, but for OFFSET.
+    return _select(variable, value, body, " OFFSET 0")
+
+
+def _list_lambda(variable: str, value: str, body: str) -> str:
+    return f"list_transform([\n  {indented(value)}\n], lambda {variable}:\n  {indented(body)}\n)[1]"
+
+
+def _array_lambda(variable: str, value: str, body: str) -> str:
+    return f"transform(array(\n  {indented(value)}\n), {variable} ->\n  {indented(body)}\n)[0]"
+
+
+def _cases(items: list[str], i: str) -> str:
+    """The item at ``i``, counting from zero, in a dialect without arrays."""
+
+    def among(low: int, high: int) -> str:
+        if high - low <= BLOCK:
+            lines = [f"  WHEN {k} THEN {items[k]}" for k in range(low, high)]
+            return "\n".join([f"CASE {i}", *lines, "END"])
+        middle = (low + high) // 2
+        below, above = indented(among(low, middle)), indented(among(middle, high))
+        return f"CASE WHEN {i} < {middle} THEN\n  {below}\nELSE\n  {above}\nEND"
+
+    return among(0, len(items))
+
+
+def comparisons(z: str, breaks: list[str], first: int) -> str:
+    """How many breaks are at or below ``z``, counting from ``first``."""
+
+    def among(low: int, high: int) -> str:
+        if high - low <= BLOCK:
+            lines = [f"  WHEN {z} < {breaks[k]} THEN {k + first}" for k in range(low, high)]
+            return "\n".join(["CASE", *lines, f"  ELSE {high + first}", "END"])
+        middle = (low + high) // 2
+        below, above = indented(among(low, middle)), indented(among(middle, high))
+        return f"CASE WHEN {z} < {breaks[middle]} THEN\n  {below}\nELSE\n  {above}\nEND"
+
+    return among(0, len(breaks))
+
+
+FUNCTIONS = {
+    "max": "greatest", "min": "least", "log": "ln", "exp": "exp", "asinh": "asinh", "abs": "abs", "power": "power",
+}  # fmt: skip
+
+DIALECTS = {
+    "duckdb": Dialect(
+        quote='"',
+        column="{}::DOUBLE",
+        functions=FUNCTIONS,
+        first=1,
+        bind=_list_lambda,
+        list="[{}]",
+        array=lambda items, i: lines_of(items, "[", f"][{i}]"),
+    ),
+    "postgres": Dialect(
+        quote='"',
+        column="{}::float8",
+        functions=FUNCTIONS,
+        first=1,
+        bind=_select_once,
+        array=lambda items, i: lines_of(items, "('{", f"}}'::float8[])[{i}]"),
+        index=lambda z, breaks: lines_of(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
+    ),
+    "spark": Dialect(
+        quote="`",
+        column="double({})",
+        functions=FUNCTIONS,
+        first=0,
+        bind=_array_lambda,
+        list="array({})",
+        array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
+    ),
+    "sqlite": Dialect(
+        quote="`",  # in double quotes a name that is no column would be taken for a string
+        column="{}",  # a cast would make zeros of what is no number
+        functions=FUNCTIONS | {"max": "max", "min": "min"},
+        first=0,
+        bind=_select,
+        array=_cases,
+    ),
+}
