@@ -18,7 +18,7 @@ demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q --cov --cov-report=
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup --cov --cov-report=
 	$(BIN)/python -m coverage report --precision=1
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
