@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import calspline
+import calspline.export
 
 SOURCE = Path(calspline.__file__).parent
 
@@ -59,6 +60,7 @@ ALLOWED = {
         "transforms",
     },
     "persistence": {"_files", "_validation", "calibrators"},
+    "export": {"__version__", "_validation", "calibrators", "curve", "export", "structure", "transforms"},
     "demo": {"calibrators", "display", "evaluation"},
     "__init__": {
         "calibrators",
@@ -133,12 +135,24 @@ def test_fitting_loads_no_more_than_scikit_learn_itself_does():
     assert set(run(f"import sys, calspline; {fit}; {show}")) <= set(run(f"import sys, sklearn.base; {show}"))
 
 
+def test_importing_the_exports_loads_nothing_that_none_of_them_needs_yet():
+    assert run(f"import sys, calspline.export; print(*[m for m in {OPTIONAL} if m in sys.modules])") == []
+
+
 def test_every_public_name_loads_and_is_listed():
     for name in calspline.__all__:
         assert getattr(calspline, name).__name__ == name
         assert name in dir(calspline)
     with pytest.raises(AttributeError, match="no attribute 'Splines'"):
         calspline.Splines  # noqa: B018
+
+
+def test_every_export_loads_and_is_listed():
+    for name in calspline.export.__all__:
+        assert getattr(calspline.export, name).__name__ == name
+        assert name in dir(calspline.export)
+    with pytest.raises(AttributeError, match="no attribute 'to_cobol'"):
+        calspline.export.to_cobol  # noqa: B018
 
 
 def test_the_package_is_typed_and_has_a_version():

@@ -35,7 +35,9 @@ from calspline._validation.options import (
 )
 from calspline._validation.predictions import Predictions, names_of_predictions, predictions, same_classes
 from calspline._validation.scores import (
+    LARGEST_MARGIN,
     MARGIN_ADVICE,
+    ROW_SUM_TOLERANCE,
     BinaryScores,
     Kind,
     MatrixKind,
@@ -51,7 +53,9 @@ from calspline._validation.scores import (
 )
 
 __all__ = [
+    "LARGEST_MARGIN",
     "MARGIN_ADVICE",
+    "ROW_SUM_TOLERANCE",
     "BinaryScores",
     "Kind",
     "MatrixKind",

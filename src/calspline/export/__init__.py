@@ -1,0 +1,49 @@
+"""Fitted calibrators as code: SQL, ONNX, Python, JavaScript and C.
+
+Each function takes a fitted calibrator and returns what other systems run without this package.
+The clip and the epsilon are part of the export, so the numbers are those of ``calibrate``, to 1e-9.
+A score that ``calibrate`` would refuse has no probability: SQL gives NULL, ONNX, JavaScript and C give
+NaN, and Python raises ValueError.
+
+>>> import numpy as np
+>>> import calspline.export
+>>> rng = np.random.default_rng(0)
+>>> p = rng.uniform(size=2000)
+>>> cal = calspline.SplineCalibrator().fit(p, rng.random(2000) < p**2)
+>>> code = {}
+>>> exec(calspline.export.to_python(cal), code)
+>>> round(code["calibrate"](0.5), 12) == cal.calibrate([0.5]).round(12)[0]
+np.True_
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calspline.export.c import to_c
+    from calspline.export.javascript import to_javascript
+    from calspline.export.onnx import to_onnx
+    from calspline.export.python import to_python
+    from calspline.export.sql import to_sql
+
+_HOMES = {
+    "to_c": "calspline.export.c",
+    "to_javascript": "calspline.export.javascript",
+    "to_onnx": "calspline.export.onnx",
+    "to_python": "calspline.export.python",
+    "to_sql": "calspline.export.sql",
+}
+
+__all__ = ["to_c", "to_javascript", "to_onnx", "to_python", "to_sql"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'calspline.export' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

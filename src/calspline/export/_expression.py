@@ -1,0 +1,162 @@
+"""Formulas that every target can write: numbers, names, arithmetic and a few functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from calspline.export._plan import Pieces
+
+PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
+ATOM = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """An operation on expressions; a number or a name has none to operate on.
+
+    Operations are ``+ - * / negative max min log exp asinh abs``; ``number`` and ``name``, which hold a
+    ``value``; ``between``, which chooses its second argument if the first lies in ``value``, else the third; and
+    ``cubic``, the curve in ``value`` of its argument.
+    """
+
+    operation: str
+    arguments: tuple[Expression, ...] = ()
+    value: float | str | tuple[float, float] | Pieces | None = None
+
+    def __add__(self, other: Expression | float) -> Expression:
+        other = expression(other)
+        if other.is_negative:
+            return Expression("-", (self, number(-other.real)))
+        return Expression("+", (self, other))
+
+    def __sub__(self, other: Expression | float) -> Expression:
+        other = expression(other)
+        if other.is_negative:
+            return Expression("+", (self, number(-other.real)))
+        return Expression("-", (self, other))
+
+    def __mul__(self, other: Expression | float) -> Expression:
+        return Expression("*", (self, expression(other)))
+
+    def __truediv__(self, other: Expression | float) -> Expression:
+        return Expression("/", (self, expression(other)))
+
+    def __radd__(self, other: float) -> Expression:
+        return number(other) + self
+
+    def __rsub__(self, other: float) -> Expression:
+        return number(other) - self
+
+    def __rmul__(self, other: float) -> Expression:
+        return number(other) * self
+
+    def __rtruediv__(self, other: float) -> Expression:
+        return number(other) / self
+
+    def __neg__(self) -> Expression:
+        return Expression("negative", (self,))
+
+    @property
+    def real(self) -> float:
+        """The number that it is."""
+        assert isinstance(self.value, float)
+        return self.value
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether it is a negative number."""
+        return self.operation == "number" and self.real < 0.0
+
+    def clipped(self, low: float, high: float) -> Expression:
+        """The same, but not below ``low`` nor above ``high``."""
+        return call("min", call("max", self, low), high)
+
+
+def number(value: float) -> Expression:
+    """A number."""
+    return Expression("number", value=float(value))
+
+
+def name(value: str) -> Expression:
+    """Something that has a name."""
+    return Expression("name", value=value)
+
+
+def expression(value: Expression | float) -> Expression:
+    """An expression, or a number as one."""
+    return value if isinstance(value, Expression) else number(value)
+
+
+def call(function: str, *arguments: Expression | float) -> Expression:
+    """A function of expressions."""
+    return Expression(function, tuple(expression(argument) for argument in arguments))
+
+
+def between(value: Expression, limits: tuple[float, float], inside: Expression, outside: Expression) -> Expression:
+    """``inside`` where ``limits[0] <= value <= limits[1]``, else ``outside``."""
+    return Expression("between", (value, inside, outside), limits)
+
+
+def substituted(formula: Expression, values: Mapping[str, Expression]) -> Expression:
+    """A formula with some of its names replaced."""
+    if formula.operation == "name" and formula.value in values:
+        return values[str(formula.value)]
+    return Expression(
+        formula.operation, tuple(substituted(argument, values) for argument in formula.arguments), formula.value
+    )
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How a language writes formulas.
+
+    ``functions`` has its names of functions; ``choice`` is its conditional, with the places ``{value}``, ``{low}``,
+    ``{high}``, ``{inside}`` and ``{outside}``; ``cubic`` writes a curve, given its
+    place ``z`` as text. Calls longer than ``width`` have their arguments in lines of their own.
+    """
+
+    number: Callable[[float], str]
+    functions: Mapping[str, str]
+    choice: str
+    cubic: Callable[[str, Pieces], str]
+    width: int | None = None
+
+    def write(self, formula: Expression) -> str:
+        """The formula as text."""
+        return self._write(formula)[0]
+
+    def _write(self, formula: Expression) -> tuple[str, int]:
+        """Text, and how strongly its parts hold together."""
+        operation = formula.operation
+        if operation == "number":
+            return self.number(formula.real), 3 if formula.is_negative else ATOM
+        if operation == "name":
+            return str(formula.value), ATOM
+        if operation == "between":
+            assert isinstance(formula.value, tuple)
+            value, inside, outside = (self.write(argument) for argument in formula.arguments)
+            low, high = map(self.number, formula.value)
+            return self.choice.format(value=value, low=low, high=high, inside=inside, outside=outside), 0
+        if operation == "cubic":
+            pieces = cast("Pieces", formula.value)
+            return self.cubic(self.write(pieces.place(formula.arguments[0])), pieces), ATOM
+        if operation not in PRECEDENCE:
+            arguments = [self.write(argument) for argument in formula.arguments]
+            text = f"{self.functions[operation]}({', '.join(arguments)})"
+            if self.width is not None and len(text) > self.width and len(arguments) > 1:
+                listed = ",\n".join(arguments).replace("\n", "\n  ")
+                text = f"{self.functions[operation]}(\n  {listed}\n)"
+            return text, ATOM
+        strength = PRECEDENCE[operation]
+        if operation == "negative":
+            return "-" + self._part(formula.arguments[0], ATOM), strength
+        left, right = formula.arguments
+        # Rounding depends on the order of operations, so a + (b + c) keeps its parentheses.
+        return f"{self._part(left, strength)} {operation} {self._part(right, strength + 1)}", strength
+
+    def _part(self, formula: Expression, least: int) -> str:
+        text, strength = self._write(formula)
+        return text if strength >= least else f"({text})"

@@ -1,0 +1,366 @@
+"""Calibrators as ONNX models."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline import __version__, _validation
+from calspline._validation import LARGEST_MARGIN, ROW_SUM_TOLERANCE
+from calspline.export._expression import Expression
+from calspline.export._plan import Binary, OneVsRest, Pieces, Plan, Program, Structured, Temperature, plan
+from calspline.structure import SAFE_EXPONENT
+
+Dtype = Literal["float64", "float32"]
+
+OPSET = 17
+LEAST_OPSET, MOST_OPSET = 13, 25
+IR_VERSION = 8
+NAMES = {
+    "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
+    "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs",
+}  # fmt: skip
+STEEP, STRETCH = 1e30, 2.0**100
+"""Slopes beyond which float32 has to stretch the distance, and by how much."""
+
+
+def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> Any:
+    """A fitted calibrator as an ONNX model.
+
+    Parameters
+    ----------
+    calibrator : fitted calibrator
+    dtype : {"float64", "float32"}, default="float64"
+        Type of the numbers in, out and within. With float32 results agree with Python's to 1e-5.
+    after : onnx.ModelProto, optional
+        A classifier. The result is one model from its features to calibrated probabilities; where its
+        scores are of another type, they are cast. Its labels are left out, as calibration may change them.
+
+    Returns
+    -------
+    onnx.ModelProto
+        From ``scores`` of shape (N, n_classes), or (N, 1) for margins of two classes, to
+        ``probabilities`` of shape (N, n_classes). A row that holds no scores gives NaN: a margin that is not finite,
+        probabilities that do not sum to one or lie outside [0, 1] (each within 0.001, as models round).
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from calspline import SplineCalibrator
+    >>> from calspline.export import to_onnx
+    >>> cal = SplineCalibrator().fit([0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
+    >>> model = to_onnx(cal)
+    >>> session = onnxruntime.InferenceSession(model.SerializeToString())
+    >>> scores = np.array([[0.2, 0.8], [0.5, 0.5]])
+    >>> [p] = session.run(None, {"scores": scores})
+    >>> bool(np.allclose(p, cal.predict_proba(scores), rtol=0, atol=1e-12))
+    True
+    """
+    import onnx
+
+    _validation.one_of(dtype, "dtype", ("float64", "float32"))
+    what = plan(calibrator)
+    if after is not None and not isinstance(after, onnx.ModelProto):
+        raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")
+    graph = _Graph(dtype, "" if after is None else "calspline_")
+    if after is None:
+        columns = 1 if isinstance(what, Binary) and what.kind == "margin" else len(what.classes)
+        model = _empty(dtype, columns)
+        scores = "scores"
+    else:
+        model = onnx.ModelProto()
+        model.CopyFrom(after)
+        scores, columns = _scores_of(model, what)
+        scores = graph.cast(scores)
+    result = graph.calibrated(what, scores, columns)
+    output = _unused("probabilities", model)
+    graph.node("Identity", result, output=output)
+    model.graph.node.extend(graph.nodes)
+    model.graph.initializer.extend(graph.constants)
+    del model.graph.output[:]
+    shape = ["N", len(what.classes)]
+    model.graph.output.append(onnx.helper.make_tensor_value_info(output, graph.element, shape))
+    onnx.checker.check_model(model)
+    return model
+
+
+def _empty(dtype: Dtype, columns: int) -> Any:
+    """A model that takes scores, and as yet does nothing with them."""
+    from onnx import TensorProto, helper
+
+    element = TensorProto.DOUBLE if dtype == "float64" else TensorProto.FLOAT
+    scores = helper.make_tensor_value_info("scores", element, ["N", columns])
+    graph = helper.make_graph([], "calibrator", [scores], [])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model.producer_name, model.producer_version = "calspline", __version__
+    return model
+
+
+def _unused(name: str, model: Any) -> str:
+    """A name like this that nothing in the model has, but an output that goes away."""
+    taken = {item.name for item in [*model.graph.input, *model.graph.initializer]}
+    taken |= {output for node in model.graph.node for output in node.output}
+    while name in taken:
+        name = "calibrated_" + name
+    return name
+
+
+def _scores_of(model: Any, what: Plan) -> tuple[str, int]:
+    """The tensor of a classifier's scores, and how many columns it has."""
+    from onnx import TensorProto
+
+    versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+    if not versions or not LEAST_OPSET <= versions[0] <= MOST_OPSET:
+        raise ValueError(f"after must have an opset from {LEAST_OPSET} to {MOST_OPSET}; got {versions}")
+    m = len(what.classes)
+    # A ZipMap makes a list of dictionaries of the tensor that is wanted.
+    zipped = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "ZipMap"}
+    found: list[tuple[str, int]] = []
+    for output in model.graph.output:
+        if output.name in zipped:
+            found.append((zipped[output.name], m))
+        elif output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            dimensions = output.type.tensor_type.shape.dim
+            last = dimensions[-1].dim_value if len(dimensions) == 2 else -1
+            found.append((output.name, last or m))
+    fitting = [item for item in found if item[1] == m or (m == 2 and item[1] == 1)]
+    named = [item for item in fitting if "prob" in item[0].lower()]
+    choice = named if len(named) == 1 and len(fitting) > 1 else fitting
+    if len(choice) != 1:
+        names = ", ".join(output.name for output in model.graph.output)
+        raise ValueError(f"after must have one output of shape (N, {m}) with scores; its outputs are {names}")
+    kept = [node for node in model.graph.node if node.op_type != "ZipMap"]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return choice[0]
+
+
+class _Graph:
+    """Nodes and constants of a calibrator."""
+
+    def __init__(self, dtype: Dtype, prefix: str) -> None:
+        from onnx import TensorProto
+
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.element = TensorProto.DOUBLE if dtype == "float64" else TensorProto.FLOAT
+        self._dtype: Any = np.float64 if dtype == "float64" else np.float32
+        self._prefix = prefix
+        self._known: dict[tuple[str, bytes], str] = {}
+
+    def node(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """The output of one more node."""
+        from onnx import helper
+
+        output = output or f"{self._prefix}{operation.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operation, list(inputs), [output], **attributes))
+        return output
+
+    def cast(self, tensor: str) -> str:
+        """The tensor as numbers of this graph's type."""
+        return self.node("Cast", tensor, to=self.element)
+
+    def constant(self, values: Any, dtype: Any = None) -> str:
+        """A constant tensor; equal ones are the same."""
+        from onnx import numpy_helper
+
+        with np.errstate(over="ignore"):
+            array: NDArray[Any] = np.asarray(values, dtype=dtype or self._dtype)
+        if np.isinf(array).any():
+            raise ValueError('dtype must be "float64" for this calibrator: its scores are beyond float32')
+        key = f"{array.dtype}{array.shape}", array.tobytes()
+        if key not in self._known:
+            self._known[key] = f"{self._prefix}constant_{len(self.constants)}"
+            self.constants.append(numpy_helper.from_array(array, self._known[key]))
+        return self._known[key]
+
+    def calibrated(self, what: Plan, scores: str, columns: int) -> str:
+        """Calibrated probabilities of all classes, from scores in so many columns."""
+        doubt = self._doubt(what, scores, columns)
+        if what.kind == "probability":
+            scores = self.node("Min", self.node("Max", scores, self.constant(0.0)), self.constant(1.0))
+        if isinstance(what, Binary):
+            result = self._binary(what, scores, columns)
+        elif isinstance(what, OneVsRest):
+            result = self._one_vs_rest(what, scores)
+        elif isinstance(what, Structured):
+            result = self._structured(what, scores)
+        else:
+            result = self._temperature(what, scores)
+        return self.node("Add", result, doubt)
+
+    def _doubt(self, what: Plan, scores: str, columns: int) -> str:
+        """Zero for rows of scores, NaN for others."""
+        if what.kind == "probability":
+            distance = self.node("Abs", self.node("Sub", scores, self.constant(0.5)))
+            good = self.node("LessOrEqual", distance, self.constant(0.5 + ROW_SUM_TOLERANCE))
+        else:
+            good = self.node("LessOrEqual", self.node("Abs", scores), self._limit(LARGEST_MARGIN))
+        doubt = self._sum(self._zero_or_nan(good), columns)
+        if what.kind == "probability" and columns > 1:
+            excess = self.node("Abs", self.node("Sub", self._sum(scores, columns), self.constant(1.0)))
+            good = self.node("LessOrEqual", excess, self.constant(ROW_SUM_TOLERANCE))
+            doubt = self.node("Add", doubt, self._zero_or_nan(good))
+        return doubt
+
+    def _zero_or_nan(self, good: str) -> str:
+        return self.node("Where", good, self.constant(0.0), self.constant(np.nan))
+
+    def _sum(self, tensor: str, n: int) -> str:
+        """Sums of ``n`` columns; in onnxruntime, ReduceSum of no rows goes wrong."""
+        return self.node("MatMul", tensor, self.constant(np.ones((n, 1))))
+
+    def _limit(self, value: float) -> str:
+        """A limit on numbers of this graph's type, which may be the largest there is."""
+        largest = float(np.finfo(self._dtype).max)
+        return self.constant(min(max(value, -largest), largest))
+
+    def _column(self, tensor: str, j: int) -> str:
+        return self.node("Gather", tensor, self.constant([j], np.int64), axis=1)
+
+    def _binary(self, what: Binary, scores: str, columns: int) -> str:
+        program = what.program("one" if columns == 1 else "pair", guarded=True)
+        if columns == 1:
+            known = {"p": scores}
+        else:
+            known = {"p": self._column(scores, 1), "rest": self._column(scores, 0)}
+            if what.kind == "margin" and what.difference:
+                known["p"] = self.node("Sub", known["p"], known["rest"])
+        p = self._value(program, known)
+        return self.node("Concat", self.node("Sub", self.constant(1.0), p), p, axis=1)
+
+    def _one_vs_rest(self, what: OneVsRest, scores: str) -> str:
+        if what.kind == "margin" and what.logits != "themselves":
+            operation = {"log_softmax": "LogSoftmax", "softmax": "Softmax"}[what.logits]
+            scores = self.node(operation, scores, axis=1)
+        programs = what.programs(guarded=True)
+        rest = self._rest(scores, len(programs)) if any("rest" in one.arguments for one in programs) else ""
+        values = []
+        for j, program in enumerate(programs):
+            known = {"p": self._column(scores, j)}
+            if program.source == "pair":
+                known["rest"] = self._column(rest, j)
+            values.append(self._value(program, known))
+        q = self.node("Concat", *values, axis=1)
+        return self.node("Div", q, self._sum(q, len(values)))
+
+    def _rest(self, p: str, m: int) -> str:
+        """The probability of all classes but one: their sum for the most probable, which 1 - p would round away."""
+        top = self.node("ArgMax", p, axis=1, keepdims=1)
+        is_top = self.node("Equal", top, self.constant([list(range(m))], np.int64))
+        others = self._sum(self.node("Where", is_top, self.constant(0.0), p), m)
+        return self.node("Where", is_top, others, self.node("Sub", self.constant(1.0), p))
+
+    def _structured(self, what: Structured, scores: str) -> str:
+        scale, W, m = what.map.scale, what.map.W, len(what.classes)
+        log = self.node("Log", scores) if what.kind == "probability" else self.node("LogSoftmax", scores, axis=1)
+        log = self.node("Max", log, self.constant(scale.floor))
+        q = self.node("Softmax", self.node("Mul", log, self.constant(scale.beta)), axis=1)
+        q = self.node("Mul", q, self.constant(1.0 - scale.uniform))
+        u = self.node("Log", self.node("Add", q, self.constant(scale.uniform / m)))
+        y = self.node("Add", self._cubic(u, what.pieces), self.constant([what.map.b]))
+        if W is not None and W.ndim == 2:
+            y = self.node("Add", y, self.node("MatMul", u, self.constant(W.T)))
+        elif W is not None:
+            y = self.node("Add", y, self.node("Mul", u, self.constant([W])))
+        # Softmax leaves no more than rounding to do, but may make a probability exactly zero.
+        least = self.constant(np.exp(-SAFE_EXPONENT) if self._dtype is np.float64 else np.finfo(np.float32).tiny)
+        return self.node("Max", self.node("Softmax", y, axis=1), least)
+
+    def _temperature(self, what: Temperature, scores: str) -> str:
+        if what.rates is not None:
+            # The same for all rows, but still a row for each.
+            return self.node("Add", self.node("Mul", scores, self.constant(0.0)), self.constant([what.rates]))
+        z = scores
+        if what.kind == "probability":
+            z = self.node("Max", self.node("Log", scores), self.constant(np.log(what.floor)))
+        top = self.node("GatherElements", z, self.node("ArgMax", z, axis=1, keepdims=1), axis=1)
+        z = self.node("Max", self.node("Sub", z, top), self._limit(-what.reach))
+        return self.node("Softmax", self.node("Div", z, self.constant(what.temperature)), axis=1)
+
+    def _value(self, program: Program, known: dict[str, str]) -> str:
+        for name, value in program.steps:
+            known[name] = self._write(value, known)
+        result = self._write(program.result, known)
+        # What is the same for all rows still has to have them.
+        return result if program.steps else self.node("Add", self.node("Mul", known["p"], self.constant(0.0)), result)
+
+    def _write(self, formula: Expression, known: dict[str, str]) -> str:
+        """The tensor of a formula."""
+        if formula.operation == "number":
+            return self.constant(formula.real)
+        if formula.operation == "name":
+            return known[str(formula.value)]
+        if formula.operation == "log" and formula.arguments[0].operation == "max":
+            # The logarithm is kept above a limit, not its argument: 1e-300 is zero in float32.
+            argument, least = formula.arguments[0].arguments
+            log = self.node("Log", self._write(argument, known))
+            return self.node("Max", log, self.constant(np.log(least.real)))
+        if formula.operation in ("max", "min") and formula.arguments[1].operation == "number":
+            value, limit = formula.arguments
+            return self.node(NAMES[formula.operation], self._write(value, known), self._limit(limit.real))
+        tensors = [self._write(argument, known) for argument in formula.arguments]
+        if formula.operation == "cubic":
+            assert isinstance(formula.value, Pieces)
+            return self._cubic(tensors[0], formula.value)
+        if formula.operation == "asinh":
+            return self._asinh(tensors[0])
+        if formula.operation == "between":
+            assert isinstance(formula.value, tuple)
+            low, high = map(self.constant, formula.value)
+            inside = self.node(
+                "And", self.node("LessOrEqual", low, tensors[0]), self.node("LessOrEqual", tensors[0], high)
+            )
+            return self.node("Where", inside, tensors[1], tensors[2])
+        return self.node(NAMES[formula.operation], *tensors)
+
+    def _asinh(self, x: str) -> str:
+        """``sign(x) log(|x| + sqrt(x^2 + 1))``, as runtimes have Asinh in float32 only."""
+        size = self.node("Abs", x)
+        root = self.node("Sqrt", self.node("Add", self.node("Mul", x, x), self.constant(1.0)))
+        return self.node("Mul", self.node("Sign", x), self.node("Log", self.node("Add", size, root)))
+
+    def _cubic(self, x: str, pieces: Pieces) -> str:
+        """The piece that ``x`` lies in, then its start and coefficients by index.
+
+        Starts are sums of two numbers, so that float32 knows the distance from them as well as it
+        knows ``x``; breaks are rounded up, as no ``x`` lies between them and what they are rounded from.
+        """
+        starts, columns = pieces.origin + pieces.unit * np.array(pieces.starts), np.array(pieces.columns)
+        i = self._piece(x, starts[1:])
+        steep = np.abs(columns[:3]).max(axis=0) > STEEP
+        if self._dtype is np.float32 and steep.any():
+            stretch = np.where(steep, STRETCH, 1.0)
+            x = self.node("Mul", x, self.node("Gather", self.constant(stretch), i))
+            largest = float(np.finfo(np.float32).max)
+            # What is still too steep lies between two neighbours of float32, where no score is.
+            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -largest, largest)
+            starts = starts * stretch
+        high = self._rounded(starts)
+        low = starts - high
+        t = self.node("Sub", x, self.node("Gather", self.constant(high), i))
+        if low.any():
+            t = self.node("Sub", t, self.node("Gather", self.constant(low), i))
+        if pieces.unit != 1.0:
+            t = self.node("Div", t, self.constant(pieces.unit))
+        value = self.node("Gather", self.constant(columns[0]), i)
+        for column in columns[1:]:
+            value = self.node("Add", self.node("Mul", value, t), self.node("Gather", self.constant(column), i))
+        return value
+
+    def _piece(self, x: str, breaks: NDArray[np.float64]) -> str:
+        """How many breaks are at or below ``x``."""
+        from onnx import TensorProto
+
+        rounded = self._rounded(breaks)
+        rounded = np.where(rounded < breaks, np.nextafter(rounded, self._dtype(np.inf)), rounded)
+        last = self.constant([-1], np.int64)
+        above = self.node("GreaterOrEqual", self.node("Unsqueeze", x, last), self.constant(rounded))
+        count = self._sum(self.cast(above), len(breaks))
+        return self.node("Cast", self.node("Squeeze", count, last), to=TensorProto.INT64)
+
+    def _rounded(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            return values.astype(self._dtype)

@@ -1,0 +1,410 @@
+import functools
+import glob
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from scipy.special import expit, softmax
+
+from calspline import (
+    BetaCalibrator,
+    IsotonicCalibrator,
+    SigmoidCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+)
+
+N = 10_000
+rng = np.random.default_rng(7)
+
+LOG_ODDS = rng.normal(-0.3, 2.0, 4000)
+HAPPENED = rng.random(4000) < expit(0.5 * LOG_ODDS + 0.4 * np.sin(LOG_ODDS))
+SCORES = expit(LOG_ODDS)
+# A confident model: log-odds at hundreds, probabilities of exactly 0 and 1.
+CONFIDENT = expit(20.0 * LOG_ODDS)
+
+LOGITS = rng.normal(0.0, 2.0, (3000, 3))
+LABELS = (LOGITS + np.array([0.3, 0.0, -0.5]) + rng.gumbel(size=LOGITS.shape)).argmax(axis=1)
+MATRIX = softmax(2.0 * LOGITS, axis=1)
+
+
+def probabilities():
+    """Scores to calibrate: exact 0 and 1, denormals, next to 1, and everything between."""
+    odd = [0.0, 1.0, 5e-324, 1e-310, 2.3e-308, 1e-300, 1e-200, 1e-17, 1e-9, 1e-16, 0.5, 1.0 - 1e-16, 1.0 - 1e-9]
+    spread = np.concatenate([np.linspace(0.0, 1.0, 3000), 10.0 ** np.linspace(-320.0, 0.0, 2000)])
+    near_one = 1.0 - 10.0 ** np.linspace(-17.0, 0.0, 1000)
+    rest = expit(rng.normal(0.0, 10.0, N - len(odd) - len(spread) - len(near_one)))
+    return np.concatenate([odd, spread, near_one, rest])
+
+
+def margins():
+    """Scores to calibrate that may be anything finite."""
+    odd = [0.0, -0.0, 5e-324, -1e-310, 1e-95, 1.0, -1.0, 1e3, -1e3, 1e9, -1e9, 1e100, -1e100, 1e300, -1e300]
+    return np.concatenate([odd, np.linspace(-15.0, 15.0, 5000), rng.normal(0.0, 4.0, N - 5000 - len(odd))])
+
+
+def rows_of_probabilities():
+    """Rows to calibrate: with exact 0 and 1, denormals, ties, and sums that are one only within the tolerance."""
+    odd = [
+        [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3],
+        [1.0, 5e-324, 0.0], [1e-310, 1.0, 1e-300], [1e-40, 1e-20, 1.0], [0.4, 0.4, 0.2005], [0.3, 0.3505, 0.3505],
+    ]  # fmt: skip
+    rest = softmax(rng.normal(size=(N - len(odd), 3)) * 10.0 ** rng.uniform(-1.0, 2.5, (N - len(odd), 1)), axis=1)
+    return np.concatenate([odd, rest])
+
+
+def rows_of_logits():
+    """Rows to calibrate of which only differences count, some of them huge."""
+    odd = [[0.0, 0.0, 0.0], [1e6, 0.0, -1e6], [-1e300, 1e300, 0.0], [5e-324, 0.0, -5e-324], [800.0, 0.0, 0.0]]
+    return np.concatenate([odd, rng.normal(0.0, 5.0, (N - len(odd), 3))])
+
+
+PROBABILITIES, MARGINS = probabilities(), margins()
+ROWS, LOGIT_ROWS = rows_of_probabilities(), rows_of_logits()
+
+
+def fitted_to_margins(calibrator):
+    return calibrator.fit(LOG_ODDS, HAPPENED), MARGINS
+
+
+def of_one_score(calibrator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return calibrator.fit(np.full(100, 0.5), np.arange(100) < 30), PROBABILITIES
+
+
+def constant_rows():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TemperatureCalibrator().fit(np.full((30, 3), 1 / 3), np.arange(30) % 3), ROWS
+
+
+CASES = {
+    "logit": lambda: (SplineCalibrator(transform="logit").fit(SCORES, HAPPENED), PROBABILITIES),
+    "compact_logit": lambda: (SplineCalibrator(transform="compact_logit").fit(SCORES, HAPPENED), PROBABILITIES),
+    "tiny epsilon": lambda: (
+        SplineCalibrator(transform="compact_logit", epsilon=1e-17).fit(CONFIDENT, HAPPENED),
+        PROBABILITIES,
+    ),
+    "asinh_logit": lambda: (SplineCalibrator(transform="asinh_logit").fit(CONFIDENT, HAPPENED), PROBABILITIES),
+    "identity": lambda: fitted_to_margins(SplineCalibrator(transform="identity")),
+    "paper": lambda: (SplineCalibrator.paper(1, n_knots=20).fit(SCORES, HAPPENED), PROBABILITIES),
+    "small margins": lambda: (SplineCalibrator(transform="identity").fit(1e-30 * LOG_ODDS, HAPPENED), 1e-30 * MARGINS),
+    "large margins": lambda: (
+        SplineCalibrator(transform="identity").fit(1e200 * LOG_ODDS, HAPPENED),
+        1e200 * MARGINS.clip(-1e100, 1e100),
+    ),
+    "brier": lambda: (SplineCalibrator(loss="brier").fit(SCORES, HAPPENED), PROBABILITIES),
+    "monotone": lambda: (SplineCalibrator(monotone=True).fit(SCORES, HAPPENED), PROBABILITIES),
+    "constant": lambda: of_one_score(SplineCalibrator()),
+    "sigmoid": lambda: (SigmoidCalibrator().fit(SCORES, HAPPENED), PROBABILITIES),
+    "sigmoid on probabilities": lambda: (SigmoidCalibrator(on="probability").fit(SCORES, HAPPENED), PROBABILITIES),
+    "sigmoid of margins": lambda: fitted_to_margins(SigmoidCalibrator()),
+    "isotonic": lambda: (IsotonicCalibrator().fit(SCORES, HAPPENED), PROBABILITIES),
+    "isotonic of confident": lambda: (IsotonicCalibrator().fit(CONFIDENT, HAPPENED), PROBABILITIES),
+    "isotonic of margins": lambda: fitted_to_margins(IsotonicCalibrator()),
+    "beta": lambda: (BetaCalibrator().fit(SCORES, HAPPENED), PROBABILITIES),
+    "beta of margins": lambda: fitted_to_margins(BetaCalibrator()),
+    "constant beta": lambda: of_one_score(BetaCalibrator()),
+    "temperature": lambda: (TemperatureCalibrator().fit(SCORES, HAPPENED), PROBABILITIES),
+    "temperature of margins": lambda: fitted_to_margins(TemperatureCalibrator()),
+    "ovr": lambda: (SplineCalibrator(multiclass="ovr").fit(MATRIX, LABELS), ROWS),
+    "ovr compact_logit": lambda: (
+        SplineCalibrator(multiclass="ovr", transform="compact_logit").fit(MATRIX, LABELS),
+        ROWS,
+    ),
+    "ovr asinh_logit": lambda: (SplineCalibrator(multiclass="ovr", transform="asinh_logit").fit(MATRIX, LABELS), ROWS),
+    "ovr identity": lambda: (SplineCalibrator(multiclass="ovr", transform="identity").fit(MATRIX, LABELS), ROWS),
+    "ovr brier": lambda: (SplineCalibrator(multiclass="ovr", loss="brier").fit(MATRIX, LABELS), ROWS),
+    "ovr of logits": lambda: (SplineCalibrator(multiclass="ovr").fit(2.0 * LOGITS, LABELS), LOGIT_ROWS),
+    "ovr without a class": lambda: (SplineCalibrator(multiclass="ovr").fit(MATRIX, LABELS % 2), ROWS),
+    "structured": lambda: (SplineCalibrator().fit(MATRIX, LABELS), ROWS),
+    "structured of logits": lambda: (SplineCalibrator().fit(2.0 * LOGITS, LABELS), LOGIT_ROWS),
+    "structured monotone": lambda: (SplineCalibrator(monotone=True).fit(MATRIX, LABELS), ROWS),
+    "ovr sigmoid": lambda: (SigmoidCalibrator().fit(MATRIX, LABELS), ROWS),
+    "ovr sigmoid of logits": lambda: (SigmoidCalibrator().fit(LOGITS, LABELS), LOGIT_ROWS),
+    "ovr isotonic": lambda: (IsotonicCalibrator().fit(MATRIX, LABELS), ROWS),
+    "ovr beta": lambda: (BetaCalibrator().fit(MATRIX, LABELS), ROWS),
+    "ovr beta of logits": lambda: (BetaCalibrator().fit(2.0 * LOGITS, LABELS), LOGIT_ROWS),
+    "softmax temperature": lambda: (TemperatureCalibrator().fit(MATRIX, LABELS), ROWS),
+    "softmax temperature of logits": lambda: (TemperatureCalibrator().fit(2.0 * LOGITS, LABELS), LOGIT_ROWS),
+    "constant temperature": constant_rows,
+}
+
+
+class Case:
+    """A fitted calibrator, scores, and what Python makes of them."""
+
+    def __init__(self, name):
+        self.name = name
+        self.calibrator, self.scores = CASES[name]()
+        self.expected = self.calibrator.calibrate(self.scores)
+        self.columns = [f"s{j}" for j in range(self.scores.shape[1])] if self.scores.ndim == 2 else "score"
+
+
+cached = functools.cache(Case)
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return cached(request.param)
+
+
+@pytest.fixture(scope="session")
+def fitted():
+    """The calibrator of a case, by name."""
+    return lambda name: cached(name).calibrator
+
+
+def absent(what):
+    """Skip, or fail where every engine has to be there."""
+    reason = f"{what} is not installed"
+    if os.environ.get("CALSPLINE_REQUIRE_ENGINES") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def program(name, *places):
+    """The path of a program."""
+    found = shutil.which(name, path=os.pathsep.join([*places, os.environ["PATH"]]))
+    return found or absent(name)
+
+
+def values(rows):
+    """Rows of an answer as numbers; NULL is NaN."""
+    return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=float)
+
+
+@pytest.fixture(scope="session")
+def node():
+    """Run a JavaScript source over scores."""
+    path = program("node")
+
+    def run(source, scores):
+        code = source + (
+            "\nconst rows = JSON.parse(require('fs').readFileSync(0));"
+            "\nconsole.log(JSON.stringify(rows.map((row) => calibrate(row))));\n"
+        )
+        text = json.dumps([None if row != row else row for row in scores] if np.ndim(scores) == 1 else scores)
+        out = subprocess.run([path, "-e", code], input=text, capture_output=True, text=True, check=False)
+        assert out.returncode == 0, out.stderr
+        answer = json.loads(out.stdout)
+        return values(answer) if isinstance(answer[0], list) else values([[value] for value in answer])[:, 0]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def gcc():
+    """Compile a C source without a warning, and run it over scores."""
+    path = program("gcc")
+
+    def run(source, scores, folder):
+        scores = np.asarray(scores, dtype=float)
+        m = scores.shape[1] if scores.ndim == 2 else 1
+        call = "calibrate(p, out);" if m > 1 else "out[0] = calibrate(p[0]);"
+        main = f"""
+#include <stdio.h>
+int main(void)
+{{
+    double p[{m}], out[{m}];
+    for (;;) {{
+        for (int j = 0; j < {m}; j++)
+            if (scanf("%lf", &p[j]) != 1)
+                return 0;
+        {call}
+        for (int j = 0; j < {m}; j++)
+            printf("%.17g ", out[j]);
+        printf("\\n");
+    }}
+}}
+"""
+        (folder / "calibrate.c").write_text(source + main)
+        flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+        built = subprocess.run(
+            [path, *flags, str(folder / "calibrate.c"), "-o", str(folder / "calibrate"), "-lm"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert built.returncode == 0, built.stderr
+        text = "\n".join(" ".join(map(repr, row)) for row in scores.reshape(-1, m).tolist())
+        out = subprocess.run([str(folder / "calibrate")], input=text, capture_output=True, text=True, check=True).stdout
+        answer = np.array([[float(value) for value in line.split()] for line in out.splitlines()])
+        return answer if m > 1 else answer[:, 0]
+
+    return run
+
+
+class DuckDB:
+    dialect = "duckdb"
+
+    def __init__(self):
+        self._connection = pytest.importorskip("duckdb").connect()
+
+    def run(self, expressions, columns, rows):
+        """Values of expressions over a table that has these columns and rows; None is NULL."""
+        names = [f'"{column.replace(chr(34), chr(34) * 2)}"' for column in columns]
+        return values(run_in(self._connection, expressions, names, "DOUBLE", rows))
+
+
+class SQLite:
+    dialect = "sqlite"
+
+    def __init__(self):
+        self._connection = sqlite3.connect(":memory:")
+        try:
+            self._connection.execute("SELECT ln(1.0)")
+        except sqlite3.OperationalError:
+            absent("SQLite with mathematical functions")
+
+    def run(self, expressions, columns, rows):
+        names = [f'"{column.replace(chr(34), chr(34) * 2)}"' for column in columns]
+        return values(run_in(self._connection, expressions, names, "REAL", rows))
+
+
+def run_in(connection, expressions, names, double, rows):
+    connection.execute("DROP TABLE IF EXISTS scores")
+    connection.execute(f"CREATE TABLE scores (n INTEGER, {', '.join(f'{name} {double}' for name in names)})")
+    places = ", ".join("?" * (len(names) + 1))
+    connection.execute("BEGIN")
+    if len(rows) > 100 and double == "DOUBLE":
+        data = np.column_stack([np.arange(len(rows)), np.array(rows, dtype=float)])
+        connection.register("data", {f"c{j}": data[:, j] for j in range(data.shape[1])})
+        connection.execute("INSERT INTO scores SELECT * FROM data")
+    else:
+        connection.executemany(f"INSERT INTO scores VALUES ({places})", [[n, *row] for n, row in enumerate(rows)])
+    connection.execute("COMMIT")
+    return connection.execute(f"SELECT {', '.join(expressions)} FROM scores ORDER BY n").fetchall()
+
+
+class PostgreSQL:
+    """A throw-away cluster, reached through a socket in its own folder."""
+
+    dialect = "postgres"
+
+    def __init__(self, folder):
+        places = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+        self._psql = program("psql", *places)
+        self._control = program("pg_ctl", *places)
+        self._folder = str(folder)
+        # The server refuses to run as root.
+        self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+        if self._user:
+            shutil.chown(self._folder, "nobody")
+        self._call(
+            program("initdb", *places), "-D", f"{self._folder}/data", "-A", "trust", "-U", "tester", "-E", "UTF8"
+        )
+        options = f"-k {self._folder} -c listen_addresses='' -c fsync=off"
+        self._call(
+            self._control, "-D", f"{self._folder}/data", "-w", "-l", f"{self._folder}/log", "-o", options, "start"
+        )
+
+    def _call(self, *command):
+        done = subprocess.run(
+            command, cwd=self._folder, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, **self._user,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+
+    def stop(self):
+        self._call(self._control, "-D", f"{self._folder}/data", "-m", "immediate", "stop")
+
+    def run(self, expressions, columns, rows):
+        names = [f'"{column.replace(chr(34), chr(34) * 2)}" float8' for column in columns]
+        lines = "\n".join(
+            ",".join("" if v is None else repr(float(v)) for v in [n, *row]) for n, row in enumerate(rows)
+        )
+        script = (
+            f"CREATE TEMP TABLE scores (n float8, {', '.join(names)});\n"
+            f"COPY scores FROM STDIN (FORMAT csv);\n{lines}\n\\.\n"
+            f"SELECT {', '.join(expressions)} FROM scores ORDER BY n;\n"
+        )
+        command = [
+            self._psql,
+            "-XqAt",
+            "-F",
+            ",",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            self._folder,
+            "-U",
+            "tester",
+            "postgres",
+        ]
+        out = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+        assert out.returncode == 0, out.stderr
+        return values([[None if v == "" else float(v) for v in line.split(",")] for line in out.stdout.splitlines()])
+
+
+class Spark:
+    dialect = "spark"
+
+    def __init__(self):
+        pyspark = pytest.importorskip("pyspark.sql")
+        program("java")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the versions of other packages
+            builder = pyspark.SparkSession.builder.master("local[1]").appName("calspline tests")
+            for key, value in {
+                "spark.ui.enabled": "false",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.sql.shuffle.partitions": "1",
+                "spark.ui.showConsoleProgress": "false",
+            }.items():
+                builder = builder.config(key, value)
+            self._session = builder.getOrCreate()
+        self._session.sparkContext.setLogLevel("ERROR")
+
+    def stop(self):
+        self._session.stop()
+
+    def run(self, expressions, columns, rows):
+        # A file is much faster than rows through Python.
+        table = {"n": list(range(len(rows)))} | dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
+        types = pa.schema([("n", pa.int64()), *((column, pa.float64()) for column in columns)])
+        with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+            parquet.write_table(pa.table(table, schema=types), file.name)
+            self._session.read.parquet(file.name).createOrReplaceTempView("scores")
+            return values(self._session.sql(f"SELECT {', '.join(expressions)} FROM scores ORDER BY n").collect())
+
+
+@pytest.fixture(scope="session")
+def duckdb():
+    return DuckDB()
+
+
+@pytest.fixture(scope="session")
+def sqlite():
+    return SQLite()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        engine = PostgreSQL(folder)
+        yield engine
+        engine.stop()
+
+
+@pytest.fixture(scope="session")
+def spark():
+    engine = Spark()
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(params=["duckdb", "sqlite", "postgres", "spark"])
+def database(request):
+    """An engine that runs a dialect of SQL."""
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,130 @@
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from calspline import SplineCalibrator
+from calspline.export import to_c, to_javascript, to_python
+
+PRECISION = 1e-9
+
+
+def python(source):
+    """The function that a source defines."""
+    code = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(source, "calibrate.py", "exec"), code)
+    return code["calibrate"]
+
+
+def test_python_source_agrees(case):
+    calibrate = python(to_python(case.calibrator))
+    got = np.array([calibrate(score) for score in case.scores.tolist()])
+    np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=PRECISION)
+
+
+def test_javascript_source_agrees(case, node):
+    got = node(to_javascript(case.calibrator), case.scores.tolist())
+    np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=PRECISION)
+
+
+def test_c_source_agrees_and_compiles_without_a_warning(case, gcc, tmp_path):
+    got = gcc(to_c(case.calibrator), case.scores, tmp_path)
+    np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=PRECISION)
+
+
+def test_the_matrix_of_many_classes_and_its_diagonal_are_written(node, gcc, tmp_path):
+    rng = np.random.default_rng(3)
+    logits = rng.normal(0.0, 2.0, (1500, 12))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    calibrator = SplineCalibrator().fit(1.5 * logits, labels)
+    diagonal = SplineCalibrator.from_dict(_with_diagonal(calibrator.to_dict()))
+    for each in (calibrator, diagonal):
+        rows, expected = logits[:50], each.calibrate(logits[:50])
+        calibrate = python(to_python(each))
+        for got in (
+            np.array([calibrate(row) for row in rows.tolist()]),
+            node(to_javascript(each), rows.tolist()),
+            gcc(to_c(each), rows, tmp_path),
+        ):
+            np.testing.assert_allclose(got, expected, rtol=0.0, atol=PRECISION)
+
+
+def _with_diagonal(data):
+    matrix = data["structure"]["matrix"]
+    data["structure"]["matrix"] = [matrix[j][j] + 0.1 * j for j in range(len(matrix))]
+    return data
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.0000001, float("nan"), float("inf")])
+def test_what_is_no_probability_is_an_error_in_python_and_nan_elsewhere(fitted, node, gcc, tmp_path, score):
+    calibrator = fitted("logit")
+    with pytest.raises(ValueError, match=r"p must be a probability in \[0, 1\]; got"):
+        python(to_python(calibrator))(score)
+    assert np.isnan(gcc(to_c(calibrator), [score], tmp_path)).all()
+    if np.isfinite(score):  # JSON has no others
+        assert np.isnan(node(to_javascript(calibrator), [score])).all()
+
+
+@pytest.mark.parametrize("row", [[0.2, 0.3, 0.4], [1.2, -0.2, 0.0]])
+@pytest.mark.parametrize("name", ["ovr", "structured", "softmax temperature"])
+def test_rows_that_are_no_probabilities_are_an_error_in_python_and_nan_elsewhere(
+    fitted, node, gcc, tmp_path, name, row
+):
+    calibrator = fitted(name)
+    with pytest.raises(ValueError, match="p must be 3 probabilities that sum to one"):
+        python(to_python(calibrator))(row)
+    assert np.isnan(gcc(to_c(calibrator), [row], tmp_path)).all()
+    assert np.isnan(node(to_javascript(calibrator), [row])).all()
+
+
+def test_rows_of_another_length_are_refused(fitted, node):
+    with pytest.raises(ValueError, match="p must be 3 probabilities"):
+        python(to_python(fitted("ovr")))([0.5, 0.5])
+    assert np.isnan(node(to_javascript(fitted("ovr")), [[0.5, 0.5]])).all()
+
+
+def test_javascript_takes_no_null_for_zero_and_no_string_for_a_number(fitted, node):
+    assert np.isnan(node(to_javascript(fitted("logit")), [None, "0.5"])).all()
+
+
+def test_a_margin_has_to_be_finite(fitted):
+    with pytest.raises(ValueError, match="p must be a finite number; got inf"):
+        python(to_python(fitted("identity")))(float("inf"))
+
+
+@pytest.mark.parametrize("label", ["*/ int x; /*", '"""', "\\", "a\nb", "é", "</script>", "??/"])
+def test_a_label_cannot_break_out_of_its_comment(node, gcc, tmp_path, label):
+    calibrator = SplineCalibrator().fit([0.1, 0.4, 0.6, 0.9], ["", label, "", label])
+    expected = calibrator.calibrate([0.3])
+    assert python(to_python(calibrator))(0.3) == pytest.approx(expected[0], abs=PRECISION)
+    assert node(to_javascript(calibrator), [0.3]) == pytest.approx(expected, abs=PRECISION)
+    assert gcc(to_c(calibrator), [0.3], tmp_path) == pytest.approx(expected, abs=PRECISION)
+
+
+def test_python_source_runs_without_this_package_and_without_a_warning(fitted, tmp_path):
+    path = tmp_path / "calibrate.py"
+    path.write_text(to_python(fitted("structured")) + "\nprint(sum(calibrate([0.2, 0.3, 0.5])))\n")
+    out = subprocess.run(
+        [sys.executable, "-W", "error", "-I", "-S", str(path)], capture_output=True, text=True, check=True
+    )
+    assert float(out.stdout) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("write", [to_python, to_javascript, to_c])
+def test_a_sigmoid_is_a_short_formula(fitted, write):
+    assert len(write(fitted("sigmoid")).splitlines()) <= 12
+    assert "PIECES" not in write(fitted("sigmoid"))
+
+
+@pytest.mark.parametrize("write", [to_python, to_javascript, to_c])
+def test_what_is_unfitted_or_no_calibrator_is_an_error(write):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        write(SplineCalibrator())
+    with pytest.raises(TypeError, match="calibrator must be one of SplineCalibrator"):
+        write("a curve")

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from calspline import ClippingCalibrator, SplineCalibrator
+from calspline.export import to_sql
+
+
+def calibrate(database, calibrator, columns, rows):
+    """What an engine makes of rows; one column gives one number a row."""
+    expressions = to_sql(calibrator, columns, dialect=database.dialect)
+    if isinstance(expressions, str):
+        return database.run([expressions], [columns], rows)[:, 0]
+    return database.run(expressions, columns, rows)
+
+
+def test_sql_agrees_with_python(database, case):
+    rows = case.scores.reshape(len(case.scores), -1).tolist()
+    got = calibrate(database, case.calibrator, case.columns, rows)
+    np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=1e-9)
+
+
+def test_null_and_what_is_no_probability_give_null(database, fitted):
+    got = calibrate(database, fitted("logit"), "score", [[None], [-0.1], [1.1], [0.5]])
+    assert np.isnan(got).tolist() == [True, True, True, False]
+
+
+def test_a_margin_that_is_null_gives_null(database, fitted):
+    got = calibrate(database, fitted("identity"), "score", [[None], [7.5]])
+    assert np.isnan(got).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", ["ovr", "structured", "softmax temperature"])
+def test_rows_that_are_no_probabilities_give_null(database, fitted, name):
+    rows = [[0.2, 0.3, None], [0.2, 0.3, 0.4], [1.2, -0.2, 0.0], [0.2, 0.3, 0.5]]
+    got = calibrate(database, fitted(name), ["a", "b", "c"], rows)
+    assert np.isnan(got).all(axis=1).tolist() == [True, True, True, False]
+    assert got[3].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        'sc"ore',
+        "sc`ore",
+        "sc'ore",
+        "score; DROP TABLE scores; --",
+        '"; DROP TABLE scores; --',
+        "select",
+        "z",
+        "T",
+        "é ü",
+    ],
+)
+def test_any_name_of_a_column_is_safe(database, fitted, column):
+    got = calibrate(database, fitted("logit"), column, [[0.3], [0.9]])
+    np.testing.assert_allclose(got, fitted("logit").calibrate([0.3, 0.9]), rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [["p", "q", "z"], ["i", "t", "e"], ["p1", "p2", "p3"], ["top", "total", "u"]])
+@pytest.mark.parametrize("name", ["ovr", "structured of logits"])
+def test_names_that_the_expression_uses_itself_may_be_columns(database, fitted, columns, name):
+    rows = [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]]
+    got = calibrate(database, fitted(name), columns, rows)
+    np.testing.assert_allclose(got, fitted(name).calibrate(rows), rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark", "sqlite"])
+def test_the_logarithm_is_written_once_for_each_side(fitted, dialect):
+    text = to_sql(fitted("logit"), "score", dialect=dialect)
+    assert text.count("ln(") == 2
+    assert max(map(len, text.splitlines())) < 160
+
+
+def test_a_column_that_does_not_exist_is_an_error_and_not_null(database, fitted):
+    expression = to_sql(fitted("logit"), "scoer", dialect=database.dialect)
+    with pytest.raises(Exception, match="scoer"):
+        database.run([expression], ["score"], [[0.5]])
+
+
+def test_integers_and_strings_of_sqlite_are_taken_for_what_they_are(fitted):
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE scores (score)")
+    connection.executemany("INSERT INTO scores VALUES (?)", [(0,), (1,), ("0.5",), ("none",)])
+    got = connection.execute(f"SELECT {to_sql(fitted('logit'), 'score', dialect='sqlite')} FROM scores").fetchall()
+    assert got[2:] == [(None,), (None,)]
+    np.testing.assert_allclose([got[0][0], got[1][0]], fitted("logit").calibrate([0.0, 1.0]), rtol=0.0, atol=1e-12)
+
+
+def test_an_unknown_dialect_is_an_error_that_names_the_domain(fitted):
+    with pytest.raises(
+        ValueError, match="dialect must be one of 'duckdb', 'postgres', 'spark', 'sqlite'; got 'oracle'"
+    ):
+        to_sql(fitted("logit"), "score", dialect="oracle")
+
+
+@pytest.mark.parametrize("column", ["", "a\0b"])
+def test_what_cannot_be_a_name_is_an_error(fitted, column):
+    with pytest.raises(ValueError, match="column must be the name of a column"):
+        to_sql(fitted("logit"), column)
+
+
+@pytest.mark.parametrize(("name", "column"), [("logit", ["score"]), ("ovr", "score")])
+def test_columns_have_to_fit_the_classes(fitted, name, column):
+    with pytest.raises(TypeError, match="column must be"):
+        to_sql(fitted(name), column)
+
+
+def test_there_is_a_column_for_each_class(fitted):
+    with pytest.raises(ValueError, match="3 names, one for each class; got 2"):
+        to_sql(fitted("ovr"), ["a", "b"])
+
+
+def test_a_name_has_to_be_a_string(fitted):
+    with pytest.raises(ValueError, match="column must be the name of a column; got 1"):
+        to_sql(fitted("ovr"), [1, 2, 3])
+
+
+def test_what_has_no_export_is_an_error_that_lists_what_has():
+    calibrator = ClippingCalibrator(p_min=0.01).fit([0.2, 0.8], [0, 1])
+    with pytest.raises(TypeError, match=r"SplineCalibrator, .*TemperatureCalibrator; got ClippingCalibrator"):
+        to_sql(calibrator, "score")
+
+
+def test_an_unfitted_calibrator_is_an_error():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        to_sql(SplineCalibrator(), "score")
