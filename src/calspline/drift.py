@@ -1,4 +1,4 @@
-"""``drift``: have the scores moved since, and is the calibrator still right?"""
+"""``drift``: whether the scores have moved since, and whether the calibrator is still right."""
 
 from __future__ import annotations
 

@@ -2,7 +2,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-ENGINES = ["pandas", "polars", "polars-lazy", "pyarrow", "duckdb", "dask", "ibis", "spark"]
+OLD_CALL = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+"""That ibis makes of DuckDB."""
+ENGINES = [
+    "pandas",
+    "polars",
+    "polars-lazy",
+    "pyarrow",
+    "duckdb",
+    "dask",
+    pytest.param("ibis", marks=OLD_CALL),
+    "spark",
+]
 
 
 def rows(n=6000, seed=3):
@@ -75,7 +86,7 @@ class Engine:
         if self.name == "dask":
             return frame.compute()
         if self.name == "ibis":
-            return frame.to_pandas()
+            return frame.to_pyarrow().to_pandas()
         return frame.toArrow().to_pandas()
 
 

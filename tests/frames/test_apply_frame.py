@@ -41,7 +41,7 @@ def test_null_in_null_out_in_every_engine(engine, data, calibrator):
 def test_a_score_that_is_none_is_an_error_in_every_engine(engine, data, calibrator):
     frame = data(50)
     frame.loc[7, "p"] = 1.5
-    with pytest.raises(Exception, match="must"):  # noqa: B017, PT011
+    with pytest.raises(Exception, match="must"):
         engine.pandas(apply_frame(engine.make(frame), calibrator, score="p"))
 
 

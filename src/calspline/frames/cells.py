@@ -86,49 +86,49 @@ def _aggregate(
 ) -> dict[str, Sums]:
     """Sums over the cells of a level; without a level, over locations."""
     if isinstance(frame, nw.LazyFrame):
-        parts = [_grouped(frame, wanted, names, kind, level)]
+        lazy = [frame]
     else:
         # Slices keep the temporaries of frames that compute eagerly small.
-        slices = (frame[start : start + SLICE] for start in range(0, len(frame), SLICE))
-        parts = [_grouped(part.lazy(), wanted, names, kind, level) for part in slices]
+        lazy = [frame[start : start + SLICE].lazy() for start in range(0, len(frame), SLICE)]
+    if len(names) == 1:
+        rows = [_one_column(part, names[0], "1") for part in lazy]
+    elif frame.implementation.is_duckdb() or frame.implementation.is_dask():
+        # narwhals unpivots relations of the default connection only, and Dask loses track of the rows.
+        rows = [_one_column(part, name, name) for part in lazy for name in wanted]
+    else:
+        rows = [_all_columns(part, wanted) for part in lazy]
+    parts = [_grouped(part, kind, level) for part in rows]
     column = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in wanted}
 
 
-def _grouped(
-    frame: nw.LazyFrame[Any], wanted: list[str], names: list[str], kind: Kind, level: int | None
-) -> dict[str, NDArray[Any]]:
-    if len(names) == 1:
-        rows = frame.with_columns(u=nw.col(names[0]), positive=nw.col("code").cast(nw.Float64))
-        keys = ["cell"]
-    else:
-        rows = frame.select("w", *wanted, own=nw.col("code").cast(nw.String))
-        rows = rows.unpivot(on=wanted, index=["w", "own"], variable_name="which", value_name="u")
-        own = nw.when(nw.col("own") == nw.col("which")).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-        rows = rows.with_columns(positive=own)
-        keys = ["which", "cell"]
-    key = nw.col("u") if level is None else cell(nw.col("u"), kind, level)
-    rows = rows.select(
-        *keys[:-1],
+def _one_column(frame: nw.LazyFrame[Any], name: str, code: str) -> nw.LazyFrame[Any]:
+    """Locations of one class, and whether a row is of it."""
+    own = nw.when(nw.col("code") == int(code)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return frame.select("w", u=nw.col(name), which=nw.lit(name), positive=own)
+
+
+def _all_columns(frame: nw.LazyFrame[Any], names: list[str]) -> nw.LazyFrame[Any]:
+    """The same of several classes, one below the other."""
+    rows = frame.select("w", *names, own=nw.col("code").cast(nw.String))
+    rows = rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
+    own = nw.when(nw.col("own") == nw.col("which")).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return rows.with_columns(positive=own)
+
+
+def _grouped(frame: nw.LazyFrame[Any], kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
+    """One group-by: the work of the engine."""
+    rows = frame.select(
+        "which",
         "u",
-        cell=key,
+        cell=nw.col("u") if level is None else cell(nw.col("u"), kind, level),
         w1=nw.col("w") * nw.col("positive"),
         w0=nw.col("w") * (1.0 - nw.col("positive")),
     )
     rows = rows.with_columns(m1=nw.col("w1") * nw.col("u"), m0=nw.col("w0") * nw.col("u"))
-    found = (
-        rows.group_by(*keys)
-        .agg(
-            *[nw.col(name).sum() for name in ("w0", "w1", "m0", "m1")],
-            low=nw.col("u").min(),
-            high=nw.col("u").max(),
-        )
-        .collect()
-    )
-    out = {name: found[name].to_numpy() for name in found.columns}
-    if len(names) == 1:
-        out["which"] = np.full(len(out["cell"]), names[0])
-    return out
+    sums = [nw.col(name).sum() for name in ("w0", "w1", "m0", "m1")]
+    found = rows.group_by("which", "cell").agg(*sums, low=nw.col("u").min(), high=nw.col("u").max()).collect()
+    return {name: found[name].to_numpy() for name in found.columns}
 
 
 def _merged(column: dict[str, NDArray[Any]]) -> Sums:

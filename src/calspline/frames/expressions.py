@@ -8,6 +8,8 @@ others by their location, are put where numpy has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add, and_
 from typing import Any
 
 import narwhals as nw
@@ -44,8 +46,8 @@ def one_vs_rest(frame: Frame, names: Sequence[str], kind: Kind, transform: str) 
     p = [nw.col(name) for name in names]
     if kind == "margin":
         tops = [nw.when(_first_largest(p, j)).then(one).otherwise(nw.lit(0.0)) for j, one in enumerate(p)]
-        frame = frame.with_columns(top=nw.sum_horizontal(*tops))
-        frame = frame.with_columns(total=nw.sum_horizontal(*[(one - nw.col("top")).exp() for one in p]).log())
+        frame = frame.with_columns(top=reduce(add, tops))
+        frame = frame.with_columns(total=reduce(add, [(one - nw.col("top")).exp() for one in p]).log())
         locations = [one - nw.col("top") - nw.col("total") for one in p]
     elif transform == "identity":
         locations = p
@@ -53,15 +55,18 @@ def one_vs_rest(frame: Frame, names: Sequence[str], kind: Kind, transform: str) 
         locations = []
         for j, one in enumerate(p):
             # What the largest leaves is summed, as 1 - p would round it away.
-            others = nw.sum_horizontal(*p[:j], *p[j + 1 :])
+            others = reduce(add, [*p[:j], *p[j + 1 :]])
             rest = nw.when(_first_largest(p, j)).then(others).otherwise(1.0 - one)
             locations.append(log_odds_from_pair(rest, one))
     return frame.with_columns(**{str(j): location for j, location in enumerate(locations)})
 
 
 def _first_largest(p: Sequence[nw.Expr], j: int) -> nw.Expr:
-    """Whether a score is the largest, and the first of those as large. (Dask has no ``max_horizontal``.)"""
-    return nw.all_horizontal(*[p[j] > one for one in p[:j]], *[p[j] >= one for one in p[j + 1 :]], ignore_nulls=True)
+    """Whether a score is the largest, and the first of those as large.
+
+    The functions of narwhals that look at several columns at once do not work for Dask.
+    """
+    return reduce(and_, [*[p[j] > one for one in p[:j]], *[p[j] >= one for one in p[j + 1 :]]])
 
 
 def cell(location: nw.Expr, kind: Kind, level: int) -> nw.Expr:

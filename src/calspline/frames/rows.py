@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import narwhals as nw
@@ -59,7 +61,7 @@ def rows_of(frame: Frame, score: list[str], label: str, weight: str | None, *, d
     if not drop:
         counts = {column: int(found[f"no_{name}"].sum()) for name, column in counted.items()}
         _validation.none_missing(counts | {label: int(found["n"][missing_label].sum())}, n)
-    rows = rows.filter(~nw.any_horizontal(*[nw.col(name).is_null() for name in [*counted, "y"]], ignore_nulls=True))
+    rows = rows.filter(~reduce(or_, [nw.col(name).is_null() for name in [*counted, "y"]]))
     if weight is not None:
         weights = [value for key in ("w_low", "w_high") for value in found[key].tolist() if not np.isnan(value)]
         if weights:
@@ -88,7 +90,7 @@ def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:
 
 def _facts(rows: Frame, names: list[str], counted: list[str]) -> dict[str, NDArray[Any]]:
     """For each label: rows, missing values, the range of scores and weights, and rows that count."""
-    absent = nw.any_horizontal(*[nw.col(name).is_null() for name in counted], ignore_nulls=True)
+    absent = reduce(or_, [nw.col(name).is_null() for name in counted])
     used = nw.when(~absent & (nw.col("w") > 0.0))
     wide = rows.lazy().select(
         "y",

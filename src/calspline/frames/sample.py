@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import narwhals as nw
@@ -26,7 +28,7 @@ def sample(rows: Rows, names: list[str]) -> tuple[Array, NDArray[Any], Array]:
     taken = rows.frame.lazy()
     if rows.count > MOST_ROWS:
         parts = [nw.col(name) * (SPREAD * ((GOLDEN * (j + 1)) % 1.0 + 0.5)) for j, name in enumerate(names)]
-        whole = nw.sum_horizontal(*parts)
+        whole = reduce(add, parts)
         taken = taken.filter(whole - whole.floor() < MOST_ROWS / rows.count)
     found = taken.select(*names, "y", "w").collect()
     scores = np.column_stack([found[name].to_numpy() for name in names])
