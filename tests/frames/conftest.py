@@ -4,6 +4,7 @@ import pytest
 
 OLD_CALL = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 """That ibis makes of DuckDB."""
+YOUNG_PANDAS = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 ENGINES = [
     "pandas",
     "polars",
@@ -12,7 +13,7 @@ ENGINES = [
     "duckdb",
     "dask",
     pytest.param("ibis", marks=OLD_CALL),
-    "spark",
+    pytest.param("spark", marks=YOUNG_PANDAS),
 ]
 
 
