@@ -1,4 +1,7 @@
+import importlib
 import os
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -27,3 +30,41 @@ def simulate(n, seed=0, truth=lambda u: 0.5 * u + 0.4 * np.sin(u), spread=2.0):
 @pytest.fixture(scope="session")
 def simulated():
     return simulate
+
+
+@pytest.fixture(scope="session")
+def need():
+    """Skip a test for want of a package, unless all engines have to be there."""
+
+    def needed(name):
+        if os.environ.get("CALSPLINE_REQUIRE_ENGINES") == "1":
+            importlib.import_module(name)
+        else:
+            pytest.importorskip(name)
+
+    return needed
+
+
+@pytest.fixture(scope="session")
+def spark_session(need):
+    """A local Spark, started once."""
+    need("pyspark")
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the versions of other packages
+        builder = SparkSession.builder.master("local[2]").appName("calspline tests")
+        for key, value in options.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

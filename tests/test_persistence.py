@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from calspline import ScoreHistogram, SplineCalibrator, load, save
+from calspline import SplineCalibrator, load, save
 from calspline.persistence import _checksum
 
 GRID = np.linspace(0, 1, 2001)
@@ -96,7 +96,7 @@ def test_only_fitted_calibrators_are_saved(tmp_path):
     with pytest.raises(TypeError, match="calibrator"):
         save(object(), tmp_path / "m.json")
     with pytest.raises(TypeError, match="calibrator"):
-        save(ScoreHistogram.from_scores([0.1], [1]), tmp_path / "m.json")
+        save(SplineCalibrator, tmp_path / "m.json")
     assert list(tmp_path.iterdir()) == []
 
 

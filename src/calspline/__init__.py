@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from calspline.curve import CalibrationCurve
     from calspline.display.reliability import ReliabilityDisplay
     from calspline.display.report.report import report
+    from calspline.drift import drift
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
+    from calspline.frames.apply import apply_frame
+    from calspline.frames.fit import fit_frame
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
     from calspline.persistence import load, save
@@ -43,9 +46,12 @@ _HOMES = {
     "SigmoidCalibrator": "calspline.calibrators.sigmoid",
     "SplineCalibrator": "calspline.calibrators.spline",
     "TemperatureCalibrator": "calspline.calibrators.temperature",
+    "apply_frame": "calspline.frames.apply",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",
+    "drift": "calspline.drift",
     "evaluate": "calspline.evaluation.evaluate",
+    "fit_frame": "calspline.frames.fit",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
     "report": "calspline.display.report.report",
@@ -63,9 +69,12 @@ __all__ = [
     "SigmoidCalibrator",
     "SplineCalibrator",
     "TemperatureCalibrator",
+    "apply_frame",
     "calibration_learning_curve",
     "compare",
+    "drift",
     "evaluate",
+    "fit_frame",
     "load",
     "reliability",
     "report",

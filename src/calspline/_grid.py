@@ -126,12 +126,15 @@ class Grid:
     ) -> None:
         """Add weights at sorted locations: exact ones, or means in cells of a level."""
         if level is None:
-            cells = cells_of(locations, self.kind, self.level)
-        else:
-            self._coarsen(level - self.level)
-            cells = coarser(cells, self.level - level)
+            cells, level = cells_of(locations, self.kind, self.level), self.level
+        sums = np.vstack([negatives, positives, negatives * locations, positives * locations])
+        self.add_sums(cells, sums, level, highest)
+
+    def add_sums(self, cells: Cells, sums: Array, level: int, highest: float) -> None:
+        """Add sums at sorted cells of a level."""
+        self._coarsen(level - self.level)
         self.highest = max(self.highest, highest)
-        self._merge(cells, np.vstack([negatives, positives, negatives * locations, positives * locations]))
+        self._merge(coarser(cells, self.level - level), sums)
 
     def _merge(self, cells: Cells, sums: Array) -> None:
         """Add sums at cells that never decrease."""

@@ -157,6 +157,21 @@ class ScoreHistogram:
         return histogram if grid is None else cls._from_grid(grid)
 
     @classmethod
+    def from_locations(cls, kind: Kind, locations: Array, *, positives: Array, negatives: Array) -> ScoreHistogram:
+        """Take weights that an engine has summed by location."""
+        return cls._settle(kind, locations, positives, negatives)
+
+    @classmethod
+    def from_cells(cls, kind: Kind, cells: Cells, sums: Array, level: int, highest: float) -> ScoreHistogram:
+        """Take sums that an engine has made over the cells of a level, in their order.
+
+        ``sums`` has a row each for the weights of negatives and positives and for their moments.
+        """
+        grid = Grid(kind)
+        grid.add_sums(cells, sums, level, highest)
+        return cls._from_grid(grid)
+
+    @classmethod
     def _settle(cls, kind: Kind, location: Array, positives: Array, negatives: Array) -> ScoreHistogram:
         """Exact if it may be, else on the finest grid that will do."""
         order = np.argsort(location)

@@ -86,9 +86,7 @@ class CalibrationLearningCurve:
             return f"{self.sizes[0]:,} rows are enough: more would gain less than {self.gain:g}."
         if self.enough <= most:
             return f"About {about} rows are enough: more would gain less than {self.gain:g}."
-        return (
-            f"More than the {most:,} rows here would help: about {about} leave less than {self.gain:g} to gain."
-        )
+        return f"More than the {most:,} rows here would help: about {about} leave less than {self.gain:g} to gain."
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

@@ -1,8 +1,9 @@
-"""Saving calibrators as versioned JSON, and loading them without trust.
+"""Saving calibrators and histograms as versioned JSON, and loading them without trust.
 
 The file is an object with ``format`` ("calspline"), ``version`` (of the format), ``class``,
 ``parameters``, ``classes``, ``fitted`` (small facts), ``curves``, ``structure`` (of a structured multiclass
-fit, else null) and ``checksum`` (SHA-256 of the rest). Numbers are written so that they read back bit for
+fit, else null) and ``checksum`` (SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``
+in place of what is between ``class`` and ``checksum``. Numbers are written so that they read back bit for
 bit. Nothing in a file is ever executed.
 """
 
@@ -16,15 +17,17 @@ from typing import Any, Protocol
 
 from calspline import _validation
 from calspline._files import write_whole
+from calspline.histogram import ScoreHistogram
 
 FORMAT = "calspline"
 VERSION = 1
 LARGEST_FILE = 64 * 2**20
 FIELDS = {"format", "version", "class", "parameters", "classes", "fitted", "curves", "structure", "checksum"}
+HISTOGRAM_FIELDS = {"format", "version", "class", "histogram", "checksum"}
 
 
 class Saveable(Protocol):
-    """A fitted calibrator that can describe itself in plain JSON values."""
+    """A fitted calibrator or a histogram, which can describe itself in plain JSON values."""
 
     def to_dict(self) -> dict[str, Any]:
         """What a file says of it."""
@@ -32,7 +35,7 @@ class Saveable(Protocol):
 
 
 def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
-    """Write a fitted calibrator to a JSON file.
+    """Write a fitted calibrator, or a :class:`~calspline.ScoreHistogram`, to a JSON file.
 
     The file appears whole or not at all: it is written beside its place and
     then moved there.
@@ -46,15 +49,20 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
     >>> bool((calspline.load(path).calibrate([0.4]) == cal.calibrate([0.4])).all())
     True
     """
-    if type(calibrator) not in _calibrators().values():
-        raise TypeError(f"calibrator must be a fitted calibrator of calspline; got {type(calibrator).__name__}")
-    body = {"format": FORMAT, "version": VERSION} | calibrator.to_dict()
+    if type(calibrator) not in (ScoreHistogram, *_calibrators().values()):
+        raise TypeError(
+            f"calibrator must be a fitted calibrator of calspline, or a ScoreHistogram; got {type(calibrator).__name__}"
+        )
+    described = calibrator.to_dict()
+    if isinstance(calibrator, ScoreHistogram):
+        described = {"class": ScoreHistogram.__name__, "histogram": described}
+    body = {"format": FORMAT, "version": VERSION} | described
     text = json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False)
     write_whole(Path(path), text + "\n")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a calibrator that :func:`save` wrote.
+    """Read a calibrator or a histogram that :func:`save` wrote.
 
     A file that is not one, is damaged, or is of a newer version is a ``ValueError``.
     """
@@ -69,14 +77,17 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f'{path} is not a calspline model: it has no "format": "{FORMAT}"')
     if type(body.get("version")) is not int or body["version"] != VERSION:
         raise ValueError(f"{path} has format version {body.get('version')!r}; this calspline reads version {VERSION}")
-    if set(body) != FIELDS:
-        odd = ", ".join(sorted(set(body) ^ FIELDS))
+    fields = HISTOGRAM_FIELDS if body.get("class") == ScoreHistogram.__name__ else FIELDS
+    if set(body) != fields:
+        odd = ", ".join(sorted(set(body) ^ fields))
         raise ValueError(f"{path} is not a whole calspline model: missing or unknown {odd}")
     checksum = body.pop("checksum")
     if checksum != _checksum(body):
         raise ValueError(f"{path} is damaged or was edited: its checksum does not match")
     known = _calibrators()
     try:
+        if fields is HISTOGRAM_FIELDS:
+            return ScoreHistogram.from_dict(body["histogram"])
         _validation.one_of(body["class"], "class", tuple(known))
         return known[body["class"]].from_dict(body)
     except (ValueError, TypeError, LookupError, ArithmeticError) as error:

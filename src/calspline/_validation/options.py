@@ -90,6 +90,13 @@ def seed(value: Any, name: str) -> int:
 
 def fitted_calibrator(value: Any, n_classes: int) -> None:
     """Check that an option is a fitted calibrator of as many classes."""
+    classes = classes_of_calibrator(value)
+    if len(classes) != n_classes:
+        raise ValueError(f"calibrator must be of the {n_classes} classes of predictions; it has {len(classes)}")
+
+
+def classes_of_calibrator(value: Any) -> NDArray[Any]:
+    """The classes of what has to be a fitted calibrator."""
     methods = ("calibrate", "predict_proba", "get_params", "to_dict")
     if isinstance(value, type) or not all(callable(getattr(value, name, None)) for name in methods):
         shown = value.__name__ if isinstance(value, type) else type(value).__name__
@@ -97,8 +104,7 @@ def fitted_calibrator(value: Any, n_classes: int) -> None:
     classes = getattr(value, "classes_", None)
     if classes is None:
         raise ValueError(f"calibrator must be fitted; this {type(value).__name__} is not")
-    if len(classes) != n_classes:
-        raise ValueError(f"calibrator must be of the {n_classes} classes of predictions; it has {len(classes)}")
+    return np.asarray(classes)
 
 
 def text(value: Any, name: str) -> str:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curves
 from calspline._threads import shared_out
-from calspline._validation import MatrixScores
+from calspline._validation import Kind, MatrixScores
 from calspline.calibrators._columns import Columns, normalise
 from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
@@ -41,9 +41,25 @@ def fit_one_vs_rest(
     groups = [slice(i, i + CLASSES_AT_ONCE) for i in range(0, len(seen), CLASSES_AT_ONCE)]
     for fitted in shared_out(fit_group, groups, scores.values.size):
         fits |= fitted
-    transform = Transform("logit" if columns.kind == "probability" else "identity")
-    unseen = constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe)
+    unseen = _unseen(columns.kind, total, recipe)
     return [fits.get(j, unseen) for j in range(scores.values.shape[1])]
+
+
+def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
+    """The same from a histogram for each class; None for a class that no row shows."""
+    seen = [j for j, histogram in enumerate(histograms) if histogram is not None]
+    present = [histogram for histogram in histograms if histogram is not None]
+    fits: list[FittedCurve] = []
+    for start in range(0, len(present), CLASSES_AT_ONCE):
+        fits += fit_curves(present[start : start + CLASSES_AT_ONCE], recipe)
+    fitted = dict(zip(seen, fits, strict=True))
+    unseen = _unseen(kind, present[0].total, recipe)
+    return [fitted.get(j, unseen) for j in range(len(histograms))]
+
+
+def _unseen(kind: Kind, total: float, recipe: Recipe) -> FittedCurve:
+    transform = Transform("logit" if kind == "probability" else "identity")
+    return constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe)
 
 
 def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str) -> Array:

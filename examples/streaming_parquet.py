@@ -1,0 +1,79 @@
+"""A Parquet file larger than memory, fitted batch by batch: ``python examples/streaming_parquet.py --rows 100000000``.
+
+Writes a file of that many scores and labels, streams it through ``partial_fit``, and prints the time and the
+peak of memory, which does not grow with the file. Each batch also leaves a histogram, as one would keep one per day:
+their sum gives the same fit.
+"""
+
+import argparse
+import resource
+import sys
+import tempfile
+import time
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from calspline import ScoreHistogram, SplineCalibrator
+
+BATCH = 1 << 18
+
+
+def write(path, n):
+    """Scores of an over-confident model, group by group."""
+    rng = np.random.default_rng(0)
+    schema = pa.schema([("score", pa.float64()), ("label", pa.int8())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, n, BATCH):
+            u = rng.normal(-1.0, 2.0, min(BATCH, n - start))
+            y = rng.random(len(u)) < 1 / (1 + np.exp(-0.5 * u))
+            writer.write_table(pa.table({"score": 1 / (1 + np.exp(-u)), "label": y.astype(np.int8)}, schema=schema))
+
+
+def batches(path):
+    """Scores and labels of the file, a bounded number at a time."""
+    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+        yield batch.column("score").to_numpy(), batch.column("label").to_numpy()
+
+
+def peak_megabytes():
+    """Most memory that this process has held."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def main():
+    """Write, stream, compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    n = parser.parse_args().rows
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scores.parquet"
+        write(path, n)
+        print(
+            f"{n:,} rows, {path.stat().st_size / 2**20:,.0f} MB on disk; peak memory so far {peak_megabytes():,.0f} MB"
+        )
+
+        start = time.perf_counter()
+        calibrator = SplineCalibrator()
+        for scores, labels in batches(path):
+            calibrator.partial_fit(scores, labels)
+        seconds = time.perf_counter() - start
+        print(f"partial_fit: {seconds:.1f} s, peak memory {peak_megabytes():,.0f} MB")
+
+        start = time.perf_counter()
+        total = reduce(add, (ScoreHistogram.from_scores(*batch) for batch in batches(path)))
+        merged = SplineCalibrator().fit_histogram(total)
+        print(f"histograms, one fit: {time.perf_counter() - start:.1f} s, peak memory {peak_megabytes():,.0f} MB")
+
+    probes = np.linspace(0, 1, 101)
+    apart = np.abs(merged.calibrate(probes) - calibrator.calibrate(probes)).max()
+    print(f"largest difference of the two fits: {apart:.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""``drift``: whether the scores have moved since, and whether the calibrator is still right."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import chi2_contingency, norm
+
+from calspline import _validation
+from calspline._grid import cells_of, coarser
+from calspline._threads import one_blas_thread
+from calspline.calibrators.spline import SplineCalibrator
+from calspline.evaluation.calibration_test import calibration_p_value
+from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.recalibration import recalibration
+from calspline.evaluation.tables import number, p_value, text_table
+from calspline.histogram import ScoreHistogram
+
+Array = NDArray[np.float64]
+Interval = tuple[float, float]
+
+BINS = 10
+"""Bins of the reference's quantiles, as is customary for the population stability index."""
+SOME, MUCH = 0.1, 0.25
+"""From where an index is customarily called some, or much, of a shift."""
+NEARLY_CERTAIN = 1e-12
+ROWS_TOGETHER = 4
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What has changed between two data sets; see :func:`drift`.
+
+    Attributes
+    ----------
+    reference_weight, current_weight : float
+        Sums of weights.
+    reference_rate, current_rate : float
+        Shares of the positives.
+    psi : float
+        Population stability index of the scores, over ten bins of the reference's quantiles. Below 0.1 is
+        customarily no shift to speak of, above 0.25 a large one.
+    distance : float
+        The largest difference of cumulative shares over these bins.
+    score_p_value : float
+        Of the hypothesis that the scores have the same distribution: a chi-square test on the bins.
+    expected_rate : float
+        The rate that the calibrator expects of the current scores.
+    difference : float
+        ``current_rate - expected_rate``, with ``difference_interval``.
+    in_the_large, slope : float
+        Cox's recalibration of the current data: 0 and 1 if the calibrator is right. With intervals.
+    calibration_p_value : float
+        Of the hypothesis that the calibrator is right for the current data.
+    level : float
+        Confidence of the intervals; a p-value below ``1 - level`` counts as evidence.
+    """
+
+    reference_weight: float
+    current_weight: float
+    reference_rate: float
+    current_rate: float
+    psi: float
+    distance: float
+    score_p_value: float
+    expected_rate: float
+    difference: float
+    difference_interval: Interval
+    in_the_large: float
+    in_the_large_interval: Interval
+    slope: float
+    slope_interval: Interval
+    calibration_p_value: float
+    level: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether there is evidence that the scores have another distribution."""
+        return self.score_p_value < 1.0 - self.level
+
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether there is evidence that the calibrator is wrong for the current data."""
+        return self.calibration_p_value < 1.0 - self.level
+
+    @property
+    def verdict(self) -> str:
+        """Both answers in words."""
+        size = "little" if self.psi < SOME else "some" if self.psi < MUCH else "much"
+        scores = f"The scores have moved ({size}: PSI {self.psi:.3f})" if self.moved else "The scores have not moved"
+        if not self.miscalibrated:
+            return f"{scores}; the calibrator is still right, as far as these data can tell."
+        low, high = self.difference_interval
+        if low > 0.0:
+            how = f"events are more frequent than it says, by {self.difference:.2g}"
+        elif high < 0.0:
+            how = f"events are less frequent than it says, by {-self.difference:.2g}"
+        elif self.slope_interval[1] < 1.0:
+            how = "its probabilities are too extreme"
+        elif self.slope_interval[0] > 1.0:
+            how = "its probabilities are not extreme enough"
+        else:
+            how = "its curve has another shape than the data"
+        return f"{scores}; the calibrator is no longer right: {how}. Refit it."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, by name, with the verdict."""
+        return asdict(self) | {"moved": self.moved, "miscalibrated": self.miscalibrated, "verdict": self.verdict}
+
+    def __str__(self) -> str:
+        percent = f"{100.0 * self.level:g}%"
+
+        def limits(interval: Interval) -> str:
+            low, high = interval
+            return "" if np.isnan(low) else f"{number(low)} to {number(high)}"
+
+        rows = [
+            ("weight, reference", f"{self.reference_weight:g}", ""),
+            ("weight, current", f"{self.current_weight:g}", ""),
+            ("scores: stability index (PSI)", number(self.psi), ""),
+            ("scores: largest difference of shares", number(self.distance), ""),
+            ("scores: p-value of 'not moved'", p_value(self.score_p_value), ""),
+            ("rate, reference", number(self.reference_rate), ""),
+            ("rate, current", number(self.current_rate), ""),
+            ("rate that the calibrator expects", number(self.expected_rate), ""),
+            ("current minus expected", number(self.difference), limits(self.difference_interval)),
+            ("calibration in the large (0 if right)", number(self.in_the_large), limits(self.in_the_large_interval)),
+            ("calibration slope (1 if right)", number(self.slope), limits(self.slope_interval)),
+            ("p-value of 'the calibrator is right'", p_value(self.calibration_p_value), ""),
+        ]
+        return text_table(rows, ("", "value", f"{percent} interval")) + "\n" + self.verdict
+
+
+def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any = None, level: float = 0.95) -> Drift:
+    """Compare current data with those of the reference: scores, and what happened.
+
+    Both are :class:`~calspline.ScoreHistogram`, of a day or a year, as one keeps them with :func:`~calspline.save`
+    and adds them up; no rows are needed, and it takes milliseconds.
+
+    Parameters
+    ----------
+    reference, current : ScoreHistogram
+        Weights count as rows.
+    calibrator : fitted calibrator of two classes, optional
+        The one in use, which is taken as it is. None: a :class:`~calspline.SplineCalibrator` fitted to the
+        reference, whose uncertainty is allowed for: the current data count for less, by
+        ``1 + current / reference`` in weight.
+    level : float in (0, 1), default=0.95
+        Confidence of the intervals and of the verdict.
+
+    Returns
+    -------
+    Drift
+        ``print`` shows a table and the verdict.
+
+    See Also
+    --------
+    calspline.evaluate : All measures, from rows.
+
+    Notes
+    -----
+    The test of the calibrator is that of :func:`~calspline.evaluate`, on the cells of the histogram. The interval of
+    the difference takes the outcomes as random and the scores as given. In large data the tests find
+    differences of no consequence: read the index and the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import ScoreHistogram, drift
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=(2, 4000))
+    >>> january = ScoreHistogram.from_scores(p[0], rng.random(4000) < p[0])
+    >>> june = ScoreHistogram.from_scores(p[1], rng.random(4000) < p[1] ** 1.5)
+    >>> seen = drift(january, june)
+    >>> seen.moved, seen.miscalibrated
+    (False, True)
+    >>> seen.verdict.split("; ")[1]
+    'the calibrator is no longer right: events are less frequent than it says, by 0.1. Refit it.'
+    """
+    for value, name in ((reference, "reference"), (current, "current")):
+        if not isinstance(value, ScoreHistogram):
+            raise TypeError(f"{name} must be a ScoreHistogram; got {type(value).__name__}")
+        if not len(value):
+            raise ValueError(f"{name} must hold rows; it is empty")
+    if reference.kind != current.kind:
+        raise ValueError(f"reference and current must be of one kind; got {reference.kind} and {current.kind} scores")
+    _validation.number(level, "level", above=0.0, below=1.0)
+    if calibrator is not None:
+        _validation.fitted_calibrator(calibrator, 2)
+    before, now = _shares(reference, current)
+    shift = _Shift.between(before, now, reference.total, current.total)
+    with one_blas_thread():
+        share = 1.0
+        if calibrator is None:
+            calibrator = SplineCalibrator().fit_histogram(reference)
+            share = reference.total / (reference.total + current.total)
+        f = _forecasts(current, calibrator, share)
+        cox = recalibration(f)
+        # A fraction of a row cannot be drawn by itself.
+        right = calibration_p_value(f if share == 1.0 else f.coarse(max(int(f.total / ROWS_TOGETHER), 2)))
+    z = float(norm.isf(0.5 * (1.0 - level)))
+
+    def around(value: float, error: float) -> Interval:
+        return value - z * error, value + z * error
+
+    difference = current.base_rate - f.mean
+    return Drift(
+        reference_weight=reference.total,
+        current_weight=current.total,
+        reference_rate=reference.base_rate,
+        current_rate=current.base_rate,
+        psi=shift.psi,
+        distance=shift.distance,
+        score_p_value=shift.p_value,
+        expected_rate=f.mean,
+        difference=difference,
+        difference_interval=around(difference, _rate_error(f, cox.in_the_large)),
+        in_the_large=cox.in_the_large,
+        in_the_large_interval=around(cox.in_the_large, cox.in_the_large_se),
+        slope=cox.slope,
+        slope_interval=around(cox.slope, cox.slope_se),
+        calibration_p_value=right,
+        level=level,
+    )
+
+
+@dataclass(frozen=True)
+class _Shift:
+    """How far two distributions over bins are apart."""
+
+    psi: float
+    distance: float
+    p_value: float
+
+    @classmethod
+    def between(cls, before: Array, now: Array, n_before: float, n_now: float) -> _Shift:
+        # Half a row more in each bin, so that an empty one has a logarithm.
+        a = (n_before * before + 0.5) / (n_before + 0.5 * len(before))
+        b = (n_now * now + 0.5) / (n_now + 0.5 * len(now))
+        distance = float(np.abs(np.cumsum(now - before)).max())
+        same = len(before) == 1
+        test = 1.0 if same else float(chi2_contingency([n_before * before, n_now * now], correction=False).pvalue)
+        return cls(float(((b - a) * np.log(b / a)).sum()), distance, test)
+
+
+def _shares(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Array, Array]:
+    """Shares of both in bins of the reference's quantiles.
+
+    The bins are made of cells of one grid, so that equal scores fall in the same bin in both.
+    """
+    level = (reference + current).level
+    keys = [_cells(histogram, level) for histogram in (reference, current)]
+    cells = np.unique(np.concatenate(keys))
+    weights = []
+    for key, histogram in zip(keys, (reference, current), strict=True):
+        w = histogram.positives + histogram.negatives
+        weights.append(np.bincount(np.searchsorted(cells, key), w, minlength=len(cells)) / histogram.total)
+    middle = np.cumsum(weights[0]) - 0.5 * weights[0]
+    bins = np.minimum((middle * BINS).astype(np.intp), BINS - 1)
+    used, place = np.unique(bins, return_inverse=True)
+    before, now = (np.bincount(place, w, minlength=len(used)).astype(np.float64) for w in weights)
+    return before, now
+
+
+def _cells(histogram: ScoreHistogram, level: int | None) -> NDArray[Any]:
+    if level is None:
+        return histogram.locations
+    if histogram.level is None:
+        return cells_of(histogram.locations, histogram.kind, level)
+    return coarser(histogram.cells, level - histogram.level)
+
+
+def _forecasts(histogram: ScoreHistogram, calibrator: Any, share: float) -> Forecasts:
+    """What the calibrator says of the histogram's scores, and what happened; each row counts as ``share`` of one."""
+    p, place = np.unique(calibrator.calibrate(histogram.scores), return_inverse=True)
+    positives = share * np.bincount(place, histogram.positives).astype(np.float64)
+    negatives = share * np.bincount(place, histogram.negatives).astype(np.float64)
+    return Forecasts(p, positives, negatives, np.maximum(np.rint(positives + negatives), 1.0).astype(np.intp))
+
+
+def _rate_error(f: Forecasts, shift: float) -> float:
+    """Standard error of the rate, given the scores: of the probabilities once they have the right mean."""
+    p = np.clip(f.p, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
+    q = expit(logit(p) + shift) if np.isfinite(shift) else p
+    return float(np.sqrt(f.w @ (q * (1.0 - q)))) / f.total

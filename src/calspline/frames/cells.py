@@ -1,0 +1,141 @@
+"""Histograms by aggregation: one group-by, in the engine that holds the rows.
+
+The rows are summed in cells of a grid finer than a histogram will need, and the few thousand sums that come back are
+merged here. Only if they show that the scores crowd in fewer cells than a histogram may use is a finer grid needed,
+and another pass. The result is the histogram of the same rows in arrays: exact if there are few distinct scores,
+else on the finest grid on which the scores occupy at most 4096 cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline._grid import MOST_POINTS, ONE, Cells
+from calspline._validation import Kind
+from calspline.frames.expressions import cell
+from calspline.histogram import ScoreHistogram
+
+Array = NDArray[np.float64]
+
+FIRST_LEVEL = 34
+"""1024 cells to a unit of log-odds: most data occupy some ten thousand, and need one pass."""
+MOST_ROWS = 1 << 17
+"""Sums that a pass may bring back, if it is not the first."""
+SLICE = 1 << 20
+"""Rows of a frame in memory that are worked on at a time."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What one pass brings back: for each cell, sums of weights and moments and the range of locations."""
+
+    cells: Cells
+    values: Array
+    low: Array
+    high: Array
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def apart(self) -> bool:
+        """Whether each cell holds a single location."""
+        return bool(np.all(self.low == self.high))
+
+
+def histograms(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], names: list[str], kind: Kind) -> list[ScoreHistogram]:
+    """One histogram for each column of locations.
+
+    The frame has the columns ``names``, ``w`` and ``code``: the number of the row's class. A row is positive for
+    the column whose number it is; if there is one column only, for code 1.
+    """
+    done: dict[str, ScoreHistogram] = {}
+    level: int | None = FIRST_LEVEL
+    left = names
+    while left:
+        found = _aggregate(frame, left, names, kind, level)
+        for name in left:
+            histogram = _settled(found[name], kind, level)
+            if histogram is not None:
+                done[name] = histogram
+        left = [name for name in left if name not in done]
+        if left and level is not None:
+            finer = int(np.log2(MOST_ROWS // max(len(found[name]) for name in left)))
+            level = max(level - max(finer, 1), 0) if level else None
+    return [done[name] for name in names]
+
+
+def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None:
+    """The histogram, unless a finer grid is needed."""
+    below_one = sums.high[sums.high != ONE] if kind == "probability" else sums.high
+    highest = float(below_one.max(initial=-np.inf))
+    if level is None or (sums.apart and len(sums) <= MOST_POINTS):
+        return ScoreHistogram.from_locations(kind, sums.low, positives=sums.values[1], negatives=sums.values[0])
+    if len(sums) <= MOST_POINTS:
+        return None
+    return ScoreHistogram.from_cells(kind, sums.cells, sums.values, level, highest)
+
+
+def _aggregate(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], wanted: list[str], names: list[str], kind: Kind, level: int | None
+) -> dict[str, Sums]:
+    """Sums over the cells of a level; without a level, over locations."""
+    if isinstance(frame, nw.LazyFrame):
+        lazy = [frame]
+    else:
+        # Slices keep the temporaries of frames that compute eagerly small.
+        lazy = [frame[start : start + SLICE].lazy() for start in range(0, len(frame), SLICE)]
+    if len(names) == 1:
+        rows = [_one_column(part, names[0], "1") for part in lazy]
+    elif frame.implementation.is_duckdb() or frame.implementation.is_dask():
+        # narwhals unpivots relations of the default connection only, and Dask loses track of the rows.
+        rows = [_one_column(part, name, name) for part in lazy for name in wanted]
+    else:
+        rows = [_all_columns(part, wanted) for part in lazy]
+    parts = [_grouped(part, kind, level) for part in rows]
+    column = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in wanted}
+
+
+def _one_column(frame: nw.LazyFrame[Any], name: str, code: str) -> nw.LazyFrame[Any]:
+    """Locations of one class, and whether a row is of it."""
+    own = nw.when(nw.col("code") == int(code)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return frame.select("w", u=nw.col(name), which=nw.lit(name), positive=own)
+
+
+def _all_columns(frame: nw.LazyFrame[Any], names: list[str]) -> nw.LazyFrame[Any]:
+    """The same of several classes, one below the other."""
+    rows = frame.select("w", *names, own=nw.col("code").cast(nw.String))
+    rows = rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
+    own = nw.when(nw.col("own") == nw.col("which")).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return rows.with_columns(positive=own)
+
+
+def _grouped(frame: nw.LazyFrame[Any], kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
+    """One group-by: the work of the engine."""
+    rows = frame.select(
+        "which",
+        "u",
+        cell=nw.col("u") if level is None else cell(nw.col("u"), kind, level),
+        w1=nw.col("w") * nw.col("positive"),
+        w0=nw.col("w") * (1.0 - nw.col("positive")),
+    )
+    rows = rows.with_columns(m1=nw.col("w1") * nw.col("u"), m0=nw.col("w0") * nw.col("u"))
+    sums = [nw.col(name).sum() for name in ("w0", "w1", "m0", "m1")]
+    found = rows.group_by("which", "cell").agg(*sums, low=nw.col("u").min(), high=nw.col("u").max()).collect()
+    return {name: found[name].to_numpy() for name in found.columns}
+
+
+def _merged(column: dict[str, NDArray[Any]]) -> Sums:
+    """Sums of equal cells together, in the order of the cells."""
+    cells, place = np.unique(column["cell"], return_inverse=True)
+    sums = np.array([np.bincount(place, column[key], minlength=len(cells)) for key in ("w0", "w1", "m0", "m1")])
+    low, high = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
+    np.minimum.at(low, place, column["low"])
+    np.maximum.at(high, place, column["high"])
+    return Sums(cells, sums, low, high)

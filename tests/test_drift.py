@@ -1,0 +1,165 @@
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency
+
+from calspline import ScoreHistogram, SigmoidCalibrator, SplineCalibrator, drift, evaluate, load, save
+
+
+def histogram(n, seed, power=1.0, spread=1.0, shift=0.0):
+    rng = np.random.default_rng(seed)
+    p = 1 / (1 + np.exp(-(shift + spread * rng.normal(0, 1.5, n))))
+    return ScoreHistogram.from_scores(p, rng.random(n) < p**power)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return histogram(20_000, 0)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_without_drift_the_tests_reject_as_often_as_they_should(exact, known):
+    identity = SplineCalibrator(smoothing=1e6).fit_histogram(histogram(200_000, 99))
+    n = 1000 if exact else 5000
+    found = [
+        drift(histogram(2 * n, 2 * i + 1), histogram(n, 2 * i + 2), calibrator=identity if known else None)
+        for i in range(80)
+    ]
+    # 80 draws of a chance of 0.05 exceed 12 once in a thousand times.
+    assert sum(d.moved for d in found) <= 12
+    assert sum(d.miscalibrated for d in found) <= 12
+    if known:
+        low, high = np.array([d.difference_interval for d in found]).T
+        assert np.mean((low < 0) & (high > 0)) > 0.85
+
+
+def test_moved_scores_are_seen_and_their_calibrator_is_still_right(reference):
+    seen = drift(reference, histogram(20_000, 5, shift=1.0))
+    assert seen.moved
+    assert seen.psi > 0.25
+    assert seen.distance > 0.15
+    assert not seen.miscalibrated
+    assert "The scores have moved (much: PSI" in seen.verdict
+    assert "the calibrator is still right" in seen.verdict
+
+
+def test_another_outcome_for_the_same_scores_is_seen(reference):
+    seen = drift(reference, histogram(20_000, 5, power=1.5))
+    assert not seen.moved
+    assert seen.miscalibrated
+    assert seen.difference_interval[1] < 0
+    assert seen.in_the_large_interval[1] < 0
+    assert "events are less frequent than it says" in seen.verdict
+
+
+def test_too_extreme_probabilities_are_named(reference):
+    rng = np.random.default_rng(3)
+    u = rng.normal(0, 1.5, 20_000)
+    y = rng.random(20_000) < 1 / (1 + np.exp(-0.7 * u))
+    seen = drift(reference, ScoreHistogram.from_scores(1 / (1 + np.exp(-u)), y))
+    assert seen.slope_interval[0] < 0.7 < seen.slope_interval[1]
+    assert "its probabilities are too extreme" in seen.verdict
+
+
+def test_the_index_and_the_test_are_the_textbook_ones():
+    a = ScoreHistogram.from_counts([0.1, 0.3, 0.5, 0.7], positives=[50] * 4, totals=[100, 200, 300, 400])
+    b = ScoreHistogram.from_counts([0.1, 0.3, 0.5, 0.7], positives=[50] * 4, totals=[150, 150, 400, 300])
+    seen = drift(a, b)
+    shares = np.array([[100, 200, 300, 400], [150, 150, 400, 300]]) / 1000
+    assert seen.psi == pytest.approx(np.sum((shares[1] - shares[0]) * np.log(shares[1] / shares[0])), rel=0.02)
+    assert seen.score_p_value == pytest.approx(chi2_contingency(1000 * shares).pvalue)
+    assert seen.distance == pytest.approx(0.1)
+
+
+def test_the_calibrator_is_judged_as_rows_are(reference):
+    rng = np.random.default_rng(8)
+    p = rng.uniform(size=3000)
+    y = rng.random(3000) < p**1.2
+    cal = SigmoidCalibrator().fit(p[:1000], y[:1000])
+    by_rows = evaluate(y, cal.calibrate(p))
+    seen = drift(reference, ScoreHistogram.from_scores(p, y), calibrator=cal)
+    assert seen.expected_rate == pytest.approx(by_rows.mean_probability, abs=1e-9)
+    assert seen.calibration_p_value == pytest.approx(by_rows.calibration_p_value, abs=1e-6)
+    assert seen.slope == pytest.approx(by_rows.calibration_slope, rel=1e-6)
+    assert seen.in_the_large == pytest.approx(by_rows.calibration_in_the_large, abs=1e-6)
+
+
+def test_histograms_on_different_grids_are_compared_in_the_same_cells(reference):
+    rows = np.random.default_rng(0).uniform(size=50_000)
+    coarse = ScoreHistogram.from_scores(rows, rows > 0.5)
+    fine = ScoreHistogram.from_scores(rows[:4000], rows[:4000] > 0.5)
+    assert fine.exact
+    assert not coarse.exact
+    assert drift(coarse, coarse).psi == pytest.approx(0.0, abs=1e-12)
+    assert drift(fine, coarse).psi < 0.01
+
+
+def test_margins_are_compared_too():
+    rng = np.random.default_rng(4)
+    margin = rng.normal(0, 2, (2, 3000))
+    a, b = (ScoreHistogram.from_scores(m, rng.random(3000) < 1 / (1 + np.exp(-m))) for m in margin)
+    assert not drift(a, b).moved
+
+
+def test_days_of_one_outcome_have_no_slope(reference):
+    seen = drift(reference, ScoreHistogram.from_scores([0.1, 0.2, 0.3], [0, 0, 0]))
+    assert seen.in_the_large == -np.inf
+    assert np.isnan(seen.slope)
+    assert 0 <= seen.calibration_p_value <= 1
+    assert "-inf" in str(seen)
+
+
+def test_the_table_and_the_dict_have_everything(reference):
+    seen = drift(reference, histogram(1000, 5), level=0.9)
+    shown = str(seen)
+    assert "90% interval" in shown
+    assert shown.endswith(seen.verdict)
+    plain = seen.to_dict()
+    assert plain["psi"] == seen.psi
+    assert plain["verdict"] == seen.verdict
+    assert json.loads(json.dumps(plain))["level"] == 0.9
+
+
+def test_histograms_saved_per_day_add_up_to_the_whole(tmp_path):
+    rng = np.random.default_rng(1)
+    p = rng.uniform(size=(3, 4000))
+    y = rng.random((3, 4000)) < p
+    for day in range(3):
+        save(ScoreHistogram.from_scores(p[day], y[day]), tmp_path / f"{day}.json")
+    days = [load(tmp_path / f"{day}.json") for day in range(3)]
+    merged, whole = days[0] + days[1] + days[2], ScoreHistogram.from_scores(p.ravel(), y.ravel())
+    assert merged.cells.tolist() == whole.cells.tolist()
+    np.testing.assert_allclose(merged.positives, whole.positives, rtol=1e-12)
+    np.testing.assert_allclose(merged.locations, whole.locations, rtol=1e-12, atol=1e-14)
+
+
+def test_a_saved_histogram_that_was_edited_is_refused(tmp_path, reference):
+    path = tmp_path / "day.json"
+    save(reference, path)
+    body = json.loads(path.read_text())
+    assert body["class"] == "ScoreHistogram"
+    path.write_text(json.dumps(body | {"histogram": body["histogram"] | {"level": 3}}))
+    with pytest.raises(ValueError, match="checksum does not match"):
+        load(path)
+    path.write_text(json.dumps(body | {"curves": []}))
+    with pytest.raises(ValueError, match="missing or unknown curves"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"reference": [0.1]}, TypeError, "reference must be a ScoreHistogram; got list"),
+        ({"current": None}, TypeError, "current must be a ScoreHistogram; got NoneType"),
+        ({"current": ScoreHistogram.from_scores([-3.0, 2.0], [0, 1])}, ValueError, "of one kind; got probability and"),
+        ({"level": 1.0}, ValueError, "level must be a number in"),
+        ({"calibrator": "spline"}, TypeError, "calibrator must be a fitted calibrator"),
+        ({"calibrator": SplineCalibrator()}, ValueError, "calibrator must be fitted"),
+    ],
+)
+def test_errors_name_the_argument(reference, change, error, message):
+    arguments = {"reference": reference, "current": reference} | change
+    with pytest.raises(error, match=message):
+        drift(arguments.pop("reference"), arguments.pop("current"), **arguments)
