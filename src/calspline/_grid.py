@@ -40,6 +40,11 @@ def stretched(location: Array, kind: Kind) -> Array:
     return location
 
 
+def exactly_one(location: Array) -> NDArray[np.bool_]:
+    """Which log-odds are those of a probability of exactly 1, in one column or in two."""
+    return np.asarray((location == ONE) | (location >= -ZERO))
+
+
 def cells_of(location: Array, kind: Kind, level: int) -> Cells:
     """Cells of a level. Each is the union of two of the level below.
 
@@ -51,7 +56,7 @@ def cells_of(location: Array, kind: Kind, level: int) -> Cells:
         if location.min() <= ZERO:
             cells[location <= ZERO] = FIRST_CELL
         if location.max() >= ONE:
-            cells[(location == ONE) | (location >= -ZERO)] = LAST_CELL
+            cells[exactly_one(location)] = LAST_CELL
     return cells
 
 
@@ -83,8 +88,8 @@ class Grid:
         if not location.size:
             return
         top = float(location.max())
-        if top == ONE and self.kind == "probability":
-            top = float(np.max(location, initial=-np.inf, where=location != ONE))
+        if self.kind == "probability" and top >= ONE:
+            top = float(np.max(location, initial=-np.inf, where=~exactly_one(location)))
         self.highest = max(self.highest, top)
         moment = location if w is None else w * location
         cells = cells_of(location, self.kind, self.level)

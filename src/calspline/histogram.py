@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline import _validation
-from calspline._grid import MOST_POINTS, ONE, Cells, Grid, cells_of
+from calspline._grid import MOST_POINTS, Cells, Grid, cells_of, exactly_one
 from calspline._validation import BinaryScores, Kind
 
 Array = NDArray[np.float64]
@@ -184,7 +184,7 @@ class ScoreHistogram:
         keep = (w1 + w0) > 0.0
         if not keep.all():
             values, w1, w0 = values[keep], w1[keep], w0[keep]
-        below_one = values[values != ONE] if kind == "probability" else values
+        below_one = values[~exactly_one(values)] if kind == "probability" else values
         highest = float(below_one[-1]) if below_one.size else -np.inf
         histogram = cls(kind, values, w1, w0, None, np.empty(0, dtype=np.int64), highest)
         if len(values) <= MOST_POINTS:

@@ -78,15 +78,15 @@ def test_ab_maps_a_half_to_itself(simulated):
     np.testing.assert_allclose(BetaCalibrator(parameters="ab").fit(p, y).calibrate([0.5]), 0.5)
 
 
-def test_two_columns_keep_what_one_rounds_away():
+def test_two_columns_are_their_log_odds():
     rng = np.random.default_rng(0)
-    u = rng.uniform(-200, 200, 3000)
-    y = rng.random(3000) < expit(u / 50)
+    u = rng.uniform(-35, 35, 3000)
+    y = rng.random(3000) < expit(u / 10)
     cal = BetaCalibrator().fit(np.column_stack([expit(-u), expit(u)]), y)
     np.testing.assert_allclose(
         cal.calibrate(np.column_stack([expit(-u), expit(u)]))[:, 1], BetaCalibrator().fit(u, y).calibrate(u), atol=1e-6
     )
-    assert np.abs(cal.calibrate(np.column_stack([expit(-u), expit(u)]))[:, 1] - expit(u / 50)).mean() < 0.03
+    assert np.abs(cal.calibrate(np.column_stack([expit(-u), expit(u)]))[:, 1] - expit(u / 10)).mean() < 0.03
 
 
 @pytest.mark.parametrize("parameters", VARIANTS)
@@ -114,3 +114,16 @@ def test_a_fit_cut_short_warns(simulated, monkeypatch):
     with pytest.warns(ConvergenceWarning):
         cal = BetaCalibrator().fit(p, y)
     assert cal.converged_ is False
+
+
+def test_an_exact_zero_does_not_move_the_fit():
+    betacal = pytest.importorskip("betacal")
+    rng = np.random.default_rng(0)
+    p = np.round(rng.beta(1, 6, 2000), 3)  # like shares of a thousand votes
+    y = rng.random(2000) < p
+    p[np.flatnonzero(~y)[:40]] = 0.0
+    p[np.flatnonzero(y)[0]] = 0.0  # one that happened all the same
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reference = betacal.BetaCalibration(parameters="abm").fit(p.reshape(-1, 1), y)
+    np.testing.assert_allclose(BetaCalibrator().fit(p, y).calibrate(GRID), reference.predict(GRID), atol=2e-3)

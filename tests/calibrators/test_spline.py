@@ -168,6 +168,16 @@ def test_more_knots_than_the_data_support_are_reduced(simulated):
     assert len(SplineCalibrator(n_knots=5000).fit(ties, y).knots_) <= 11
 
 
+def test_an_exact_one_in_two_columns_does_not_make_the_epsilon(simulated):
+    """The paper ignores probabilities that are exactly 1."""
+    p, y, _ = simulated(300)
+    p = np.clip(p, 0.001, 0.995)
+    p[:3] = 1.0
+    one = SplineCalibrator(transform="compact_logit").fit(p, y)
+    two = SplineCalibrator(transform="compact_logit").fit(np.column_stack([1 - p, p]), y)
+    assert one.epsilon_ == two.epsilon_ == 1e-4
+
+
 def test_knots_absurdly_far_from_the_scores_are_an_error(simulated):
     p, y, _ = simulated(300)
     margins = np.log(p / (1 - p))

@@ -23,6 +23,8 @@ RIDGE = 1e-6
 LEAST_SPREAD = 1e-100
 """A feature that varies less has no say."""
 MOST_LOG_ODDS = float(np.log((1.0 - 1e-15) / 1e-15))
+FARTHEST = float(-np.log(np.finfo(np.float64).eps))
+"""Scores beyond these log-odds count as these: one vote of none among a thousand trees must not move the fit."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class BetaMap:
         """Calibrated probabilities of checked scores, chunk by chunk."""
         out = np.empty(len(scores))
         for rows in chunks(len(scores)):
-            first, second = _logarithms(scores.locations(rows))
+            first, second = _logarithms(_near(scores.locations(rows)))
             eta = self.a * first + self.b * second + self.c
             out[rows] = expit(np.clip(eta, -MOST_LOG_ODDS, MOST_LOG_ODDS))
         return out
@@ -52,8 +54,8 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
 
     and the three numbers are found by maximum likelihood. ``a = b = 1`` and ``c = 0`` change nothing.
 
-    Logarithms are taken of the log-odds ``x``, as ``ln p = -ln(1 + exp(-x))``, so that two columns of
-    probabilities count in full however close to 0 or 1. Margins are taken for log-odds. A ridge penalty of
+    Logarithms are taken of the log-odds ``x``, as ``ln p = -ln(1 + exp(-x))``, none beyond 36, which is that of the
+    distance from 1 to the next number. Margins are taken for log-odds. A ridge penalty of
     a millionth of an observation on ``a`` and ``b`` keeps them finite where scores separate the classes.
 
     Three or more classes: one curve per class against the rest, then rows are normalised; margins are
@@ -111,7 +113,7 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         return Columns(scores, "logit")
 
     def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[BetaMap]:
-        counts = Counts.of(scores.locations(), positive, weight)
+        counts = Counts.of(_near(scores.locations()), positive, weight)
         if counts.all_equal:
             return MapFit(self._constant_map(scores.kind, counts.base_rate), constant=True)
         first, second = _logarithms(counts.x)
@@ -148,6 +150,10 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         if coefficients.ndim != 2 or coefficients.shape[1] != 3 or coefficients[:, :2].min(initial=0.0) < 0.0:
             raise ValueError("coefficients must be a, b and c for each curve, with a and b not negative")
         return [BetaMap(*row) for row in coefficients.tolist()]
+
+
+def _near(x: Array) -> Array:
+    return np.clip(x, -FARTHEST, FARTHEST)
 
 
 def _logarithms(x: Array) -> tuple[Array, Array]:

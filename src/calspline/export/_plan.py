@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from calspline._validation import LARGEST_MARGIN, Kind
-from calspline.calibrators.beta import MOST_LOG_ODDS, BetaCalibrator, BetaMap
+from calspline.calibrators.beta import FARTHEST, MOST_LOG_ODDS, BetaCalibrator, BetaMap
 from calspline.calibrators.isotonic import IsotonicCalibrator
 from calspline.calibrators.sigmoid import SigmoidCalibrator
 from calspline.calibrators.spline import SplineCalibrator
@@ -212,22 +212,16 @@ def _beta(what: BetaMap, source: Source) -> Program:
     a, b, c = what.a, what.b, what.c
     if a == b == 0.0:
         return Program([], _response(number(min(max(c, -MOST_LOG_ODDS), MOST_LOG_ODDS)), "logit"), source)
-    steps: list[tuple[str, Expression]] = []
-    if source == "value":
-        # Beyond its reach nothing changes, and products could overflow.
-        reach = 2.0 * (abs(c) + MOST_LOG_ODDS) / min(slope for slope in (a, b) if slope > 0.0) + 700.0
-        x, s = name("x"), name("s")
-        steps = [
-            ("x", name("p").clipped(-reach, reach)),
-            ("s", call("log", 1.0 + call("exp", -call("min", call("abs", x), 700.0)))),
-        ]
-        y = a * (call("min", x, 0.0) - s) + b * (call("max", x, 0.0) + s)
-    else:
+    value = name("p")
+    if source != "value":
         logs = _logarithms(source)
-        if source == "pair":
-            total = call("log", name("p") + name("rest"))
-            logs = logs[0] - total, logs[1] - total
-        y = a * logs[0] - b * logs[1]
+        value = logs[0] - logs[1]
+    x, s = name("x"), name("s")
+    steps: list[tuple[str, Expression]] = [
+        ("x", value.clipped(-FARTHEST, FARTHEST)),
+        ("s", call("log", 1.0 + call("exp", -call("abs", x)))),
+    ]
+    y = a * (call("min", x, 0.0) - s) + b * (call("max", x, 0.0) + s)
     steps.append(("y", (y + c).clipped(-MOST_LOG_ODDS, MOST_LOG_ODDS)))
     return Program(steps, _response(name("y"), "logit"), source)
 

@@ -15,7 +15,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._grid import MOST_POINTS, ONE, Cells
+from calspline._grid import MOST_POINTS, Cells, exactly_one
 from calspline._validation import Kind
 from calspline.frames.expressions import cell
 from calspline.histogram import ScoreHistogram
@@ -72,7 +72,7 @@ def histograms(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], names: list[str], k
 
 def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None:
     """The histogram, unless a finer grid is needed."""
-    below_one = sums.high[sums.high != ONE] if kind == "probability" else sums.high
+    below_one = sums.high[~exactly_one(sums.high)] if kind == "probability" else sums.high
     highest = float(below_one.max(initial=-np.inf))
     if level is None or (sums.apart and len(sums) <= MOST_POINTS):
         return ScoreHistogram.from_locations(kind, sums.low, positives=sums.values[1], negatives=sums.values[0])
