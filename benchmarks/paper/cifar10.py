@@ -80,7 +80,11 @@ def train(plan: Plan, run: str, progress: Progress) -> None:
     folder = cache.folder() / plan.place
     folder.mkdir(parents=True, exist_ok=True)
     seed = FOLDS if run == FULL else int(run.removeprefix("fold-"))
-    training = Training(folder / f"{run}.pt", plan.settings, seed)
+    state = folder / f"{run}.pt"
+    training = Training(state, plan.settings, seed)
+    if not all(cache.has(plan.name(run, epoch)) for epoch in plan.checkpoints if epoch < training.epoch):
+        state.unlink()  # what it said earlier is lost: begin anew
+        training = Training(state, plan.settings, seed)
     for epoch in range(training.epoch):
         progress.step(f"{run}, epoch {epoch + 1}", cached=True)
     for epoch in plan.checkpoints:
