@@ -4,7 +4,7 @@ Six trainings: five folds of the 50,000 images, and all of them. The first fold 
 trained on 40,000, calibrated on 10,000. Writes ``CIFAR10.md``, ``cifar10_holdout.png`` (figure 2 a, b) and
 ``cifar10_crossvalidated.png`` (c, d) beside this file. Needs torch, and npm for the images; weights and
 results are kept in the folder ``CALSPLINE_CACHE``, or ``~/.cache/calspline``, and an interrupted run goes on from
-there. One epoch takes a minute or two on two cores.
+there.
 """
 
 from __future__ import annotations
