@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage picture clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-paper picture clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -36,6 +36,13 @@ bench-binning: $(VENV)/.core
 
 bench-arena: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.arena
+
+bench-live: $(VENV)/.bench
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.arena --live
+
+bench-paper: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.paper.adult
+	$(BIN)/python -m benchmarks.paper.mortality
 
 bench-multiclass: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.multiclass

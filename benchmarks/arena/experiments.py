@@ -60,7 +60,7 @@ class Experiment(NamedTuple):
 def load(path: Path) -> Experiment:
     """Read one experiment."""
     data: dict[str, NDArray[Any]] = dict(np.load(path))
-    fit_p, test_p = (_probabilities(data[f"probs_{part}"]) for part in ("cal", "test"))
+    fit_p, test_p = (probabilities(data[f"probs_{part}"]) for part in ("cal", "test"))
     fit_y, test_y = (data[f"y_{part}"].astype(np.intp) for part in ("cal", "test"))
     return Experiment(fit_p, fit_y, test_p, test_y)
 
@@ -93,11 +93,20 @@ def run(make: Callable[[], Any], path: Path) -> Outcome:
     model.fit(fit_p[:, 1] if binary else fit_p, fit_y)
     found = np.asarray(model.predict_proba(test_p[:, 1] if binary else test_p))
     seconds = time.perf_counter() - start
-    # A class that no calibration row has may be missing from the answer.
+    return Outcome(score(test_y, completed(found, fit_y, test_p)), score(test_y, test_p), seconds)
+
+
+def completed(found: Array, fit_y: Labels, test_p: Array) -> Array:
+    """An answer with a column for each class.
+
+    It may have come as the probability of the second class alone, or without the classes that no calibration row has.
+    """
+    if found.ndim == 1 or found.shape[1] == 1:
+        found = np.column_stack([1.0 - found.reshape(-1), found.reshape(-1)])
     classes = np.unique(fit_y) if found.shape[1] < test_p.shape[1] else np.arange(test_p.shape[1])
     out: Array = np.full_like(test_p, 1e-15)
     out[:, classes] = found
-    return Outcome(score(test_y, out), score(test_y, test_p), seconds)
+    return out
 
 
 def score(y: Labels, p: Array) -> Scores:
@@ -113,6 +122,7 @@ def score(y: Labels, p: Array) -> Scores:
     )
 
 
-def _probabilities(stored: NDArray[Any]) -> Array:
+def probabilities(stored: NDArray[Any]) -> Array:
+    """Stored probabilities, in double precision and summing to one again."""
     p = np.clip(stored.astype(np.float64), 0.0, 1.0)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
