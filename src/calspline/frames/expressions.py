@@ -28,8 +28,8 @@ LARGE = 1e8
 
 def log_odds(p: nw.Expr) -> nw.Expr:
     """Log-odds of a probability in one column."""
-    # Below 1 the nearest number is 1.1e-16 away, so only the ends need a clip.
-    inner = nw.when(p < 1.0).then((p / (1.0 - p)).log()).otherwise(nw.lit(ONE))
+    clipped = _at_least(p, SMALLEST_PROBABILITY) / _at_least(1.0 - p, SMALLEST_COMPLEMENT)
+    inner = nw.when(p < 1.0).then(clipped.log()).otherwise(nw.lit(ONE))
     return nw.when(p > SMALLEST_PROBABILITY).then(inner).otherwise(nw.lit(ZERO))
 
 
@@ -89,7 +89,9 @@ def _stretched(u: nw.Expr, kind: Kind) -> nw.Expr:
     if kind == "margin":
         near = _at_most(u.abs(), LARGE)
         length = (
-            nw.when(u.abs() > LARGE).then(u.abs().log() + LOG_2).otherwise((near + (near * near + 1.0).sqrt()).log())
+            nw.when(u.abs() > LARGE)
+            .then(_at_least(u.abs(), LARGE).log() + LOG_2)
+            .otherwise((near + (near * near + 1.0).sqrt()).log())
         )
         return nw.when(u < 0.0).then(0.0 - length).otherwise(length)
     beyond = CORE + CORE * (_at_least(u.abs(), CORE) / CORE).log()
