@@ -152,7 +152,8 @@ def watched(engine: str, path: Path) -> dict[str, Any]:
         if process.returncode != 0:
             raise RuntimeError(f"{engine} ended with code {process.returncode}")
         out.seek(0)
-        return json.loads(out.read().splitlines()[-1]) | {"peak": peak}
+        seen: dict[str, Any] = json.loads(out.read().splitlines()[-1])
+        return seen | {"peak": peak}
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 import importlib
 import os
+import shutil
 import sys
 import warnings
 
@@ -49,6 +50,8 @@ def need():
 def spark_session(need):
     """A local Spark, started once."""
     need("pyspark")
+    if shutil.which("java") is None and os.environ.get("CALSPLINE_REQUIRE_ENGINES") != "1":
+        pytest.skip("Spark needs Java")
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -4,6 +4,7 @@ import pytest
 
 from calspline import ScoreHistogram, SplineCalibrator, fit_frame
 from calspline.frames import sample as sampling
+from calspline.frames.cells import FIRST_LEVEL, _aggregate
 
 GRID = np.concatenate([[0.0, 1.0, 5e-324, 1e-310, 1 - 1e-16], np.linspace(0.001, 0.999, 500)])
 
@@ -199,6 +200,19 @@ def test_zero_weights_are_rows_not_seen_even_of_a_third_label(data):
         fit_frame(frame, score="p", label="outcome", weight="w"),
         SplineCalibrator().fit(seen["p"], seen["outcome"], seen["w"]),
     )
+
+
+def test_what_leaves_the_engine_does_not_grow_with_the_rows():
+    import narwhals as nw
+    import polars as pl
+
+    def sums(n):
+        u = np.random.default_rng(0).normal(0, 2.5, n)
+        rows = nw.from_native(pl.DataFrame({"u0": u, "code": u > 0, "w": np.ones(n)}).cast({"code": pl.Int64}).lazy())
+        return len(_aggregate(rows, ["u0"], ["u0"], "probability", FIRST_LEVEL)["u0"])
+
+    assert sums(1_000_000) < 25_000
+    assert sums(1_000_000) < 2 * sums(50_000)
 
 
 def test_options_reach_the_calibrator(data):

@@ -21,21 +21,24 @@ from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
-CLOSE = 2e-13
-"""Locations of the ends that differ by less are the same."""
+LOG_2 = float(np.log(2.0))
 LARGE = 1e8
 """Beyond, ``asinh(x)`` is ``log(2 x)``, and the square of ``x`` might overflow."""
 
 
 def log_odds(p: nw.Expr) -> nw.Expr:
     """Log-odds of a probability in one column."""
-    above, below = _at_least(p, SMALLEST_PROBABILITY), _at_least(1.0 - p, SMALLEST_COMPLEMENT)
-    return _snapped((above / below).log())
+    clipped = _at_least(p, SMALLEST_PROBABILITY) / _at_least(1.0 - p, SMALLEST_COMPLEMENT)
+    inner = nw.when(p < 1.0).then(clipped.log()).otherwise(nw.lit(ONE))
+    return nw.when(p > SMALLEST_PROBABILITY).then(inner).otherwise(nw.lit(ZERO))
 
 
 def log_odds_from_pair(p0: nw.Expr, p1: nw.Expr) -> nw.Expr:
     """Log-odds from the probabilities of both sides."""
-    return _snapped(_at_least(p1, SMALLEST_PROBABILITY).log() - _at_least(p0, SMALLEST_PROBABILITY).log())
+    inner = _at_least(p1, SMALLEST_PROBABILITY).log() - _at_least(p0, SMALLEST_PROBABILITY).log()
+    one = nw.when((p1 >= 1.0) & (p0 == SMALLEST_COMPLEMENT)).then(nw.lit(ONE)).otherwise(inner)
+    high = nw.when((p1 >= 1.0) & (p0 <= SMALLEST_PROBABILITY)).then(nw.lit(-ZERO)).otherwise(one)
+    return nw.when((p0 >= 1.0) & (p1 <= SMALLEST_PROBABILITY)).then(nw.lit(ZERO)).otherwise(high)
 
 
 def one_vs_rest(frame: Frame, names: Sequence[str], kind: Kind, transform: str) -> Frame:
@@ -83,20 +86,17 @@ def cell(location: nw.Expr, kind: Kind, level: int) -> nw.Expr:
 
 
 def _stretched(u: nw.Expr, kind: Kind) -> nw.Expr:
-    size = u.abs()
     if kind == "margin":
-        near = (_at_most(size, LARGE) + (_at_most(size, LARGE) * _at_most(size, LARGE) + 1.0).sqrt()).log()
-        far = _at_least(size, LARGE).log() + float(np.log(2.0))
-        length = nw.when(size > LARGE).then(far).otherwise(near)
+        near = _at_most(u.abs(), LARGE)
+        length = (
+            nw.when(u.abs() > LARGE)
+            .then(_at_least(u.abs(), LARGE).log() + LOG_2)
+            .otherwise((near + (near * near + 1.0).sqrt()).log())
+        )
         return nw.when(u < 0.0).then(0.0 - length).otherwise(length)
-    beyond = CORE + CORE * (_at_least(size, CORE) / CORE).log()
-    return nw.when(size <= CORE).then(u).otherwise(nw.when(u < 0.0).then(0.0 - beyond).otherwise(beyond))
-
-
-def _snapped(u: nw.Expr) -> nw.Expr:
-    inner = nw.when((u - ONE).abs() < CLOSE).then(nw.lit(ONE)).otherwise(u)
-    upper = nw.when(u > -ZERO - CLOSE).then(nw.lit(-ZERO)).otherwise(inner)
-    return nw.when(u < ZERO + CLOSE).then(nw.lit(ZERO)).otherwise(upper)
+    beyond = CORE + CORE * (_at_least(u.abs(), CORE) / CORE).log()
+    outer = nw.when(u < 0.0).then(0.0 - beyond).otherwise(beyond)
+    return nw.when(u.abs() <= CORE).then(u).otherwise(outer)
 
 
 def _at_least(value: nw.Expr, limit: float) -> nw.Expr:

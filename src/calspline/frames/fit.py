@@ -59,7 +59,8 @@ def fit_frame(
         leaves such rows out.
     **spline_params
         Options of :class:`~calspline.SplineCalibrator`. With three or more columns, ``multiclass="ovr"``
-        is fitted to all rows, by one histogram for each class made in one pass. ``multiclass="structured"``, the
+        is fitted to all rows, by one histogram for each class, made in one pass (in DuckDB and Dask, one
+        for each class). ``multiclass="structured"``, the
         default, needs rows: it is fitted to all if there are at most 200,000, else to a sample of about that
         many. The sample is chosen by the digits of the scores, so that the same rows give the same
         sample in any order and engine, and rows of equal scores go together.
