@@ -214,7 +214,8 @@ def main() -> None:
         "`python -m benchmarks.frames`: from a Parquet file, reading included; the better of two rounds, so that "
         "Spark's start is not counted. Rows per core second are of applying: they tell what it costs whatever else "
         "runs on the machine, as seconds do not. Peak memory is of the whole process and its children, "
-        "Python and libraries included. The difference is of calibrated probabilities, at 101 scores, from the first engine's.\n\n"
+        "Python and libraries included. The difference is of calibrated probabilities, at 101 scores, from "
+        "the first engine's.\n\n"
         f"Python {platform.python_version()} on {os.cpu_count()} cores.\n\n{table(header, lines)}\n"
     )
     RESULT.write_text(text)
