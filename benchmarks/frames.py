@@ -216,7 +216,8 @@ def main() -> None:
         "runs on the machine, as seconds do not. Peak memory is of the whole process and its children, "
         "Python and libraries included. The difference is of calibrated probabilities, at 101 scores, from "
         "the first engine's.\n\n"
-        f"Python {platform.python_version()} on {os.cpu_count()} cores.\n\n{table(header, lines)}\n"
+        f"Python {platform.python_version()} on {os.cpu_count()} cores, with a load average of "
+        f"{os.getloadavg()[0]:.1f} at the end.\n\n{table(header, lines)}\n"
     )
     RESULT.write_text(text)
 
