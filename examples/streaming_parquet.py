@@ -36,7 +36,8 @@ def write(path, n):
 
 def batches(path):
     """Scores and labels of the file, a bounded number at a time."""
-    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+    # Buffers read ahead would hold the whole file.
+    for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(BATCH):
         yield batch.column("score").to_numpy(), batch.column("label").to_numpy()
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from calspline.curve import CalibrationCurve
     from calspline.display.reliability import ReliabilityDisplay
     from calspline.display.report.report import report
-    from calspline.drift import drift
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from calspline.frames.fit import fit_frame
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
+    from calspline.monitoring import drift
     from calspline.persistence import load, save
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
@@ -49,7 +49,7 @@ _HOMES = {
     "apply_frame": "calspline.frames.apply",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",
-    "drift": "calspline.drift",
+    "drift": "calspline.monitoring",
     "evaluate": "calspline.evaluation.evaluate",
     "fit_frame": "calspline.frames.fit",
     "load": "calspline.persistence",
