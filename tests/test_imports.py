@@ -62,6 +62,8 @@ ALLOWED = {
     "persistence": {"_files", "_validation", "calibrators"},
     "export": {"__version__", "_validation", "calibrators", "curve", "export", "structure", "transforms"},
     "demo": {"calibrators", "display", "evaluation"},
+    "cli": {"_validation", "cli", "demo", "evaluation", "export", "histogram", "persistence"},
+    "__main__": {"cli"},
     "__init__": {
         "calibrators",
         "classifier",
