@@ -61,15 +61,15 @@ class _Work:
         self._n_scores = len(wanted.scores)
         self.reader, self.n_written = Reader(wanted), 0
         self.failure: Exception | None = None
-        self._stream = source.reader(f"*, {wanted.select()}", WIDE)
-        passed = [field for field in self._stream.schema if not field.name.startswith(HELPER)]
+        self._select = f"*, {wanted.select()}"
+        passed = [field for field in source.schema(self._select) if not field.name.startswith(HELPER)]
         self._names = [field.name for field in passed]
         self.schema = pyarrow.schema([*passed, *(pyarrow.field(name, pyarrow.float64()) for name in outputs)])
 
     def batches(self, shown: Any) -> Iterator[Any]:
         """Batches of the output."""
         try:
-            for batch in self._source.batches(self._stream):
+            for batch in self._source.batches(self._select, WIDE):
                 yield self._calibrated(batch)
                 shown.add(batch.num_rows)
             self.reader.finish()

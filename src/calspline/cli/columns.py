@@ -44,7 +44,8 @@ def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
     if len(many) >= 2 and not one and len({prefix_of(name) for name in many}) == 1:
         return _in_order(many)
     if not one and not many:
-        raise InputError(f"no column has the usual name of a score; name it with --score: {shown(columns)}")
+        alone = "; if that is more than one, say what is between them with --delimiter" if len(columns) == 1 else ""
+        raise InputError(f"no column has the usual name of a score; name it with --score: {shown(columns)}{alone}")
     raise InputError(f"several columns could be the scores ({shown(one + many)}); name those meant with --score")
 
 

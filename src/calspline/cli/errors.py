@@ -39,6 +39,11 @@ def reading_failed(name: str, error: Exception) -> InputError:
             f"cannot read {name}: line {line[1]} has {columns[2]} fields where {columns[1]} are expected; "
             "put the line right, or say what separates fields with --delimiter"
         )
+    if "parsing dialect" in text:
+        return InputError(
+            f"cannot read {name}: its lines do not all have the same number of fields; put them right, "
+            "or say what separates fields with --delimiter"
+        )
     said = re.sub(r"^[\w ]+ Error: ", "", text).split("\n\n")[0].split("\nLINE ")[0]
     return InputError(one_line(f"cannot read {name}: {said}"))
 

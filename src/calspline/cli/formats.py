@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
+import io
 from pathlib import Path
 
 from calspline.cli.errors import InputError
@@ -70,8 +72,26 @@ def check_encoding(name: str, start: bytes) -> None:
         raise InputError(f"{name} is not text; say its format with --format (one of {', '.join(FORMATS)})")
 
 
+def first_line(start: bytes, encoding: str | None) -> str:
+    """The first line of text, without a byte-order mark."""
+    try:
+        text = start.decode(encoding or "utf-8", errors="replace")
+    except LookupError:
+        raise InputError(f"--encoding: there is no encoding {encoding!r}; try utf-8, latin-1 or utf-16") from None
+    return text.lstrip("\ufeff")
+
+
 def delimiter_of(start: bytes, encoding: str | None) -> str:
     """What separates fields: of the usual characters, the one most frequent in the first line."""
-    line = start.decode(encoding or "utf-8", errors="replace").lstrip("\ufeff").partition("\n")[0]
-    bare = "".join(line.split('"')[::2])
+    bare = "".join(first_line(start, encoding).partition("\n")[0].split('"')[::2])
     return max(DELIMITERS, key=bare.count)
+
+
+def header_of(start: bytes, delimiter: str, encoding: str | None, *, header: bool) -> list[str]:
+    """Names of the columns: in the first line, or made up."""
+    names = next(csv.reader(io.StringIO(first_line(start, encoding)), delimiter=delimiter), [])
+    return (
+        [name.strip() or f"column{i}" for i, name in enumerate(names)]
+        if header
+        else [f"column{i}" for i in range(len(names))]
+    )

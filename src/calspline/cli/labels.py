@@ -52,7 +52,9 @@ def spellings(source: Source, column: str) -> list[str]:
     rows = source.fetch(f"DISTINCT {label_sql(column)}", most=MOST_CLASSES + 2)
     found = sorted(row[0] for row in rows if row[0] is not None)
     if not found:
-        raise InputError(f"column {column!r} of {source.name} has no labels")
+        raise InputError(
+            f"column {column!r} of {source.name} has no labels" if rows else f"{source.name} has no rows of data"
+        )
     if len(found) > MOST_CLASSES:
         raise InputError(
             f"column {column!r} of {source.name} has more than {MOST_CLASSES} different values, too many for labels; "

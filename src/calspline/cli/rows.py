@@ -36,9 +36,9 @@ class Wanted:
         """The columns as SQL, under names of our own."""
         numbers = [*self.scores, *([self.weight] if self.weight else [])]
         items = [f"{_number(name)} AS {identifier(f'{HELPER}{i}')}" for i, name in enumerate(numbers)]
-        words = [name for name in numbers if self.source.types[name] == "VARCHAR"]
+        words = [_word(name) for name in numbers if self.source.types[name] == "VARCHAR"]
         if words:
-            items.append(f"{' OR '.join(map(_is_word, words))} AS {identifier(f'{HELPER}word')}")
+            items.append(f"coalesce({', '.join(words)}, NULL) AS {identifier(f'{HELPER}word')}")
         if self.labels is not None:
             items.append(f"{label_sql(self.labels.column)} AS {identifier(f'{HELPER}label')}")
         return ", ".join(items)
@@ -70,7 +70,7 @@ class Reader:
 
     def batches(self) -> Iterator[Rows]:
         """All rows, checked."""
-        for batch in self._source.batches(self._source.reader(self._wanted.select(), NARROW)):
+        for batch in self._source.batches(self._wanted.select(), NARROW):
             yield self.check(batch)
         self.finish()
 
@@ -83,7 +83,7 @@ class Reader:
             numbers[:, i] = batch.column(f"{HELPER}{i}").to_numpy(zero_copy_only=False)
         codes = None if want.labels is None else want.labels.codes(batch.column(f"{HELPER}label"))
         if f"{HELPER}word" in batch.schema.names:
-            self._check_words(batch.column(f"{HELPER}word"), names)
+            self._check_words(batch.column(f"{HELPER}word"))
         lacking = np.isnan(numbers)
         present: NDArray[np.bool_] = np.asarray(~lacking.any(axis=1))
         if codes is not None:
@@ -130,17 +130,11 @@ class Reader:
         room = NAMED_ROWS - len(self._lost)
         self._lost += [int(at) + self.n_rows for at in np.flatnonzero(~present)[:room]]
 
-    def _check_words(self, found: Any, names: Sequence[str]) -> None:
+    def _check_words(self, words: Any) -> None:
         """Complain about the first value that is neither a number nor missing."""
-        words = found.to_numpy(zero_copy_only=False)
-        if not words.any():
-            return
-        row = int(np.argmax(words)) + self.n_rows
-        for name in names:
-            test = f"{identifier(name)} AS v, {_is_word(name)} AS w"
-            for value, is_word in self._source.query(test).limit(1, offset=row).fetchall():
-                if is_word:
-                    raise InputError(f"{self._source.place(row)}: {name} is {value!r}, which is not a number")
+        if words.null_count < len(words):
+            row = int(np.argmax(words.is_valid().to_numpy(zero_copy_only=False)))
+            raise InputError(f"{self._source.place(row + self.n_rows)}: {words[row]}, which is not a number")
 
     def _check_scores(self, scores: Array, rows: NDArray[np.intp]) -> None:
         if not scores.size:
@@ -186,10 +180,13 @@ def _number(name: str) -> str:
     return f"TRY_CAST({identifier(name)} AS DOUBLE)"
 
 
-def _is_word(name: str) -> str:
+def _word(name: str) -> str:
+    """What stands where a number should, as a sentence; NULL where all is well."""
     column = identifier(name)
     absent = ", ".join(map(literal, MISSING))
-    return f"({column} IS NOT NULL AND trim({column}) NOT IN ({absent}) AND {_number(name)} IS NULL)"
+    before, after = literal(f"{name} is '"), literal("'")
+    said = f"concat({before}, {column}, {after})"
+    return f"CASE WHEN trim({column}) NOT IN ({absent}) AND {_number(name)} IS NULL THEN {said} END"
 
 
 def gathered(wanted: Wanted) -> tuple[Array, NDArray[np.int64], Array | None, Reader]:

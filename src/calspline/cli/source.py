@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calspline.cli.errors import InputError, MissingExtraError, reading_failed
-from calspline.cli.formats import TEXT, check_encoding, delimiter_of, format_of, opening
+from calspline.cli.formats import TEXT, check_encoding, delimiter_of, format_of, header_of, opening
 
 NARROW, WIDE = 1 << 19, 1 << 17
 """Rows a batch: of the few columns that a fit needs, and of all columns."""
@@ -67,75 +67,109 @@ class Source:
                 raise InputError(f"{name} is empty")
             if encoding is None and format in (*TEXT, "jsonl"):
                 check_encoding(name, start)
-        self._table = [self._scan(i, delimiter, encoding, header, typed) for i in (None, *range(len(paths)))]
-        self.types: dict[str, str] = self._describe()
+        if format in TEXT:
+            self._header = self._read_headers(delimiter, encoding, header)
+            self._options = {
+                "delim": literal(self._delimiter),
+                "quote": literal('"'),
+                "escape": literal('"'),
+                "header": str(header).lower(),
+                "encoding": literal(encoding or "utf-8"),
+            }
+        self.types: dict[str, str] = {}
+        if format in TEXT and not typed:
+            self.types = dict.fromkeys(self._header, "VARCHAR")
+        else:
+            relation = self.query("*")
+            self.types = dict(zip(relation.columns, map(str, relation.types), strict=True))
         self.columns = list(self.types)
-        if header and format in TEXT and all(_is_number(name) for name in self.columns):
-            raise InputError(
-                f"the first line of {names[0]} holds numbers, not names of columns; "
-                f"add a line with names, or use --no-header (then they are column0, column1, ...)"
-            )
 
     @property
     def name(self) -> str:
         """What to call it in a sentence."""
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} more"
 
-    def _scan(self, which: int | None, delimiter: str | None, encoding: str | None, header: bool, typed: bool) -> str:
-        """A table function over one file, or over all."""
+    def _scan(self, which: int | None) -> str:
+        """A table function over one file, or over all.
+
+        Types are found once, from all rows. From then on nothing is left to guess, so a line that
+        does not fit is an error with its number.
+        """
         paths = self.paths if which is None else [self.paths[which]]
         files = "[" + ", ".join(literal(glob.escape(str(path))) for path in paths) + "]"
         if self.format == "parquet":
             return f"read_parquet({files})"
-        if self.format == "jsonl":
-            return f"read_json({files}, format = 'newline_delimited', sample_size = -1)"
         if self.format == "arrow":
-            return identifier("arrow" if which is None else f"arrow{which}")
-        separator = delimiter or ("\t" if self.format == "tsv" else delimiter_of(self._starts[0], encoding))
-        options = {
-            "delim": literal(separator),
-            "quote": literal('"'),
-            "escape": literal('"'),
-            "header": str(header).lower(),
-            "encoding": literal(encoding or "utf-8"),
-        } | ({"sample_size": "-1"} if typed else {"all_varchar": "true"})
-        return f"read_csv({files}, {', '.join(f'{key} = {value}' for key, value in options.items())})"
+            return "arrow"
+        known = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in self.types.items())
+        if self.format == "jsonl":
+            columns = f"columns = {{{known}}}" if known else "sample_size = -1"
+            return f"read_json({files}, format = 'newline_delimited', {columns})"
+        columns = f"auto_detect = false, columns = {{{known}}}" if known else "sample_size = -1"
+        options = ", ".join(f"{key} = {value}" for key, value in self._options.items())
+        return f"read_csv({files}, {options}, {columns})"
 
-    def query(self, select: str, which: int | None = None) -> Any:
-        """A relation: what is selected from the files, or from one of them."""
-        table = self._table[0 if which is None else which + 1]
+    def _read_headers(self, delimiter: str | None, encoding: str | None, header: bool) -> list[str]:
+        """The names of the columns, which all files have to share."""
+        self._delimiter = delimiter or ("\t" if self.format == "tsv" else delimiter_of(self._starts[0], encoding))
+        headers = [header_of(start, self._delimiter, encoding, header=header) for start in self._starts]
+        for name, other in zip(self.names, headers, strict=True):
+            if other != headers[0]:
+                raise InputError(f"{name} has other columns than {self.names[0]}; give files of the same columns")
+        names = headers[0]
+        twice = next((name for i, name in enumerate(names) if name.lower() in map(str.lower, names[:i])), None)
+        if twice is not None:
+            raise InputError(f"{self.names[0]} has two columns named {twice!r}; rename one")
+        if header and all(map(_is_number, names)):
+            raise InputError(
+                f"the first line of {self.names[0]} holds numbers, not names of columns; "
+                "add a line with names, or use --no-header (then they are column0, column1, ...)"
+            )
+        return names
+
+    def query(self, select: str, which: int | None = None, columns: str = "*") -> Any:
+        """A relation: what is selected from ``columns`` of the files, or of one of them."""
+        connection = self._connection.cursor()  # its own, because another stream may be open
         try:
             if self.format == "arrow":
-                self._connection.register(
-                    table.strip('"'), _arrow(self.paths if which is None else [self.paths[which]])
-                )
-            return self._connection.sql(f"SELECT {select} FROM {table}")
+                connection.register("arrow", _arrow(self.paths if which is None else [self.paths[which]]))
+            return connection.sql(f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})")
         except (self._duckdb.Error, OSError, ValueError) as error:
-            raise reading_failed(self.name, error) from error
+            raise reading_failed(self.name if which is None else self.names[which], error) from error
 
     def fetch(self, select: str, which: int | None = None, most: int = 1) -> list[tuple[Any, ...]]:
         """A small answer."""
         try:
             return self.query(select, which).limit(most).fetchall()  # type: ignore[no-any-return]
         except self._duckdb.Error as error:
-            raise reading_failed(self.name, error) from error
+            raise reading_failed(self.name if which is None else self.names[which], error) from error
 
-    def _describe(self) -> dict[str, str]:
-        relation = self.query("*")
-        return dict(zip(relation.columns, map(str, relation.types), strict=True))
+    def schema(self, select: str) -> Any:
+        """The Arrow schema of what :meth:`batches` gives."""
+        return self._stream(select, 0, 1).schema
 
-    def reader(self, select: str, size: int) -> Any:
-        """A stream of Arrow record batches, in the order of the rows."""
-        return self.query(select).to_arrow_reader(size)
+    def batches(self, select: str, size: int) -> Iterator[Any]:
+        """Arrow record batches, in the order of the files and of the rows in each.
 
-    def batches(self, reader: Any) -> Iterator[Any]:
-        """The batches of a reader; what goes wrong on the way is said in one line."""
+        One file after the other: a scan of several may take them in any order.
+        """
         import pyarrow
 
-        try:
-            yield from reader
-        except (self._duckdb.Error, pyarrow.ArrowException, OSError) as error:
-            raise reading_failed(self.name, error) from error
+        for which, name in enumerate(self.names):
+            try:
+                yield from self._stream(select, which, size)
+            except (self._duckdb.Error, pyarrow.ArrowException, OSError) as error:
+                raise reading_failed(name, error) from error
+
+    def _stream(self, select: str, which: int, size: int) -> Any:
+        if len(self.paths) == 1:
+            return self.query(select, which).to_arrow_reader(size)
+        if set(self.query("*", which).columns) != set(self.columns):
+            raise InputError(
+                f"{self.names[which]} has other columns than {self.names[0]}; give files of the same columns"
+            )
+        alike = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in self.types.items())
+        return self.query(select, which, columns=alike).to_arrow_reader(size)
 
     def place(self, row: int) -> str:
         """Where a row is, counting from 1 in its file."""
