@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import numpy as np
@@ -97,6 +98,24 @@ def test_files_of_a_pattern_are_one_table_in_their_order(scored, tmp_path, done)
     np.testing.assert_allclose(found["score"], scored["score"], rtol=1e-12)
 
 
+def test_packed_text_is_read_and_written(scored, tmp_path, done):
+    plain = write(scored, tmp_path / "data.csv", "csv")
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    done("fit", "packed.csv.gz", "-o", "model.json")
+    done("apply", "model.json", "packed.csv.gz", "-o", "out.csv.gz")
+    done("apply", "model.json", "data.csv", "-o", "out.csv")
+    assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()) == (tmp_path / "out.csv").read_bytes()
+
+
+def test_the_numbers_after_a_fit_are_honest(simulated, tmp_path, done):
+    score, y, _ = simulated(400)
+    write(pa.table({"score": score, "label": y}), tmp_path / "data.csv", "csv")
+    found = json.loads(done("fit", "data.csv", "-o", "model.json", "--smoothing", "0", "--json"))
+    seen = calspline.evaluate(y, calspline.load(tmp_path / "model.json").calibrate(score)).log_loss
+    assert found["before"]["log_loss"] == pytest.approx(calspline.evaluate(y, score).log_loss, rel=1e-9)
+    assert found["after"]["log_loss"] > seen + 0.01
+
+
 def test_an_arrow_stream_is_read_too(scored, tmp_path, done):
     with pyarrow.ipc.new_stream(tmp_path / "data.arrows", scored.schema) as stream:
         stream.write_table(scored)
@@ -121,7 +140,8 @@ def test_classes_go_with_their_columns_whatever_the_order(three, tmp_path, done)
 def test_every_method_fits(method, scored, tmp_path, done):
     write(scored, tmp_path / "data.csv", "csv")
     found = json.loads(done("fit", "data.csv", "-o", "model.json", "--method", method, "--json"))
-    assert found["after"]["log_loss"] < found["before"]["log_loss"]
+    assert found["after"]["brier"] < found["before"]["brier"]
+    assert found["judged"] == "cross-validated in 5 folds"
     assert method in type(calspline.load(tmp_path / "model.json")).__name__.lower()
 
 

@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from calspline.calibrators.beta import BetaCalibrator
+from calspline.calibrators.isotonic import IsotonicCalibrator
+from calspline.calibrators.sigmoid import SigmoidCalibrator
+from calspline.calibrators.spline import SplineCalibrator
+from calspline.calibrators.temperature import TemperatureCalibrator
 from calspline.cli.columns import in_class_order
 from calspline.cli.errors import InputError
 from calspline.cli.opening import Data, open_data
@@ -68,8 +74,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _calibrator(options: argparse.Namespace) -> Any:
     """The calibrator that the options describe, not fitted."""
-    from calspline import BetaCalibrator, IsotonicCalibrator, SigmoidCalibrator, SplineCalibrator, TemperatureCalibrator
-
     if options.method == "spline":
         given = {name: getattr(options, name) for name in ("transform", *ONLY_SPLINE)}
         return SplineCalibrator(**{name: value for name, value in given.items() if value is not None})
@@ -146,8 +150,6 @@ def _of(codes: NDArray[np.int64] | None, mine: NDArray[np.bool_]) -> Any:
 
 
 def _quietly(calibrator: Any, histogram: ScoreHistogram) -> Any:
-    from sklearn.base import clone
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return clone(calibrator).fit_histogram(histogram)
@@ -201,8 +203,6 @@ def _kept(train: NDArray[np.bool_], codes: NDArray[np.int64], weight: Array | No
 def _out_of_fold(
     calibrator: Any, scores: Array, codes: NDArray[np.int64], weight: Array | None, fold: NDArray[np.int64]
 ) -> Iterator[tuple[int, Array]]:
-    from sklearn.base import clone
-
     for k in range(FOLDS):
         train, test = fold != k, fold == k
         if not test.any():

@@ -18,17 +18,18 @@ from calspline.cli.opening import Data, open_data, open_files, with_labels
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.cli.rows import Array, Wanted, gathered
 from calspline.cli.terminal import heading, note
+from calspline.display.report import report as reports
+from calspline.evaluation import compare as comparisons
+from calspline.evaluation import evaluate as evaluations
 from calspline.persistence import load
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
-    from calspline import evaluate
-
     data = open_data(options)
     columns = in_class_order(data.scores, data.labels.classes)
     sets, y, weight = _read(data, {"probabilities": columns}, options.missing)
-    found = evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(data.labels.classes))
+    found = evaluations.evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(data.labels.classes))
     if options.json:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
@@ -39,8 +40,6 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Several sets of probabilities of the same rows."""
-    from calspline import compare
-
     sets, data = _sets(options)
     if len(sets) < 2:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
@@ -48,7 +47,7 @@ def compare(options: argparse.Namespace) -> None:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
     probs, y, weight = _read(data, sets, options.missing)
     labels = list(data.labels.classes)
-    found = compare(y, probs, sample_weight=weight, labels=labels, reference=options.reference)
+    found = comparisons.compare(y, probs, sample_weight=weight, labels=labels, reference=options.reference)
     if options.json:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
@@ -58,8 +57,6 @@ def compare(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """The same as one HTML file with pictures."""
-    from calspline import report
-
     check_free(options.output, force=options.force)
     model = None if options.model is None else load(options.model)
     if model is None:
@@ -71,7 +68,7 @@ def report(options: argparse.Namespace) -> None:
         probs, y, weight = _with_model(model, data, options)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
     labels = list(data.labels.classes)
-    found = report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=labels)
+    found = reports.report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=labels)
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
         print(f"{found.headline}\nReport: {options.output}")
