@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage picture clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage picture session clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -45,6 +45,9 @@ bench-coverage: $(VENV)/.core
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
+
+session: $(VENV)/.dev
+	$(BIN)/python docs/record_session.py
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)

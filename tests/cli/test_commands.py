@@ -182,6 +182,27 @@ def test_positive_says_what_the_score_is_of(scored, tmp_path, done):
     np.testing.assert_allclose(model.calibrate([0.2, 0.8]), expected, atol=1e-9)
 
 
+def test_two_columns_go_with_their_labels(scored, tmp_path, done, run):
+    score, y = columns(scored, "score", "label")
+    words = np.where(y == 1, "bad", "good")
+    table = pa.table({"prob_good": 1 - score, "prob_bad": score, "a": 1 - score, "b": score, "label": words})
+    write(table, tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "--score", "prob_*", "--positive", "bad", "-o", "named.json")
+    done("fit", "data.csv", "--score", "a,b", "--classes", "good,bad", "-o", "listed.json")
+    assert "--classes" in run("fit", "data.csv", "--score", "a,b", "--positive", "bad", "-o", "no.json").err
+    expected = calspline.SplineCalibrator().fit(np.column_stack([1 - score, score]), y).calibrate([0.2, 0.8])
+    for name in ("named.json", "listed.json"):
+        np.testing.assert_allclose(calspline.load(tmp_path / name).calibrate([0.2, 0.8]), expected, atol=1e-9)
+
+
+def test_a_report_takes_the_classes_of_its_model(scored, tmp_path, done):
+    words = np.where(np.asarray(scored["label"]) == 1, "bad", "good")
+    write(scored.set_column(2, "label", pa.array(words)), tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "model.json", "--positive", "bad")
+    said = done("report", "data.csv", "--model", "model.json", "-o", "report.html")
+    assert said.startswith("Raw scores are over-confident")
+
+
 def test_export_writes_every_target(scored, tmp_path, done):
     import duckdb
     import onnxruntime

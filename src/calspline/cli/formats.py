@@ -70,6 +70,10 @@ def check_encoding(name: str, start: bytes) -> None:
         raise InputError(f"{name} is a {real} file; read it with --format {real}")
     if b"\0" in start:
         raise InputError(f"{name} is not text; say its format with --format (one of {', '.join(FORMATS)})")
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut in two at the end is no error
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8; say what it is, for example --encoding latin-1") from None
 
 
 def first_line(start: bytes, encoding: str | None) -> str:

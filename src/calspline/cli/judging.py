@@ -64,6 +64,8 @@ def report(options: argparse.Namespace) -> None:
         probs, y, weight = _read(data, sets, options.missing)
     else:
         source = open_files(options)
+        if options.positive is None and options.classes is None:
+            options.classes = ",".join(map(str, model.classes_))
         data = with_labels(source, model_columns(source, model, _last(options)), options)
         probs, y, weight = _with_model(model, data, options)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"

@@ -91,6 +91,10 @@ def two_classes(source: Source, column: str, positive: str | None, given: str | 
         last = _given(positive, values, column, "--positive")
         if len(last) != 1:
             raise InputError(f"--positive must be one label; got {positive!r}")
+        if len(score) == 2 and {class_named(name) for name in score} != set(map(str, classes)):
+            raise InputError(
+                "--positive is for one column of scores; name the labels in the order of the two columns with --classes"
+            )
         classes = [value for value in classes if value != last[0]] + last
     elif given is None and len(score) == 1 and isinstance(classes[1], str) and classes[1].lower() not in YES:
         raise InputError(
