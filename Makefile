@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-paper picture clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -61,6 +61,9 @@ bench-paper: $(VENV)/.bench
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
+
+session: $(VENV)/.dev
+	$(BIN)/python docs/record_session.py
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)

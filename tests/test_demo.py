@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -48,3 +49,25 @@ def test_the_page_is_written_where_asked(tmp_path, capsys):
     demo.main(str(tmp_path))
     assert "before" in capsys.readouterr().out
     assert (tmp_path / demo.FILE_NAME).read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_command_needs_no_extra_for_the_demo(tmp_path):
+    code = f"""
+import sys
+for name in ("duckdb", "matplotlib"):
+    sys.modules[name] = None
+from calspline.cli import main
+sys.exit(main(["demo", {str(tmp_path)!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "before" in done.stdout
+    assert (tmp_path / demo.FILE_NAME).exists()
+
+
+def test_the_demo_draws_what_a_plain_terminal_can_show(tmp_path):
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "calspline.demo", str(tmp_path)], capture_output=True, env=ascii_only, check=True
+    )
+    assert b"100%|" in done.stdout
+    done.stdout.decode("ascii")

@@ -1,10 +1,12 @@
 """A first look: an over-confident model on built-in data, before and after calibration.
 
-``python -m calspline.demo [folder]`` prints the numbers and writes ``calspline-demo.html``, the report.
+``calspline demo``, or ``python -m calspline.demo [folder]``, prints the numbers and a picture, and writes
+``calspline-demo.html``, the report.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.display.report.report import Report, report
+from calspline.display.terminal import reliability_text
 from calspline.evaluation.evaluate import evaluate
 
 Array = NDArray[np.float64]
@@ -47,6 +50,10 @@ class Story:
         sets = {"raw": self.before, "calibrated": self.after}
         return report(path, self.y, sets, calibrator=self.calibrator, title=TITLE)
 
+    def picture(self, *, plain: bool = False) -> str:
+        """How often a digit was odd, against the probability given, before and after."""
+        return reliability_text(self.y, {"before": self.before, "after": self.after}, plain=plain)
+
 
 def tell() -> Story:
     """Is a handwritten digit odd? Gaussian naive Bayes is surer of its answer than it may be.
@@ -66,6 +73,8 @@ def tell() -> Story:
 
 def main(folder: str = ".") -> None:
     """Print the numbers, write the report, say where it is."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     story = tell()
     found = story.report(Path(folder).resolve() / FILE_NAME)
     print("Is this handwritten digit odd? Gaussian naive Bayes, before and after calibration,")
@@ -73,8 +82,15 @@ def main(folder: str = ".") -> None:
     print(f"{'':14}{'before':>10}{'after':>10}")
     for name, before, after in story.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
+    print("\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n")
+    print(story.picture(plain=not _shows_lines()))
     print(f"\n{found.headline}")
     print(f"\nThe report, with pictures: {found.path}")
+
+
+def _shows_lines() -> bool:
+    """Whether standard output can show more than ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+"""The ``calspline`` command. Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+
+from calspline.cli.arguments import parser
+from calspline.cli.errors import InputError, one_line
+from calspline.cli.terminal import complain, note
+
+OUR_FAULT = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+HOMES = {
+    "fit": ("calspline.cli.fitting", "run"),
+    "apply": ("calspline.cli.applying", "run"),
+    "evaluate": ("calspline.cli.judging", "evaluate"),
+    "compare": ("calspline.cli.judging", "compare"),
+    "report": ("calspline.cli.judging", "report"),
+    "export": ("calspline.cli.exporting", "run"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0, or 2 if something is wrong with the input: then one line on standard error says what to do,
+        and no output is left behind.
+
+    Examples
+    --------
+    >>> from calspline.cli import main
+    >>> main(["export", "no-such-model.json", "--to", "sql"])
+    2
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in given
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a ± that a terminal cannot show is no reason to fail
+    try:
+        _run(given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has had enough; a second complaint at exit would only puzzle.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (InputError, ValueError, TypeError, OSError, MemoryError) as error:
+        if debug:
+            traceback.print_exc()
+        complain(_said(error))
+        return BAD_INPUT
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        complain(f"a fault in calspline ({type(error).__name__}: {error}); --debug shows where")
+        return OUR_FAULT
+    return 0
+
+
+def _run(given: list[str]) -> None:
+    options = parser().parse_args(given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_: note(str(message))
+        if options.command == "demo":
+            import_module("calspline.demo").main(options.folder)
+            return
+        module, name = HOMES[options.command]
+        getattr(import_module(module), name)(options)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"there is no file {error.filename}"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "not enough memory for these rows; fit --method spline on two classes needs little"
+    return one_line(str(error))

@@ -1,0 +1,157 @@
+"""The command line: commands, options and their help."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+import calspline
+from calspline.cli.errors import InputError
+from calspline.cli.formats import FORMATS
+
+EXAMPLES = """examples:
+  calspline demo
+  calspline fit past.csv -o model.json
+  calspline apply model.json new.parquet -o calibrated.parquet
+  calspline evaluate calibrated.csv --score calibrated
+  calspline compare calibrated.csv --score score,calibrated
+  calspline report past.csv --model model.json -o report.html
+  calspline export model.json --to sql
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what :func:`calspline.cli.main` prints."""
+        raise InputError(f"{message}; see {self.prog} --help")
+
+
+def parser() -> Parser:
+    """The whole command line."""
+    root = Parser(
+        prog="calspline",
+        description="Honest probabilities from any classifier's scores.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    root.add_argument("--version", action="version", version=f"calspline {calspline.__version__}")
+    debug = Parser(add_help=False)
+    debug.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
+    root.add_argument("--debug", action="store_true", default=False, help="show tracebacks")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+
+    def command(name: str, help: str, **more: Any) -> argparse.ArgumentParser:
+        return commands.add_parser(name, parents=[debug], help=help, description=help, **more)
+
+    demo = command("demo", "Ten seconds on built-in data: an over-confident model, before and after.")
+    demo.add_argument("folder", nargs="?", default=".", help="where to put the report (default: here)")
+
+    fit = command("fit", "Learn a calibration from scores and what happened.")
+    _data(fit)
+    _labelled(fit)
+    _output(fit, "the model, a JSON file; - prints it")
+    _missing(fit)
+    method = fit.add_argument_group("method")
+    names = ("spline", "sigmoid", "isotonic", "beta", "temperature")
+    method.add_argument("--method", choices=names, default="spline", help="default: spline")
+    transforms = ("auto", "logit", "compact_logit", "asinh_logit", "identity")
+    method.add_argument("--transform", choices=transforms, help="of the scores; identity: they are margins")
+    method.add_argument("--smoothing", type=_smoothing, metavar="reml|cv|loo|NUMBER", help="default: reml")
+    method.add_argument("--monotone", action="store_true", default=None, help="the curve never decreases")
+    method.add_argument("--multiclass", choices=("structured", "ovr"), help="default: structured")
+    fit.add_argument("--json", action="store_true", help="the summary as JSON")
+
+    apply = command("apply", "Add calibrated probabilities to a file of scores.")
+    apply.add_argument("model", help="a model that fit wrote")
+    _data(apply)
+    _output(apply, "the data with the new column; - for standard output")
+    apply.add_argument(
+        "--output", dest="column", metavar="NAME", default="calibrated",
+        help="name of the new column, or with three or more classes its beginning (default: calibrated)",
+    )  # fmt: skip
+    apply.add_argument("--output-format", choices=FORMATS, help="default: what the name of the output says")
+    _missing(apply, keep=True)
+
+    evaluate = command("evaluate", "Numbers: how good are the probabilities in a file?")
+    _data(evaluate)
+    _labelled(evaluate)
+    _missing(evaluate)
+    evaluate.add_argument("--json", action="store_true", help="the numbers as JSON")
+
+    compare = command("compare", "Several sets of probabilities of the same rows: which to use?")
+    _data(compare, several=True)
+    _labelled(compare)
+    _missing(compare)
+    compare.add_argument("--reference", metavar="NAME", help="the set to compare with (default: the first)")
+    compare.add_argument("--json", action="store_true", help="the numbers as JSON")
+
+    report = command("report", "One self-contained HTML file with pictures.")
+    _data(report, several=True)
+    _labelled(report)
+    _output(report, "the report; - prints it")
+    _missing(report)
+    report.add_argument("--model", metavar="FILE", help="a model that fit wrote: scores before and after it")
+    report.add_argument("--title", metavar="TEXT")
+
+    export = command("export", "A model as SQL, ONNX, Python, JavaScript or C.")
+    export.add_argument("model", help="a model that fit wrote")
+    export.add_argument("--to", choices=("sql", "onnx", "python", "javascript", "c"), required=True)
+    dialects = ("duckdb", "postgres", "spark", "sqlite")
+    export.add_argument("--dialect", choices=dialects, help="of SQL (default: duckdb)")
+    export.add_argument("--score", metavar="COLUMN", help="in SQL (default: score; several classes: p_<class>,...)")
+    export.add_argument("--output", dest="column", metavar="NAME", help="in SQL (default: calibrated)")
+    _output(export, "default: standard output", default="-")
+    return root
+
+
+def _data(command: argparse.ArgumentParser, *, several: bool = False) -> None:
+    group = command.add_argument_group("data")
+    group.add_argument(
+        "data", nargs="+", metavar="FILE", help="CSV, TSV, Parquet, JSONL, Arrow; a pattern such as '*.csv'; or -"
+    )
+    more = "; repeat NAME=COLUMNS for sets of several classes" if several else ""
+    group.add_argument(
+        "--score", action="append", metavar="COLUMNS",
+        help=f"scores: a column, a list a,b,c, or a pattern such as 'p_*' (default: the obvious one){more}",
+    )  # fmt: skip
+    group.add_argument("--format", choices=FORMATS, help="of the data (default: what their names say; of -: csv)")
+    group.add_argument("--delimiter", metavar="CHAR", type=_delimiter, help="between fields of CSV (default: found)")
+    group.add_argument("--encoding", metavar="NAME", help="of CSV (default: utf-8)")
+    group.add_argument("--no-header", action="store_true", help="CSV without names: columns are column0, column1, ...")
+
+
+def _labelled(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("labels")
+    group.add_argument("--label", metavar="COLUMN", help="what happened (default: the obvious one)")
+    group.add_argument("--positive", metavar="LABEL", help="what the score is the probability of")
+    group.add_argument("--classes", metavar="A,B,C", help="the labels in the order of the columns of scores")
+    group.add_argument("--weight", metavar="COLUMN", help="how many rows a row counts for")
+
+
+def _output(command: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
+    command.add_argument("-o", dest="output", metavar="FILE", required=default is None, default=default, help=help)
+    command.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def _missing(command: argparse.ArgumentParser, *, keep: bool = False) -> None:
+    choices = ("error", "drop", "keep") if keep else ("error", "drop")
+    help = "what to do with rows that lack a score" + ("" if keep else " or a label") + " (default: error)"
+    command.add_argument("--missing", choices=choices, default="error", help=help)
+
+
+def _smoothing(text: str) -> str | float:
+    if text in ("reml", "cv", "loo"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be reml, cv, loo or a number; got {text!r}") from None
+
+
+def _delimiter(text: str) -> str:
+    found = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(found) != 1:
+        raise argparse.ArgumentTypeError(f"must be one character, or tab; got {text!r}")
+    return found

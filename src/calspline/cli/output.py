@@ -1,0 +1,99 @@
+"""Outputs that appear whole or not at all, and never over a file that is there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calspline.cli.errors import InputError, writing_failed
+from calspline.cli.source import engine, literal
+
+STDOUT = "-"
+
+
+def check_free(name: str, *, force: bool) -> None:
+    """Complain before any work if an output cannot be written where it is wanted."""
+    path = Path(name)
+    if name == STDOUT:
+        return
+    if path.is_dir():
+        raise InputError(f"{name} is a folder; give the name of a file")
+    if path.exists() and not force:
+        raise InputError(f"{name} is there already; choose another name, or write over it with --force")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {name}: there is no folder {path.parent}")
+
+
+@contextmanager
+def whole(name: str, *, force: bool) -> Iterator[Path]:
+    """A path to write to; moved into place, or copied to standard output, once all is well."""
+    if name == STDOUT:
+        with tempfile.TemporaryDirectory(prefix="calspline-") as folder:
+            path = Path(folder) / "output"
+            yield path
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        return
+    target = Path(name)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    try:
+        yield beside
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        _move(beside, target, force=force)
+    except OSError as error:
+        raise writing_failed(name, error) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _move(beside: Path, target: Path, *, force: bool) -> None:
+    if force:
+        beside.replace(target)
+        return
+    try:
+        os.link(beside, target)  # unlike a rename, it fails if somebody made the file meanwhile
+    except FileExistsError:
+        raise InputError(f"{target} has appeared meanwhile; write over it with --force") from None
+    except OSError:
+        beside.replace(target)
+
+
+def write_text(name: str, content: str | bytes, *, force: bool) -> None:
+    """Write a small output."""
+    data = content.encode() if isinstance(content, str) else content
+    with whole(name, force=force) as path:
+        path.write_bytes(data)
+
+
+def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, *, gzipped: bool = False) -> None:
+    """Write a stream of Arrow record batches, by DuckDB, or by Arrow in its own format."""
+    import pyarrow
+    import pyarrow.ipc
+
+    if format == "arrow":
+        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return
+    options = {
+        "csv": "FORMAT csv, HEADER, DELIMITER ','",
+        "tsv": "FORMAT csv, HEADER, DELIMITER '\t'",
+        "jsonl": "FORMAT json",
+        "parquet": "FORMAT parquet",
+    }[format]
+    if format != "parquet":
+        options += f", COMPRESSION {'gzip' if gzipped else 'none'}"
+    connection = engine().connect()
+    connection.execute("SET enable_progress_bar = false")
+    connection.register("batches", pyarrow.RecordBatchReader.from_batches(schema, batches))
+    connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options})")
+    connection.close()

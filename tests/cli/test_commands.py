@@ -1,0 +1,232 @@
+import gzip
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+from tests.cli.conftest import FORMATS, command, read, write
+
+import calspline
+
+
+def columns(table, *names):
+    return [np.asarray(table[name]) for name in names]
+
+
+@pytest.fixture(params=FORMATS)
+def format(request):
+    return request.param
+
+
+def test_fit_and_apply_give_the_numbers_of_the_library_in_every_format(format, scored, tmp_path, done):
+    write(scored, tmp_path / f"data.{format}", format)
+    done("fit", f"data.{format}", "-o", "model.json")
+    done("apply", "model.json", f"data.{format}", "-o", f"out.{format}")
+    found = read(tmp_path / f"out.{format}", format)
+    score, y = columns(scored, "score", "label")
+    expected = calspline.SplineCalibrator().fit(score, y).calibrate(score)
+    assert found.column_names == ["id", "score", "label", "calibrated"]
+    np.testing.assert_allclose(found["calibrated"], expected, atol=1e-9)
+    np.testing.assert_allclose(found["score"], score, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_apply_writes_any_format_from_any(format, target, scored, tmp_path, done):
+    write(scored, tmp_path / f"data.{format}", format)
+    done("fit", f"data.{format}", "-o", "model.json")
+    done("apply", "model.json", f"data.{format}", "-o", f"out.{target}", "--output", "p2")
+    found = read(tmp_path / f"out.{target}", target)
+    np.testing.assert_allclose(found["score"], scored["score"], rtol=1e-12)
+    assert found.column_names[-1] == "p2"
+    assert pa.types.is_floating(found["score"].type)
+
+
+def test_text_that_is_passed_on_stays_as_it_was(tmp_path, done):
+    rows = ["007,0.10,0,1e3", '"a, b",0.250,1,', "x,0.9,1,2024-01-02", "y,0.40,0,01/02/03"]
+    (tmp_path / "data.csv").write_text("\n".join(["id,score,label,when", *rows]) + "\n")
+    done("fit", "data.csv", "-o", "model.json")
+    done("apply", "model.json", "data.csv", "-o", "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    assert [line.rpartition(",")[0] for line in lines] == rows
+
+
+def test_evaluate_gives_the_numbers_of_the_library(format, scored, tmp_path, done):
+    write(scored, tmp_path / f"data.{format}", format)
+    found = json.loads(done("evaluate", f"data.{format}", "--json"))
+    score, y = columns(scored, "score", "label")
+    expected = calspline.evaluate(y, score).to_dict()
+    assert found == pytest.approx(expected, rel=1e-9, nan_ok=True)
+    assert f"{expected['log_loss']:.4f}" in done("evaluate", f"data.{format}")
+
+
+def test_compare_and_report_read_every_format(format, scored, tmp_path, done):
+    score, y = columns(scored, "score", "label")
+    both = scored.append_column("half", pa.array(0.5 * score + 0.25))
+    write(both, tmp_path / f"data.{format}", format)
+    found = json.loads(done("compare", f"data.{format}", "--score", "score,half", "--json"))
+    expected = calspline.compare(y, {"score": score, "half": 0.5 * score + 0.25}).to_dict()
+    assert found["half.log_loss_difference"] == pytest.approx(expected["half.log_loss_difference"], rel=1e-9)
+    assert found["recommended"] == expected["recommended"]
+    done("report", f"data.{format}", "--score", "score,half", "-o", "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "half" in page
+
+
+def test_pipes_carry_every_format(format, scored, tmp_path, done):
+    data = write(scored, tmp_path / f"data.{format}", format).read_bytes()
+    said = [] if format == "csv" else ["--format", format]
+    fitted = command("fit", "-", *said, "-o", "-", input=data)
+    assert fitted.returncode == 0, fitted.stderr
+    (tmp_path / "model.json").write_bytes(fitted.stdout)
+    applied = command("apply", tmp_path / "model.json", "-", *said, "-o", "-", input=data)
+    assert applied.returncode == 0, applied.stderr
+    (tmp_path / f"out.{format}").write_bytes(applied.stdout)
+    found = read(tmp_path / f"out.{format}", format)
+    expected = calspline.load(tmp_path / "model.json").calibrate(np.asarray(scored["score"]))
+    np.testing.assert_allclose(found["calibrated"], expected, atol=1e-12)
+    assert b"\x1b" not in fitted.stderr + applied.stderr
+
+
+def test_files_of_a_pattern_are_one_table_in_their_order(scored, tmp_path, done):
+    for i in range(3):
+        write(scored.slice(500 * i, 500), tmp_path / f"part{i}.csv", "csv")
+    done("fit", "part*.csv", "-o", "model.json")
+    done("apply", "model.json", "part0.csv", "part1.csv", "part2.csv", "-o", "out.parquet")
+    found = read(tmp_path / "out.parquet", "parquet")
+    np.testing.assert_allclose(found["score"], scored["score"], rtol=1e-12)
+
+
+def test_packed_text_is_read_and_written(scored, tmp_path, done):
+    plain = write(scored, tmp_path / "data.csv", "csv")
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    done("fit", "packed.csv.gz", "-o", "model.json")
+    done("apply", "model.json", "packed.csv.gz", "-o", "out.csv.gz")
+    done("apply", "model.json", "data.csv", "-o", "out.csv")
+    assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()) == (tmp_path / "out.csv").read_bytes()
+
+
+def test_the_numbers_after_a_fit_are_honest(simulated, tmp_path, done):
+    score, y, _ = simulated(400)
+    write(pa.table({"score": score, "label": y}), tmp_path / "data.csv", "csv")
+    found = json.loads(done("fit", "data.csv", "-o", "model.json", "--smoothing", "0", "--json"))
+    seen = calspline.evaluate(y, calspline.load(tmp_path / "model.json").calibrate(score)).log_loss
+    assert found["before"]["log_loss"] == pytest.approx(calspline.evaluate(y, score).log_loss, rel=1e-9)
+    assert found["after"]["log_loss"] > seen + 0.01
+
+
+def test_an_arrow_stream_is_read_too(scored, tmp_path, done):
+    with pyarrow.ipc.new_stream(tmp_path / "data.arrows", scored.schema) as stream:
+        stream.write_table(scored)
+    done("fit", "data.arrows", "-o", "model.json")
+    assert "1,500 rows" in done("apply", "model.json", "data.arrows", "-o", "out.arrow")
+
+
+def test_classes_go_with_their_columns_whatever_the_order(three, tmp_path, done):
+    write(three, tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "model.json")
+    done("apply", "model.json", "data.csv", "-o", "out.parquet")
+    found = read(tmp_path / "out.parquet", "parquet")
+    names = ["cat", "dog", "eel"]
+    scores = np.column_stack(columns(three, *(f"prob_{name}" for name in names)))
+    expected = calspline.SplineCalibrator().fit(scores, np.asarray(three["label"])).calibrate(scores)
+    for j, name in enumerate(names):
+        np.testing.assert_allclose(found[f"calibrated_{name}"], expected[:, j], atol=1e-9)
+    assert calspline.load(tmp_path / "model.json").classes_.tolist() == names
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "beta", "temperature"])
+def test_every_method_fits(method, scored, tmp_path, done):
+    write(scored, tmp_path / "data.csv", "csv")
+    found = json.loads(done("fit", "data.csv", "-o", "model.json", "--method", method, "--json"))
+    assert found["after"]["brier"] < found["before"]["brier"]
+    assert found["judged"] == "cross-validated in 5 folds"
+    assert method in type(calspline.load(tmp_path / "model.json")).__name__.lower()
+
+
+def test_options_of_the_spline_reach_it(scored, tmp_path, done):
+    write(scored, tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "m.json", "--smoothing", "0.5", "--transform", "asinh_logit", "--monotone")
+    found = calspline.load(tmp_path / "m.json")
+    assert (found.smoothing, found.transform, found.monotone) == (0.5, "asinh_logit", True)
+
+
+def test_margins_are_calibrated_when_said_to_be(scored, tmp_path, done):
+    score, y = columns(scored, "score", "label")
+    margin = np.log(score / (1 - score))
+    write(pa.table({"score": margin, "label": y}), tmp_path / "data.parquet", "parquet")
+    done("fit", "data.parquet", "-o", "model.json", "--transform", "identity")
+    done("apply", "model.json", "data.parquet", "-o", "out.parquet")
+    expected = calspline.SplineCalibrator(transform="identity").fit(margin, y).calibrate(margin)
+    np.testing.assert_allclose(read(tmp_path / "out.parquet", "parquet")["calibrated"], expected, atol=1e-9)
+
+
+def test_weights_count_as_repeated_rows(scored, tmp_path, done):
+    weight = np.arange(1500) % 3
+    write(scored.append_column("w", pa.array(weight)), tmp_path / "data.csv", "csv")
+    write(scored.take(np.repeat(np.arange(1500), weight)), tmp_path / "again.csv", "csv")
+    done("fit", "data.csv", "-o", "a.json", "--weight", "w")
+    done("fit", "again.csv", "-o", "b.json")
+    a, b = (calspline.load(tmp_path / name).calibrate([0.1, 0.5, 0.9]) for name in ("a.json", "b.json"))
+    np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_positive_says_what_the_score_is_of(scored, tmp_path, done):
+    words = np.where(np.asarray(scored["label"]) == 1, "bad", "good")
+    write(scored.set_column(2, "label", pa.array(words)), tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "model.json", "--positive", "bad")
+    model = calspline.load(tmp_path / "model.json")
+    assert model.classes_.tolist() == ["good", "bad"]
+    expected = calspline.SplineCalibrator().fit(*columns(scored, "score", "label")).calibrate([0.2, 0.8])
+    np.testing.assert_allclose(model.calibrate([0.2, 0.8]), expected, atol=1e-9)
+
+
+def test_two_columns_go_with_their_labels(scored, tmp_path, done, run):
+    score, y = columns(scored, "score", "label")
+    words = np.where(y == 1, "bad", "good")
+    table = pa.table({"prob_good": 1 - score, "prob_bad": score, "a": 1 - score, "b": score, "label": words})
+    write(table, tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "--score", "prob_*", "--positive", "bad", "-o", "named.json")
+    done("fit", "data.csv", "--score", "a,b", "--classes", "good,bad", "-o", "listed.json")
+    assert "--classes" in run("fit", "data.csv", "--score", "a,b", "--positive", "bad", "-o", "no.json").err
+    expected = calspline.SplineCalibrator().fit(np.column_stack([1 - score, score]), y).calibrate([0.2, 0.8])
+    for name in ("named.json", "listed.json"):
+        np.testing.assert_allclose(calspline.load(tmp_path / name).calibrate([0.2, 0.8]), expected, atol=1e-9)
+
+
+def test_a_report_takes_the_classes_of_its_model(scored, tmp_path, done):
+    words = np.where(np.asarray(scored["label"]) == 1, "bad", "good")
+    write(scored.set_column(2, "label", pa.array(words)), tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "model.json", "--positive", "bad")
+    said = done("report", "data.csv", "--model", "model.json", "-o", "report.html")
+    assert said.startswith("Raw scores are over-confident")
+
+
+def test_export_writes_every_target(scored, tmp_path, done):
+    import duckdb
+    import onnxruntime
+
+    write(scored, tmp_path / "data.parquet", "parquet")
+    done("fit", "data.parquet", "-o", "model.json")
+    expected = calspline.load(tmp_path / "model.json").calibrate(np.asarray(scored["score"]))
+    sql = done("export", "model.json", "--to", "sql")
+    found = duckdb.sql(f"SELECT {sql} FROM '{tmp_path}/data.parquet'").fetchnumpy()["calibrated"]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    code = {}
+    exec(done("export", "model.json", "--to", "python"), code)
+    assert code["calibrate"](scored["score"][0].as_py()) == pytest.approx(expected[0], abs=1e-9)
+    done("export", "model.json", "--to", "onnx", "-o", "model.onnx")
+    assert onnxruntime.InferenceSession(tmp_path / "model.onnx").get_inputs()
+    assert "function calibrate" in done("export", "model.json", "--to", "javascript")
+    assert "double calibrate(double" in done("export", "model.json", "--to", "c")
+
+
+def test_a_million_rows_go_through(simulated, tmp_path, done):
+    score, y, truth = simulated(1_000_000)
+    write(pa.table({"id": np.arange(len(y)), "score": score, "label": y}), tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "model.json")
+    done("apply", "model.json", "data.csv", "-o", "out.parquet")
+    found = read(tmp_path / "out.parquet", "parquet")
+    np.testing.assert_array_equal(found["id"], np.arange(len(y)))
+    assert np.abs(np.asarray(found["calibrated"]) - truth).mean() < 0.002

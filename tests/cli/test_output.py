@@ -1,0 +1,139 @@
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from tests.cli.conftest import command, write
+
+GOOD = "score,label\n0.1,0\n0.6,1\n0.3,0\n0.8,1\n"
+
+
+@pytest.fixture
+def model(done, tmp_path):
+    (tmp_path / "data.csv").write_text(GOOD)
+    done("fit", "data.csv", "-o", "model.json")
+    return tmp_path / "model.json"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "data.csv"],
+        ["apply", "model.json", "data.csv"],
+        ["report", "data.csv"],
+        ["export", "model.json", "--to", "c"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_file_that_is_there_is_written_over_only_by_force(arguments, model, run, done, tmp_path):
+    (tmp_path / "out.csv").write_text("precious")
+    found = run(*arguments, "-o", "out.csv")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "--force" in found.err
+    assert (tmp_path / "out.csv").read_text() == "precious"
+    done(*arguments, "-o", "out.csv", "--force")
+    assert (tmp_path / "out.csv").read_text() != "precious"
+
+
+def test_a_place_that_cannot_be_written_is_an_error(model, run):
+    for place in ("nowhere/out.csv", "data.csv/out.csv", "."):
+        found = run("apply", model, "data.csv", "-o", place, "--output-format", "csv")
+        assert (found.code, found.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet", "jsonl", "arrow"])
+def test_a_full_disk_leaves_nothing_behind(format, model, tmp_path):
+    rng = np.random.default_rng(0)
+    write(pa.table({"score": rng.random(200_000)}), tmp_path / "big.parquet", "parquet")
+
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = command("apply", model, tmp_path / "big.parquet", "-o", tmp_path / f"out.{format}", preexec_fn=small)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"cannot write" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"data.csv", "model.json", "big.parquet"}
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.1, 0.4])
+def test_a_kill_leaves_no_output_or_a_whole_one(wait, model, tmp_path):
+    rng = np.random.default_rng(0)
+    write(pa.table({"score": rng.random(1_000_000)}), tmp_path / "big.parquet", "parquet")
+    out = tmp_path / "out.parquet"
+    work = subprocess.Popen(
+        [sys.executable, "-m", "calspline", "apply", model, tmp_path / "big.parquet", "-o", out],
+        stdout=subprocess.DEVNULL,
+    )
+    while work.poll() is None and not list(tmp_path.glob(".out.parquet.*.part")):
+        time.sleep(0.005)
+    time.sleep(wait)
+    work.send_signal(signal.SIGKILL)
+    work.wait()
+    if out.exists():
+        assert pyarrow.parquet.read_table(out).num_rows == 1_000_000
+
+
+def test_help_loads_neither_scikit_learn_nor_duckdb():
+    heavy = ["sklearn", "duckdb", "pyarrow", "numpy", "scipy"]
+    code = f"""
+import sys
+from calspline.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    print("loaded:", *[name for name in {heavy} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("loaded:")
+
+
+def test_a_missing_extra_is_one_line_that_names_it(model, tmp_path):
+    code = f"""
+import sys
+sys.modules["duckdb"] = None
+from calspline.cli import main
+sys.exit(main(["evaluate", {str(tmp_path / "data.csv")!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "calspline: this command needs duckdb: pip install 'calspline[cli]'\n"
+
+
+def test_a_reader_that_goes_away_is_no_disaster(model, tmp_path):
+    write(pa.table({"score": np.full(300_000, 0.5)}), tmp_path / "big.parquet", "parquet")
+    work = subprocess.Popen(
+        [sys.executable, "-m", "calspline", "apply", model, tmp_path / "big.parquet", "-o", "-"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    work.stdout.read(10)
+    work.stdout.close()
+    assert work.stderr.read() == b""
+    work.wait()
+    work.stderr.close()
+
+
+@pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colours_are_for_terminals_that_want_them(more, coloured):
+    ours, theirs = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"} | more
+    subprocess.run([sys.executable, "-m", "calspline", "fit"], stderr=theirs, env=environment, check=False)
+    os.close(theirs)
+    said = os.read(ours, 4096)
+    os.close(ours)
+    assert b"calspline:" in said
+    assert (b"\x1b[" in said) == coloured
+
+
+def test_the_version_is_that_of_the_package():
+    import calspline
+
+    assert command("--version").stdout.decode().split() == ["calspline", calspline.__version__]
