@@ -53,12 +53,6 @@ bench-coverage: $(VENV)/.core
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
 
-bench-coverage: $(VENV)/.core
-	$(BIN)/python -m benchmarks.coverage
-
-bench-paper: $(VENV)/.bench
-	$(BIN)/python -m benchmarks.paper.adult
-
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
 
