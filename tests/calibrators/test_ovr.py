@@ -3,7 +3,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.metrics import log_loss
 
-from calspline import SplineCalibrator, _threads
+from calspline import SplineCalibrator
 from calspline.calibrators import _ovr
 
 
@@ -88,16 +88,6 @@ def test_which_classes_are_fitted_together_does_not_matter(monkeypatch):
     np.testing.assert_allclose(shuffled, out[:, order], atol=1e-8)
     monkeypatch.setattr(_ovr, "CLASSES_AT_ONCE", 3)
     np.testing.assert_allclose(ovr().fit(p, y).predict_proba(p), out, atol=1e-8)
-
-
-def test_the_number_of_threads_does_not_matter(monkeypatch):
-    p, y, _ = simulate(1000, m=70)
-    monkeypatch.setattr(_threads, "WORTHWHILE", 0)
-    fits = []
-    for threads in (1, 4):
-        monkeypatch.setattr(_threads, "available", lambda threads=threads: threads)
-        fits.append(ovr().fit(p, y).predict_proba(p))
-    np.testing.assert_array_equal(*fits)
 
 
 def test_absent_classes_among_many_stay_where_they_are():

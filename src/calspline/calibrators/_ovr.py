@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline._recipe import FittedCurve, Recipe, constant_fit, fit_curves
-from calspline._threads import shared_out
 from calspline._validation import Kind, MatrixScores
 from calspline.calibrators._columns import Columns, normalise
 from calspline.curve import CalibrationCurve
@@ -39,7 +38,7 @@ def fit_one_vs_rest(
 
     fits: dict[int, FittedCurve] = {}
     groups = [slice(i, i + CLASSES_AT_ONCE) for i in range(0, len(seen), CLASSES_AT_ONCE)]
-    for fitted in shared_out(fit_group, groups, scores.values.size):
+    for fitted in map(fit_group, groups):  # threads would wait for the interpreter's lock
         fits |= fitted
     unseen = _unseen(columns.kind, total, recipe)
     return [fits.get(j, unseen) for j in range(scores.values.shape[1])]
