@@ -62,7 +62,7 @@ def render(results: Results, *, command: str) -> str:
         _fits(results),
         "## One-vs-rest fit, milliseconds",
         'The loop is `[SplineCalibrator().fit(p[:, j], y == j) for j in range(m)]`, next to `multiclass="ovr"`, '
-        "which fits classes together, groups of them on all cores there are.",
+        "which fits groups of classes together.",
         _one_vs_rest(results),
         "## Predict",
         "The softmax is `x - max`, `exp` and `/ sum` of the same array, in plain numpy, which has one thread. "
