@@ -98,3 +98,14 @@ def test_running_out_of_iterations_is_reported(monkeypatch):
     tasks = [setting(seed) for seed in range(8)]
     requests = [Request(p, c.precision(1e-6), p.at(np.full(len(c.prior), 9.0))) for p, c in tasks]
     assert not any(solution.converged for solution in run(tasks, requests).values())
+
+
+def test_a_fit_that_may_not_be_damped_takes_the_step_it_has(monkeypatch):
+    monkeypatch.setattr(together, "MAX_HALVINGS", 1)
+    tasks = [setting(seed) for seed in range(8)]
+    requests = [Request(p, c.precision(1e-4), p.at(np.full(len(c.prior), 200.0))) for p, c in tasks]
+    before = [request.start.local.value for request in requests]
+    stack = together.Stack([problem for problem, _ in tasks], requests)
+    list(stack.step())
+    # Newton's full step from so far off overshoots: without halving the loss rises somewhere.
+    assert (stack._local.value > before).any()
