@@ -1,5 +1,6 @@
 import warnings
 
+import betacal
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -47,7 +48,6 @@ def test_it_maximises_the_likelihood(simulated, parameters, weighted):
 
 @pytest.mark.parametrize("parameters", VARIANTS)
 def test_it_agrees_with_betacal(simulated, parameters):
-    betacal = pytest.importorskip("betacal")
     p, y, _ = simulated(2000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -117,7 +117,6 @@ def test_a_fit_cut_short_warns(simulated, monkeypatch):
 
 
 def test_an_exact_zero_does_not_move_the_fit():
-    betacal = pytest.importorskip("betacal")
     rng = np.random.default_rng(0)
     p = np.round(rng.beta(1, 6, 2000), 3)  # like shares of a thousand votes
     y = rng.random(2000) < p

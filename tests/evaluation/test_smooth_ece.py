@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import relplot
 from scipy.stats import norm
 
 from calspline import evaluate
@@ -8,7 +9,6 @@ from calspline import evaluate
 @pytest.mark.parametrize("slope", [1.0, 0.5, 2.5])
 @pytest.mark.parametrize("shape", ["uniform", "U-shaped", "rare events", "ten values"])
 def test_it_is_relplots(binary, shape, slope):
-    relplot = pytest.importorskip("relplot")
     for n in (300, 5000):
         p, y = binary(n, shape=shape, slope=slope)
         assert evaluate(y, p).smooth_ece == pytest.approx(relplot.smECE(p, y), abs=0.01)

@@ -1,14 +1,14 @@
 import numpy as np
+import onnx
+import onnxruntime as runtime
 import pytest
+import skl2onnx
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from calspline import SplineCalibrator
 from calspline.export import to_onnx
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 
 def run(model, scores, name="scores"):
@@ -84,7 +84,6 @@ def classifier(n_classes):
 
 
 def converted(model, X, **options):
-    skl2onnx = pytest.importorskip("skl2onnx")
     return skl2onnx.to_onnx(model, X[:1], options=options or None, target_opset=17)
 
 
