@@ -1,11 +1,9 @@
 import functools
 import glob
-import importlib
 import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import warnings
 
@@ -165,26 +163,10 @@ def fitted():
     return lambda name: cached(name).calibrator
 
 
-def absent(what):
-    """Skip, or fail where every engine has to be there."""
-    reason = f"{what} is not installed"
-    if os.environ.get("CALSPLINE_REQUIRE_ENGINES") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def program(name, *places):
     """The path of a program."""
     found = shutil.which(name, path=os.pathsep.join([*places, os.environ["PATH"]]))
-    return found or absent(name)
-
-
-def package(name):
-    """A package that is an extra."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        absent(name)
+    return found or pytest.skip(f"{name} is not installed")
 
 
 def values(rows):
@@ -202,7 +184,7 @@ class DuckDB:
     dialect = "duckdb"
 
     def __init__(self):
-        self._connection = package("duckdb").connect()
+        self._connection = pytest.importorskip("duckdb").connect()
 
     def run(self, expressions, columns, rows):
         """Values of expressions over a table that has these columns and rows; None is NULL."""
@@ -218,7 +200,7 @@ class SQLite:
         try:
             self._connection.execute("SELECT ln(1.0)")
         except sqlite3.OperationalError:
-            absent("SQLite with mathematical functions")
+            pytest.skip("SQLite has no mathematical functions")
 
     def run(self, expressions, columns, rows):
         names = [f'"{column.replace(chr(34), chr(34) * 2)}"' for column in columns]
@@ -303,26 +285,8 @@ class PostgreSQL:
 class Spark:
     dialect = "spark"
 
-    def __init__(self):
-        pyspark = package("pyspark.sql")
-        program("java")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the versions of other packages
-            builder = pyspark.SparkSession.builder.master("local[1]").appName("calspline tests")
-            for key, value in {
-                "spark.ui.enabled": "false",
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.sql.shuffle.partitions": "1",
-                "spark.ui.showConsoleProgress": "false",
-            }.items():
-                builder = builder.config(key, value)
-            self._session = builder.getOrCreate()
-        self._session.sparkContext.setLogLevel("ERROR")
-
-    def stop(self):
-        self._session.stop()
+    def __init__(self, session):
+        self._session = session
 
     def run(self, expressions, columns, rows):
         # A file is much faster than rows through Python.
@@ -353,10 +317,8 @@ def postgres():
 
 
 @pytest.fixture(scope="session")
-def spark():
-    engine = Spark()
-    yield engine
-    engine.stop()
+def spark(spark_session):
+    return Spark(spark_session)
 
 
 @pytest.fixture(params=["duckdb", "sqlite", "postgres", "spark"])

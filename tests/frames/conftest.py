@@ -92,10 +92,10 @@ class Engine:
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request, tmp_path, need):
+def engine(request, tmp_path):
     """One engine after the other."""
     name = request.param
-    need({"polars-lazy": "polars", "spark": "pyspark", "dask": "dask.dataframe"}.get(name, name))
+    pytest.importorskip({"polars-lazy": "polars", "spark": "pyspark", "dask": "dask.dataframe"}.get(name, name))
     return Engine(name, tmp_path, request)
 
 

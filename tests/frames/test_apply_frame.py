@@ -88,7 +88,7 @@ def test_the_other_calibrators_are_applied_too(data, method):
     np.testing.assert_allclose(by_duckdb, wanted, rtol=0, atol=1e-9)
 
 
-def test_two_columns_of_two_classes_are_read_together(data, need):
+def test_two_columns_of_two_classes_are_read_together(data):
     import duckdb
 
     u = np.random.default_rng(2).normal(30, 30, 500)

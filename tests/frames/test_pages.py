@@ -21,8 +21,8 @@ ENGINES = {
 
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 @pytest.mark.parametrize("page", ENGINES)
-def test_the_example_of_every_page_runs(page, need, request, tmp_path, monkeypatch, capfd):
-    need(ENGINES[page])
+def test_the_example_of_every_page_runs(page, request, tmp_path, monkeypatch, capfd):
+    pytest.importorskip(ENGINES[page])
     if page == "spark":
         request.getfixturevalue("spark_session")  # which the example then gets
     monkeypatch.chdir(tmp_path)
