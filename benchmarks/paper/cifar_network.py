@@ -30,6 +30,12 @@ class Settings(NamedTuple):
         return f"batch-{self.batch}-rate-{self.rate:g}" + "-plain" * (not self.augment)
 
 
+def use_threads(count: int | None) -> None:
+    """Hold torch to so many threads, or let it choose."""
+    if count is not None:
+        torch.set_num_threads(count)
+
+
 def network() -> Any:
     """Two blocks of two 3x3 convolutions, with 32 and 64 filters, and a dense layer of 512."""
     layers: list[Any] = []
