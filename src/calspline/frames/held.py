@@ -95,7 +95,7 @@ def held_rows(frame: nw.DataFrame[Any], columns: Columns, *, drop: bool) -> tupl
     count = len(rows.codes)
     check_count(count)
     facts = Facts(
-        labels=label_array([rows.labels[k] for k in np.unique(rows.codes)]),
+        labels=label_array([rows.labels[k] for k in np.flatnonzero(np.bincount(rows.codes))]),
         count=count,
         low=min(float(values.min()) for values in scores),
         high=max(float(values.max()) for values in scores),
