@@ -15,7 +15,7 @@ def test_01_nan_scores_are_an_error_at_fit_and_stay_missing_after(box, fit, appl
 
 def test_02_infinite_scores(fit, apply, columns, fitted):
     for value in (np.inf, -np.inf):
-        with pytest.raises(ValueError, match="score must be finite; column 'p' has -?inf"):
+        with pytest.raises(ValueError, match=r"score must be finite; column 'p' has -?inf"):
             fit(changed(columns, "p", 3, value))
         with pytest.raises(Exception, match=r"score(s)? must be (finite|probabilities)"):
             apply(fitted, changed(columns, "p", 3, value)["p"])

@@ -44,7 +44,7 @@ def test_01_nan_scores(take, two, value):
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_02_infinite_scores(take, two, value):
-    with pytest.raises(ValueError, match="scores must be finite; row 3 is -?inf"):
+    with pytest.raises(ValueError, match=r"scores must be finite; row 3 is -?inf"):
         take(two.changed(value), two.y)
 
 
@@ -161,7 +161,7 @@ def test_20_missing_labels(take, two, value):
 
 
 def test_21_one_class_may_be_collected_if_it_is_known_which(two):
-    with pytest.raises(ValueError, match="y must have .*two classes; every row is 'yes'"):
+    with pytest.raises(ValueError, match=r"y must have .*two classes; every row is 'yes'"):
         ScoreHistogram.from_scores(two.scores, ["yes"] * 60)
     only = ScoreHistogram.from_scores(two.scores, ["yes"] * 60, classes=["no", "yes"])
     assert only.base_rate == 1.0
@@ -185,7 +185,7 @@ def test_24_continuous_labels(take, two):
 
 
 def test_25_three_classes(take, two):
-    with pytest.raises(ValueError, match="y must have two classes .*got 3: 0, 1, 2"):
+    with pytest.raises(ValueError, match=r"y must have two classes .*got 3: 0, 1, 2"):
         take(two.scores, np.arange(60) % 3)
 
 
