@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -27,6 +27,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Only where fits are meant to change: the commit says why.
+golden: $(VENV)/.dev
+	$(BIN)/python -W error -m tests.golden.regenerate curves
 
 bench-speed: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
