@@ -63,7 +63,6 @@ def draw() -> dict[str, Figure]:
         style.note(ax, f"{float(calibrator.edf_):.1f} effective parameters", (-5.6, 3.6), color=style.MUTED)
         ax.set(xlim=(-6, 6), ylim=(-4.4, 4.4), xlabel="log-odds of the score")
     axes[0].set_ylabel("calibrated log-odds")
-    style.note(axes[0], "truth", (-5.6, -3.4), color=style.INK, fontstyle="italic")
 
     bands = sheet(5.2, 4.6)
     display = CalibrationCurveDisplay.from_calibrator(chosen, ax=bands.subplots())

@@ -42,4 +42,9 @@ def draw() -> dict[str, Figure]:
     right.plot(p, change * 1e6, color=style.INK, lw=1.4)
     right.set(xlabel="score", ylabel="change of the prediction, millionths", xlim=(0, 1))
     style.title(right, "what that changes")
+    inside = (p > 0.01) & (p < 0.99)
+    width = float(np.diff(binned.interval(p[inside])).mean() / np.abs(change[inside]).mean())
+    words = f"the curve's 95% band is, on average,\n{float(f'{width:.1g}'):,.0f} times as wide as this"
+    right.set_ylim(top=1.5e6 * np.abs(change).max())
+    style.note(right, words, (0.03, 1.44e6 * np.abs(change).max()), va="top")
     return {"cells": figure}
