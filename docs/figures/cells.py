@@ -1,0 +1,50 @@
+"""What is left of a million rows, and what is lost by it."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import expit
+
+from benchmarks.binning import no_binning
+from calspline import ScoreHistogram, SplineCalibrator
+from calspline.display import style
+from docs.figures.bending import simulated
+from docs.figures.sheet import sheet
+
+ROWS = 1_000_000
+
+
+def draw() -> dict[str, Figure]:
+    """The histogram, and the change of predictions by collecting scores in cells."""
+    data = simulated(ROWS, 0)
+    cells = ScoreHistogram.from_scores(data.score, data.happened)
+    binned = SplineCalibrator(transform="logit").fit_histogram(cells)
+    with no_binning():
+        exact = SplineCalibrator(transform="logit").fit(data.score, data.happened)
+    p = expit(np.linspace(-8.0, 8.0, 4001))
+    change = binned.calibrate(p) - exact.calibrate(p)
+
+    figure = sheet(7.6, 3.3)
+    left, right = figure.subplots(1, 2)
+    style.dress(left)
+    for weight, colour, name, at, side in (
+        (cells.negatives, style.VERMILION, "did not happen", (-2.9, 620), "right"),
+        (cells.positives, style.BLUE, "happened", (2.9, 620), "left"),
+    ):
+        seen = weight > 0
+        left.plot(cells.locations[seen], weight[seen], color=colour, lw=0.7)
+        style.note(left, name, at, ha=side, color=colour, fontweight="bold")
+    left.set(xlabel="log-odds of the score", ylabel="rows in a cell", xlim=(-11, 11))
+    left.set_ylim(bottom=0)
+    style.title(left, f"{ROWS:,} rows in {len(cells):,} places")
+    style.dress(right)
+    right.plot(p, change * 1e6, color=style.INK, lw=1.4)
+    right.set(xlabel="score", ylabel="change of the prediction, millionths", xlim=(0, 1))
+    style.title(right, "what that changes")
+    inside = (p > 0.01) & (p < 0.99)
+    width = float(np.diff(binned.interval(p[inside])).mean() / np.abs(change[inside]).mean())
+    words = f"the curve's 95% band is, on average,\n{float(f'{width:.1g}'):,.0f} times as wide as this"
+    right.set_ylim(top=1.5e6 * np.abs(change).max())
+    style.note(right, words, (0.03, 1.44e6 * np.abs(change).max()), va="top")
+    return {"cells": figure}

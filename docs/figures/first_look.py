@@ -1,0 +1,36 @@
+"""The first page: reliability before and after, as two figures that may stand side by side or one below the other."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from calspline import ReliabilityDisplay
+from calspline.demo import Story, tell
+from calspline.display import style
+from docs.figures.sheet import sheet
+from docs.picture import head
+
+
+def draw() -> dict[str, Figure]:
+    """Naive Bayes on built-in data, raw and calibrated."""
+    story = tell()
+    (_, before, after), *_ = story.numbers()
+    return {
+        "before": _panel(story, "before", style.VERMILION, "Naive Bayes", before),
+        "after": _panel(story, "after", style.BLUE, "Calibrated", after),
+    }
+
+
+def _panel(story: Story, which: str, colour: str, name: str, loss: float) -> Figure:
+    figure = sheet(5.0, 5.6)
+    display = ReliabilityDisplay.from_predictions(
+        story.y,
+        getattr(story, which),
+        strategy="uniform",
+        ax=figure.subplots(),
+        spline=True,
+        legend=False,
+        colors=[colour],
+    )
+    head(display.ax_, name, loss, display.reliability[""].bins, colour)
+    return figure

@@ -1,0 +1,65 @@
+"""Run the code of ``docs/tutorial.md``, in order, and put what it prints and draws into the page.
+
+``python -m docs.record_tutorial`` replaces the block of output below each block of code, and the figures that the
+page shows next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from docs.figures.sheet import save
+
+PAGE = Path(__file__).with_name("tutorial.md")
+BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", flags=re.DOTALL)
+FIGURE = re.compile(r"!\[[^\]]*\]\(figures/(\w+)\.svg\)")
+
+
+class Ran(NamedTuple):
+    """A block of code, what it printed, and the last figure it drew."""
+
+    block: re.Match[str]
+    output: str
+    figure: Figure | None
+
+
+def run(page: str) -> Iterator[Ran]:
+    """Run the blocks of a page in order; each knows the names of those before."""
+    mpl.use("agg")
+    names: dict[str, Any] = {}
+    for block in BLOCK.finditer(page):
+        plt.close("all")
+        out = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
+            exec(compile(block["code"], "tutorial", "exec"), names)
+        lines = (line.rstrip() for line in out.getvalue().splitlines())
+        yield Ran(block, "".join(f"{line}\n" for line in lines), plt.gcf() if plt.get_fignums() else None)
+    plt.close("all")
+
+
+def main() -> None:
+    """Record the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    parts, end = [], 0
+    for block, output, figure in run(page):
+        shown = FIGURE.search(page, block.end())
+        if figure is not None and shown is not None:
+            save(figure, shown[1])
+        parts += [page[end : block.start()], f"```python\n{block['code']}```\n"]
+        parts += [f"\n```text\n{output}```\n"] if output else []
+        end = block.end()
+    PAGE.write_text("".join([*parts, page[end:]]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
