@@ -140,7 +140,8 @@ def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[Fit
 
 def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """The fit itself, or one with more knots where it used up those that it had."""
-    free = recipe.n_knots is None and isinstance(recipe.knots, str) and isinstance(recipe.smoothing, str)
+    # Only REML: to leave-one-out and folds a crowd of parameters may just be noise.
+    free = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.smoothing == "reml"
     count = len(fitted.curve.breaks)
     while free and fitted.edf > MOST_USED * count and count < MOST_ROOM:
         more = replace(recipe, transform=fitted.curve.transform.name, n_knots=min(2 * count, MOST_ROOM))

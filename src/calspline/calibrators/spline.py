@@ -46,8 +46,8 @@ class SplineCalibrator(BaseCalibrator):
     knots : {"quantile", "sample"} or array-like of scores, default="quantile"
         ``"sample"`` draws from the distinct scores, as the paper does.
     n_knots : int, optional
-        At least 2. None: 24 up to 10,000 rows, then slowly more, and twice as many, up to 128, as long as
-        the curve uses up more than half of them. Reduced to the number of distinct scores, and to 512.
+        At least 2. None: 24 up to 10,000 rows, then slowly more, and with REML twice as many, up to 128,
+        as long as the curve uses up more than half of them. Reduced to the number of distinct scores, and to 512.
     penalty : {"curvature", "ridge"}, default="curvature"
         ``"curvature"`` is half of lambda times the integral of ``f''^2``, ``f`` being the log-odds
         as a function of x scaled to [0, 1]. This is the paper's equation (1), which is
