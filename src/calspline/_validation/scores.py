@@ -140,7 +140,7 @@ def model_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArra
             f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
             f"{values[row, column]:g}"
         )
-    return np.clip(values, 0.0, 1.0)
+    return np.asarray(np.clip(values, 0.0, 1.0))
 
 
 def binary_scores(
