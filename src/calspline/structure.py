@@ -51,6 +51,8 @@ class StructuredMap(StructuredFit):
     b : array of shape (m,)
     strengths, effective : array of shape (4,)
         Ridge strengths, and effective parameters, of intercepts, diagonal, rest of the matrix, curve.
+    converged : bool
+        Whether the fit came to an end; a map read from a file says so in any case.
     """
 
     def curve(self, u: Array) -> Array:

@@ -323,6 +323,8 @@ class SplineCalibrator(BaseCalibrator):
         self._forget("structure_")
 
     def _set_structure(self, structure: StructuredMap) -> None:
+        if not structure.converged:
+            warn_user(NOT_CONVERGED, ConvergenceWarning)
         self.curves_ = []
         self.structure_ = structure
         strength = float(structure.strengths[-1])
@@ -331,7 +333,7 @@ class SplineCalibrator(BaseCalibrator):
         self.edf_ = 1.0 + float(structure.effective.sum())
         self.transform_, self.epsilon_ = "log", None
         self.knots_ = np.exp(structure.breaks)
-        self.converged_, self.n_iter_ = True, 0
+        self.converged_, self.n_iter_ = structure.converged, 0
         self._fits = []
 
     def _forget(self, name: str) -> None:
