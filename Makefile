@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -57,6 +57,16 @@ bench-coverage: $(VENV)/.core
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
 
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "The site is in site/: open site/index.html"
+
+figures: $(VENV)/.dev
+	$(BIN)/python -m docs.figures
+
+tutorial: $(VENV)/.dev
+	$(BIN)/python -m docs.record_tutorial
+
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
 
@@ -93,4 +103,4 @@ $(VENV)/.bench: $(VENV)/.core
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage calspline-demo.html
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage site calspline-demo.html

@@ -1,6 +1,6 @@
-"""Run the code of ``docs/tutorial.md``, in order, and put what it prints and draws into the page.
+"""Run the code of ``docs/tutorial/decision.md``, in order, and put what it prints and draws into the page.
 
-``python -m docs.record_tutorial`` replaces the block of output below each block of code, and the figures that the
+``make tutorial`` replaces the block of output below each block of code, and the figures that the
 page shows next.
 """
 
@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+from docs.figures.sheet import save
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from docs.figures.sheet import save
-
-PAGE = Path(__file__).with_name("tutorial.md")
+PAGE = Path(__file__).parent / "tutorial" / "decision.md"
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", flags=re.DOTALL)
-FIGURE = re.compile(r"!\[[^\]]*\]\(figures/(\w+)\.svg\)")
+FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./figures/(\w+)\.svg\)")
 
 
 class Ran(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from docs.figures.sheet import sheet
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from scipy.special import expit
 
 from calspline import SplineCalibrator, reliability
 from calspline.display import CalibrationCurveDisplay, style
-from docs.figures.sheet import sheet
 
 Array = NDArray[np.float64]
 

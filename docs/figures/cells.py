@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from benchmarks.binning import no_binning
+from docs.figures.bending import simulated
+from docs.figures.sheet import sheet
 from matplotlib.figure import Figure
 from scipy.special import expit
 
-from benchmarks.binning import no_binning
 from calspline import ScoreHistogram, SplineCalibrator
 from calspline.display import style
-from docs.figures.bending import simulated
-from docs.figures.sheet import sheet
 
 ROWS = 1_000_000
 

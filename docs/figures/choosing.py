@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
+from docs.figures.bending import simulated, truth
+from docs.figures.sheet import sheet
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline import SplineCalibrator
 from calspline.display import SmoothingDisplay, style
-from docs.figures.bending import simulated, truth
-from docs.figures.sheet import sheet
 
 Array = NDArray[np.float64]
-METHODS = {"reml": ("REML", style.BLUE), "cv": ("5-fold CV", style.VERMILION), "loo": ("leave-one-out", style.GREEN)}
+Method = Literal["reml", "cv", "loo"]
+METHODS: dict[Method, tuple[str, str]] = {
+    "reml": ("REML", style.BLUE),
+    "cv": ("5-fold CV", style.VERMILION),
+    "loo": ("leave-one-out", style.GREEN),
+}
 ROWS = 500
 SAMPLES = 100
 
@@ -26,7 +33,8 @@ def draw() -> dict[str, Figure]:
 def _criteria() -> Figure:
     data = simulated(ROWS, 4)
     figure = sheet(7.6, 3.4)
-    for ax, method in zip(figure.subplots(1, 2), ("reml", "cv"), strict=True):
+    methods: tuple[Method, Method] = ("reml", "cv")
+    for ax, method in zip(figure.subplots(1, 2), methods, strict=True):
         calibrator = SplineCalibrator(transform="logit", smoothing=method, random_state=0)
         SmoothingDisplay.from_calibrator(calibrator.fit(data.score, data.happened), ax=ax)
         ax.set_xlabel("smoothing λ")
@@ -56,7 +64,7 @@ def _spread() -> Figure:
     return figure
 
 
-def _outcome(method: str, seed: int) -> tuple[float, float]:
+def _outcome(method: Method, seed: int) -> tuple[float, float]:
     """Effective parameters of a fit, and its expected log-loss less that of the truth."""
     data = simulated(ROWS, seed)
     calibrator = SplineCalibrator(transform="logit", smoothing=method, random_state=0).fit(data.score, data.happened)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from docs.figures.sheet import sheet
+from docs.picture import head
 from matplotlib.figure import Figure
 
 from calspline import ReliabilityDisplay
 from calspline.demo import Story, tell
 from calspline.display import style
-from docs.figures.sheet import sheet
-from docs.picture import head
 
 
 def draw() -> dict[str, Figure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from docs.figures.sheet import sheet
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from sklearn.datasets import load_digits
@@ -11,7 +12,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from calspline import SplineCalibrator
 from calspline.display import style
-from docs.figures.sheet import sheet
 
 
 def draw() -> dict[str, Figure]:
@@ -29,6 +29,7 @@ def draw() -> dict[str, Figure]:
     left.plot(structure.breaks, np.full(len(structure.breaks), low), "|", color=style.MUTED, ms=7)
     left.set(xlabel="u: tempered log-probability", ylabel="s(u)", xlim=(low, 0.05))
     style.title(left, "one curve for all classes")
+    assert structure.W is not None
     reach = float(np.abs(structure.W).max())
     for (i, j), value in np.ndenumerate(structure.W):
         colour = style.BLUE if value > 0.0 else style.VERMILION

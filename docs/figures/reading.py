@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from docs.figures.sheet import sheet
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import expit
 
 from calspline import ReliabilityDisplay
 from calspline.display import style
-from docs.figures.sheet import sheet
 
 ROWS = 4000
 
@@ -36,7 +38,6 @@ def draw() -> dict[str, Figure]:
     return {"four_shapes": wrong, "chance": chance}
 
 
-def _diagram(ax: Axes, name: str, happened: object, p: object, **options: object) -> None:
-    shown = {"legend": False, "strategy": "uniform"} | options
-    ReliabilityDisplay.from_predictions(happened, p, ax=ax, **shown)
+def _diagram(ax: Axes, name: str, happened: Any, p: Any, *, corp: bool = False) -> None:
+    ReliabilityDisplay.from_predictions(happened, p, ax=ax, strategy="uniform", corp=corp, legend=False)
     style.title(ax, name)

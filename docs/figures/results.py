@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from docs.figures.sheet import sheet
+from docs.hooks.tables import find_table
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calspline.display import style
-from docs.figures.sheet import sheet
-from docs.hooks.tables import find_table
 
 OURS = "calspline"
 ROWS = {"1k": 1e3, "10k": 1e4, "100k": 1e5, "1M": 1e6, "10M": 1e7}

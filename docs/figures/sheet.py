@@ -1,4 +1,7 @@
-"""Sheets to draw on, and figures as small SVG files, in the colours of light pages: ``docs/hooks/twins.py`` has the others."""
+"""Sheets to draw on, and figures as small SVG files in the colours of light pages.
+
+``docs/hooks/twins.py`` makes those of dark pages from them.
+"""
 
 from __future__ import annotations
 

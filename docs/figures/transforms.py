@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from docs.figures.sheet import sheet
 from matplotlib.figure import Figure
 from scipy.special import expit
 
 from calspline.display import style
 from calspline.transforms import Transform
-from docs.figures.sheet import sheet
 
 
 def draw() -> dict[str, Figure]:

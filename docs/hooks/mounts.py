@@ -20,8 +20,14 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"benchmarks": (".md", ".png"), "examples": (".md", ".png", ".svg", ".py")}
 """Folders that are on the site under their own name, and which of their files."""
-PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
-"""Pages at the root, and the page that stands for each on the site."""
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "benchmarks/commands.md",
+    "examples/README.md": "examples/gallery.md",
+}
+"""Pages that have another name on the site."""
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
@@ -30,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and pictures from outside."""
     for source in _outside():
         uri = to_site(source)
-        if uri is not None and files.get_file_from_path(uri) is None:
+        if uri is not None and uri != "index.md":
             files.append(File.generated(config, uri, abs_src_path=str(ROOT / source)))
     return files
 
@@ -57,15 +63,16 @@ def to_site(source: str) -> str | None:
 
 def to_repository(uri: str) -> str:
     """Which file of the repository a page of the site is made from."""
-    if uri.partition("/")[0] in FOLDERS and "/" in uri:
-        return uri
     own = {page: source for source, page in PAGES.items() if page != "index.md"}
-    return own.get(uri, f"docs/{uri}")
+    if uri in own:
+        return own[uri]
+    return uri if uri.partition("/")[0] in FOLDERS and "/" in uri else f"docs/{uri}"
 
 
 def _outside() -> list[str]:
     inside = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")) if path.is_file()]
-    return [*PAGES, *(path.relative_to(ROOT).as_posix() for path in inside)]
+    at_root = [source for source in PAGES if "/" not in source]
+    return [*at_root, *(path.relative_to(ROOT).as_posix() for path in inside)]
 
 
 def _followed(link: str, here: str) -> str:

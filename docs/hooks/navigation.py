@@ -1,4 +1,7 @@
-"""Patterns in the navigation stand for the pages that match and are not named elsewhere, in order of their names."""
+"""Patterns in the navigation stand for the pages that match and are not named elsewhere.
+
+They come in the order of their names, but an index first. A page that matches two patterns is shown by the first.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,9 @@ def _expanded(items: list[Any], pages: list[str]) -> list[Any]:
 
 
 def _matching(item: str, pages: list[str]) -> list[str]:
+    """The pages that match, which are taken out of those left over."""
     if "*" not in item:
         return [item]
-    return [page for page in pages if page.count("/") == item.count("/") and PurePosixPath(page).match(item)]
+    found = [page for page in pages if page.count("/") == item.count("/") and PurePosixPath(page).match(item)]
+    pages[:] = [page for page in pages if page not in found]
+    return sorted(found, key=lambda page: (PurePosixPath(page).stem != "index", page))

@@ -1,4 +1,4 @@
-"""Docstrings keep to reStructuredText's few roles; the site reads Markdown."""
+"""Docstrings are numpydoc with a few roles of reStructuredText; the site reads Markdown."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import griffe
 
 ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|obj):`(?:(?P<text>[^`<]+) <)?(?P<short>~?)(?P<name>[^`<>]+)>?`")
+SEE_ALSO = re.compile(r"(?<=^See Also\n--------\n)(?P<lines>(?:.+\n?)+)", flags=re.M)
+ENTRY = re.compile(r"^(?P<name>[\w.]+) : ", flags=re.M)
 MATH = re.compile(r"^( *)\.\. math:: (.+)$", flags=re.M)
 
 
 class Roles(griffe.Extension):
-    """Turn roles into links, where what they name is on the site, and ``.. math::`` into formulas."""
+    """Roles become links, where what they name is on the site, ``.. math::`` formulas, and "See Also" a list."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Rewrite a docstring once it is loaded."""
@@ -22,6 +24,8 @@ class Roles(griffe.Extension):
 
 def rewritten(text: str, obj: griffe.Object) -> str:
     """The docstring in Markdown."""
+    text = text.replace("array-like", "array\N{NON-BREAKING HYPHEN}like")  # it is no difference
+    text = SEE_ALSO.sub(lambda found: ENTRY.sub(r"- :obj:`\g<name>`: ", found["lines"]), text)
     text = MATH.sub(r"\1$$\n\1\2\n\1$$", text)
     return ROLE.sub(lambda role: _link(role, obj), text)
 

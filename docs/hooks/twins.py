@@ -13,6 +13,9 @@ from calspline.display import style
 
 FIGURES = Path(__file__).parents[1] / "figures"
 IMAGE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*figures/[^"/]+)\.svg"(?P<after>[^>]*)>')
+WIDTH = re.compile(r'<svg [^>]*width="([\d.]+)pt"')
+WIDE = 480.0
+"""Points from which a figure is too wide for a telephone."""
 NIGHT = {
     style.INK: "#e3e8ee",
     style.MUTED: "#9aa7b4",
@@ -39,8 +42,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Show both; the style sheet hides one."""
-    both = (
-        r'<img class="by-day" \g<before>src="\g<place>.svg"\g<after>>'
-        r'<img class="by-night" \g<before>src="\g<place>.dark.svg"\g<after>>'
-    )
+
+    def both(image: re.Match[str]) -> str:
+        name = image["place"].rpartition("/")[2]
+        width = WIDTH.search((FIGURES / f"{name}.svg").read_text(encoding="utf-8"))
+        size = "wide" if width is not None and float(width[1]) > WIDE else "narrow"
+        return "".join(
+            f'<img class="{time} {size}" {image["before"]}src="{image["place"]}{kind}"{image["after"]}>'
+            for time, kind in (("by-day", ".svg"), ("by-night", ".dark.svg"))
+        )
+
     return IMAGE.sub(both, content)
