@@ -239,11 +239,12 @@ def main() -> int:
 def page(plan: Plan, output: Path, *, cross: bool) -> str:
     """Judge, draw, and put it in words."""
     settings, n = plan.settings, len(plan.images.y)
+    optimiser = "Adam" if settings.adam else "RMSprop"
     moved = "mirrored and moved by up to a tenth" if settings.augment else "as they are"
     parts = [
         "# CIFAR-10 (sections 6.1 and 7 and figure 2 of the paper)",
         f"`python -m benchmarks.paper.cifar10`: the network of Keras's `cifar10_cnn.py`, {plan.checkpoints[-1]} epochs "
-        f"(the paper: 800), {'Adam' if settings.adam else 'RMSprop'} with rate {settings.rate:g}, batches of {settings.batch}, images {moved}; "
+        f"(the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}, images {moved}; "
         f"{n:,} images to train and calibrate on, {len(plan.images.test_y):,} to judge on. Clipping is the best of "
         "the paper's four floors by the test rows themselves, as there.",
     ]
