@@ -1,6 +1,9 @@
+import glob
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -67,3 +70,50 @@ def spark_session():
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+def program(name, *places):
+    """The path of a program."""
+    found = shutil.which(name, path=os.pathsep.join([*places, os.environ["PATH"]]))
+    return found or pytest.skip(f"{name} is not installed")
+
+
+@pytest.fixture(scope="session")
+def find_program():
+    """The path of a program, or the test is skipped."""
+    return program
+
+
+class PostgreSQLCluster:
+    """A throw-away cluster, reached through a socket in its own folder."""
+
+    def __init__(self, folder):
+        places = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+        self.psql = program("psql", *places)
+        self._control = program("pg_ctl", *places)
+        self.folder = str(folder)
+        # The server refuses to run as root.
+        self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+        if self._user:
+            shutil.chown(self.folder, "nobody")
+        self._call(program("initdb", *places), "-D", f"{self.folder}/data", "-A", "trust", "-U", "tester", "-E", "UTF8")
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
+        self._call(self._control, "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
+
+    def _call(self, *command):
+        done = subprocess.run(
+            command, cwd=self.folder, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, **self._user,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+
+    def stop(self):
+        self._call(self._control, "-D", f"{self.folder}/data", "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster():
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        cluster = PostgreSQLCluster(folder)
+        yield cluster
+        cluster.stop()

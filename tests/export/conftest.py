@@ -1,7 +1,4 @@
 import functools
-import glob
-import os
-import shutil
 import sqlite3
 import subprocess
 import tempfile
@@ -163,21 +160,9 @@ def fitted():
     return lambda name: cached(name).calibrator
 
 
-def program(name, *places):
-    """The path of a program."""
-    found = shutil.which(name, path=os.pathsep.join([*places, os.environ["PATH"]]))
-    return found or pytest.skip(f"{name} is not installed")
-
-
 def values(rows):
     """Rows of an answer as numbers; NULL is NaN."""
     return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=float)
-
-
-@pytest.fixture(scope="session")
-def find_program():
-    """The path of a program, or the test is skipped."""
-    return program
 
 
 class DuckDB:
@@ -223,36 +208,10 @@ def run_in(connection, expressions, names, double, rows):
 
 
 class PostgreSQL:
-    """A throw-away cluster, reached through a socket in its own folder."""
-
     dialect = "postgres"
 
-    def __init__(self, folder):
-        places = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
-        self._psql = program("psql", *places)
-        self._control = program("pg_ctl", *places)
-        self._folder = str(folder)
-        # The server refuses to run as root.
-        self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
-        if self._user:
-            shutil.chown(self._folder, "nobody")
-        self._call(
-            program("initdb", *places), "-D", f"{self._folder}/data", "-A", "trust", "-U", "tester", "-E", "UTF8"
-        )
-        options = f"-k {self._folder} -c listen_addresses='' -c fsync=off"
-        self._call(
-            self._control, "-D", f"{self._folder}/data", "-w", "-l", f"{self._folder}/log", "-o", options, "start"
-        )
-
-    def _call(self, *command):
-        done = subprocess.run(
-            command, cwd=self._folder, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, **self._user,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-
-    def stop(self):
-        self._call(self._control, "-D", f"{self._folder}/data", "-m", "immediate", "stop")
+    def __init__(self, cluster):
+        self._cluster = cluster
 
     def run(self, expressions, columns, rows):
         names = [f'"{column.replace(chr(34), chr(34) * 2)}" float8' for column in columns]
@@ -264,19 +223,9 @@ class PostgreSQL:
             f"COPY scores FROM STDIN (FORMAT csv);\n{lines}\n\\.\n"
             f"SELECT {', '.join(expressions)} FROM scores ORDER BY n;\n"
         )
-        command = [
-            self._psql,
-            "-XqAt",
-            "-F",
-            ",",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-h",
-            self._folder,
-            "-U",
-            "tester",
-            "postgres",
-        ]
+        cluster = self._cluster
+        command = [cluster.psql, "-XqAt", "-F", ",", "-v", "ON_ERROR_STOP=1", "-h", cluster.folder, "-U", "tester"]
+        command.append("postgres")
         out = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
         assert out.returncode == 0, out.stderr
         return values([[None if v == "" else float(v) for v in line.split(",")] for line in out.stdout.splitlines()])
@@ -309,11 +258,8 @@ def sqlite():
 
 
 @pytest.fixture(scope="session")
-def postgres():
-    with tempfile.TemporaryDirectory(prefix="pg") as folder:
-        engine = PostgreSQL(folder)
-        yield engine
-        engine.stop()
+def postgres(postgres_cluster):
+    return PostgreSQL(postgres_cluster)
 
 
 @pytest.fixture(scope="session")

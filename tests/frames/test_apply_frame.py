@@ -59,21 +59,35 @@ def test_three_classes_have_a_column_each_in_every_engine(engine):
     np.testing.assert_allclose(result[["q_0", "q_1", "q_2"]].to_numpy(), wanted, rtol=0, atol=1e-9)
 
 
-def test_structured_classes_are_applied_too(data):
-    import duckdb
-    import polars as pl
-
+def test_structured_classes_are_applied_in_every_engine(engine):
     rng = np.random.default_rng(1)
     p = rng.dirichlet([1, 1, 2], 600)
     y = np.array(["x", "y", "z"])[(p.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)]
     calibrator = SplineCalibrator().fit(p, y)
-    frame = pl.DataFrame(p, schema=["z", "x", "y"])
-    wanted = calibrator.predict_proba(frame.select("x", "y", "z").to_numpy())
-    by_polars = apply_frame(frame, calibrator, score=["z", "x", "y"]).select("^calibrated_.*$").to_numpy()
-    np.testing.assert_allclose(by_polars, wanted, rtol=0, atol=1e-12)
-    relation = duckdb.connect().from_arrow(frame.to_arrow())
-    by_duckdb = apply_frame(relation, calibrator, score=["z", "x", "y"]).df()[[f"calibrated_{c}" for c in "xyz"]]
-    np.testing.assert_allclose(by_duckdb, wanted, rtol=0, atol=1e-9)
+    frame = pd.DataFrame(p, columns=["x", "y", "z"]).assign(id=np.arange(600))[["z", "id", "x", "y"]]
+    result = engine.pandas(apply_frame(engine.make(frame), calibrator, score=["z", "x", "y"]))
+    assert result["id"].tolist() == frame["id"].tolist()
+    wanted = calibrator.predict_proba(p)
+    np.testing.assert_allclose(result[[f"calibrated_{c}" for c in "xyz"]], wanted, rtol=0, atol=1e-9)
+
+
+def test_rows_of_probabilities_that_sum_to_something_else_are_an_error_in_every_engine(engine):
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet([1, 1, 2], 600)
+    calibrator = SplineCalibrator(multiclass="ovr").fit(p, rng.integers(0, 3, 600))
+    frame = pd.DataFrame(p, columns=["a", "b", "c"])
+    frame.loc[4, "a"] += 0.1
+    with pytest.raises(Exception, match="must"):
+        engine.pandas(apply_frame(engine.make(frame), calibrator, score=["a", "b", "c"]))
+
+
+def test_names_of_stages_may_be_columns_already(data, calibrator):
+    import duckdb
+
+    frame = data(50)[["id", "p"]].rename(columns={"id": "stage_0", "p": "my Stage_1"})
+    result = apply_frame(duckdb.connect().from_df(frame), calibrator, score="my Stage_1").df()
+    assert list(result.columns) == ["stage_0", "my Stage_1", "calibrated"]
+    np.testing.assert_allclose(result["calibrated"], calibrator.calibrate(frame["my Stage_1"]), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", [SigmoidCalibrator, BetaCalibrator, IsotonicCalibrator])

@@ -19,6 +19,7 @@ from calspline._grid import MOST_POINTS, Cells, exactly_one
 from calspline._validation import Kind
 from calspline.frames.expressions import cell
 from calspline.frames.long import long
+from calspline.frames.once import once
 from calspline.histogram import ScoreHistogram
 
 Array = NDArray[np.float64]
@@ -54,6 +55,7 @@ def histograms(frame: Frame, names: list[str], kind: Kind) -> dict[str, ScoreHis
     The frame has the columns ``names``, which are numbers of classes, ``w`` and ``code``: the number of the row's
     class. A row is positive for the column whose number it is.
     """
+    frame = once(frame)
     done: dict[str, ScoreHistogram] = {}
     level: int | None = FIRST_LEVEL
     left = names

@@ -43,8 +43,9 @@ def _unnested(rows: Frame, names: list[str]) -> Frame:
 
 def _crossed(rows: Frame, names: list[str]) -> Frame:
     import ibis
+    import pyarrow as pa
 
-    classes = ibis.memtable({"which": names}, schema={"which": "string"})
+    classes = ibis.memtable(pa.table({"which": names}))
     crossed: Frame = nw.from_native(rows.to_native().cross_join(classes))
     u = nw.col(names[-1])
     for name in names[:-1]:

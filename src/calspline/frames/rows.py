@@ -17,11 +17,15 @@ from calspline._validation import Kind
 from calspline.frames import expressions
 from calspline.frames.cells import histograms
 from calspline.frames.facts import MOST_LABELS, Columns, Facts, check_count, check_labels, check_missing, label_array
+from calspline.frames.once import once
 from calspline.frames.sample import chance
 from calspline.histogram import ScoreHistogram
 
 Array = NDArray[np.float64]
 Frame = nw.LazyFrame[Any]
+
+# PostgreSQL takes a literal with a point for a decimal.
+ZERO, ONE = nw.lit(0).cast(nw.Float64), nw.lit(1).cast(nw.Float64)
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,11 @@ class EngineRows:
 def engine_rows(frame: Frame, columns: Columns, *, drop: bool) -> tuple[EngineRows, Facts]:
     """Choose the columns, look at what they hold (one pass), and leave out rows that do not count."""
     schema = frame.collect_schema()
-    own = {name: _number(column) for name, column in zip(columns.names, columns.score, strict=True)}
-    own["y"] = _label(columns.label, schema[columns.label])
-    own["w"] = nw.lit(1.0) if columns.weight is None else _number(columns.weight)
-    rows = frame.select(**own)
+    nan = _has_nan(frame)
+    own = {name: _number(column, nan=nan) for name, column in zip(columns.names, columns.score, strict=True)}
+    own["y"] = _label(columns.label, schema[columns.label], nan=nan)
+    own["w"] = ONE if columns.weight is None else _number(columns.weight, nan=nan)
+    rows = once(frame.select(**own))
     found = _by_label(rows, columns.names, list(columns.numbers))
     missing_label = np.array([_validation.is_missing(value) for value in found["y"]], dtype=bool)
     missing = {name: int(found[f"no_{name}"].sum()) for name in columns.numbers}
@@ -92,15 +97,20 @@ def engine_rows(frame: Frame, columns: Columns, *, drop: bool) -> tuple[EngineRo
     return EngineRows(rows), facts
 
 
-def _number(column: str) -> nw.Expr:
+def _has_nan(frame: Frame) -> bool:
+    """Whether the engine has numbers that are NaN; SQLite makes them null, and has no test for them."""
+    return not (frame.implementation.is_ibis() and frame.to_native().get_backend().name == "sqlite")
+
+
+def _number(column: str, *, nan: bool) -> nw.Expr:
     value = nw.col(column).cast(nw.Float64)
-    return nw.when(~value.is_nan()).then(value)
+    return nw.when(~value.is_nan()).then(value) if nan else value
 
 
-def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:
+def _label(column: str, dtype: nw.dtypes.DType, *, nan: bool) -> nw.Expr:
     value = nw.col(column)
     if dtype.is_float():
-        return nw.when(~value.is_nan()).then(value)
+        return nw.when(~value.is_nan()).then(value) if nan else value
     return value.cast(nw.String) if isinstance(dtype, (nw.Categorical, nw.Enum)) else value
 
 
@@ -112,11 +122,11 @@ def _by_label(rows: Frame, names: list[str], counted: list[str]) -> dict[str, ND
     wide = rows.select(
         "y",
         "w",
-        one=nw.lit(1.0),
+        one=ONE,
         **{name: used.then(nw.col(name)) for name in names},
         off=used.then(off),
-        rows=used.then(nw.lit(1.0)).otherwise(nw.lit(0.0)),
-        **{f"no_{name}": nw.when(nw.col(name).is_null()).then(nw.lit(1.0)).otherwise(nw.lit(0.0)) for name in counted},
+        rows=used.then(ONE).otherwise(ZERO),
+        **{f"no_{name}": nw.when(nw.col(name).is_null()).then(ONE).otherwise(ZERO) for name in counted},
     )
     found = (
         wide.group_by("y")

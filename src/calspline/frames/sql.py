@@ -1,12 +1,14 @@
-"""Calibrated probabilities by the engine itself: the calibrator as an SQL expression."""
+"""Calibrated probabilities by the engine itself: the calibrator as SQL."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import narwhals as nw
 
+from calspline.export._staged import in_stages
 from calspline.export.sql import to_sql
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
@@ -14,7 +16,21 @@ Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
 """What ibis calls its backends."""
 UNSAFE = re.compile(r"[^\w .-]")
-REFUSE = {"duckdb": "error('{}')", "spark": "raise_error('{}')"}
+STAGED = "duckdb", "spark"
+"""Dialects whose engines compute a column of a subquery once."""
+REFUSE = {
+    "duckdb": "error('{}')",
+    "spark": "raise_error('{}')",
+    # The others have no function for it, but say what they cannot read; a column keeps them from reading it at once.
+    "postgres": "('{}: ' || {}::text)::float8",
+    "sqlite": "json_extract('{{}}', '{}: ' || {})",
+}
+NUMBER = {
+    "duckdb": "NOT isnan({})",
+    "spark": "NOT isnan({})",
+    "postgres": "{}::float8 <> 'NaN'::float8",
+    "sqlite": "TRUE",  # where NaN is null
+}
 
 
 def add_columns(frame: Frame, calibrator: Any, columns: list[str], outputs: list[str]) -> Any:
@@ -26,32 +42,57 @@ def add_columns(frame: Frame, calibrator: Any, columns: list[str], outputs: list
     def quoted(name: str) -> str:
         return quote + name.replace(quote, quote * 2) + quote
 
-    expressions = _expressions(calibrator, columns, dialect, quoted)
-    new = [f"{expression} AS {quoted(name)}" for expression, name in zip(expressions, outputs, strict=True)]
+    names = list(frame.collect_schema())
+    columns = columns if len(calibrator.classes_) > 2 else columns[-1:]
+    projections = _projections(calibrator, columns, outputs, dialect, names, quoted)
     if engine.is_duckdb():
-        return native.project(", ".join(["*", *new]))
+        for projection in projections:
+            native = native.project(", ".join(projection))
+        return native
     if engine.is_spark_like():
-        return native.selectExpr("*", *new)
-    return _ibis(native, f"SELECT *, {', '.join(new)} FROM calspline_rows", outputs)
+        for projection in projections:
+            native = native.selectExpr(*projection)
+        return native
+    query = "calspline_rows"
+    for k, projection in enumerate(projections):
+        source = query if k == 0 else f"({query}) AS calspline_rows_{k}"
+        query = f"SELECT {', '.join(projection)} FROM {source}"
+    return _ibis(native, query, outputs)
 
 
-def _expressions(calibrator: Any, columns: list[str], dialect: Any, quoted: Any) -> list[str]:
-    """One expression for each new column: null where a score is missing, an error where it is no score."""
-    if len(calibrator.classes_) > 2:
-        found = to_sql(calibrator, columns, dialect=dialect)
+def _projections(
+    calibrator: Any,
+    columns: list[str],
+    outputs: list[str],
+    dialect: Any,
+    names: list[str],
+    quoted: Callable[[str], str],
+) -> list[list[str]]:
+    """Lists of what to select, each from the one before."""
+    refusal = _refusal(calibrator, columns, dialect, quoted)
+    if dialect in STAGED:
+        staged = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal)
+        stages, results = staged.stages, staged.results
     else:
-        found = [to_sql(calibrator, columns[-1], dialect=dialect)]
-    if dialect not in REFUSE:
-        return found
+        found = to_sql(calibrator, columns if len(columns) > 1 else columns[0], dialect=dialect)
+        found = [found] if isinstance(found, str) else found
+        # What to_sql makes null is no score.
+        stages, results = [], [f"coalesce({value}, CASE {refusal} END)" for value in found]
+    added = [["*", *(f"{value} AS {name}" for name, value in stage.items())] for stage in stages]
+    last = [f"{value} AS {quoted(name)}" for value, name in zip(results, outputs, strict=True)]
+    return [*added, [*map(quoted, names), *last]]
+
+
+def _refusal(calibrator: Any, columns: list[str], dialect: str, quoted: Callable[[str], str]) -> str:
+    """A branch of a CASE for rows without a score: an error, unless one is missing."""
     wanted = "probabilities in [0, 1]" if calibrator._kind == "probability" else "finite"
     if len(columns) > 1 and calibrator._kind == "probability":
         wanted += " that sum to one in each row"
     # A name is a part of a string here, and how a string ends is up to the settings of the engine.
     names = ", ".join(UNSAFE.sub("_", name) for name in columns)
-    refuse = REFUSE[dialect].format(f"score must be {wanted}; column {names} has others")
-    # What to_sql makes null is no score; of these only missing ones may pass.
-    present = " AND ".join(f"{quoted(name)} IS NOT NULL AND NOT isnan({quoted(name)})" for name in columns)
-    return [f"coalesce({one}, CASE WHEN {present} THEN {refuse} END)" for one in found]
+    error = REFUSE[dialect].format(f"score must be {wanted}; column {names} has others", quoted(columns[0]))
+    present = " AND ".join(f"{name} IS NOT NULL AND {NUMBER[dialect].format(name)}" for name in map(quoted, columns))
+    return f"WHEN {present} THEN {error}"
 
 
 def _ibis(table: Any, query: str, outputs: list[str]) -> Any:

@@ -1,0 +1,90 @@
+"""Calibrators as queries in stages: what is used more than once is a column of the query below.
+
+An expression has to bind names by functions of lists, which engines evaluate slowly. Where the query is ours to
+write, a stage is a projection: the engine computes each of its columns once for every row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calspline.export._dialects import DIALECTS, Dialect, numeral
+from calspline.export._expression import Expression, name, substituted
+from calspline.export._plan import Binary, Plan, Program, plan
+from calspline.export._statement import Statement, with_names
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Columns to add, stage by stage, by name; then the ``results``, which use them."""
+
+    stages: list[dict[str, str]]
+    results: list[str]
+
+
+def in_stages(
+    calibrator: Any, columns: Sequence[str], dialect: str, *, taken: Iterable[str], otherwise: str = ""
+) -> Stages:
+    """A calibrator as stages over some columns.
+
+    No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get NULL, or
+    what further branches of a CASE in ``otherwise`` say.
+    """
+    prefix = "stage_"
+    while any(prefix in column.lower() for column in taken):
+        prefix = "_" + prefix
+    what = plan(calibrator)
+    return _Staged(DIALECTS[dialect], columns, prefix).write(what, otherwise)
+
+
+class _Staged(Statement):
+    # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
+    _most_compared = 1
+
+    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str) -> None:
+        super().__init__(writer, columns)
+        self._prefix = prefix
+        self._own = re.compile(rf"\b{prefix}\d+\b")
+        self._names: dict[str, str] = {}
+        self._stage_of: dict[str, int] = {}
+        self._stages: list[dict[str, str]] = []
+
+    def write(self, what: Plan, otherwise: str) -> Stages:
+        """All stages and results."""
+        valid = self._named(self._valid(what))
+        # Scores in place of what is none keep the arithmetic within its bounds.
+        safe = numeral(0.0 if what.kind == "margin" else 1.0 / max(len(self._columns), 2))
+        self._columns = [self._named(f"CASE WHEN {valid} THEN {column} ELSE {safe} END") for column in self._columns]
+        if isinstance(what, Binary):
+            values = [self._value(what.program(guarded=True), name(self._columns[0]))]
+        else:
+            p = [name(column) for column in self._columns]
+            values = [self._share_of(what, j)(p) for j in range(len(what.classes))]
+        return Stages(
+            [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
+            [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
+        )
+
+    def _named(self, value: str) -> str:
+        """The column of a value, in the first stage that can have it."""
+        if value not in self._names:
+            column = f"{self._prefix}{len(self._names)}"
+            used = self._own.findall(value)
+            stage = 1 + max((self._stage_of[other] for other in used), default=-1)
+            if stage == len(self._stages):
+                self._stages.append({})
+            self._stages[stage][column] = value
+            self._names[value], self._stage_of[column] = column, stage
+        return self._names[value]
+
+    def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
+        return body([name(self._named(value)) for value in values])
+
+    def _value(self, program: Program, p: Expression, rest: Expression | None = None) -> str:
+        known = {"p": p} if rest is None else {"p": p, "rest": rest}
+        for variable, value in program.steps:
+            known[variable] = name(self._named(self._write(substituted(value, known))))
+        return self._write(substituted(program.result, known))
