@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper bench-faults faults picture session clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -52,6 +52,12 @@ bench-coverage: $(VENV)/.core
 
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
+
+bench-faults: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.faults
+
+faults: $(VENV)/.dev
+	$(BIN)/python -m docs.fault_page
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
