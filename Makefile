@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -66,6 +66,11 @@ figures: $(VENV)/.dev
 
 tutorial: $(VENV)/.dev
 	$(BIN)/python -m docs.record_tutorial
+bench-faults: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.faults
+
+faults: $(VENV)/.dev
+	$(BIN)/python -m docs.fault_page
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py

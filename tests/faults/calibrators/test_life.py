@@ -159,3 +159,8 @@ def test_54_a_wrong_level_is_an_error(two, level):
 def test_54_every_option_has_a_wrong_value_here():
     for cls in (SplineCalibrator, SigmoidCalibrator, BetaCalibrator, ClippingCalibrator):
         assert {option for owner, option, *_ in WRONG if owner is cls} == set(cls().get_params())
+
+
+def test_61_html_in_an_option_is_escaped(two):
+    for cls, option in ((SplineCalibrator, "transform"), (SigmoidCalibrator, "on"), (BetaCalibrator, "parameters")):
+        assert "<script>alert(1)" not in cls(**{option: "<script>alert(1)</script>"})._repr_html_()

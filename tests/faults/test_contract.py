@@ -1,0 +1,26 @@
+"""Every case is tested on every surface, or it is said why it cannot be; and the page says so."""
+
+import pytest
+from docs.fault_page import PAGE, cells_in, table
+from tests.faults.contract import CASES, ELSEWHERE, NOT_APPLICABLE, ROOT, SURFACES, found_in, where
+
+
+def test_the_cases_are_numbered_from_1_to_63():
+    assert list(CASES) == list(range(1, 64))
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_case_is_tested_or_excused_and_not_both(surface):
+    tested = {case for case in CASES if where(surface, case)}
+    assert tested | set(NOT_APPLICABLE[surface]) == set(CASES)
+    assert tested & set(NOT_APPLICABLE[surface]) == set()
+    assert set(found_in(surface)) <= set(CASES)
+
+
+def test_tests_that_are_elsewhere_are_there():
+    for files in ELSEWHERE.values():
+        assert all((ROOT / file).is_file() for file in files)
+
+
+def test_the_page_is_of_these_tests():
+    assert cells_in(PAGE.read_text()) == cells_in(table())
