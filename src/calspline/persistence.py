@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,7 +71,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{path} is not a calspline model: it is larger than {LARGEST_FILE >> 20} MB")
     try:
-        body = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_constant)
+        body = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a calspline model: it is not valid JSON ({error})") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
@@ -117,6 +118,13 @@ def _calibrators() -> dict[str, Any]:
 def _checksum(body: dict[str, Any]) -> str:
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (math.inf, -math.inf):
+        raise ValueError(f"{text[:20]} is too large")
+    return value
 
 
 def _no_constant(name: str) -> Any:

@@ -12,6 +12,9 @@ from calspline import _validation
 from calspline._recipe import FittedCurve
 from calspline.curve import CalibrationCurve
 
+LONGEST_LABEL = 10_000
+"""Characters: an array gives the same room to every label."""
+
 
 def plain_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Constructor parameters as JSON values; a RandomState has none, and becomes null."""
@@ -57,7 +60,8 @@ def classes_from(data: Any) -> NDArray[Any]:
     if len(values) < 2 or len(set(values)) != len(values):
         raise ValueError("classes must be two or more different labels")
     dtype = np.dtype(data["dtype"])
-    if dtype.kind not in "biufUO":
+    longest = max(LONGEST_LABEL, *(len(value) for value in values if isinstance(value, str)), 0)
+    if dtype.kind not in "biufUO" or dtype.itemsize > longest * np.dtype("U1").itemsize:
         raise ValueError(f"classes cannot have dtype {dtype}")
     return np.array(values, dtype=dtype)
 
