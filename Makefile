@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -22,6 +22,12 @@ test: $(VENV)/.dev lint
 	$(BIN)/python -m coverage report --precision=1
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
+
+# The long runs, some hours: 10,000 examples of every property, 2,000 nasty data sets, 100,000 hostile files and more.
+thorough: $(VENV)/.dev
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n auto tests/properties tests/fuzz
+	$(BIN)/python -m benchmarks.stress
+	$(BIN)/python -m benchmarks.fuzz
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -137,6 +137,7 @@ def _set(*keys_and_value):
         (_set("classes", "values", [1]), "two or more different labels"),
         (_set("classes", "values", [[1], [2]]), "strings or numbers"),
         (_set("classes", "dtype", "M8[s]"), "dtype"),
+        (_set("classes", "dtype", "<U400000000"), "dtype"),
         (_set("classes", []), "classes"),
         (_set("fitted", "kind", "odds"), "kind"),
         (_set("fitted", "fits", 0, "edf", -1), "edf"),
@@ -152,6 +153,8 @@ def _set(*keys_and_value):
         (_set("curves", 0, "breaks", [3.0, 2.0]), "breaks"),
         (_set("curves", 0, "breaks", [0.0] * 200_000), "at most"),
         (_set("curves", 0, "coefficients", "x"), "coefficients"),
+        (_set("curves", 0, "coefficients", 0, 0, 1.0), "a line before the first break"),
+        (_set("curves", 0, "coefficients", 3, [1.79e308] * 4), "finite numbers between"),
         (lambda body: body.pop("fitted"), "fitted"),
         (_set("more", 1), "more"),
     ],
@@ -171,8 +174,18 @@ def test_an_edited_file_is_refused(model):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe\x00", b'{"format": NaN}', b"[" * 100_000, pickle.dumps({"a": 1})],
-    ids=["empty", "truncated", "list", "null", "not utf-8", "nan", "deep", "pickle"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe\x00",
+        b'{"format": NaN}',
+        b'{"format": 1e999}',
+        b"[" * 100_000,
+        pickle.dumps({"a": 1}),
+    ],
+    ids=["empty", "truncated", "list", "null", "not utf-8", "nan", "too large", "deep", "pickle"],
 )
 def test_what_is_not_json_or_not_ours_is_a_clear_error(tmp_path, content):
     path = tmp_path / "m.json"

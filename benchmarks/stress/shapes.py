@@ -141,6 +141,9 @@ SHAPES: tuple[Shape, ...] = (
     heavy_tails,
 )
 
+NARROW, FEW = (denormal, tiny_margins, denormal_margins), 4000
+"""More margins than that have to share cells, and these would all share one."""
+
 
 def classes_ordinary(rng: np.random.Generator, n: int) -> Array:
     return np.asarray(softmax(2.0 * rng.normal(size=(n, int(rng.integers(3, 11)))), axis=1))
@@ -177,7 +180,7 @@ def rows_at(seed: int, n: int, *, many: bool) -> Rows:
     rng = np.random.default_rng([seed, 0])
     shapes = MANY if many else SHAPES
     shape = shapes[seed % len(shapes)]
-    n = max(n, 3) if many else n
+    n = max(n, 3) if many else min(n, FEW) if shape in NARROW else n
     scores = shape(rng, n)
     rule, y = _labels(rng, scores, many=many)
     weighing, weight = _weights(rng, y)

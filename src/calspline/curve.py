@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 MOST_CELLS = 8192
 MOST_BREAKS = 100_000
 BISECTIONS = 64
+NARROW, FARTHEST = 1e-8, 1e300
+"""A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +107,11 @@ class CalibrationCurve:
             z = self._place(scores, rows)
             piece, t = self._locate(z)
             variance = np.zeros_like(t)
-            for power in self.variance:
-                variance = variance * t + power[piece]
-            value, reach = self._value(z), critical * np.sqrt(np.maximum(variance, 0.0))
+            with np.errstate(over="ignore"):
+                for power in self.variance:
+                    variance = variance * t + power[piece]
+            value = np.clip(self._value(z), -FARTHEST, FARTHEST)
+            reach = critical * np.sqrt(np.maximum(variance, 0.0))
             out[rows, 0], out[rows, 1] = self._respond(value - reach), self._respond(value + reach)
         return out
 
@@ -191,7 +195,10 @@ class CalibrationCurve:
             x = self.transform.from_log_odds(scores.locations(rows))
         else:
             x = scores.values[rows].astype(np.float64, copy=False)
-        return (x - self.origin) / self.unit
+        if self.unit > NARROW:
+            return (x - self.origin) / self.unit
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip((x - self.origin) / self.unit, -FARTHEST, FARTHEST))
 
     @cached_property
     def _index(self) -> tuple[float, NDArray[np.intp], Array] | None:
@@ -215,7 +222,8 @@ class CalibrationCurve:
             piece = np.searchsorted(self.breaks, z, side="right")
         else:
             per_unit, first, following = self._index
-            cell = np.clip((z - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0).astype(np.intp)
+            with np.errstate(over="ignore"):
+                cell = np.clip((z - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0).astype(np.intp)
             piece = first[cell]
             piece += z >= following[piece]
         return piece, z - self._anchors[piece]
@@ -228,9 +236,10 @@ class CalibrationCurve:
         piece, t = self._locate(z)
         c0, c1, c2, c3 = self.coefficients
         value: Array = c0[piece]
-        for c in (c1, c2, c3):
-            value *= t
-            value += c[piece]
+        with np.errstate(over="ignore"):
+            for c in (c1, c2, c3):
+                value *= t
+                value += c[piece]
         return value
 
     def _respond(self, value: Array) -> Array:
@@ -293,10 +302,17 @@ class CalibrationCurve:
         if not 0.0 < low < high < 1.0:
             raise ValueError(f"clip must be two probabilities in (0, 1); got {data['clip']}")
         variance = data["variance"]
+        coefficients = _pieces(data["coefficients"], "coefficients", len(breaks) + 1, 4)
+        if coefficients[:2, [0, -1]].any():
+            raise ValueError("coefficients must be those of a line before the first break and after the last")
+        gaps = np.concatenate([[0.0], np.diff(breaks), [0.0]])
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.polyval(np.abs(coefficients), gaps)).all():
+                raise ValueError("coefficients must give finite numbers between the breaks")
         return cls(
             Transform(data["transform"], epsilon),
             breaks,
-            _pieces(data["coefficients"], "coefficients", len(breaks) + 1, 4),
+            coefficients,
             origin=_validation.number(data["origin"], "origin"),
             unit=_validation.number(data["unit"], "unit", above=0.0),
             link=data["link"],

@@ -281,6 +281,8 @@ def test_options_a_structured_fit_would_ignore_are_errors(option, value):
         {"coefficients": [[1.0]]},
         {"intercepts": [1.0, 2.0]},
         {"matrix": [[1.0]]},
+        {"intercepts": [1e300, 0.0, 0.0, 0.0]},
+        {"breaks": [-1e300, 0.0], "coefficients": [[0.0, 0.0, 1.0, 0.0]] * 3},
         {"strengths": [1.0]},
         {"more": 1},
     ],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calspline import SplineCalibrator
+from calspline import IsotonicCalibrator, SplineCalibrator
 
 
 @pytest.mark.parametrize("seed", [4, 15, 19])
@@ -19,3 +19,13 @@ def test_constraints_may_take_turns_for_long(seed):
 def test_the_brier_loss_takes_scores_that_hardly_differ_from_zero():
     p = SplineCalibrator(loss="brier").fit([1e-200, 2e-200, 3e-200, 1e-190], [0, 0, 1, 1]).calibrate([1e-200, 1e-190])
     assert 0.0 < p[0] < 0.5 < p[1] < 1.0
+
+
+@pytest.mark.parametrize("cal", [SplineCalibrator(), SplineCalibrator(loss="brier"), IsotonicCalibrator()], ids=str)
+def test_scores_may_be_any_distance_from_those_of_the_fit(cal):
+    cal.fit(1e-270 * np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0]), [0, 0, 1, 0, 1, 0, 1, 1])
+    p = cal.calibrate([-1e300, -1.0, 0.0, 1.0, 1e300])
+    assert p[0] == p[1] < 0.5 < p[3] == p[4]
+    assert np.all((p > 0.0) & (p < 1.0))
+    if isinstance(cal, SplineCalibrator):
+        assert np.isfinite(cal.interval([-1e300, 1.0, 1e300])).all()
