@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +90,12 @@ def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, 
     }[format]
     if format != "parquet":
         options += f", COMPRESSION {'gzip' if gzipped else 'none'}"
-    connection = engine().connect()
+    duckdb = engine()
+    connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
+    with suppress(duckdb.CatalogException):  # before version 2 there are none
+        # With threads of its own for writing, DuckDB 2.0 waits forever for them once a stream has failed.
+        connection.execute("SET async_threads = 0")
     connection.register("batches", pyarrow.RecordBatchReader.from_batches(schema, batches))
     # The file is there and locked; a temporary one of DuckDB's own in its place would be neither.
     connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options}, USE_TMP_FILE false)")
