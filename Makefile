@@ -19,7 +19,7 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup --cov --cov-report=
-	$(BIN)/python -m coverage report --precision=1
+	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
 
@@ -52,6 +52,20 @@ bench-coverage: $(VENV)/.core
 
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
+
+.PHONY: mutation strikes audit
+
+# Hours for all; a sample with, for example, SAMPLE=100.
+mutation: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutation --sample $(or $(SAMPLE),0)
+
+strikes: $(VENV)/.dev
+	CALSPLINE_STRIKES=100 $(BIN)/python -m pytest -q tests/crash
+
+# Asks a service on the network, so it is no part of the tests.
+audit: $(VENV)/.dev
+	$(INSTALL) pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
