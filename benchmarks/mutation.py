@@ -53,6 +53,7 @@ SWAPS: dict[type, type] = {
 
 def changes(node: Any) -> Iterator[ast.AST]:
     """What a node may be changed to."""
+    changed: Any
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
             if type(op) in SWAPS:
@@ -111,13 +112,15 @@ def mutants(path: Path) -> Iterator[tuple[dict[str, Any], ast.Module]]:
             value = getattr(parent_, field)
             old = value if index is None else value[index]
             new = list(changes(old))[variant]
-            was, line = ast.unparse(old), getattr(old, "lineno", getattr(parent_, "lineno", 0))
+            was: str = ast.unparse(old)
+            near: Any = old if hasattr(old, "lineno") else parent_
             if index is None:
                 setattr(parent_, field, new)
             else:
                 value[index] = new
             ast.fix_missing_locations(tree)
-            yield {"file": str(path.relative_to(SOURCE)), "line": line, "was": was, "is": ast.unparse(new)}, tree
+            place = {"file": str(path.relative_to(SOURCE)), "line": near.lineno, "column": near.col_offset}
+            yield place | {"was": was, "is": ast.unparse(new)}, tree
 
 
 class Mutated(importlib.machinery.SourceFileLoader):
@@ -145,7 +148,7 @@ def tested(path: Path, tree: ast.Module) -> str:
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        sys.meta_path.insert(0, Mutated(path, tree))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, Mutated(path, tree))
         import pytest
 
         nearest = [f"tests/spline/test_{path.stem}.py"] if path.parent.name == "_spline" else []
@@ -162,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sample", type=int, default=0, help="how many mutants, drawn at random; 0 is all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--results", type=Path, default=Path("mutation.jsonl"))
+    parser.add_argument("--results", type=Path, default=Path(os.devnull), help="a file that keeps what was found")
     options = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT / "src"))
@@ -174,7 +177,8 @@ def main() -> None:
         for where, tree in mutants(path)
     ]
     chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)) or len(every))
-    known = [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
+    options.results.touch()
+    known = [json.loads(line) for line in options.results.read_text().splitlines()]
     found = {json.dumps(one["mutant"]): one["result"] for one in known}
     with options.results.open("a") as file:
         for number, (where, path, tree) in enumerate(chosen, 1):
