@@ -76,6 +76,7 @@ ALLOWED = {
     "demo": {"calibrators", "display", "evaluation"},
     "cli": {
         "__version__",
+        "_files",
         "_validation",
         "calibrators",
         "cli",

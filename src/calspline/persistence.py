@@ -50,6 +50,11 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
     >>> bool((calspline.load(path).calibrate([0.4]) == cal.calibrate([0.4])).all())
     True
     """
+    write_whole(Path(path), text_of(calibrator))
+
+
+def text_of(calibrator: Saveable) -> str:
+    """What :func:`save` writes."""
     if type(calibrator) not in (ScoreHistogram, *_calibrators().values()):
         raise TypeError(
             f"calibrator must be a fitted calibrator of calspline, or a ScoreHistogram; got {type(calibrator).__name__}"
@@ -58,8 +63,7 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
     if isinstance(calibrator, ScoreHistogram):
         described = {"class": ScoreHistogram.__name__, "histogram": described}
     body = {"format": FORMAT, "version": VERSION} | described
-    text = json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False)
-    write_whole(Path(path), text + "\n")
+    return json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False) + "\n"
 
 
 def load(path: str | os.PathLike[str]) -> Any:

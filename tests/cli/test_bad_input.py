@@ -1,6 +1,7 @@
 """What the command refuses beside the cases of the contract, which are in tests/faults/command_line."""
 
 import json
+import os
 
 import pytest
 from tests.cli.conftest import write
@@ -9,6 +10,8 @@ import calspline
 
 GOOD = "score,label\n0.1,0\n0.6,1\n0.3,0\n0.8,1\n"
 
+THREE = "p_0,p_1,p_2,y\n.1,.2,.7,2\n.2,.2,.6,0\n.5,.1,.4,1\n"
+
 # What is in the file, the options, and what the one line has to say.
 FILES = {
     "labels that say nothing": ("score,label\n0.1,good\n0.2,bad\n", [], ["--positive"]),
@@ -16,6 +19,21 @@ FILES = {
     "a name twice": ("score,score,label\n0.1,0.2,0\n", [], ["'score'", "rename"]),
     "two possible scores": ("score,prob,label\n.1,.2,1\n", [], ["'score', 'prob'", "--score"]),
     "no usual name": ("a,label\n.1,1\n", [], ["--score", "'a'"]),
+    "two labels for one": (GOOD, ["--positive", "0,1"], ["--positive must be one label", "'0,1'"]),
+    "a class named twice": (GOOD, ["--classes", "0,0"], ["--classes must be different labels"]),
+    "labels of no class": (THREE + ".1,.2,.7,7\n", ["--classes", "0,1,2"], ["'7'", "--classes"]),
+    "too few classes": (THREE, ["--classes", "0,1"], ["--classes must name 3 classes"]),
+    "classes that no column names": ("p_a,p_b,p_c,y\n.1,.2,.7,x\n.2,.2,.6,z\n", [], ["shows 2 classes for 3"]),
+    "one class of three": ("p_0,p_1,p_2,y\n.1,.2,.7,2\n", [], ["two classes or more", "every row is 2"]),
+    "the positive of three": (THREE, ["--positive", "2"], ["--positive is for two classes", "--classes"]),
+    "too many labels": ("score,label\n" + "".join(f"0.5,l{i}\n" for i in range(20_000)), [], ["too many for labels"]),
+    "two possible labels": ("score,label,y\n.1,1,0\n", [], ["'label', 'y'", "--label"]),
+    "no usual label": ("score,a\n.1,1\n", [], ["--label", "'a'"]),
+    "a label that is the score": (GOOD, ["--label", "score"], ["both score and label"]),
+    "no such weight": (GOOD, ["--weight", "w"], ["--weight: there is no column 'w'"]),
+    "a long delimiter": (GOOD, ["--delimiter", ";;"], ["one character, or tab"]),
+    "an unknown encoding": (GOOD, ["--encoding", "klingon"], ["no encoding 'klingon'"]),
+    "a transform of another method": (GOOD, ["--method", "beta", "--transform", "logit"], ["--transform logit"]),
     "an option of another method": (GOOD, ["--method", "beta", "--monotone"], ["--monotone", "spline"]),
 }
 
@@ -97,6 +115,46 @@ def test_an_edited_model_is_refused(run, done, tmp_path):
 def test_a_file_that_is_not_what_its_name_says_is_refused(ending, run, tmp_path):
     (tmp_path / f"data.{ending}").write_text(GOOD)
     refused(run("fit", f"data.{ending}", "-o", "model.json"), f"data.{ending}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("data.csv", b"PAR1 and more", "--format parquet"),
+        ("data.csv", b"ARROW1 and more", "--format arrow"),
+        ("data.csv", b"score\0label", "not text"),
+        ("data.csv.gz", b"\x1f\x8b and no more", "not a whole gzip file"),
+        ("data", GOOD.encode(), "--format"),
+    ],
+)
+def test_a_file_in_disguise_is_named(name, content, word, run, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    refused(run("fit", name, "-o", "model.json"), name, word)
+
+
+def test_files_of_several_kinds_or_none_are_refused(run, tmp_path):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.csv").write_text("p,label\n0.1,0\n")
+    (tmp_path / "c.jsonl").write_text('{"score": 0.1, "label": 0}\n')
+    (tmp_path / "folder").mkdir()
+    refused(run("fit", "a.csv", "b.csv", "-o", "m.json"), "b.csv has other columns than a.csv")
+    refused(run("fit", "a.csv", "c.jsonl", "-o", "m.json"), "different formats (csv, jsonl)")
+    refused(run("fit", "folder", "-o", "m.json"), "folder is a folder")
+    refused(run("fit", "x*.csv", "-o", "m.json"), "no file x*.csv")
+
+
+def test_standard_input_is_read_as_a_file_is(run, done, tmp_path, monkeypatch):
+    (tmp_path / "data.csv").write_text(GOOD)
+    done("fit", "data.csv", "-o", "model.json")
+    from_file = done("apply", "model.json", "data.csv", "-o", "-")
+    with (tmp_path / "data.csv").open() as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        assert done("apply", "model.json", "-", "-o", "-") == from_file
+    ours, theirs = os.openpty()
+    with open(theirs) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        refused(run("apply", "model.json", "-", "-o", "-"), "standard input is a terminal")
+    os.close(ours)
 
 
 def test_a_model_and_data_that_do_not_fit_are_refused(three, run, done, tmp_path):

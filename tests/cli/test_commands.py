@@ -230,3 +230,26 @@ def test_a_million_rows_go_through(simulated, tmp_path, done):
     found = read(tmp_path / "out.parquet", "parquet")
     np.testing.assert_array_equal(found["id"], np.arange(len(y)))
     assert np.abs(np.asarray(found["calibrated"]) - truth).mean() < 0.002
+
+
+def test_compare_and_report_refuse_what_they_cannot_compare(scored, three, run, tmp_path):
+    write(scored, tmp_path / "two.csv", "csv")
+    write(three, tmp_path / "three.csv", "csv")
+    for arguments, word in {
+        ("compare", "two.csv"): "two or more sets",
+        ("compare", "two.csv", "--score", "score,id", "--reference", "x"): "--reference must be one of",
+        ("compare", "three.csv", "--score", "a=prob_*", "--score", "prob_cat"): "as many columns; a has 3",
+    }.items():
+        found = run(*arguments)
+        assert (found.code, found.err.count("\n")) == (2, 1)
+        assert word in found.err
+
+
+def test_export_refuses_what_only_sql_has_and_columns_that_are_too_few(three, done, run, tmp_path):
+    write(three, tmp_path / "three.csv", "csv")
+    done("fit", "three.csv", "-o", "model.json")
+    assert "--dialect is for --to sql" in run("export", "model.json", "--to", "c", "--dialect", "spark").err
+    assert "--output is for --to sql" in run("export", "model.json", "--to", "c", "--output", "x").err
+    assert "must name 3 columns" in run("export", "model.json", "--to", "sql", "--score", "a,b").err
+    said = done("export", "model.json", "--to", "sql", "--score", "a,b,c", "--output", "p")
+    assert [f'AS "p_{name}"' in said for name in ("cat", "dog", "eel")] == [True] * 3

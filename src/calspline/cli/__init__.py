@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any, NoReturn
 
 from calspline.cli.arguments import parser
 from calspline.cli.errors import InputError, one_line
@@ -16,7 +18,7 @@ from calspline.cli.terminal import complain, note
 
 OUR_FAULT = 1
 BAD_INPUT = 2
-INTERRUPTED = 130
+STOPPED = 128
 
 HOMES = {
     "fit": ("calspline.cli.fitting", "run"),
@@ -43,8 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["export", "no-such-model.json", "--to", "sql"])
     2
     """
+    stop = _Stop()
+    if arguments is None:
+        stop.listen()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    debug = "--debug" in given
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a ± that a terminal cannot show is no reason to fail
@@ -52,22 +56,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(given)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
+        return STOPPED + (stop.signal or signal.SIGINT)
+    except Exception as error:
+        if stop.signal is not None:  # DuckDB makes an error of its own of an interrupt
+            return STOPPED + stop.signal
+        if "--debug" in given:
+            traceback.print_exc()
+        return _told(error)
+    return 0
+
+
+class _Stop:
+    """A handler of signals that want the command to end; it tells afterwards whether there was one."""
+
+    signal: int | None = None
+
+    def listen(self) -> None:
+        """Have an end asked for by Ctrl-C or a supervisor leave by way of all that cleans up."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored in the background
+            signal.signal(signal.SIGINT, self._raise)
+        signal.signal(signal.SIGTERM, self._raise)
+
+    def _raise(self, number: int, _: Any) -> NoReturn:
+        self.signal = number
+        raise KeyboardInterrupt
+
+
+def _told(error: Exception) -> int:
+    """Say what went wrong; the exit code."""
+    if isinstance(error, BrokenPipeError):
         # Whoever read our output has had enough; a second complaint at exit would only puzzle.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (InputError, ValueError, TypeError, OSError, MemoryError) as error:
-        if debug:
-            traceback.print_exc()
+    if isinstance(error, (InputError, ValueError, TypeError, OSError, MemoryError)):
         complain(_said(error))
         return BAD_INPUT
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        complain(f"a fault in calspline ({type(error).__name__}: {error}); --debug shows where")
-        return OUR_FAULT
-    return 0
+    complain(f"a fault in calspline ({type(error).__name__}: {error}); --debug shows where")
+    return OUR_FAULT
 
 
 def _run(given: list[str]) -> None:
@@ -85,8 +110,8 @@ def _run(given: list[str]) -> None:
 def _said(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no file {error.filename}"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, MemoryError):
         return "not enough memory for these rows; fit --method spline on two classes needs little"
     return one_line(str(error))

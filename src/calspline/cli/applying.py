@@ -60,7 +60,7 @@ class _Work:
         self._source, self._model, self._keep = source, model, wanted.missing == "keep"
         self._n_scores = len(wanted.scores)
         self.reader, self.n_written = Reader(wanted), 0
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self._select = f"*, {wanted.select()}"
         passed = [field for field in source.schema(self._select) if not field.name.startswith(HELPER)]
         self._names = [field.name for field in passed]
@@ -73,7 +73,7 @@ class _Work:
                 yield self._calibrated(batch)
                 shown.add(batch.num_rows)
             self.reader.finish()
-        except Exception as error:
+        except BaseException as error:  # an interrupt, too, would come out as an error of DuckDB's
             self.failure = error
             raise
 

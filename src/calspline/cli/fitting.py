@@ -25,12 +25,12 @@ from calspline.calibrators.temperature import TemperatureCalibrator
 from calspline.cli.columns import in_class_order
 from calspline.cli.errors import InputError
 from calspline.cli.opening import Data, open_data
-from calspline.cli.output import STDOUT, check_free, whole
+from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.cli.rows import Array, Reader, Wanted, gathered
 from calspline.cli.terminal import harmless, heading, note, progress
 from calspline.evaluation.scores import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
-from calspline.persistence import save
+from calspline.persistence import text_of
 
 FOLDS = 5
 FEWEST_TO_FOLD = 50
@@ -63,8 +63,7 @@ def run(options: argparse.Namespace) -> None:
     fitted = _stream(calibrator, wanted) if streamed else _at_once(calibrator, wanted)
     # The fit saw places in the list of classes: any order of columns, and classes that no row shows, are then well.
     fitted.calibrator.classes_ = np.array(data.labels.classes)
-    with whole(options.output, force=options.force) as path:
-        save(fitted.calibrator, path)
+    write_text(options.output, text_of(fitted.calibrator), force=options.force)
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
         print(json.dumps(_facts(fitted, data, columns, options), indent=1), file=out)

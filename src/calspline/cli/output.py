@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from calspline._files import beside
 from calspline.cli.errors import InputError, writing_failed
 from calspline.cli.source import engine, literal
 
@@ -43,28 +43,26 @@ def whole(name: str, *, force: bool) -> Iterator[Path]:
             sys.stdout.buffer.flush()
         return
     target = Path(name)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
-        yield beside
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        _move(beside, target, force=force)
+        with beside(target) as part:
+            yield part
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())
+            _move(part, target, force=force)
     except OSError as error:
         raise writing_failed(name, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
-def _move(beside: Path, target: Path, *, force: bool) -> None:
+def _move(part: Path, target: Path, *, force: bool) -> None:
     if force:
-        beside.replace(target)
+        part.replace(target)
         return
     try:
-        os.link(beside, target)  # unlike a rename, it fails if somebody made the file meanwhile
+        os.link(part, target)  # unlike a rename, it fails if somebody made the file meanwhile
     except FileExistsError:
         raise InputError(f"{target} has appeared meanwhile; write over it with --force") from None
     except OSError:
-        beside.replace(target)
+        part.replace(target)
 
 
 def write_text(name: str, content: str | bytes, *, force: bool) -> None:
@@ -92,8 +90,13 @@ def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, 
     }[format]
     if format != "parquet":
         options += f", COMPRESSION {'gzip' if gzipped else 'none'}"
-    connection = engine().connect()
+    duckdb = engine()
+    connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
+    with suppress(duckdb.CatalogException):  # before version 2 there are none
+        # With threads of its own for writing, DuckDB 2.0 waits forever for them once a stream has failed.
+        connection.execute("SET async_threads = 0")
     connection.register("batches", pyarrow.RecordBatchReader.from_batches(schema, batches))
-    connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options})")
+    # The file is there and locked; a temporary one of DuckDB's own in its place would be neither.
+    connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options}, USE_TMP_FILE false)")
     connection.close()

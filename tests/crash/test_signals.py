@@ -1,0 +1,98 @@
+"""Processes struck at random moments: outputs are there whole or not at all, and nothing else is left for long."""
+
+import hashlib
+import json
+import os
+import signal
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from tests.crash.conftest import ROWS
+
+from calspline import load, save
+
+ROUNDS = int(os.environ.get("CALSPLINE_STRIKES", "8"))
+
+
+def hashed(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def struck(alone, inputs):
+    """What is left of a command that is struck by a signal, round by round."""
+
+    def rounds(name, target, *arguments, rounds=ROUNDS):
+        script = Path(__file__).with_name("struck.py")
+        done = alone(script, name, rounds, target, *arguments, STDIN=str(inputs.csv))
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return rounds
+
+
+def commands(inputs, target):
+    """Commands that write a target of two kinds of contents: none or old before, and whole after."""
+    return {
+        "fit": ("fit", inputs.rows, "-o", target),
+        "apply-csv": ("apply", inputs.model, inputs.rows, "-o", target),
+        "apply-parquet": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "parquet"),
+        "apply-arrow": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "arrow"),
+        "report": ("report", inputs.rows, "-o", target),
+        "export": ("export", inputs.model, "--to", "c", "-o", target),
+        "stdin-to-stdout": ("apply", inputs.model, "-", "-o", "-"),
+    }
+
+
+def test_save_killed_at_random_moments_leaves_a_whole_model(struck, inputs, tmp_path):
+    target = tmp_path / "out" / "model.json"
+    target.parent.mkdir()
+    save(load(inputs.model), target)
+    found = struck("SIGKILL", target, "save", inputs.model, inputs.other, rounds=10 * ROUNDS)
+    assert {one["code"] for one in found} == {-signal.SIGKILL}
+    assert {one["target"] for one in found} == {hashed(inputs.model), hashed(inputs.other)}
+    assert any(one["parts"] for one in found)
+    assert max(len(one["parts"]) for one in found) == 1  # each round removed what the last one left
+    save(load(inputs.other), target)
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize(
+    ("command", "old"), [("apply-csv", None), ("apply-csv", "old"), ("apply-parquet", "old"), ("apply-arrow", None)]
+)
+def test_apply_killed_at_random_moments_leaves_a_whole_file_or_the_old_one(command, old, struck, inputs, tmp_path):
+    target = tmp_path / "out" / "calibrated.csv"
+    target.parent.mkdir()
+    if old is not None:
+        target.write_text(old)
+    found = struck("SIGKILL", target, *commands(inputs, target)[command], "--force")
+    assert {one["code"] for one in found} <= {-signal.SIGKILL, 0}
+    assert any(one["parts"] for one in found)
+    assert max(len(one["parts"]) for one in found) == 1
+    before = None if old is None else hashlib.sha256(old.encode()).hexdigest()
+    assert before in {one["target"] for one in found}
+    again = struck("SIGCONT", target, *commands(inputs, target)[command], "--force", rounds=1)
+    assert again[0]["parts"] == []
+    assert {one["target"] for one in found} <= {before, hashed(target)}
+    read = {"apply-csv": pyarrow.csv.read_csv, "apply-parquet": pyarrow.parquet.read_table}
+    if command in read:
+        assert read[command](target).num_rows == ROWS
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("command", ["fit", "apply-parquet", "report", "stdin-to-stdout"])
+def test_an_interrupt_leaves_no_file_and_no_traceback(command, name, struck, inputs, tmp_path):
+    target = tmp_path / "out" / "result"
+    target.parent.mkdir()
+    found = struck(name, target, *commands(inputs, target)[command])
+    number = signal.Signals[name]
+    # A shell says 128 + number of the second, too: Python ends so while it starts, and once all is done.
+    assert {one["code"] for one in found} <= {128 + number, -number, 0}
+    assert 128 + number in {one["code"] for one in found}
+    assert None in {one["target"] for one in found if one["code"] == 128 + number}
+    if command == "apply-parquet":
+        assert len({one["target"] for one in found} - {None}) <= 1  # whole, if the signal came just after
+    assert {one["said"] for one in found} == {""}
+    assert [one["parts"] + one["temporary"] for one in found] == [[]] * ROUNDS
