@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper docs figures tutorial picture session clean
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -27,6 +27,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Only where fits are meant to change: the commit says why.
+golden: $(VENV)/.dev
+	$(BIN)/python -W error -m tests.golden.regenerate curves
 
 bench-speed: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
@@ -68,6 +72,22 @@ picture: $(VENV)/.dev
 
 session: $(VENV)/.dev
 	$(BIN)/python docs/record_session.py
+
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+# An empty environment of any interpreter: make smoke PYTHON=python3.13
+smoke: dist
+	$(PYTHON) -m venv --clear build/smoke
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/smoke/bin/python -I tests/packaging/smoke.py
+
+# The lowest versions that pyproject.toml allows; their wheels end with Python 3.12.
+oldest:
+	$(PYTHON) -m venv --clear build/oldest
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/packaging/oldest.txt -e '.[test]'
+	build/oldest/bin/python -m pytest -q -p no:cacheprovider --deselect tests/packaging
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)

@@ -34,7 +34,7 @@ ALLOWED = {
         "structure",
         "transforms",
     },
-    "_crossfit": {"_crossfit", "calibrators"},
+    "_crossfit": {"_crossfit", "_validation", "calibrators"},
     "classifier": {"_crossfit", "_validation"},
     "datasets": set(),
     "learning_curve": {"_validation"},

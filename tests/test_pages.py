@@ -1,30 +1,67 @@
-"""The code in README and docs runs, and what they link to is there. (Engines' pages are run by tests/frames.)"""
+"""The code in README and docs runs, prints what the page says, and what pages link to is there.
+
+Blocks of code stand alone, but for those of a how-to page, which a reader goes through from top to bottom. (Engines'
+pages are run by tests/frames.)
+"""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+HOWTO = sorted((ROOT / "docs" / "howto").glob("*.md"))
+RECORD = runpy.run_path(str(ROOT / "docs" / "record_pages.py"))
+EXAMPLES = {page: list(RECORD["examples"](page.read_text())) for page in [*PAGES, *HOWTO]}
 BLOCKS = [
-    pytest.param(code, id=f"{page.name}-{i}")
-    for page in PAGES
-    for i, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
+    pytest.param(page, example, id=f"{page.name}-{i}") for page in PAGES for i, example in enumerate(EXAMPLES[page])
 ]
 
 
-@pytest.mark.parametrize("code", BLOCKS)
-def test_the_code_runs(code, tmp_path, monkeypatch):
+def check(page, example, names):
+    printed = RECORD["printed_by"](example.code, page, names)
+    if example.printed is not None:
+        assert printed.split("\n") == example.printed.split("\n")
+
+
+@pytest.mark.parametrize(("page", "example"), BLOCKS)
+def test_the_code_runs_and_prints_what_the_page_says(page, example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "page", "exec"), {})
+    check(page, example, {})
 
 
-def test_there_is_code_in_the_readme():
-    assert sum(block.id.startswith("README") for block in BLOCKS) >= 4
+@pytest.mark.parametrize("page", HOWTO, ids=lambda page: page.name)
+def test_a_how_to_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names = {}
+    for example in EXAMPLES[page]:
+        check(page, example, names)
+    for picture in tmp_path.glob("*.png"):
+        assert f"]({picture.name})" in page.read_text()
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "benchmarks").rglob("*.md"))], ids=lambda page: page.name)
+def test_there_is_code_in_the_readme_and_results_on_every_how_to_page():
+    assert len(EXAMPLES[ROOT / "README.md"]) >= 4
+    for page in HOWTO:
+        assert page.stem == "index" or any(example.printed for example in EXAMPLES[page])
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *HOWTO, *sorted((ROOT / "benchmarks").rglob("*.md"))], ids=lambda page: page.name
+)
 def test_what_a_page_links_to_is_there(page):
-    for target in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
+        target, _, heading = link.partition("#")
+        found = page.parent / target if target else page
+        assert found.exists(), link
+        if heading and found.suffix == ".md":
+            assert heading in headings(found), link
+
+
+def headings(page):
+    """The names by which a page's headings are linked to."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

@@ -38,8 +38,9 @@ def render(results: pd.DataFrame, present: Present, command: str) -> str:
         f"Made by `{command}`: every calibrator with its defaults, fitted on the calibration rows of each "
         "experiment and judged on its test rows. The win rate is the share of other methods, our own among them, with "
         "a higher log-loss, averaged over experiments, a tie being half a win; harmed is the share of experiments made "
-        "worse than raw by more than 1% and 0.001 nats; the time is that of fit and prediction. A method that fails "
-        f"loses the experiment, with a log-loss of {league.WORST_LOSS:g} and a Brier score of {WORST_BRIER:g}.",
+        "worse than raw by more than 1% and 0.001 nats; the time is what fit and prediction took of the processor. "
+        f"A method that fails loses the experiment, with a log-loss of {league.WORST_LOSS:g} and a Brier score of "
+        f"{WORST_BRIER:g}.",
         f"{versions}.",
     ]
     if present.missing:

@@ -90,10 +90,10 @@ def judge(rival: Rival, experiment: Experiment, kind: Kind, name: str) -> Result
     fit_p, fit_y, test_p, test_y = experiment
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             found = np.asarray(rival.calibrate(fit_p.copy(), fit_y.copy(), test_p.copy()), dtype=np.float64)
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             p = completed(found, fit_y, test_p)
             if not np.isfinite(p).all():
                 raise ValueError(f"{(~np.isfinite(p).all(axis=1)).sum()} rows without finite probabilities")

@@ -28,6 +28,12 @@ LEAST_KNOT_GAP = 1e-9
 FARTHEST_KNOT = 1e6
 """Knots may span this many times the range of the scores; beyond, rounding eats the fit."""
 
+MOST_USED = 0.5
+"""A curve with more degrees of freedom per knot may be held back by its knots rather than by the penalty, and is
+fitted again with twice as many..."""
+MOST_ROOM = 128
+"""...up to this number: the work grows with its cube."""
+
 EXTREME_LOG_ODDS = 10.0
 EXTREME_SHARE = 0.05
 """``asinh_logit`` is considered if more than this share of the rows is more extreme."""
@@ -127,9 +133,23 @@ def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[Fit
     return [
         _constant(histogram, recipe)
         if winner is None
-        else _finish(winner, choices[winner.task], histogram.total, recipe)
+        else _with_room(_finish(winner, choices[winner.task], histogram.total, recipe), histogram, recipe)
         for histogram, winner in zip(histograms, winners, strict=True)
     ]
+
+
+def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+    """The fit itself, or one with more knots where it used up those that it had."""
+    # Only REML: to leave-one-out and folds a crowd of parameters may just be noise.
+    free = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.smoothing == "reml"
+    count = len(fitted.curve.breaks)
+    while free and fitted.edf > MOST_USED * count and count < MOST_ROOM:
+        more = replace(recipe, transform=fitted.curve.transform.name, n_knots=min(2 * count, MOST_ROOM))
+        roomier = fit_curve(histogram, more)
+        if not roomier.converged or len(roomier.curve.breaks) <= count:  # no more values to put them at
+            break
+        fitted, count = roomier, len(roomier.curve.breaks)
+    return fitted
 
 
 class _Rival(NamedTuple):

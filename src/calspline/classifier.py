@@ -216,7 +216,11 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         _validation.one_of(self.ensemble, "ensemble", (True, False, "auto"))
         _validation.whole_number(self.verbose, "verbose", least=0)
         if isinstance(self.cv, str):
-            _validation.one_of(self.cv, "cv", ("oob",))
+            if self.cv != "oob":
+                raise ValueError(
+                    f'cv must be a number of folds, a splitter, splits or "oob"; got {self.cv!r}. To calibrate a model '
+                    "that is fitted already, give FrozenEstimator(model) and rows that it has not seen."
+                )
             if self.ensemble is True:
                 raise ValueError('ensemble must be False with cv="oob": there is one model only')
             return estimator, self._calibrator(), False

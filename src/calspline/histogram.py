@@ -281,7 +281,13 @@ class ScoreHistogram:
                 raise ValueError(f"{name} must have one value per location; got shape {array.shape}")
         if locations.size and min(arrays["positives"].min(), arrays["negatives"].min()) < 0.0:
             raise ValueError("positives and negatives must not be negative")
-        level, cells = data["level"], np.array(data["cells"], dtype=np.int64)
+        level, listed = data["level"], data["cells"]
+        if not isinstance(listed, list) or not all(type(cell) is int for cell in listed):
+            raise ValueError("cells must be a list of whole numbers")
+        cells = np.array(listed, dtype=np.int64)
+        most = MOST_POINTS if level is None else 2 * MOST_POINTS
+        if len(locations) > most:
+            raise ValueError(f"locations must be at most {most}; got {len(locations)}")
         if level is not None:
             _validation.whole_number(level, "level", least=0)
             # A mean may round into the next cell; further off, the cells are not these scores'.

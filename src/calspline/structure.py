@@ -26,6 +26,8 @@ GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
 MOST_BETA = 200.0
 """More than any fit gives: the table of powers grows with it."""
+FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
+"""More than any fit gives, and too little for the sums of a row to overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class StructuredMap(StructuredFit):
     b : array of shape (m,)
     strengths, effective : array of shape (4,)
         Ridge strengths, and effective parameters, of intercepts, diagonal, rest of the matrix, curve.
+    converged : bool
+        Whether the fit came to an end; a map read from a file says so in any case.
     """
 
     def curve(self, u: Array) -> Array:
@@ -186,6 +190,14 @@ class StructuredMap(StructuredFit):
             raise ValueError(f"intercepts must be one number for each of three or more classes; got shape {b.shape}")
         if W is not None and W.shape not in ((len(b),), (len(b), len(b))):
             raise ValueError(f"matrix must be one of {len(b)} classes; got shape {W.shape}")
+        for name, values, limit in (
+            ("breaks", breaks, FARTHEST_BREAK),
+            ("coefficients", coefficients, LARGEST_NUMBER),
+            ("intercepts", b, LARGEST_NUMBER),
+            ("matrix", W if W is not None else b, LARGEST_NUMBER),
+        ):
+            if np.abs(values).max(initial=0.0) > limit:
+                raise ValueError(f"{name} must be at most {limit:g} in size")
         strengths = [np.inf if s is None else s for s in data["strengths"]]
         effective = _validation.numeric_array(data["effective"], "effective")
         if len(strengths) != 4 or effective.shape != (4,):

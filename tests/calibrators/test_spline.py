@@ -35,6 +35,32 @@ def test_a_distorted_model_is_set_right(simulated):
     assert excess(p_true, cal.calibrate(p)) < 0.05 * excess(p_true, p)
 
 
+def test_a_rough_truth_gets_the_knots_it_needs_and_a_smooth_one_none_more():
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1.5, 100_000)
+    p, draws = expit(x), rng.random(100_000)
+    steps = expit(np.floor(1.5 * x) / 1.5)
+    given = SplineCalibrator(n_knots=38).fit(p, draws < steps)
+    rough = SplineCalibrator().fit(p, draws < steps)
+    assert excess(steps, rough.calibrate(p)) < 0.75 * excess(steps, given.calibrate(p))
+    assert len(rough.knots_) == 128
+    assert len(SplineCalibrator().fit(p, draws < expit(0.5 * x)).knots_) == 38
+
+
+def test_a_rough_truth_over_few_scores_has_a_knot_at_each():
+    rng = np.random.default_rng(1)
+    chance, scores = rng.random(31), np.arange(31) / 30
+    rows = rng.integers(0, 31, 50_000)
+    cal = SplineCalibrator().fit(scores[rows], rng.random(50_000) < chance[rows])
+    assert len(cal.knots_) == 31
+    np.testing.assert_allclose(cal.calibrate(scores), chance, atol=0.05)
+
+
+def test_a_given_smoothing_is_not_answered_with_more_knots(simulated):
+    p, y, _ = simulated(5_000)
+    assert len(SplineCalibrator(smoothing=0.0).fit(p, y).knots_) == 24
+
+
 @pytest.mark.parametrize("n", [100_000, 1_000_000])
 def test_the_excess_loss_is_at_most_half_that_of_isotonic_regression(simulated, n):
     p, y, _ = simulated(n)

@@ -1,3 +1,5 @@
+"""What the command refuses beside the cases of the contract, which are in tests/faults/command_line."""
+
 import json
 
 import pytest
@@ -9,36 +11,11 @@ GOOD = "score,label\n0.1,0\n0.6,1\n0.3,0\n0.8,1\n"
 
 # What is in the file, the options, and what the one line has to say.
 FILES = {
-    "missing scores": ("score,label\n0.1,0\n,1\nNaN,1\n0.5,0\n", [], ["'score'", "rows 2, 3", "--missing drop"]),
-    "a missing label": ("score,label\n0.1,0\n0.2,\n0.5,1\n", [], ["'label'", "row 2", "--missing drop"]),
-    "an infinite score": ("score,label\n0.1,0\ninf,1\n", [], ["row 2", "finite"]),
-    "a score above one": ("score,label\n0.1,0\n1.5,1\n", [], ["row 2", "1.5", "--transform identity"]),
-    "a word for a score": ("score,label\n0.1,0\nabc,1\n", [], ["row 2", "'abc'", "not a number"]),
-    "no rows": ("score,label\n", [], ["no rows"]),
-    "an empty file": ("", [], ["empty"]),
-    "one class": ("score,label\n0.1,1\n0.2,1\n", [], ["two classes", "every row is 1"]),
-    "three classes": ("score,label\n0.1,1\n0.2,2\n0.3,3\n", [], ["3 classes", "--score"]),
-    "continuous labels": ("score,label\n0.1,0.2\n0.2,0.7\n", [], ["class labels", "--label"]),
     "labels that say nothing": ("score,label\n0.1,good\n0.2,bad\n", [], ["--positive"]),
-    "a negative weight": ("score,label,w\n0.1,0,1\n0.2,1,-2\n", ["--weight", "w"], ["row 2", "-2"]),
-    "no weight at all": ("score,label,w\n0.1,0,0\n0.2,1,0\n", ["--weight", "w"], ["'w'", "all zero"]),
-    "a missing weight": ("score,label,w\n0.1,0,1\n0.2,1,nan\n", ["--weight", "w"], ["'w'", "row 2"]),
-    "rows that do not sum to one": (
-        "p_0,p_1,p_2,y\n.1,.2,.7,2\n.2,.2,.2,0\n.5,.1,.4,1\n",
-        [],
-        ["row 2", "0.6", "0.005"],
-    ),
-    "a negative probability": ("p_0,p_1,p_2,y\n.1,.2,.7,2\n-.2,.2,1,0\n", [], ["row 2", "-0.2"]),
-    "fields left over": ("score,label\n0.1,0\n0.9,1,3\n", [], ["line 3", "3 fields", "--delimiter"]),
-    "another delimiter": ("score label\n0.1 0\n0.9 1\n", [], ["--delimiter"]),
     "no names": ("0.1,0\n0.9,1\n", [], ["--no-header"]),
     "a name twice": ("score,score,label\n0.1,0.2,0\n", [], ["'score'", "rename"]),
     "two possible scores": ("score,prob,label\n.1,.2,1\n", [], ["'score', 'prob'", "--score"]),
     "no usual name": ("a,label\n.1,1\n", [], ["--score", "'a'"]),
-    "no such column": (GOOD, ["--score", "nope"], ["'nope'", "'score'"]),
-    "no such label": (GOOD, ["--positive", "7"], ["--positive", "'7'"]),
-    "a bad smoothing": (GOOD, ["--smoothing", "-1"], ["smoothing", "-1"]),
-    "a word for smoothing": (GOOD, ["--smoothing", "much"], ["--smoothing", "'much'"]),
     "an option of another method": (GOOD, ["--method", "beta", "--monotone"], ["--monotone", "spline"]),
 }
 
@@ -58,20 +35,6 @@ def test_one_line_says_what_to_do_and_nothing_is_written(name, run, tmp_path):
     (tmp_path / "data.csv").write_text(content)
     refused(run("fit", "data.csv", "-o", "model.json", *options), *words)
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("score,label\n0.1,né\n0.9,ok\n".encode("latin-1"), ["UTF-8", "--encoding latin-1"]),
-        ("score,label\n0.1,0\n0.9,1\n".encode("utf-16"), ["UTF-16", "--encoding utf-16"]),
-        (b"PAR1" + bytes(100), ["--format parquet"]),
-        (b"\x00\x01\x02" * 50, ["not text", "--format"]),
-    ],
-)
-def test_a_wrong_encoding_is_named(content, words, run, tmp_path):
-    (tmp_path / "data.csv").write_bytes(content)
-    refused(run("fit", "data.csv", "-o", "model.json"), *words)
 
 
 @pytest.mark.parametrize(
@@ -121,24 +84,6 @@ def test_a_bad_row_is_named_with_its_file(run, tmp_path):
     refused(run("fit", "a.csv", "b.csv", "-o", "model.json"), "row 5 of b.csv", "2")
 
 
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"score,label\n", "JSON"),
-        (b"\x80\x04\x95pickle", "JSON"),
-        (b'{"format": "calspline", "version": 99}', "version 99"),
-        (b'{"format": "calspl', "JSON"),
-        (b"[NaN]", "JSON"),
-    ],
-)
-def test_a_file_that_is_no_model_is_refused(content, word, run, tmp_path):
-    (tmp_path / "data.csv").write_text(GOOD)
-    (tmp_path / "model.json").write_bytes(content)
-    refused(run("apply", "model.json", "data.csv", "-o", "out.csv"), "model.json", word)
-    refused(run("export", "model.json", "--to", "sql"), "model.json", word)
-    assert not (tmp_path / "out.csv").exists()
-
-
 def test_an_edited_model_is_refused(run, done, tmp_path):
     (tmp_path / "data.csv").write_text(GOOD)
     done("fit", "data.csv", "-o", "model.json")
@@ -182,18 +127,6 @@ def test_a_model_and_data_that_do_not_fit_are_refused(three, run, done, tmp_path
 def test_a_bad_command_line_is_one_line(arguments, word, run, tmp_path):
     (tmp_path / "data.csv").write_text(GOOD)
     refused(run(*arguments), word)
-
-
-def test_names_are_quoted_in_sql_and_escaped_in_html(done, tmp_path):
-    name = "a\"b'; DROP TABLE x; --<script>alert(1)</script>"
-    rows = "".join(f"{0.1 + 0.008 * i},{i % 2}\n" for i in range(100))
-    (tmp_path / "data.csv").write_text('"' + name.replace('"', '""') + '",label\n' + rows)
-    done("fit", "data.csv", "-o", "model.json", "--score", name)
-    done("apply", "model.json", "data.csv", "-o", "out.csv", "--score", name, "--output", 'it\'s "new"')
-    assert len((tmp_path / "out.csv").read_text().splitlines()) == 101
-    done("report", "data.csv", "--score", name, "-o", "r.html", "--title", "<script>alert(2)</script>")
-    page = (tmp_path / "r.html").read_text()
-    assert "<script>alert" not in page
 
 
 def test_debug_shows_the_traceback(run):

@@ -49,6 +49,15 @@ def test_rows_that_are_no_probabilities_give_null(database, fitted, name):
         "z",
         "T",
         "é ü",
+        "line\nbreak\r\n",
+        "a\\",
+        "a\\' OR 1=1; --",
+        "/* */ --",
+        "*/ x /*",
+        "tab\tstop",
+        "{} {0} %s ? :p $1",
+        "[1]",
+        "\u202e",
     ],
 )
 def test_any_name_of_a_column_is_safe(database, fitted, column):

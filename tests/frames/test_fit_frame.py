@@ -4,7 +4,7 @@ import pytest
 
 from calspline import ScoreHistogram, SplineCalibrator, fit_frame
 from calspline.frames import sample as sampling
-from calspline.frames.cells import FIRST_LEVEL, _aggregate
+from calspline.frames.cells import FIRST_LEVEL, aggregate
 
 GRID = np.concatenate([[0.0, 1.0, 5e-324, 1e-310, 1 - 1e-16], np.linspace(0.001, 0.999, 500)])
 
@@ -52,6 +52,33 @@ def test_one_vs_rest_from_every_engine_is_that_of_arrays(engine, three_classes):
     fitted = fit_frame(engine.make(frame), score=names[::-1], label="kind", multiclass="ovr")
     assert fitted.classes_.tolist() == names
     p = frame[names].to_numpy()[:500]
+    np.testing.assert_allclose(fitted.predict_proba(p), wanted.predict_proba(p), rtol=0, atol=1e-9)
+
+
+def test_one_vs_rest_of_logits_from_every_engine_is_that_of_arrays(engine, three_classes):
+    frame, names = three_classes(3000)
+    logits = np.log(np.maximum(frame[names].to_numpy(), 1e-4)) + np.arange(3000)[:, None] % 7
+    frame[names] = logits
+    wanted = SplineCalibrator(multiclass="ovr").fit(logits, frame["kind"])
+    fitted = fit_frame(engine.make(frame), score=names, label="kind", multiclass="ovr")
+    assert fitted.transform_ == wanted.transform_ == ["identity"] * 3
+    np.testing.assert_allclose(fitted.predict_proba(logits), wanted.predict_proba(logits), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [1, 2, 3], [30, 10, 20], ["x", "z", "y"], [1.0, 2.0, 4.0]])
+@pytest.mark.parametrize("kind", ["pandas", "polars-lazy", "dask"])
+def test_classes_of_any_labels_and_weights_give_the_fit_of_arrays(three_classes, labels, kind):
+    import dask.dataframe as dd
+    import polars as pl
+
+    frame, names = three_classes(2000)
+    code = np.searchsorted(names, frame["kind"])
+    frame["kind"], frame["w"] = np.array(labels)[code], np.arange(2000) % 3 * 0.5
+    p = frame[names].to_numpy()
+    wanted = SplineCalibrator(multiclass="ovr").fit(p, frame["kind"], frame["w"])
+    make = {"pandas": pd.DataFrame, "polars-lazy": lambda f: pl.from_pandas(f).lazy(), "dask": dd.from_pandas}[kind]
+    fitted = fit_frame(make(frame), score=names, label="kind", weight="w", multiclass="ovr")
+    assert fitted.classes_.tolist() == sorted(labels)
     np.testing.assert_allclose(fitted.predict_proba(p), wanted.predict_proba(p), rtol=0, atol=1e-9)
 
 
@@ -208,8 +235,8 @@ def test_what_leaves_the_engine_does_not_grow_with_the_rows():
 
     def sums(n):
         u = np.random.default_rng(0).normal(0, 2.5, n)
-        rows = nw.from_native(pl.DataFrame({"u0": u, "code": u > 0, "w": np.ones(n)}).cast({"code": pl.Int64}).lazy())
-        return len(_aggregate(rows, ["u0"], ["u0"], "probability", FIRST_LEVEL)["u0"])
+        rows = nw.from_native(pl.DataFrame({"1": u, "code": u > 0, "w": np.ones(n)}).cast({"code": pl.Int64}).lazy())
+        return len(aggregate(rows, ["1"], "probability", FIRST_LEVEL)["1"])
 
     assert sums(1_000_000) < 25_000
     assert sums(1_000_000) < 2 * sums(50_000)

@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
+from sklearn.exceptions import ConvergenceWarning
 
+from calspline import SplineCalibrator
+from calspline._structured import solver
 from calspline._structured.curve import places
 from calspline._structured.fit import fit_structured
 from calspline._structured.many import Linear, fit_many
-from calspline._structured.scale import Scale, fit_temperature
+from calspline._structured.scale import Scale, fit_temperature, floored
 from calspline._structured.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
 
 
@@ -76,7 +79,7 @@ def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
     data = Data(u, y, w, places(u, w))
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
-    theta = solve(problem, strengths, np.zeros(len(problem.group)))
+    theta, _ = solve(problem, strengths, np.zeros(len(problem.group)))
     np.testing.assert_allclose(theta, 0.0, atol=1e-9)
     np.testing.assert_allclose(np.exp(u.T), softmax(beta * z, axis=1), atol=1e-9)
 
@@ -119,3 +122,45 @@ def test_a_curve_over_fewer_than_four_places_is_a_line():
     z = np.log(np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]] * 20))
     fit = fit_structured(z, np.arange(40) % 2, np.ones(40))
     np.testing.assert_allclose(fit.coefficients[:2], 0.0)
+
+
+def votes(seed, n):
+    """Shares of ten votes, labels at random and weights over twelve decades."""
+    rng = np.random.default_rng(seed)
+    p = rng.multinomial(10, rng.dirichlet(np.ones(5)), n) / 10
+    return p, rng.integers(0, 5, n), 10.0 ** rng.uniform(-6, 6, n)
+
+
+@pytest.mark.parametrize(("seed", "n"), [(13, 60), (5, 100), (6, 10), (40, 10)])
+def test_weights_over_twelve_decades_take_many_steps_and_come_to_an_end(seed, n, monkeypatch):
+    p, y, w = votes(seed, n)
+    cal = SplineCalibrator().fit(p, y, w)
+    assert cal.converged_
+    assert cal.structure_.strengths.min() >= solver.LEAST_STRENGTH
+    expected = cal.predict_proba(p)
+    monkeypatch.setattr(solver, "MOST_STEPS", 5000)
+    np.testing.assert_array_equal(cal.fit(p, y, w).predict_proba(p), expected)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_running_out_of_steps_is_reported(monotone, monkeypatch):
+    p, y, w = votes(0, 60)
+    monkeypatch.setattr(solver, "MOST_STEPS", 2)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        cal = SplineCalibrator(monotone=monotone).fit(p, y, w)
+    assert not cal.converged_
+
+
+@pytest.mark.parametrize(("seed", "n"), [(6, 10), (42, 10)])
+def test_strengths_that_run_off_are_taken_back(seed, n):
+    p, y, w = votes(seed, n)
+    x, floor = floored(np.log(np.maximum(p, 1e-300)), w)
+    u = Scale(floor, fit_temperature(x, y, w), 1e-6).by_class(x)
+    data = Data(u, y, w, places(u, w))
+    estimate, problem = fit_joint(data), CurveAndMatrix(data)
+    theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
+    _, g, H = problem.local(theta)
+    q = estimate.alpha[problem.group]
+    slope = g + q * theta
+    assert estimate.converged
+    assert slope @ np.linalg.solve(H + np.diag(q), slope) < 1e-3

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline import _validation
+
 Reading = Literal["predict_proba", "decision_function"]
 
 
@@ -72,6 +74,8 @@ def read_scores(model: Any, X: Any, order: tuple[Reading, ...], classes: NDArray
             f"{reading} of {name} must give a column for each of {len(known)} classes; got shape {raw.shape}"
             + (' (with SVC, use decision_function_shape="ovr")' if reading == "decision_function" else "")
         )
+    if reading == "predict_proba":
+        raw = _validation.model_probabilities(raw, name)
     if len(known) == len(classes) and np.all(np.diff(known) > 0):
         return ModelScores(reading, raw, known)
     least = 0.0 if reading == "predict_proba" or not raw.size else raw.min()

@@ -74,7 +74,7 @@ def curvature_coordinates(
     affine = np.column_stack([ones, (identity - mean * ones) / sd])
     prior = np.zeros(K)
     spread = abs(slope) * sd
-    prior[:2] = WEAK_PRIOR * min(1.0, (USUAL_SPREAD / spread) ** 2 if spread > 0.0 else 1.0)
+    prior[:2] = WEAK_PRIOR * (USUAL_SPREAD / max(spread, USUAL_SPREAD)) ** 2
     if K == 2:
         return Coordinates(affine, prior, np.zeros(2))
 

@@ -25,6 +25,8 @@ MAX_ITERATIONS = 100
 MAX_HALVINGS = 40
 ROUNDING, SOLVER_ROUNDING = 1e-15, 1e-10
 """Promised decrease, as a share of the objective, that rounding would eat up."""
+EXCHANGES = 100
+"""How often, for each of them, constraints may take turns in being active. Weights over many decades take some ten."""
 LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 
@@ -220,7 +222,7 @@ def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Arr
         E = np.vstack([(G * scale[:, None]).T, h * scale])
         f = np.zeros(len(E))
         f[-1] = 1.0
-        multipliers = nnls(E, f)[0]
+        multipliers = nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0]
         residual = E @ multipliers - f
         # A residual of zero means no feasible step: stay, and let the caller see no progress.
         y = -residual[:-1] / residual[-1] if residual[-1] != 0.0 else v

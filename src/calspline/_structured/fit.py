@@ -51,6 +51,7 @@ class StructuredFit:
     b: Array
     strengths: Array
     effective: Array
+    converged: bool = True
 
 
 def fit_structured(
@@ -98,7 +99,14 @@ def fit_structured(
 
 def _assembled(scale: Scale, basis: CurveBasis, estimate: Estimate, W: Array | None) -> StructuredFit:
     return StructuredFit(
-        scale, basis.knots, _curve(basis, estimate.v), W, estimate.b, estimate.alpha, estimate.effective
+        scale,
+        basis.knots,
+        _curve(basis, estimate.v),
+        W,
+        estimate.b,
+        estimate.alpha,
+        estimate.effective,
+        estimate.converged,
     )
 
 
@@ -115,23 +123,23 @@ def _increasing(data: Data, curve_strength: float | None) -> Estimate:
     m = len(data.u)
     curve = CurveOnly(data)
     strengths = Strengths(first_strengths(m, float(data.w.sum()))[3:], curve.group, {0: curve_strength})
-    v = solve(curve, strengths, np.zeros(len(curve.group)))
+    v, converged = solve(curve, strengths, np.zeros(len(curve.group)))
     if not _increases(data.places.basis, v):
         low = float(np.log(strengths.alpha[0]))
         high = low + STRONGEST
         for _ in range(16):
             middle = 0.5 * (low + high)
             strengths.alpha = np.exp([middle])
-            trial = solve(curve, strengths, v, learn=False)
+            trial, _ = solve(curve, strengths, v, learn=False)
             if _increases(data.places.basis, trial):
                 high = middle
             else:
                 low = middle
         strengths.alpha = np.exp([high])
-        v = solve(curve, strengths, np.zeros_like(v), learn=False)
+        v, converged = solve(curve, strengths, np.zeros_like(v), learn=False)
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
-    return Estimate(v, np.zeros((m, m)), np.zeros(m), alpha, effective)
+    return Estimate(v, np.zeros((m, m)), np.zeros(m), alpha, effective, converged)
 
 
 def _increases(basis: CurveBasis, v: Array) -> bool:

@@ -37,14 +37,14 @@ def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -
     alpha0 = first_strengths(len(data.u), float(data.w.sum()))
     curve = CurveOnly(data)
     bending = Strengths(alpha0[3:], curve.group, {0: curve_strength})
-    v = solve(curve, bending, np.zeros(len(curve.group)))
+    v, _ = solve(curve, bending, np.zeros(len(curve.group)))
     linear = Linear(data, v, matrix=matrix)
     B, shrinking = linear.fit(alpha0[:3])
-    v = solve(CurveOnly(data, linear.base(B)), bending, v)
+    v, converged = solve(CurveOnly(data, linear.base(B)), bending, v)
     W = B[:, 1:].copy() if matrix else np.diag(B[:, 1])
     alpha = np.concatenate([shrinking.alpha, bending.alpha])
     effective = np.concatenate([shrinking.effective, bending.effective])
-    return Estimate(v, W, B[:, 0].copy(), alpha, effective)
+    return Estimate(v, W, B[:, 0].copy(), alpha, effective, converged)
 
 
 class Linear:

@@ -37,7 +37,10 @@ TRUSTED = 20.0
 """Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
 SOLVED = 1e-3
 """The decrement at which the last step is taken; after it some 1e-8 is left."""
-MOST_STEPS = 40
+MOST_STEPS = 200
+"""Some ten do for most data; weights over twelve decades take up to a hundred."""
+LEAST_STRENGTH = 1e-8
+"""Below it a strength holds nothing, and a Hessian that rests on it is singular to rounding."""
 MOST_UPDATES = 10
 LEAST_SCALE = 1e-6
 JOINT_BLOCK = 1 << 14
@@ -82,7 +85,8 @@ class Strengths:
         gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
         self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
-        target = np.minimum((self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most), self.most)
+        target = (self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most)
+        target = np.clip(target, LEAST_STRENGTH, self.most)
         target[list(self._held)] = self.most[list(self._held)]
         place = np.log(self.alpha)
         move = np.log(target) - place
@@ -96,7 +100,7 @@ class Strengths:
             slope = (move - self._last[1])[far] / moved[far]
             factor[far] = np.where(slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0)
         self._last = place, move
-        self.alpha = np.minimum(np.exp(place + factor * move), self.most)
+        self.alpha = np.clip(np.exp(place + factor * move), LEAST_STRENGTH, self.most)
         return largest
 
 
@@ -119,6 +123,7 @@ class Estimate:
     b: Array
     alpha: Array
     effective: Array
+    converged: bool = True
 
 
 def softmax_columns(eta: Array) -> tuple[Array, Array]:
@@ -139,16 +144,20 @@ def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: 
     return totals
 
 
-def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Array:
-    """Minimise by Newton's method from ``theta``, learning the strengths on the way.
+def solve(
+    problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True
+) -> tuple[Array, bool]:
+    """Minimise by Newton's method from ``theta``, learning the strengths on the way; and whether that came to an end.
 
     Once the Newton decrement is small, the quadratic at hand stands for the loss: the strengths go to their
-    fixed point on it, which costs no pass over the data. They hold if the next quadratic does not move them.
+    fixed point on it, which costs no pass over the data. They hold if the next quadratic does not move them. Where they
+    run off to a quadratic of which no step is any good, they are taken back and learnt no further.
     """
     if not len(theta):
-        return theta
+        return theta, True
     f, g, H = problem.local(theta)
     for _ in range(MOST_STEPS):
+        before = strengths.alpha
         step, decrement, factor = _newton(g, H, strengths.each, theta)
         if learn and decrement < LEARN_BELOW:
             for updates in range(MOST_UPDATES):
@@ -161,7 +170,7 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
                 if decrement > TRUSTED:
                     break
         if not learn and decrement < SOLVED:
-            return theta + step
+            return theta + step, True
         q = strengths.each
         value = f + 0.5 * float(q @ theta**2)
         scale = 1.0
@@ -172,9 +181,15 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
                 break
             scale /= 2.0
             if scale < LEAST_SCALE:
-                return theta  # rounding leaves nothing to gain
-        theta = trial
-    return theta
+                break
+        if scale >= LEAST_SCALE:
+            theta = trial
+        elif learn and strengths.alpha is not before:
+            strengths.alpha, learn = before, False
+            f, g, H = problem.local(theta)
+        else:
+            return theta, True  # rounding leaves nothing to gain
+    return theta, False
 
 
 def _newton(g: Array, H: Array, q: Array, theta: Array) -> tuple[Array, float, Array]:
@@ -305,5 +320,6 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> Estimate:
     problem = CurveAndMatrix(data)
     alpha0 = first_strengths(len(data.u), float(data.w.sum()))
     strengths = Strengths(alpha0, problem.group, {3: curve_strength})
-    v, b, W = problem.split(solve(problem, strengths, np.zeros(len(problem.group))))
-    return Estimate(v, W.copy(), b.copy(), strengths.alpha, strengths.effective)
+    theta, converged = solve(problem, strengths, np.zeros(len(problem.group)))
+    v, b, W = problem.split(theta)
+    return Estimate(v, W.copy(), b.copy(), strengths.alpha, strengths.effective, converged)

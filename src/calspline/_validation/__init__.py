@@ -60,6 +60,7 @@ from calspline._validation.scores import (
     in_class_order,
     is_missing,
     matrix_scores,
+    model_probabilities,
     numeric_array,
     real_array,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "label_array",
     "matrix_labels",
     "matrix_scores",
+    "model_probabilities",
     "names_in_class_order",
     "names_of_predictions",
     "new_columns",

@@ -18,6 +18,7 @@ MatrixKind = Literal["probability", "margin", "auto", "either"]
 
 CHUNK = 1 << 15
 ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
+ROUNDING = 1e-6  # of a sum of float32
 LARGEST_MARGIN = 1e300
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
 
@@ -124,6 +125,22 @@ def _object_to_float(array: NDArray[Any], name: str) -> Array:
                 kind = ValueError if is_missing(value) else TypeError
                 raise kind(f"{name} must be real numbers; row {index[0]} is {value!r}") from None
         raise TypeError(f"{name} must be real numbers, one row like the next") from None
+
+
+def model_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArray[np.floating[Any]]:
+    """What a model's ``predict_proba`` says: within [0, 1], but for rounding, which is put right."""
+    if values.dtype.kind != "f" or not values.size or (values.min() >= 0.0 and values.max() <= 1.0):
+        return values
+    if not np.isfinite(values).all():
+        return values  # which every calibrator refuses
+    outside = (values < -ROUNDING) | (values > 1.0 + ROUNDING)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
+            f"{values[row, column]:g}"
+        )
+    return np.asarray(np.clip(values, 0.0, 1.0))
 
 
 def binary_scores(

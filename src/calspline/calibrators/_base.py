@@ -21,6 +21,12 @@ Array = NDArray[np.float64]
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
 NOT_CONVERGED = "the fit did not converge"
+PROBES = {
+    "probability": np.array([0.0, 1e-300, 1e-9, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0 - 1e-9, 1.0]),
+    "margin": np.array([-1e300, -1e9, -10.0, -1.0, 0.0, 1e-9, 1.0, 10.0, 1e9, 1e300]),
+}
+"""Scores that any calibrator read from a file has to make probabilities of, but for rounding (``PROPER``)."""
+PROPER = 1e-6
 
 
 class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -196,11 +202,25 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"fitted must be a dict with the keys {', '.join(names)}")
         _validation.one_of(facts["kind"], "kind", ("probability", "margin"))
         _validation.one_of(facts["difference"], "difference", (True, False))
-        calibrator._restore(facts, data["curves"], data["structure"], len(classes))
+        with np.errstate(all="ignore"):
+            calibrator._restore(facts, data["curves"], data["structure"], len(classes))
         if facts["kind"] == "margin" and any(curve.transform.takes_probabilities for curve in calibrator.curves_):
             raise ValueError("kind must be probability for the transform of the curves")
         calibrator._remember(classes, facts["kind"], difference=facts["difference"])
+        calibrator._check_that_it_works()
         return calibrator
+
+    def _check_that_it_works(self) -> None:
+        """Refuse numbers so large or so small that no probabilities come of them."""
+        m = len(self.classes_)
+        extremes = PROBES[self._kind]
+        rows = extremes if m == 2 else np.array([np.full(m, 1.0 / m), np.eye(1, m)[0], np.eye(1, m, m - 1)[0]])
+        if m > 2 and self._kind == "margin":
+            rows = np.outer(extremes, np.linspace(-1.0, 1.0, m))
+        with np.errstate(all="ignore"):
+            p = self.predict_proba(rows)
+        if not (np.isfinite(p).all() and p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() < PROPER):
+            raise ValueError("its numbers give no probabilities")
 
     @abstractmethod
     def _facts(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from calspline import _validation
 from calspline._recipe import FittedCurve
 from calspline.curve import CalibrationCurve
 
+LARGEST_CLASSES = 64 * 2**20
+
 
 def plain_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Constructor parameters as JSON values; a RandomState has none, and becomes null."""
@@ -59,7 +61,13 @@ def classes_from(data: Any) -> NDArray[Any]:
     dtype = np.dtype(data["dtype"])
     if dtype.kind not in "biufUO":
         raise ValueError(f"classes cannot have dtype {dtype}")
-    return np.array(values, dtype=dtype)
+    if dtype.itemsize * len(values) > LARGEST_CLASSES:
+        # A file of a few bytes may name a dtype of gigabytes.
+        raise ValueError(f"classes must take at most {LARGEST_CLASSES >> 20} MB; dtype {dtype} takes more")
+    classes = np.array(values, dtype=dtype)
+    if classes.tolist() != values:
+        raise ValueError(f"classes must be labels that dtype {dtype} can hold")
+    return classes
 
 
 def plain_fit(fit: FittedCurve) -> dict[str, Any]:

@@ -46,8 +46,8 @@ class SplineCalibrator(BaseCalibrator):
     knots : {"quantile", "sample"} or array-like of scores, default="quantile"
         ``"sample"`` draws from the distinct scores, as the paper does.
     n_knots : int, optional
-        At least 2. None: 24 up to 10,000 rows, then slowly more. Reduced to the number
-        of distinct scores, and to 512.
+        At least 2. None: 24 up to 10,000 rows, then slowly more, and with REML twice as many, up to 128,
+        as long as the curve uses up more than half of them. Reduced to the number of distinct scores, and to 512.
     penalty : {"curvature", "ridge"}, default="curvature"
         ``"curvature"`` is half of lambda times the integral of ``f''^2``, ``f`` being the log-odds
         as a function of x scaled to [0, 1]. This is the paper's equation (1), which is
@@ -323,6 +323,8 @@ class SplineCalibrator(BaseCalibrator):
         self._forget("structure_")
 
     def _set_structure(self, structure: StructuredMap) -> None:
+        if not structure.converged:
+            warn_user(NOT_CONVERGED, ConvergenceWarning)
         self.curves_ = []
         self.structure_ = structure
         strength = float(structure.strengths[-1])
@@ -331,7 +333,7 @@ class SplineCalibrator(BaseCalibrator):
         self.edf_ = 1.0 + float(structure.effective.sum())
         self.transform_, self.epsilon_ = "log", None
         self.knots_ = np.exp(structure.breaks)
-        self.converged_, self.n_iter_ = True, 0
+        self.converged_, self.n_iter_ = structure.converged, 0
         self._fits = []
 
     def _forget(self, name: str) -> None:

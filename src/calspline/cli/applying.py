@@ -16,7 +16,7 @@ from calspline.cli.opening import check_numbers, open_files
 from calspline.cli.output import STDOUT, check_free, whole, write_batches
 from calspline.cli.rows import HELPER, Reader, Wanted
 from calspline.cli.source import WIDE, Source
-from calspline.cli.terminal import note, progress
+from calspline.cli.terminal import harmless, note, progress
 from calspline.persistence import load
 
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     if work.reader.n_missing and options.missing == "drop":
         note(f"{work.reader.n_missing:,} rows with missing scores were left out")
     if options.output != STDOUT:
-        print(f"{work.n_written:,} rows with {', '.join(outputs)} in {options.output}")
+        print(harmless(f"{work.n_written:,} rows with {', '.join(outputs)} in {options.output}"))
 
 
 class _Work:

@@ -8,6 +8,7 @@ from typing import Any
 
 from calspline.cli.errors import InputError, MissingExtraError
 from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.cli.terminal import harmless
 from calspline.persistence import load
 
 QUOTES = {"duckdb": '"', "postgres": '"', "spark": "`", "sqlite": "`"}
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     content = _content(load(options.model), options)
     write_text(options.output, content, force=options.force)
     if options.output != STDOUT:
-        print(f"{options.to} in {options.output}")
+        print(harmless(f"{options.to} in {options.output}"))
 
 
 def _content(model: Any, options: argparse.Namespace) -> str | bytes:

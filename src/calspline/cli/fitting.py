@@ -27,7 +27,7 @@ from calspline.cli.errors import InputError
 from calspline.cli.opening import Data, open_data
 from calspline.cli.output import STDOUT, check_free, whole
 from calspline.cli.rows import Array, Reader, Wanted, gathered
-from calspline.cli.terminal import heading, note, progress
+from calspline.cli.terminal import harmless, heading, note, progress
 from calspline.evaluation.scores import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import save
@@ -238,9 +238,9 @@ def _story(fitted: Fitted, data: Data, columns: tuple[str, ...], options: argpar
     else:
         pairs = [f"{name} = {value}" for name, value in zip(columns, classes, strict=True)]
         what = f"{len(classes)} classes of {data.labels.column}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
-    lines = [heading(f"Fitted on {fitted.n_rows:,} rows of {data.source.name}", out), f"  {what}"]
+    lines = [heading(f"Fitted on {fitted.n_rows:,} rows of {data.source.name}", out), f"  {harmless(what)}"]
     summary = getattr(calibrator, "summary", None)
-    lines.append("  " + "\n  ".join((summary() if summary else str(calibrator)).splitlines()))
+    lines.append("  " + "\n  ".join(harmless(summary() if summary else str(calibrator)).splitlines()))
     lines += ["", f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({fitted.how})"]
     for i, name in enumerate(("log-loss", "Brier")):
         before = f"{fitted.before[i]:>10.4f}" if fitted.before else " " * 10
@@ -248,5 +248,5 @@ def _story(fitted: Fitted, data: Data, columns: tuple[str, ...], options: argpar
     if fitted.n_missing:
         note(f"{fitted.n_missing:,} rows with missing values were left out")
     if options.output != STDOUT:
-        lines += ["", f"  Model: {Path(options.output)}"]
+        lines += ["", f"  Model: {harmless(str(Path(options.output)))}"]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from calspline.cli.errors import InputError
 from calspline.cli.opening import Data, open_data, open_files, with_labels
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.cli.rows import Array, Wanted, gathered
-from calspline.cli.terminal import heading, note
+from calspline.cli.terminal import harmless, heading, note
 from calspline.display.report import report as reports
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
@@ -35,7 +35,7 @@ def evaluate(options: argparse.Namespace) -> None:
         return
     title, _, table = str(found).partition("\n")
     of = f", {columns[-1]} of {data.labels.column} = {data.labels.classes[1]}" if len(columns) <= 2 else ""
-    print(f"{heading(title + of, sys.stdout)}\n{table}")
+    print(f"{heading(title + of, sys.stdout)}\n{harmless(table)}")
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -52,7 +52,7 @@ def compare(options: argparse.Namespace) -> None:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
     table, _, advice = str(found).rpartition("\n")
-    print(f"{table}\n{heading(advice, sys.stdout)}")
+    print(f"{harmless(table)}\n{heading(advice, sys.stdout)}")
 
 
 def report(options: argparse.Namespace) -> None:
@@ -73,7 +73,7 @@ def report(options: argparse.Namespace) -> None:
     found = reports.report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=labels)
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
-        print(f"{found.headline}\nReport: {options.output}")
+        print(harmless(f"{found.headline}\nReport: {options.output}"))
 
 
 def _with_model(model: Any, data: Data, options: argparse.Namespace) -> tuple[dict[str, Array], Any, Array | None]:

@@ -18,6 +18,11 @@ def in_colour(stream: TextIO) -> bool:
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
+def harmless(text: str) -> str:
+    """Text in which a name from a file cannot command the terminal: what does not print is written as Python would."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
 def painted(text: str, code: str, stream: TextIO) -> str:
     """Text in a colour, where there are colours."""
     return f"\x1b[{code}m{text}\x1b[0m" if in_colour(stream) else text
@@ -25,17 +30,17 @@ def painted(text: str, code: str, stream: TextIO) -> str:
 
 def complain(message: str) -> None:
     """An error, in one line."""
-    print(f"{painted('calspline:', '1;31', sys.stderr)} {' '.join(message.split())}", file=sys.stderr)
+    print(f"{painted('calspline:', '1;31', sys.stderr)} {harmless(' '.join(message.split()))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
     """Something worth knowing that is no answer."""
-    print(f"{painted('note:', '33', sys.stderr)} {' '.join(message.split())}", file=sys.stderr)
+    print(f"{painted('note:', '33', sys.stderr)} {harmless(' '.join(message.split()))}", file=sys.stderr)
 
 
 def heading(text: str, stream: TextIO) -> str:
     """A line to be seen first."""
-    return painted(text, "1", stream)
+    return painted(harmless(text), "1", stream)
 
 
 class Progress:

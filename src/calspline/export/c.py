@@ -118,8 +118,7 @@ def to_c(calibrator: Any) -> str:
         cubic=cubic,
     )
     functions = _functions(what, syntax)
-    # A label must neither end the comment nor seem to start another.
-    head = [f"/* {title(what.classes).replace('*/', '* /').replace('/*', '/ *')} */", "#include <math.h>"]
+    head = [f"/* {title(what.classes)} */", "#include <math.h>"]
     if not isinstance(what, Binary):
         head.append(f"\n#define CLASSES {len(what.classes)}")
     blocks = tables.write(

@@ -20,6 +20,9 @@ DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 LEAST_EXPONENT = -SAFE_EXPONENT
 """Powers of what is less vanish, which PostgreSQL takes for an error."""
 
+BREAK_IN_NAME = "\0"
+"""What no name may hold."""
+
 
 @overload
 def to_sql(calibrator: Any, column: str, *, dialect: DialectName = "duckdb") -> str: ...
@@ -71,8 +74,13 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
         raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
     statement = _Statement(DIALECTS[dialect], columns)
     if isinstance(what, Binary):
-        return statement.binary(what)
-    return statement.many(what)
+        return _with_names(statement.binary(what))
+    return [_with_names(text) for text in statement.many(what)]
+
+
+def _with_names(text: str) -> str:
+    """The text with the line breaks that are parts of names, which must not be indented."""
+    return text.replace(BREAK_IN_NAME, "\n")
 
 
 class _Statement:
@@ -81,7 +89,9 @@ class _Statement:
     def __init__(self, writer: Dialect, columns: Sequence[str]) -> None:
         self._writer = writer
         quote = writer.quote
-        quoted = [f"{quote}{column.replace(quote, quote * 2)}{quote}" for column in columns]
+        quoted = [
+            f"{quote}{column.replace(quote, quote * 2)}{quote}".replace("\n", BREAK_IN_NAME) for column in columns
+        ]
         self._columns = [writer.column.format(column) for column in quoted]
         self._taken = {column.lower() for column in columns}
         self._syntax = Syntax(

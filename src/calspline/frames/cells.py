@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from calspline._grid import MOST_POINTS, Cells, exactly_one
 from calspline._validation import Kind
 from calspline.frames.expressions import cell
+from calspline.frames.long import long
 from calspline.histogram import ScoreHistogram
 
 Array = NDArray[np.float64]
+Frame = nw.LazyFrame[Any]
 
 FIRST_LEVEL = 34
 """1024 cells to a unit of log-odds: most data occupy some ten thousand, and need one pass."""
 MOST_ROWS = 1 << 17
 """Sums that a pass may bring back, if it is not the first."""
-SLICE = 1 << 20
-"""Rows of a frame in memory that are worked on at a time."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Sums:
         return bool(np.all(self.low == self.high))
 
 
-def histograms(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], names: list[str], kind: Kind) -> list[ScoreHistogram]:
-    """One histogram for each column of locations.
+def histograms(frame: Frame, names: list[str], kind: Kind) -> dict[str, ScoreHistogram]:
+    """A histogram for each of these columns of locations, all from the same pass.
 
-    The frame has the columns ``names``, ``w`` and ``code``: the number of the row's class. A row is positive for
-    the column whose number it is; if there is one column only, for code 1.
+    The frame has the columns ``names``, which are numbers of classes, ``w`` and ``code``: the number of the row's
+    class. A row is positive for the column whose number it is.
     """
     done: dict[str, ScoreHistogram] = {}
     level: int | None = FIRST_LEVEL
     left = names
     while left:
-        found = _aggregate(frame, left, names, kind, level)
+        found = aggregate(frame, left, kind, level)
         for name in left:
             histogram = _settled(found[name], kind, level)
             if histogram is not None:
@@ -67,7 +67,7 @@ def histograms(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], names: list[str], k
         if left and level is not None:
             finer = int(np.log2(MOST_ROWS // max(len(found[name]) for name in left)))
             level = max(level - max(finer, 1), 0) if level else None
-    return [done[name] for name in names]
+    return done
 
 
 def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None:
@@ -81,42 +81,13 @@ def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None
     return ScoreHistogram.from_cells(kind, sums.cells, sums.values, level, highest)
 
 
-def _aggregate(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], wanted: list[str], names: list[str], kind: Kind, level: int | None
-) -> dict[str, Sums]:
+def aggregate(frame: Frame, names: list[str], kind: Kind, level: int | None) -> dict[str, Sums]:
     """Sums over the cells of a level; without a level, over locations."""
-    if isinstance(frame, nw.LazyFrame):
-        lazy = [frame]
-    else:
-        # Slices keep the temporaries of frames that compute eagerly small.
-        lazy = [frame[start : start + SLICE].lazy() for start in range(0, len(frame), SLICE)]
-    if len(names) == 1:
-        rows = [_one_column(part, names[0], "1") for part in lazy]
-    elif frame.implementation.is_duckdb() or frame.implementation.is_dask():
-        # narwhals unpivots relations of the default connection only, and Dask loses track of the rows.
-        rows = [_one_column(part, name, name) for part in lazy for name in wanted]
-    else:
-        rows = [_all_columns(part, wanted) for part in lazy]
-    parts = [_grouped(part, kind, level) for part in rows]
-    column = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in wanted}
+    column = _grouped(long(frame, names), kind, level)
+    return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in names}
 
 
-def _one_column(frame: nw.LazyFrame[Any], name: str, code: str) -> nw.LazyFrame[Any]:
-    """Locations of one class, and whether a row is of it."""
-    own = nw.when(nw.col("code") == int(code)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-    return frame.select("w", u=nw.col(name), which=nw.lit(name), positive=own)
-
-
-def _all_columns(frame: nw.LazyFrame[Any], names: list[str]) -> nw.LazyFrame[Any]:
-    """The same of several classes, one below the other."""
-    rows = frame.select("w", *names, own=nw.col("code").cast(nw.String))
-    rows = rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
-    own = nw.when(nw.col("own") == nw.col("which")).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-    return rows.with_columns(positive=own)
-
-
-def _grouped(frame: nw.LazyFrame[Any], kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
+def _grouped(frame: Frame, kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
     """One group-by: the work of the engine."""
     rows = frame.select(
         "which",

@@ -19,7 +19,7 @@ from calspline._grid import CORE, FINEST, FIRST_CELL, LAST_CELL, ONE, ZERO
 from calspline._validation import Kind
 from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+Frame = nw.LazyFrame[Any]
 
 LOG_2 = float(np.log(2.0))
 LARGE = 1e8

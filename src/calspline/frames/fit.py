@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from calspline import _validation
 from calspline._recipe import Recipe, checked_recipe, matrix_kind, recipe_kind
@@ -16,12 +13,14 @@ from calspline._threads import one_blas_thread
 from calspline._validation import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind
 from calspline.calibrators._ovr import fit_histograms
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.frames import expressions
-from calspline.frames.cells import histograms
-from calspline.frames.rows import Rows, rows_of
-from calspline.frames.sample import sample
+from calspline.frames.facts import Columns, Facts
+from calspline.frames.held import Held, held_rows
+from calspline.frames.partitions import PartitionRows
+from calspline.frames.rows import EngineRows, engine_rows
+from calspline.frames.sample import share
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+Rows = EngineRows | Held
 
 
 def fit_frame(
@@ -38,8 +37,8 @@ def fit_frame(
 
     Two classes: the engine that holds the rows sums them in cells of the score, and only these sums, some thousand
     rows, are brought here. It takes two passes over the rows, one for what the columns hold and one
-    for the sums, and more only if the scores crowd in a narrow range. The fit is that of
-    ``SplineCalibrator.fit`` on the same rows.
+    for the sums, and more only if the scores crowd in a narrow range or are few. The columns of a frame in memory
+    are summed as arrays. The fit is that of ``SplineCalibrator.fit`` on the same rows.
 
     Parameters
     ----------
@@ -59,8 +58,8 @@ def fit_frame(
         leaves such rows out.
     **spline_params
         Options of :class:`~calspline.SplineCalibrator`. With three or more columns, ``multiclass="ovr"``
-        is fitted to all rows, by one histogram for each class, made in one pass (in DuckDB and Dask, one
-        for each class). ``multiclass="structured"``, the
+        is fitted to all rows, by one histogram for each class, all made in the same pass.
+        ``multiclass="structured"``, the
         default, needs rows: it is fitted to all if there are at most 200,000, else to a sample of about that
         many. The sample is chosen by the digits of the scores, so that the same rows give the same
         sample in any order and engine, and rows of equal scores go together.
@@ -96,95 +95,62 @@ def fit_frame(
         _validation.column_list(_validation.known_column(weight, "weight", schema), "weight", schema)
     if len(columns) > 2 and positive is not None:
         raise ValueError(f"positive is for two classes; score has {len(columns)} columns")
-    rows = rows_of(_lazy_if_better(known), columns, label, weight, drop=missing == "drop")
+    taken = Columns(columns, label, weight)
+    rows, facts = _rows(known, taken, drop=missing == "drop")
     if len(columns) <= 2:
-        return _fit_two(calibrator, rows, recipe, positive)
-    return _fit_many(calibrator, rows, recipe)
+        return _fit_two(calibrator, rows, facts, taken, recipe, positive)
+    return _fit_many(calibrator, rows, facts, taken, recipe)
 
 
-def _fit_two(calibrator: SplineCalibrator, rows: Rows, recipe: Recipe, positive: Any) -> SplineCalibrator:
-    classes = _validation.frame_classes(rows.labels, rows.label, positive)
-    kind = recipe_kind(recipe.transform) or ("margin" if rows.outside else "probability")
-    _validation.score_range(rows.low, rows.high, rows.score, probability=kind == "probability", advice=MARGIN_ADVICE)
-    names = [nw.col(name) for name in rows.names]
-    if len(names) == 2:
-        ordered = _validation.names_in_class_order(rows.score, classes)
-        names = [names[rows.score.index(name)] for name in ordered]
-    difference = kind == "margin" and rows.outside
-    if len(names) == 1:
-        location = names[0] if kind == "margin" else expressions.log_odds(names[0])
-    elif kind == "probability":
-        _check_sums(rows)
-        location = expressions.log_odds_from_pair(names[0], names[1])
-    else:
-        difference = difference or _worst_sum(rows) > ROW_SUM_TOLERANCE
-        location = names[1] - names[0] if difference else names[1]
-    code = nw.when(_equals(classes[1])).then(nw.lit(1)).otherwise(nw.lit(0))
-    (histogram,) = histograms(rows.frame.select("w", u0=location, code=code), ["u0"], kind)
+def _rows(frame: Frame, columns: Columns, *, drop: bool) -> tuple[Rows, Facts]:
+    """Rows as arrays where they are in memory; else where they are."""
+    if isinstance(frame, nw.DataFrame):
+        return held_rows(frame, columns, drop=drop)
+    rows, facts = engine_rows(frame, columns, drop=drop)
+    return PartitionRows(rows.frame) if frame.implementation.is_dask() else rows, facts
+
+
+def _fit_two(
+    calibrator: SplineCalibrator, rows: Rows, facts: Facts, columns: Columns, recipe: Recipe, positive: Any
+) -> SplineCalibrator:
+    classes = _validation.frame_classes(facts.labels, columns.label, positive)
+    kind = recipe_kind(recipe.transform) or ("margin" if facts.outside else "probability")
+    probability = kind == "probability"
+    _validation.score_range(facts.low, facts.high, columns.score, probability=probability, advice=MARGIN_ADVICE)
+    if probability:
+        facts.check_sums()
+    difference = not probability and (facts.outside or facts.worst_sum > ROW_SUM_TOLERANCE)
+    names = columns.in_class_order(classes)
+    histogram = rows.histogram(names, kind, difference=difference, positive=classes[1])
     calibrator.fit_histogram(histogram)
     calibrator._remember(classes, kind, difference=difference)
     return calibrator
 
 
-def _fit_many(calibrator: SplineCalibrator, rows: Rows, recipe: Recipe) -> SplineCalibrator:
-    m = len(rows.score)
-    classes, _ = _validation.matrix_labels(rows.labels, len(rows.labels), m, rows.score, "label", beside="score")
-    ordered = _validation.names_in_class_order(rows.score, classes)
-    names = [rows.names[rows.score.index(name)] for name in ordered]
+def _fit_many(
+    calibrator: SplineCalibrator, rows: Rows, facts: Facts, columns: Columns, recipe: Recipe
+) -> SplineCalibrator:
+    m = len(columns.score)
+    labels = facts.labels
+    classes, _ = _validation.matrix_labels(labels, len(labels), m, columns.score, "label", beside="score")
+    names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
-        scores, labels, weights = sample(rows, names)
+        scores, sampled, weights = rows.sample(names, share(facts.count))
         # Numbers name columns, so that the sample may miss a class.
-        calibrator.fit(scores, np.searchsorted(classes, labels.astype(classes.dtype)), weights)
+        calibrator.fit(scores, np.searchsorted(classes, sampled.astype(classes.dtype)), weights)
         calibrator.classes_ = classes
         return calibrator
     wanted = matrix_kind(recipe.transform)
-    margin = wanted != "probability" and rows.outside
-    margin = margin or (wanted == "either" and _worst_sum(rows) > ROW_SUM_TOLERANCE)
+    margin = wanted != "probability" and facts.outside
+    margin = margin or (wanted == "either" and facts.worst_sum > ROW_SUM_TOLERANCE)
     kind: Kind = "margin" if margin else "probability"
-    _validation.score_range(rows.low, rows.high, rows.score, probability=not margin, advice=MARGIN_ADVICE)
+    _validation.score_range(facts.low, facts.high, columns.score, probability=not margin, advice=MARGIN_ADVICE)
     if not margin:
-        _check_sums(rows)
-    keys = [str(j) for j in range(m)]
-    seen = [key for key in keys if np.any(rows.labels == classes[int(key)])]
-    located = expressions.one_vs_rest(rows.frame, names, kind, recipe.transform)
-    taken = located.select("w", *keys, code=_code(classes))
+        facts.check_sums()
+    seen = [j for j in range(m) if np.any(labels == classes[j])]
+    found = rows.one_vs_rest(names, classes, seen, kind, recipe.transform)
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind
-    found = dict(zip(seen, histograms(taken, seen, column_kind), strict=True))
     with one_blas_thread():
-        calibrator._set_fits(fit_histograms([found.get(key) for key in keys], column_kind, recipe))
+        calibrator._set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
     calibrator._remember(classes, kind, difference=False)
     return calibrator
-
-
-def _lazy_if_better(frame: Frame) -> Frame:
-    """Polars works best on lazy frames; others in memory are worked on slice by slice."""
-    return frame.lazy() if frame.implementation.is_polars() else frame
-
-
-def _equals(label: Any) -> nw.Expr:
-    value: object = label.item() if isinstance(label, np.generic) else label
-    return nw.col("y") == value
-
-
-def _code(classes: NDArray[Any]) -> nw.Expr:
-    """The number of a row's class."""
-    if classes.dtype.kind in "iu":
-        return nw.col("y").cast(nw.Int64)
-    code = nw.lit(0)
-    for j, label in enumerate(classes.tolist()):
-        code = nw.when(_equals(label)).then(nw.lit(j)).otherwise(code)
-    return code
-
-
-def _check_sums(rows: Rows) -> None:
-    worst = _worst_sum(rows)
-    if worst > ROW_SUM_TOLERANCE:
-        raise ValueError(
-            f"score must be columns whose rows sum to one (within {ROW_SUM_TOLERANCE:g}); one is off by {worst:.6g}"
-        )
-
-
-def _worst_sum(rows: Rows) -> float:
-    """How far from one the scores of a row sum, at most."""
-    off = (reduce(add, [nw.col(name) for name in rows.names]) - 1.0).abs()
-    return float(rows.frame.lazy().select(off=off).select(nw.col("off").max()).collect()["off"].to_list()[0])

@@ -1,10 +1,11 @@
-"""The rows to fit: columns under names of our own, what they hold, and which of them count."""
+"""The rows to fit, in an engine: columns under names of our own, and sums that the engine makes of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import add, or_
 from typing import Any
 
 import narwhals as nw
@@ -12,68 +13,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline import _validation
+from calspline._validation import Kind
+from calspline.frames import expressions
+from calspline.frames.cells import histograms
+from calspline.frames.facts import MOST_LABELS, Columns, Facts, check_count, check_labels, check_missing, label_array
+from calspline.frames.sample import chance
+from calspline.histogram import ScoreHistogram
 
-MOST_LABELS = 1000
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+Array = NDArray[np.float64]
+Frame = nw.LazyFrame[Any]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Columns ``s0``, ``s1`` ... (scores), ``y`` and ``w`` of a frame, with NaN as null, and facts about them.
-
-    ``labels`` are the distinct labels of the rows that count, ``count`` is how many these are.
-    """
+class EngineRows:
+    """Columns ``s0``, ``s1`` ... (scores), ``y`` and ``w`` of the rows that count."""
 
     frame: Frame
-    score: list[str]
-    label: str
-    labels: NDArray[Any]
-    count: int
-    low: float
-    high: float
 
-    @property
-    def names(self) -> list[str]:
-        """The columns of scores."""
-        return [f"s{j}" for j in range(len(self.score))]
+    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
+        """The histogram of two classes, whose scores are in one column or two."""
+        scores = [nw.col(name) for name in names]
+        if kind == "margin":
+            location = scores[1] - scores[0] if difference and len(scores) == 2 else scores[-1]
+        elif len(scores) == 1:
+            location = expressions.log_odds(scores[0])
+        else:
+            location = expressions.log_odds_from_pair(scores[0], scores[1])
+        code = nw.when(_equals(positive)).then(nw.lit(1)).otherwise(nw.lit(0))
+        return histograms(self.frame.select("w", location.alias("1"), code=code), ["1"], kind)["1"]
 
-    @property
-    def outside(self) -> bool:
-        """Whether there are scores that are no probabilities."""
-        return self.low < 0.0 or self.high > 1.0
+    def one_vs_rest(
+        self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
+    ) -> dict[int, ScoreHistogram]:
+        """A histogram for each class that is seen, by its number; all from the same pass."""
+        located = expressions.one_vs_rest(self.frame, names, kind, transform)
+        column_kind: Kind = "margin" if transform == "identity" else kind
+        keys = [str(j) for j in range(len(names))]
+        taken = located.select("w", *keys, code=_code(classes))
+        found = histograms(taken, [str(j) for j in seen], column_kind)
+        return {j: found[str(j)] for j in seen}
+
+    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
+        """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
+        taken = self.frame if share >= 1.0 else self.frame.filter(chance([nw.col(name) for name in names]) < share)
+        found = taken.select(*names, "y", "w").collect()
+        scores = np.column_stack([found[name].to_numpy() for name in names])
+        return scores, np.array(found["y"].to_list()), found["w"].to_numpy()
 
 
-def rows_of(frame: Frame, score: list[str], label: str, weight: str | None, *, drop: bool) -> Rows:
+def engine_rows(frame: Frame, columns: Columns, *, drop: bool) -> tuple[EngineRows, Facts]:
     """Choose the columns, look at what they hold (one pass), and leave out rows that do not count."""
     schema = frame.collect_schema()
-    names = [f"s{j}" for j in range(len(score))]
-    own = {name: _number(column) for name, column in zip(names, score, strict=True)}
-    own["y"] = _label(label, schema[label])
-    own["w"] = nw.lit(1.0) if weight is None else _number(weight)
-    rows: Any = frame.select(**own)
-    if weight is None:
-        counted = dict(zip(names, score, strict=True))
-    else:
-        counted = dict(zip(names, score, strict=True)) | {"w": weight}
-    found = _facts(rows, names, list(counted))
+    own = {name: _number(column) for name, column in zip(columns.names, columns.score, strict=True)}
+    own["y"] = _label(columns.label, schema[columns.label])
+    own["w"] = nw.lit(1.0) if columns.weight is None else _number(columns.weight)
+    rows = frame.select(**own)
+    found = _by_label(rows, columns.names, list(columns.numbers))
     missing_label = np.array([_validation.is_missing(value) for value in found["y"]], dtype=bool)
-    n = int(found["n"].sum())
-    if not drop:
-        counts = {column: int(found[f"no_{name}"].sum()) for name, column in counted.items()}
-        _validation.none_missing(counts | {label: int(found["n"][missing_label].sum())}, n)
-    rows = rows.filter(~reduce(or_, [nw.col(name).is_null() for name in [*counted, "y"]]))
-    if weight is not None:
+    missing = {name: int(found[f"no_{name}"].sum()) for name in columns.numbers}
+    missing["y"] = int(found["n"][missing_label].sum())
+    check_missing(columns, missing, int(found["n"].sum()), drop=drop)
+    rows = rows.filter(~reduce(or_, [nw.col(name).is_null() for name in [*columns.numbers, "y"]]))
+    if columns.weight is not None:
         weights = [value for key in ("w_low", "w_high") for value in found[key].tolist() if not np.isnan(value)]
         if weights:
-            _validation.weight_range(min(weights), max(weights), weight)
+            _validation.weight_range(min(weights), max(weights), columns.weight)
         rows = rows.filter(nw.col("w") > 0.0)
-    counts_here = ~missing_label & (found["rows"] > 0)
-    low = min(float(np.nanmin(found[f"low_{name}"][counts_here], initial=np.inf)) for name in names)
-    high = max(float(np.nanmax(found[f"high_{name}"][counts_here], initial=-np.inf)) for name in names)
-    count = int(found["rows"][counts_here].sum())
-    if count < 2:
-        raise ValueError(f"frame must have at least two rows, of different classes; got {count}")
-    return Rows(rows, score, label, _array(found["y"][counts_here].tolist()), count, low, high)
+    here = ~missing_label & (found["rows"] > 0)
+    count = int(found["rows"][here].sum())
+    check_count(count)
+    facts = Facts(
+        labels=label_array(found["y"][here].tolist()),
+        count=count,
+        low=min(float(np.nanmin(found[f"low_{name}"][here])) for name in columns.names),
+        high=max(float(np.nanmax(found[f"high_{name}"][here])) for name in columns.names),
+        worst_sum=float(np.nanmax(found["off"][here])) if len(columns.names) > 1 else 0.0,
+    )
+    return EngineRows(rows), facts
 
 
 def _number(column: str) -> nw.Expr:
@@ -88,15 +104,17 @@ def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:
     return value.cast(nw.String) if isinstance(dtype, (nw.Categorical, nw.Enum)) else value
 
 
-def _facts(rows: Frame, names: list[str], counted: list[str]) -> dict[str, NDArray[Any]]:
+def _by_label(rows: Frame, names: list[str], counted: list[str]) -> dict[str, NDArray[Any]]:
     """For each label: rows, missing values, the range of scores and weights, and rows that count."""
     absent = reduce(or_, [nw.col(name).is_null() for name in counted])
     used = nw.when(~absent & (nw.col("w") > 0.0))
-    wide = rows.lazy().select(
+    off = (reduce(add, [nw.col(name) for name in names]) - 1.0).abs()
+    wide = rows.select(
         "y",
         "w",
         one=nw.lit(1.0),
         **{name: used.then(nw.col(name)) for name in names},
+        off=used.then(off),
         rows=used.then(nw.lit(1.0)).otherwise(nw.lit(0.0)),
         **{f"no_{name}": nw.when(nw.col(name).is_null()).then(nw.lit(1.0)).otherwise(nw.lit(0.0)) for name in counted},
     )
@@ -105,6 +123,7 @@ def _facts(rows: Frame, names: list[str], counted: list[str]) -> dict[str, NDArr
         .agg(
             *[nw.col(name).min().alias(f"low_{name}") for name in names],
             *[nw.col(name).max().alias(f"high_{name}") for name in names],
+            nw.col("off").max(),
             nw.col("rows").sum(),
             *[nw.col(f"no_{name}").sum() for name in counted],
             n=nw.col("one").sum(),
@@ -114,19 +133,23 @@ def _facts(rows: Frame, names: list[str], counted: list[str]) -> dict[str, NDArr
         .head(MOST_LABELS + 1)
         .collect()
     )
-    if len(found) > MOST_LABELS:
-        raise ValueError(f"label must be classes; the column has more than {MOST_LABELS} different values")
+    check_labels(len(found))
     facts = {name: found[name].cast(nw.Float64).to_numpy() for name in found.columns if name != "y"}
     facts["y"] = np.empty(len(found), dtype=object)
     facts["y"][:] = found["y"].to_list()
     return facts
 
 
-def _array(labels: list[Any]) -> NDArray[Any]:
-    """Labels as numpy has them: of one type, or as objects."""
-    kinds = {type(value) for value in labels}
-    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
-        return np.array(labels)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
+def _equals(label: Any) -> nw.Expr:
+    value: object = label.item() if isinstance(label, np.generic) else label
+    return nw.col("y") == value
+
+
+def _code(classes: NDArray[Any]) -> nw.Expr:
+    """The number of a row's class."""
+    if classes.dtype.kind in "iu" and np.array_equal(classes, np.arange(len(classes))):
+        return nw.col("y").cast(nw.Int64)
+    code = nw.lit(0)
+    for j, label in enumerate(classes.tolist()):
+        code = nw.when(_equals(label)).then(nw.lit(j)).otherwise(code)
+    return code

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.frames.rows import Rows
-
-Array = NDArray[np.float64]
+Column = TypeVar("Column", nw.Expr, NDArray[np.float64])
 
 MOST_ROWS = 200_000
 GOLDEN = 0.6180339887498949
@@ -20,17 +19,17 @@ SPREAD = 1e7
 """Digits of a score beyond the seventh choose."""
 
 
-def sample(rows: Rows, names: list[str]) -> tuple[Array, NDArray[Any], Array]:
-    """Scores, labels and weights of all rows, or of about ``MOST_ROWS`` of them.
+def share(count: int) -> float:
+    """The share of rows that a sample takes: all, or about ``MOST_ROWS`` of them."""
+    return min(1.0, MOST_ROWS / count)
 
-    The chance of a row is the fractional part of a sum over its scores, each times a large irrational number.
+
+def chance(scores: Sequence[Column]) -> Column:
+    """The fractional part of a sum over the scores of a row, each times a large irrational number.
+
+    Rows of which it is below a share are that share of all.
     """
-    taken = rows.frame.lazy()
-    if rows.count > MOST_ROWS:
-        parts = [nw.col(name) * (SPREAD * ((GOLDEN * (j + 1)) % 1.0 + 0.5)) for j, name in enumerate(names)]
-        whole = reduce(add, parts)
-        taken = taken.filter(whole - whole.floor() < MOST_ROWS / rows.count)
-    found = taken.select(*names, "y", "w").collect()
-    scores = np.column_stack([found[name].to_numpy() for name in names])
-    labels = np.array(found["y"].to_list())
-    return scores, labels, found["w"].to_numpy()
+    parts: list[Any] = [one * (SPREAD * ((GOLDEN * (j + 1)) % 1.0 + 0.5)) for j, one in enumerate(scores)]
+    whole = reduce(add, parts)
+    floor: Any = whole.floor() if isinstance(whole, nw.Expr) else np.floor(whole)
+    return whole - floor  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import narwhals as nw
@@ -12,6 +13,7 @@ Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
 """What ibis calls its backends."""
+UNSAFE = re.compile(r"[^\w .-]")
 REFUSE = {"duckdb": "error('{}')", "spark": "raise_error('{}')"}
 
 
@@ -41,8 +43,12 @@ def _expressions(calibrator: Any, columns: list[str], dialect: Any, quoted: Any)
         found = [to_sql(calibrator, columns[-1], dialect=dialect)]
     if dialect not in REFUSE:
         return found
-    names = ", ".join(columns).replace("\\", " ").replace("'", "''" if dialect == "duckdb" else "\\'")
-    refuse = REFUSE[dialect].format(f"column {names} must hold scores such as the calibrator was fitted on")
+    wanted = "probabilities in [0, 1]" if calibrator._kind == "probability" else "finite"
+    if len(columns) > 1 and calibrator._kind == "probability":
+        wanted += " that sum to one in each row"
+    # A name is a part of a string here, and how a string ends is up to the settings of the engine.
+    names = ", ".join(UNSAFE.sub("_", name) for name in columns)
+    refuse = REFUSE[dialect].format(f"score must be {wanted}; column {names} has others")
     # What to_sql makes null is no score; of these only missing ones may pass.
     present = " AND ".join(f"{quoted(name)} IS NOT NULL AND NOT isnan({quoted(name)})" for name in columns)
     return [f"coalesce({one}, CASE WHEN {present} THEN {refuse} END)" for one in found]

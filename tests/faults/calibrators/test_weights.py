@@ -26,7 +26,7 @@ def put(row, value):
         pytest.param(np.full(60, 1e308), "sample_weight must have a finite sum", id="too large"),
     ],
 )
-def test_30_to_35_bad_weights(cal, problem, weight, message):
+def test_30_31_32_33_35_bad_weights(cal, problem, weight, message):
     with pytest.raises(BAD, match=message):
         cal.fit(problem.scores, problem.y, weight)
 

@@ -1,0 +1,1 @@
+"""Fits of nasty data: does every one converge, stay finite, and do no harm."""

@@ -1,0 +1,81 @@
+"""Fits of nasty data: ``python -m benchmarks.stress``.
+
+Fits 2,000 random data sets, each with the defaults and with one of the other options, looks at what has to hold of
+every fit, and compares a sample with the exact maximum in sixty digits. Writes ``STRESS.md``, and fails if anything
+does not hold. Some twenty minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.stress.page import page
+from benchmarks.stress.precise import MOST_APART, farthest
+from benchmarks.stress.shapes import Rows, rows_at
+from benchmarks.stress.trial import Outcome, options_at, trial
+from calspline import SplineCalibrator
+
+RESULT = Path(__file__).parents[1] / "STRESS.md"
+HUGE = {13: 10_000_000, 40: 10_000_000, 83: 1_000_000, 121: 1_000_000, 126: 1_000_000, 179: 1_000_000}
+"""Seeds of the few large data sets, and their rows."""
+SAMPLE_ROWS = 40
+"""Of the data sets that are compared with the exact maximum."""
+
+
+def data_set(seed: int) -> Rows:
+    """Every fifth has three classes or more; rows are two to three thousand, some a hundred thousand, few more."""
+    many = seed % 5 == 4
+    rng = np.random.default_rng([seed, 9])
+    n = round(float(np.exp(rng.uniform(np.log(2.0), np.log(3000.0)))))
+    if seed % 50 == 7:
+        n = 100_000
+    return rows_at(seed // 5 if many else seed, HUGE.get(seed, n), many=many)
+
+
+def run(seeds: range, *, show: bool = True) -> list[Outcome]:
+    """Both fits of every data set."""
+    outcomes = []
+    for seed in seeds:
+        rows = data_set(seed)
+        for options in ({}, options_at(seed, rows)):
+            outcomes.append(trial(rows, options))
+            if outcomes[-1].problems:
+                print(f"{seed} {rows.name}, {len(rows.y)} rows, {options}: {'; '.join(outcomes[-1].problems)}")
+        if show and seed % 100 == 99:
+            print(f"{seed + 1} data sets", flush=True)
+    return outcomes
+
+
+def compare(seeds: range) -> dict[str, float]:
+    """How far default fits of small data sets are from the exact maximum."""
+    apart = {}
+    for seed in seeds:
+        rows = rows_at(seed, SAMPLE_ROWS, many=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cal = SplineCalibrator().fit(rows.scores, rows.y, rows.weight)
+        if np.isfinite(cal.smoothing_):
+            apart[f"{seed}: {rows.name}"] = farthest(cal)
+    return apart
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fit nasty data.")
+    parser.add_argument("--sets", type=int, default=2000)
+    parser.add_argument("--sample", type=int, default=60, help="fits compared with sixty digits")
+    options = parser.parse_args()
+    outcomes, apart = run(range(options.sets)), compare(range(options.sample))
+    text = page(outcomes, apart, SAMPLE_ROWS)
+    print(text)
+    RESULT.write_text(text)
+    failed = any(outcome.problems for outcome in outcomes) or max(apart.values()) > MOST_APART
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

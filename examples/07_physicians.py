@@ -1,0 +1,36 @@
+"""SUPPORT2: physicians and a statistical model were asked whether a very ill patient would live two more months.
+
+Both are judged for calibration, and the physicians again after a calibrator has learnt from other patients.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from calspline import ReliabilityDisplay, SplineCalibrator, evaluate
+from calspline.datasets import load_scores
+
+try:
+    said, model = load_scores("support2_physician_prg2m"), load_scores("support2_model_surv2m")
+except FileNotFoundError as error:
+    raise SystemExit(print(f"The estimates are not part of this project: {error}")) from None
+
+half = np.arange(len(said["labels"])) % 2 == 0
+calibrator = SplineCalibrator().fit(said["scores"][half], said["labels"][half])
+sets = {
+    "Physicians": (said["labels"], said["scores"]),
+    "Physicians, calibrated": (said["labels"][~half], calibrator.calibrate(said["scores"][~half])),
+    "A statistical model": (model["labels"], model["scores"]),
+}
+figure, axes = plt.subplots(1, 3, figsize=(15, 5.8), layout="constrained")
+for ax, color, (name, (lived, probs)) in zip(axes, ("#d55e00", "#0072b2", "#009e73"), sets.items(), strict=True):
+    found = evaluate(lived, probs)
+    lost = f"{found.calibration_log_loss:.3f} of it miscalibration"
+    print(f"{name:<24}{len(lived):,} patients, log-loss {found.log_loss:.3f}, {lost}, AUC {found.auc:.3f}")
+
+    ReliabilityDisplay.from_predictions(lived, probs, spline=True, legend=False, colors=[color], ax=ax)
+    ax.set_title(name, loc="left", fontweight="bold", pad=24)
+    ax.text(0, 1.02, f"log-loss {found.log_loss:.2f}, {lost}", transform=ax.transAxes, color="#5b6875")
+
+figure.savefig(Path(__file__).with_suffix(".png"), dpi=110)

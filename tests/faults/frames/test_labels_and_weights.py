@@ -1,0 +1,107 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from tests.faults.frames.conftest import changed
+
+from calspline import SplineCalibrator, apply_frame, fit_frame
+
+
+@pytest.mark.parametrize("value", [None, np.nan], ids=str)
+def test_20_missing_labels(fit, columns, value):
+    labels = columns | {"y": columns["y"].astype(float) if value is not None else np.array(["a", "b"])[columns["y"]]}
+    with pytest.raises(ValueError, match=r"found 1 of 200 in 'y'.*missing=\"drop\""):
+        fit(changed(labels, "y", 2, value))
+
+
+def test_21_one_class(fit, columns):
+    with pytest.raises(ValueError, match="label must have two classes for one score; column 'y' has 1: 'yes'"):
+        fit(columns | {"y": np.full(200, "yes")})
+
+
+def test_22_one_positive(fit, apply, columns):
+    y = np.zeros(200, dtype=int)
+    y[17] = 1
+    out = apply(fit(columns | {"y": y}), columns["p"])
+    assert np.all((out > 0) & (out < 1))
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", "b"], [False, True], [0.0, 1.0], [-1, 1], [1, 2], ["it's; --", 'q"\\']], ids=str
+)
+def test_23_labels_of_any_kind_give_the_same_probabilities(fit, columns, same, labels):
+    found = fit(columns | {"y": np.array(labels)[columns["y"]]})
+    assert found.classes_.tolist() == labels
+    same(found, SplineCalibrator().fit(columns["p"], columns["y"]))
+
+
+def test_23_categories(columns, same):
+    frame = pd.DataFrame(columns | {"y": pd.Categorical.from_codes(columns["y"], ["a", "b"])})
+    for made in (frame, pl.from_pandas(frame)):
+        same(fit_frame(made, score="p", label="y"), SplineCalibrator().fit(columns["p"], columns["y"]))
+
+
+def test_24_continuous_labels(fit, columns):
+    with pytest.raises(ValueError, match="label must be classes, not continuous values; column 'y' has 0"):
+        fit(columns | {"y": columns["p"]})
+
+
+def test_25_three_classes_with_one_column_of_scores(fit, columns):
+    with pytest.raises(ValueError, match="label must have two classes for one score; column 'y' has 3: 0, 1, 2"):
+        fit(columns | {"y": np.arange(200) % 3})
+
+
+def test_27_perfect_separation(fit, apply, columns):
+    y = (columns["p"] > 0.5).astype(int)
+    found = fit(columns | {"y": y})
+    assert found.converged_
+    out = apply(found, columns["p"])
+    assert np.all((out > 0) & (out < 1))
+    np.testing.assert_array_equal(out > 0.5, y == 1)
+
+
+def test_28_29_the_index_of_pandas_means_nothing_and_is_kept(columns, same):
+    order = np.random.default_rng(0).permutation(200) + 70
+    frame = pd.DataFrame(columns, index=order)
+    found = fit_frame(frame, score="p", label="y", weight="w")
+    same(found, SplineCalibrator().fit(columns["p"], columns["y"], columns["w"]))
+    out = apply_frame(frame, found, score="p")
+    assert out.index.tolist() == order.tolist()
+    np.testing.assert_array_equal(out["calibrated"], found.calibrate(columns["p"]))
+
+
+def test_30_negative_weights(fit, columns):
+    with pytest.raises(ValueError, match="weight must not be negative; column 'w' has -1"):
+        fit(changed(columns, "w", 4, -1.0), weight="w")
+
+
+def test_31_weights_that_are_all_zero(fit, columns):
+    with pytest.raises(ValueError, match="weight must not be all zero; column 'w' is"):
+        fit(columns | {"w": np.zeros(200)}, weight="w")
+
+
+def test_32_nan_and_infinite_weights(fit, columns):
+    with pytest.raises(ValueError, match="found 1 of 200 in 'w'"):
+        fit(changed(columns, "w", 1, np.nan), weight="w")
+    with pytest.raises(ValueError, match="weight must be finite; column 'w' has inf"):
+        fit(changed(columns, "w", 1, np.inf), weight="w")
+
+
+def test_33_rows_of_weight_zero_are_absent(fit, columns, same):
+    there = columns["w"] > 0
+    assert not there.all()
+    wanted = SplineCalibrator().fit(columns["p"][there], columns["y"][there], columns["w"][there])
+    same(fit(columns, weight="w"), wanted)
+    # What such a row holds does not matter, be it an odd score or a third label.
+    odd = {"p": np.append(columns["p"], 17.0), "y": np.append(columns["y"], 2), "w": np.append(columns["w"], 0.0)}
+    same(fit(odd, weight="w"), wanted)
+
+
+def test_33_zeros_that_leave_one_class(fit, columns):
+    with pytest.raises(ValueError, match="two classes for one score; column 'y' has 1: 1"):
+        fit(columns | {"w": columns["y"] * 1.0}, weight="w")
+
+
+def test_34_integer_weights_are_repetitions(fit, columns, same):
+    w = columns["w"].astype(int)
+    same(fit(columns | {"w": w}, weight="w"), SplineCalibrator().fit(columns["p"].repeat(w), columns["y"].repeat(w)))
