@@ -119,6 +119,7 @@ def test_a_page_opened_from_disk_asks_no_network_and_can_be_searched(site):
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
+        page.set_default_timeout(0)
         page.on("request", lambda request: asked.append(request.url))
         page.goto((site / "index.html").as_uri())
         page.click(".md-search__input")
