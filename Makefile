@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session pages clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -58,6 +58,9 @@ picture: $(VENV)/.dev
 
 session: $(VENV)/.dev
 	$(BIN)/python docs/record_session.py
+
+pages: $(VENV)/.dev
+	$(BIN)/python docs/record_pages.py
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)
