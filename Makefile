@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough pages
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -86,6 +86,8 @@ oldest:
 	$(PYTHON) -m venv --clear build/oldest
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/packaging/oldest.txt -e '.[test]'
 	build/oldest/bin/python -m pytest -q -p no:cacheprovider --deselect tests/packaging
+pages: $(VENV)/.dev
+	$(BIN)/python docs/record_pages.py
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)
