@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session dist smoke oldest clean
+.PHONY: demo test lint bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper bench-command-line picture session dist smoke oldest clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -52,6 +52,9 @@ bench-coverage: $(VENV)/.core
 
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
+
+bench-command-line: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.command_line
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
