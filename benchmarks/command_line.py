@@ -101,8 +101,8 @@ Made by `{said}`: best of {options.rounds} rounds, in which all take turns;
 
 A Parquet file of scores and labels. `fit` reads it and writes a model; `apply` writes the file again with one more
 column; the copy is `COPY (SELECT * FROM 'rows.parquet') TO 'copy.parquet'` in DuckDB, from Python. Times are of whole
-processes, start included; most of the start is scikit-learn's, as the fit of a thousand rows shows. Memory is that of the
-process and its children.
+processes, start included; most of the start is scikit-learn's, as the fit of a thousand rows shows. Memory is that of
+the process and its children.
 
 {table(header, lines)}
 """,

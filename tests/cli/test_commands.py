@@ -220,13 +220,3 @@ def test_export_writes_every_target(scored, tmp_path, done):
     assert onnxruntime.InferenceSession(tmp_path / "model.onnx").get_inputs()
     assert "function calibrate" in done("export", "model.json", "--to", "javascript")
     assert "double calibrate(double" in done("export", "model.json", "--to", "c")
-
-
-def test_a_million_rows_go_through(simulated, tmp_path, done):
-    score, y, truth = simulated(1_000_000)
-    write(pa.table({"id": np.arange(len(y)), "score": score, "label": y}), tmp_path / "data.csv", "csv")
-    done("fit", "data.csv", "-o", "model.json")
-    done("apply", "model.json", "data.csv", "-o", "out.parquet")
-    found = read(tmp_path / "out.parquet", "parquet")
-    np.testing.assert_array_equal(found["id"], np.arange(len(y)))
-    assert np.abs(np.asarray(found["calibrated"]) - truth).mean() < 0.002
