@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough pages
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough pages bench-command-line
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -63,7 +63,7 @@ bench-coverage: $(VENV)/.core
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
 
-.PHONY: docs: $(VENV)/.dev NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet @echo "The site is in site/: open site/index.html" figures: docs.figures tutorial: docs.record_tutorial bench-faults: $(VENV)/.bench benchmarks.faults faults: docs.fault_page mutation strikes audit # Hours for all; a sample with, example, SAMPLE=100. mutation: OPENBLAS_NUM_THREADS=1 benchmarks.mutation --sample $(or $(SAMPLE),0) strikes: CALSPLINE_STRIKES=100 pytest -q tests/crash Asks service on the network, so it no part of tests. audit: $(INSTALL) pip-audit pip_audit --skip-editable
+.PHONY: docs: $(VENV)/.dev NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet @echo "The site is in site/: open site/index.html" figures: docs.figures tutorial: docs.record_tutorial bench-faults: $(VENV)/.bench benchmarks.faults faults: docs.fault_page mutation strikes audit # Hours for all; a sample with, example, SAMPLE=100. mutation: OPENBLAS_NUM_THREADS=1 benchmarks.mutation --sample $(or $(SAMPLE),0) strikes: CALSPLINE_STRIKES=100 pytest -q tests/crash Asks service on the network, so it no part of tests. audit: $(INSTALL) pip-audit pip_audit --skip-editable bench-command-line: benchmarks.command_line
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py

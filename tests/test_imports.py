@@ -160,7 +160,8 @@ def test_importing_calspline_loads_no_optional_dependency_and_not_even_scikit_le
 def test_fitting_loads_no_more_than_scikit_learn_itself_does():
     show = f"print(*[m for m in {OPTIONAL} if m in sys.modules])"
     fit = "calspline.SplineCalibrator().fit([0.1, 0.4, 0.6, 0.8], [0, 1, 0, 1]).calibrate([0.5])"
-    assert set(run(f"import sys, calspline; {fit}; {show}")) <= set(run(f"import sys, sklearn.base; {show}"))
+    allowed = {"narwhals", *run(f"import sys, sklearn.base; {show}")}  # which newer releases of it load themselves
+    assert set(run(f"import sys, calspline; {fit}; {show}")) <= allowed
 
 
 def test_importing_the_exports_loads_nothing_that_none_of_them_needs_yet():

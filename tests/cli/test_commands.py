@@ -222,16 +222,6 @@ def test_export_writes_every_target(scored, tmp_path, done):
     assert "double calibrate(double" in done("export", "model.json", "--to", "c")
 
 
-def test_a_million_rows_go_through(simulated, tmp_path, done):
-    score, y, truth = simulated(1_000_000)
-    write(pa.table({"id": np.arange(len(y)), "score": score, "label": y}), tmp_path / "data.csv", "csv")
-    done("fit", "data.csv", "-o", "model.json")
-    done("apply", "model.json", "data.csv", "-o", "out.parquet")
-    found = read(tmp_path / "out.parquet", "parquet")
-    np.testing.assert_array_equal(found["id"], np.arange(len(y)))
-    assert np.abs(np.asarray(found["calibrated"]) - truth).mean() < 0.002
-
-
 def test_compare_and_report_refuse_what_they_cannot_compare(scored, three, run, tmp_path):
     write(scored, tmp_path / "two.csv", "csv")
     write(three, tmp_path / "three.csv", "csv")
