@@ -109,7 +109,7 @@ def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
         found = np.unique(array)
     if found.dtype.kind == "f" and np.any(found != np.floor(found)):
         row = int(np.argmax(array != np.floor(array)))
-        raise ValueError(f"{name} must be class labels, not continuous values; row {row} is {array[row]!r}")
+        raise ValueError(f"{name} must be class labels, not continuous values; row {row} is {float(array[row])!r}")
     return found
 
 

@@ -75,7 +75,7 @@ def test_23_booleans(cal, two):
 
 
 def test_24_continuous_labels(cal, problem):
-    with pytest.raises(ValueError, match="y must be class labels, not continuous values; row 0 is"):
+    with pytest.raises(ValueError, match=r"y must be class labels, not continuous values; row 0 is 0\.1"):
         cal.fit(problem.scores, np.linspace(0.1, 0.9, 60))
 
 
