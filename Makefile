@@ -12,7 +12,9 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough pages bench-command-line
+.PHONY: demo test thorough mutation strikes audit lint golden bench bench-command-line bench-faults bench-speed \
+  bench-binning bench-arena bench-live bench-paper bench-multiclass bench-coverage bench-oob docs figures tutorial \
+  faults picture session dist smoke oldest pages clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -29,6 +31,18 @@ thorough: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.stress
 	$(BIN)/python -m benchmarks.fuzz
 
+# Hours for all; a sample with, for example, SAMPLE=100.
+mutation: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutation --sample $(or $(SAMPLE),0)
+
+strikes: $(VENV)/.dev
+	CALSPLINE_STRIKES=100 $(BIN)/python -m pytest -q tests/crash
+
+# Asks a service on the network, so it is no part of the tests.
+audit: $(VENV)/.dev
+	$(INSTALL) pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,6 +51,14 @@ lint: $(VENV)/.dev
 # Only where fits are meant to change: the commit says why.
 golden: $(VENV)/.dev
 	$(BIN)/python -W error -m tests.golden.regenerate curves
+
+bench: bench-speed bench-arena bench-multiclass
+
+bench-command-line: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.command_line
+
+bench-faults: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.faults
 
 bench-speed: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
@@ -63,7 +85,18 @@ bench-coverage: $(VENV)/.core
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
 
-.PHONY: docs: $(VENV)/.dev NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet @echo "The site is in site/: open site/index.html" figures: docs.figures tutorial: docs.record_tutorial bench-faults: $(VENV)/.bench benchmarks.faults faults: docs.fault_page mutation strikes audit # Hours for all; a sample with, example, SAMPLE=100. mutation: OPENBLAS_NUM_THREADS=1 benchmarks.mutation --sample $(or $(SAMPLE),0) strikes: CALSPLINE_STRIKES=100 pytest -q tests/crash Asks service on the network, so it no part of tests. audit: $(INSTALL) pip-audit pip_audit --skip-editable bench-command-line: benchmarks.command_line
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "The site is in site/: open site/index.html"
+
+figures: $(VENV)/.dev
+	$(BIN)/python -m docs.figures
+
+tutorial: $(VENV)/.dev
+	$(BIN)/python -m docs.record_tutorial
+
+faults: $(VENV)/.dev
+	$(BIN)/python -m docs.fault_page
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
@@ -86,6 +119,7 @@ oldest:
 	$(PYTHON) -m venv --clear build/oldest
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/packaging/oldest.txt -e '.[test]'
 	build/oldest/bin/python -m pytest -q -p no:cacheprovider --deselect tests/packaging
+
 pages: $(VENV)/.dev
 	$(BIN)/python docs/record_pages.py
 
