@@ -12,7 +12,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test thorough lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
@@ -24,6 +24,7 @@ test: $(VENV)/.dev lint
 		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
 
 # The long runs, some hours: 10,000 examples of every property, 2,000 nasty data sets, 100,000 hostile files and more.
+.PHONY: thorough
 thorough: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n auto tests/properties tests/fuzz
 	$(BIN)/python -m benchmarks.stress

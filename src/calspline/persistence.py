@@ -68,10 +68,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     A file that is not one, is damaged, or is of a newer version is a ``ValueError``.
     """
     path = Path(path)
-    if path.stat().st_size > LARGEST_FILE:
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
         raise ValueError(f"{path} is not a calspline model: it is larger than {LARGEST_FILE >> 20} MB")
     try:
-        body = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        body = json.loads(
+            content.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
+        )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a calspline model: it is not valid JSON ({error})") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
@@ -83,15 +90,15 @@ def load(path: str | os.PathLike[str]) -> Any:
         odd = ", ".join(sorted(set(body) ^ fields))
         raise ValueError(f"{path} is not a whole calspline model: missing or unknown {odd}")
     checksum = body.pop("checksum")
-    if checksum != _checksum(body):
-        raise ValueError(f"{path} is damaged or was edited: its checksum does not match")
     known = _calibrators()
     try:
+        if checksum != _checksum(body):
+            raise ValueError("it is damaged or was edited: its checksum does not match")
         if fields is HISTOGRAM_FIELDS:
             return ScoreHistogram.from_dict(body["histogram"])
         _validation.one_of(body["class"], "class", tuple(known))
         return known[body["class"]].from_dict(body)
-    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
 
 
@@ -120,12 +127,21 @@ def _checksum(body: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
 def _finite(text: str) -> float:
     value = float(text)
-    if value in (math.inf, -math.inf):
-        raise ValueError(f"{text[:20]} is too large")
+    if math.isinf(value):
+        raise ValueError(f"{text[:20]} is too large a number")
     return value
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that is there twice, readers would disagree which value counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{max(keys, key=keys.count)[:40]!r} is there twice")
+    return found

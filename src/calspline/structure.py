@@ -26,8 +26,8 @@ GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
 MOST_BETA = 200.0
 """More than any fit gives: the table of powers grows with it."""
-FARTHEST_BREAK, LARGEST = 1e4, 1e100
-"""What a file may say of breaks and of any coefficient: more than any fit gives, and no sum of them overflows."""
+FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
+"""More than any fit gives, and too little for the sums of a row to overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,11 +190,14 @@ class StructuredMap(StructuredFit):
             raise ValueError(f"intercepts must be one number for each of three or more classes; got shape {b.shape}")
         if W is not None and W.shape not in ((len(b),), (len(b), len(b))):
             raise ValueError(f"matrix must be one of {len(b)} classes; got shape {W.shape}")
-        if max(abs(breaks[0]), abs(breaks[-1])) > FARTHEST_BREAK:
-            raise ValueError(f"breaks must be log-probabilities, at most {FARTHEST_BREAK:g} in size")
-        for name, array in (("coefficients", coefficients), ("intercepts", b), ("matrix", W)):
-            if array is not None and np.abs(array).max() > LARGEST:
-                raise ValueError(f"{name} must be at most {LARGEST:g} in size")
+        for name, values, limit in (
+            ("breaks", breaks, FARTHEST_BREAK),
+            ("coefficients", coefficients, LARGEST_NUMBER),
+            ("intercepts", b, LARGEST_NUMBER),
+            ("matrix", W if W is not None else b, LARGEST_NUMBER),
+        ):
+            if np.abs(values).max(initial=0.0) > limit:
+                raise ValueError(f"{name} must be at most {limit:g} in size")
         strengths = [np.inf if s is None else s for s in data["strengths"]]
         effective = _validation.numeric_array(data["effective"], "effective")
         if len(strengths) != 4 or effective.shape != (4,):

@@ -12,8 +12,7 @@ from calspline import _validation
 from calspline._recipe import FittedCurve
 from calspline.curve import CalibrationCurve
 
-LONGEST_LABEL = 10_000
-"""Characters: an array gives the same room to every label."""
+LARGEST_CLASSES = 64 * 2**20
 
 
 def plain_parameters(estimator: BaseEstimator) -> dict[str, Any]:
@@ -60,10 +59,15 @@ def classes_from(data: Any) -> NDArray[Any]:
     if len(values) < 2 or len(set(values)) != len(values):
         raise ValueError("classes must be two or more different labels")
     dtype = np.dtype(data["dtype"])
-    longest = max(LONGEST_LABEL, *(len(value) for value in values if isinstance(value, str)), 0)
-    if dtype.kind not in "biufUO" or dtype.itemsize > longest * np.dtype("U1").itemsize:
+    if dtype.kind not in "biufUO":
         raise ValueError(f"classes cannot have dtype {dtype}")
-    return np.array(values, dtype=dtype)
+    if dtype.itemsize * len(values) > LARGEST_CLASSES:
+        # A file of a few bytes may name a dtype of gigabytes.
+        raise ValueError(f"classes must take at most {LARGEST_CLASSES >> 20} MB; dtype {dtype} takes more")
+    classes = np.array(values, dtype=dtype)
+    if classes.tolist() != values:
+        raise ValueError(f"classes must be labels that dtype {dtype} can hold")
+    return classes
 
 
 def plain_fit(fit: FittedCurve) -> dict[str, Any]:
