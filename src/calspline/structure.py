@@ -26,6 +26,8 @@ GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
 MOST_BETA = 200.0
 """More than any fit gives: the table of powers grows with it."""
+LEAST_UNIFORM = 1e-300
+"""Less, shared out to the classes, would be no number with all its digits."""
 FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
 """More than any fit gives, and too little for the sums of a row to overflow."""
 
@@ -176,7 +178,7 @@ class StructuredMap(StructuredFit):
         scale = Scale(
             _validation.number(data["floor"], "floor", above=LEAST_LOG_PROBABILITY - 1.0, below=0.0),
             _validation.number(data["beta"], "beta", above=0.0, below=MOST_BETA),
-            _validation.number(data["uniform"], "uniform", above=0.0, below=1.0),
+            _validation.number(data["uniform"], "uniform", above=LEAST_UNIFORM, below=1.0),
         )
         breaks = _validation.increasing(data["breaks"], "breaks", least=2)
         coefficients = _validation.numeric_array(data["coefficients"], "coefficients")
