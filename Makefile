@@ -12,19 +12,18 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean
+.PHONY: demo test lint golden bench-speed bench-arena bench-binning bench-multiclass bench-coverage bench-live bench-oob bench-paper picture session clean dist smoke oldest docs figures tutorial bench-faults faults thorough pages bench-command-line
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup --cov --cov-report=
-	$(BIN)/python -m coverage report --precision=1
+	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
 
 # The long runs, some hours: 10,000 examples of every property, 2,000 nasty data sets, 100,000 hostile files and more.
-.PHONY: thorough
 thorough: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n auto tests/properties tests/fuzz
 	$(BIN)/python -m benchmarks.stress
@@ -64,11 +63,31 @@ bench-coverage: $(VENV)/.core
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
 
+.PHONY: docs: $(VENV)/.dev NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet @echo "The site is in site/: open site/index.html" figures: docs.figures tutorial: docs.record_tutorial bench-faults: $(VENV)/.bench benchmarks.faults faults: docs.fault_page mutation strikes audit # Hours for all; a sample with, example, SAMPLE=100. mutation: OPENBLAS_NUM_THREADS=1 benchmarks.mutation --sample $(or $(SAMPLE),0) strikes: CALSPLINE_STRIKES=100 pytest -q tests/crash Asks service on the network, so it no part of tests. audit: $(INSTALL) pip-audit pip_audit --skip-editable bench-command-line: benchmarks.command_line
+
 picture: $(VENV)/.dev
 	$(BIN)/python docs/picture.py
 
 session: $(VENV)/.dev
 	$(BIN)/python docs/record_session.py
+
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+# An empty environment of any interpreter: make smoke PYTHON=python3.13
+smoke: dist
+	$(PYTHON) -m venv --clear build/smoke
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/smoke/bin/python -I tests/packaging/smoke.py
+
+# The lowest versions that pyproject.toml allows; their wheels end with Python 3.12.
+oldest:
+	$(PYTHON) -m venv --clear build/oldest
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/packaging/oldest.txt -e '.[test]'
+	build/oldest/bin/python -m pytest -q -p no:cacheprovider --deselect tests/packaging
+pages: $(VENV)/.dev
+	$(BIN)/python docs/record_pages.py
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)
@@ -84,4 +103,4 @@ $(VENV)/.bench: $(VENV)/.core
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage calspline-demo.html
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage site calspline-demo.html

@@ -22,12 +22,12 @@ Array = NDArray[np.float64]
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
 LEAST = 1e-15
+LEAST_UNIFORM = 1e-300
+"""Less, shared out to the classes, would be no number with all its digits."""
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
 MOST_BETA = 200.0
 """More than any fit gives: the table of powers grows with it."""
-LEAST_UNIFORM = 1e-300
-"""Less, shared out to the classes, would be no number with all its digits."""
 FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
 """More than any fit gives, and too little for the sums of a row to overflow."""
 
