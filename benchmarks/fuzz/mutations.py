@@ -100,8 +100,10 @@ def _spoil(random: Random, node: Any) -> None:
         keys: list[Any] = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
             return
+        if random.random() < 0.8:  # what is deep inside is checked last
+            keys = [key for key in keys if isinstance(node[key], (dict, list)) and node[key]] or keys
         key = random.choice(keys)
-        if isinstance(node[key], (dict, list)) and node[key] and random.random() < 0.8:
+        if isinstance(node[key], (dict, list)) and node[key] and random.random() < 0.9:
             node = node[key]
             continue
         how = random.randrange(8)

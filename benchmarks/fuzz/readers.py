@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import signal
+import tempfile
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,8 +20,8 @@ import calspline
 from benchmarks.fuzz.mutations import spoilt_bytes, spoilt_model, spoilt_table
 from calspline.cli import main as command
 
-SEEDS = sorted((Path(__file__).parents[2] / "tests" / "golden" / "models").glob("*/*.json"))
-BODIES = [json.loads(path.read_text()) for path in SEEDS if path.stat().st_size < 50_000]
+KEPT = sorted((Path(__file__).parents[2] / "tests" / "golden" / "models").glob("*/*.json"))
+BODIES = [json.loads(path.read_text()) for path in KEPT if path.stat().st_size < 50_000]
 MOST_SECONDS = 10.0
 
 
@@ -43,9 +45,33 @@ def in_time() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
+@cache
+def small_bodies() -> list[dict[str, Any]]:
+    """Models of every kind with little in them, so that what is spoilt matters."""
+    rng = np.random.default_rng(0)
+    p, q, y = rng.random(12), rng.dirichlet(np.ones(3), 12), np.arange(12) % 2
+    two = [calspline.SplineCalibrator(n_knots=4), calspline.SplineCalibrator(n_knots=3, loss="brier")]
+    two += [calspline.SigmoidCalibrator(), calspline.BetaCalibrator(), calspline.IsotonicCalibrator()]
+    two += [calspline.TemperatureCalibrator(), calspline.ClippingCalibrator()]
+    many = [calspline.SplineCalibrator(n_knots=4), calspline.SplineCalibrator(n_knots=3, multiclass="ovr")]
+    many += [calspline.TemperatureCalibrator(), calspline.SigmoidCalibrator()]
+    models: list[Any] = [cal.fit(p, np.array(["no", "yes"])[y]) for cal in two]
+    models += [cal.fit(q, np.arange(12) % 3) for cal in many]
+    models += [calspline.SplineCalibrator(n_knots=4).fit(10.0 * p - 5.0, y), calspline.ScoreHistogram.from_scores(p, y)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        return [_saved(model, path) for model in models]
+
+
+def _saved(model: Any, path: Path) -> dict[str, Any]:
+    calspline.save(model, path)
+    body: dict[str, Any] = json.loads(path.read_text())
+    return body
+
+
 def model_file(random: Random) -> bytes:
     """A spoilt model: its values, with a right checksum, or its bytes."""
-    body = random.choice(BODIES)
+    body = random.choice(BODIES if random.random() < 0.1 else small_bodies())
     return spoilt_model(random, body) if random.random() < 0.7 else spoilt_bytes(random, json.dumps(body).encode())
 
 

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
 LEAST = 1e-15
+LEAST_UNIFORM = 1e-300
+"""Less, shared out to the classes, would be no number with all its digits."""
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MOST_CLASSES = 100_000
 MOST_BETA = 200.0
@@ -176,7 +178,7 @@ class StructuredMap(StructuredFit):
         scale = Scale(
             _validation.number(data["floor"], "floor", above=LEAST_LOG_PROBABILITY - 1.0, below=0.0),
             _validation.number(data["beta"], "beta", above=0.0, below=MOST_BETA),
-            _validation.number(data["uniform"], "uniform", above=0.0, below=1.0),
+            _validation.number(data["uniform"], "uniform", above=LEAST_UNIFORM, below=1.0),
         )
         breaks = _validation.increasing(data["breaks"], "breaks", least=2)
         coefficients = _validation.numeric_array(data["coefficients"], "coefficients")

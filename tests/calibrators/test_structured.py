@@ -277,6 +277,7 @@ def test_options_a_structured_fit_would_ignore_are_errors(option, value):
         {"beta": 1e6},
         {"floor": -1e3},
         {"uniform": 2.0},
+        {"uniform": 5e-324},
         {"breaks": [0.0, -1.0]},
         {"coefficients": [[1.0]]},
         {"intercepts": [1.0, 2.0]},
