@@ -1,8 +1,9 @@
 """Fit and apply where the scores live: ``python -m benchmarks.frames``.
 
 A Parquet file of scores and labels is fitted by each engine from the file, and the calibrated column is computed
-and summed. Each engine runs in a process of its own, whose memory, with that of its children, is
-watched from outside. ``--rows`` may be given several times. Writes ``FRAMES.md`` beside this file.
+and summed. Then a larger file is streamed through ``partial_fit``. Each engine runs in a process of its own, whose
+memory, with that of its children, is watched from outside. ``--rows`` may be given several times. Writes
+``FRAMES.md`` beside this file.
 """
 
 from __future__ import annotations
@@ -20,14 +21,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from benchmarks.tables import table
 from calspline import SplineCalibrator, apply_frame, fit_frame
 
+Array = NDArray[np.float64]
+
 RESULT = Path(__file__).with_name("FRAMES.md")
-ENGINES = ("numpy", "pyarrow", "pandas", "polars", "duckdb", "dask", "spark")
-ROUNDS = 2
+ENGINES = ("numpy", "pandas", "pyarrow", "polars eager", "polars", "duckdb", "ibis", "dask", "spark")
+SIZES = (1_000_000, 10_000_000)
+STREAMED = (1_000_000, 100_000_000)
+ROUNDS = 3
 GROUP = 1 << 20
+BATCH = 1 << 18
+LARGEST_DIFFERENCE = 1e-9
 
 
 def write_rows(path: Path, n: int) -> None:
@@ -40,10 +49,13 @@ def write_rows(path: Path, n: int) -> None:
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, GROUP):
             u = rng.normal(-0.3, 2.0, min(GROUP, n - start))
-            y = rng.random(len(u)) < 1.0 / (1.0 + np.exp(-0.5 * u - 0.4 * np.sin(u)))
-            writer.write_table(
-                pa.table({"score": 1.0 / (1.0 + np.exp(-u)), "label": y.astype(np.int64)}, schema=schema)
-            )
+            y = rng.random(len(u)) < truth(u)
+            writer.write_table(pa.table({"score": expit(u), "label": y.astype(np.int64)}, schema=schema))
+
+
+def truth(u: Array) -> Array:
+    """The probability of a label whose score has these log-odds."""
+    return np.asarray(expit(0.5 * u + 0.4 * np.sin(u)))
 
 
 Jobs = tuple[Callable[[], SplineCalibrator], Callable[[SplineCalibrator], float]]
@@ -85,6 +97,10 @@ def _engine(engine: str, path: str) -> tuple[Callable[[], Any], Callable[[Any], 
         import pandas as pd
 
         return lambda: pd.read_parquet(path), lambda frame: float(frame["calibrated"].sum())
+    if engine == "polars eager":
+        import polars as pl
+
+        return lambda: pl.read_parquet(path), lambda frame: float(frame["calibrated"].sum())
     if engine == "polars":
         import polars as pl
 
@@ -96,10 +112,17 @@ def _engine(engine: str, path: str) -> tuple[Callable[[], Any], Callable[[Any], 
         import duckdb
 
         return lambda: duckdb.from_parquet(path), lambda frame: float(frame.sum("calibrated").fetchall()[0][0])
+    if engine == "ibis":
+        import ibis
+
+        backend = ibis.duckdb.connect()
+        return lambda: backend.read_parquet(path), lambda frame: float(frame.calibrated.sum().to_pyarrow().as_py())
     if engine == "dask":
         import dask.dataframe as dd
 
-        return lambda: dd.read_parquet(path), lambda frame: float(frame["calibrated"].sum().compute())
+        return lambda: dd.read_parquet(path, split_row_groups=True), lambda frame: float(
+            frame["calibrated"].sum().compute()
+        )
     return _spark(path)
 
 
@@ -119,29 +142,48 @@ def _spark(path: str) -> tuple[Callable[[], Any], Callable[[Any], float]]:
 
 def work(engine: str, path: str) -> None:
     """Run the jobs of an engine and print seconds and results as JSON."""
+    if engine == "stream":
+        print(json.dumps(stream(path)))
+        return
     fit, apply = jobs(engine, path)
-    fits, applies, cores = [], [], []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        calibrator = fit()
-        fits.append(time.perf_counter() - start)
+    calibrator, fitting = best(fit)
+    total, applying = best(lambda: apply(calibrator))
+    probes = calibrator.calibrate(np.linspace(0.0, 1.0, 101)).tolist()
+    print(json.dumps({"fit": fitting, "apply": applying, "sum": total, "probes": probes}))
+
+
+def best(job: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """The result, and the least time of some rounds: on the clock, and of all cores."""
+    clock, cores = [], []
     for _ in range(ROUNDS):
         start, before = time.perf_counter(), core_seconds()
-        total = apply(calibrator)
-        applies.append(time.perf_counter() - start)
+        result = job()
+        clock.append(time.perf_counter() - start)
         cores.append(core_seconds() - before)
-    probes = calibrator.calibrate(np.linspace(0.0, 1.0, 101)).tolist()
-    seconds = {"fit": min(fits), "apply": min(applies), "core": min(cores)}
-    print(json.dumps(seconds | {"sum": total, "probes": probes}))
+    return result, {"seconds": min(clock), "core": min(cores)}
+
+
+def stream(path: str) -> dict[str, float]:
+    """Seconds of a fit batch by batch, and its farthest distance from what the rows were drawn from."""
+    import pyarrow.parquet as pq
+
+    start = time.perf_counter()
+    calibrator = SplineCalibrator()
+    # Buffers read ahead would hold the whole file.
+    for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(BATCH):
+        calibrator.partial_fit(batch.column("score").to_numpy(), batch.column("label").to_numpy())
+    seconds = time.perf_counter() - start
+    u = np.linspace(-4.0, 4.0, 101)
+    return {"seconds": seconds, "error": float(np.abs(calibrator.calibrate(expit(u)) - truth(u)).max())}
 
 
 def core_seconds() -> float:
-    """Time that all cores have spent on this process and its children."""
+    """Time that all cores have spent on this process and its children, also those that have ended."""
     import psutil
 
     me = psutil.Process()
     times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
-    return float(sum(one.user + one.system for one in times))
+    return float(sum(one.user + one.system + one.children_user + one.children_system for one in times))
 
 
 def watched(engine: str, path: Path) -> dict[str, Any]:
@@ -167,59 +209,120 @@ def watched(engine: str, path: Path) -> dict[str, Any]:
         return seen | {"peak": peak}
 
 
+def measured(n: int, engines: list[str]) -> dict[str, dict[str, Any]]:
+    """What each engine makes of a file of ``n`` rows; the same fit as the first, or it is an error."""
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        write_rows(path, n)
+        for engine in engines:
+            seen = watched(engine, path)
+            base = next(iter(found.values()), seen)
+            seen["apart"] = max(abs(a - b) for a, b in zip(seen["probes"], base["probes"], strict=True))
+            if seen["apart"] > LARGEST_DIFFERENCE or abs(seen["sum"] - base["sum"]) > LARGEST_DIFFERENCE * n:
+                raise RuntimeError(f"{engine} does not agree with {engines[0]}")
+            found[engine] = seen
+            print(f"{n:,}", engine, seen["fit"], seen["apply"], flush=True)
+    return found
+
+
+def lines_of(n: int, found: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """A line for each engine."""
+    lines = []
+    for engine, seen in found.items():
+        jobs_of = [seen["fit"], seen["apply"]]
+        seconds = [f"{job['seconds']:.2f}" for job in jobs_of]
+        rates = [f"{n / job['core'] / 1e6:.1f}" for job in jobs_of]
+        lines.append([f"{n:,}", engine, *seconds, *rates, f"{seen['peak'] / 2**20:,.0f}", f"{seen['apart']:.1e}"])
+    return lines
+
+
+def marginal(sizes: dict[int, dict[str, dict[str, Any]]]) -> list[list[str]]:
+    """Rows per core second of what the largest file has more than the smallest: starting and planning cancel out."""
+    small, large = min(sizes), max(sizes)
+    lines = []
+    for engine, seen in sizes[large].items():
+        more = [seen[job]["core"] - sizes[small][engine][job]["core"] for job in ("fit", "apply")]
+        lines.append([engine, *(f"{(large - small) / core / 1e6:.1f}" if core > 0.0 else "" for core in more)])
+    return lines
+
+
+def streamed(n: int) -> list[str]:
+    """A line for a file that is streamed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        write_rows(path, n)
+        size = path.stat().st_size
+        seen = watched("stream", path)
+    rate = n / seen["seconds"] / 1e6
+    print(f"{n:,}", "streamed", seen, flush=True)
+    return [
+        f"{n:,}",
+        f"{size / 2**20:,.0f}",
+        f"{seen['seconds']:.1f}",
+        f"{rate:.1f}",
+        f"{seen['peak'] / 2**20:,.0f}",
+        f"{seen['error']:.1e}",
+    ]
+
+
+def page(sizes: dict[int, dict[str, dict[str, Any]]], streams: list[list[str]]) -> str:
+    """The result as Markdown."""
+    header = [
+        "rows",
+        "engine",
+        "fit, s",
+        "apply, s",
+        "fit, million rows per core second",
+        "apply, million rows per core second",
+        "peak memory, MB",
+        "largest difference",
+    ]
+    lines = [line for n, found in sizes.items() for line in lines_of(n, found)]
+    command = " ".join(["python -m benchmarks.frames", *sys.argv[1:]])
+    parts = [
+        "# Fit and apply where the scores live",
+        f"`{command}`: from a Parquet file, reading included; the best of {ROUNDS} rounds, so that Spark's start is "
+        "not counted. numpy is `SplineCalibrator.fit` and `calibrate` on the columns as arrays. Rows per core second "
+        "tell what a job costs on all cores together, whatever else runs on the machine. Peak memory is of the whole "
+        "process and its children, Python, Java and libraries included. The difference is of calibrated "
+        "probabilities, at 101 scores, from the first engine's.",
+        f"Python {platform.python_version()} on {os.cpu_count()} cores, with a load average of "
+        f"{os.getloadavg()[0]:.1f} at the end.",
+        table(header, lines),
+    ]
+    if len(sizes) > 1:
+        parts += [
+            "## What more rows cost",
+            "Million rows per core second, of the rows that the largest file has more than the smallest. What engines "
+            "need to start, plan and compile, however few the rows, is left out.",
+            table(["engine", "fit", "apply"], marginal(sizes)),
+        ]
+    if streams:
+        parts += [
+            "## A file larger than memory",
+            f"`partial_fit` over batches of {BATCH:,} rows of a Parquet file, in one process and one thread. The error "
+            "is the farthest distance of the curve from the probabilities that the labels were drawn with, at log-odds "
+            "from -4 to 4.",
+            table(["rows", "file, MB", "seconds", "million rows a second", "peak memory, MB", "error"], streams),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
 def main() -> None:
-    """Run all engines and write the table."""
+    """Run all engines and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, action="append")
+    parser.add_argument("--rows", type=int, action="append", help="default: " + ", ".join(map(str, SIZES)))
+    parser.add_argument("--stream", type=int, action="append", help="default: " + ", ".join(map(str, STREAMED)))
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         work(*arguments.work)
         return
-    lines = []
-    for n in arguments.rows or [1_000_000]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "rows.parquet"
-            write_rows(path, n)
-            base: dict[str, Any] | None = None
-            for engine in arguments.engines:
-                seen = watched(engine, path)
-                base = base or seen
-                apart = max(abs(a - b) for a, b in zip(seen["probes"], base["probes"], strict=True))
-                rate = n / seen["core"] / 1e6
-                lines.append(
-                    [
-                        f"{n:,}",
-                        engine,
-                        f"{seen['fit']:.2f}",
-                        f"{seen['apply']:.2f}",
-                        f"{rate:.1f}",
-                        f"{seen['peak'] / 2**20:,.0f}",
-                        f"{apart:.1e}",
-                    ]
-                )
-                print(*lines[-1], flush=True)
-    header = [
-        "rows",
-        "engine",
-        "fit, s",
-        "apply, s",
-        "million rows per core second",
-        "peak memory, MB",
-        "largest difference",
-    ]
-    text = (
-        "# Fit and apply where the scores live\n\n"
-        "`python -m benchmarks.frames`: from a Parquet file, reading included; the better of two rounds, so that "
-        "Spark's start is not counted. Rows per core second are of applying: they tell what it costs whatever else "
-        "runs on the machine, as seconds do not. Peak memory is of the whole process and its children, "
-        "Python and libraries included. The difference is of calibrated probabilities, at 101 scores, from "
-        "the first engine's.\n\n"
-        f"Python {platform.python_version()} on {os.cpu_count()} cores, with a load average of "
-        f"{os.getloadavg()[0]:.1f} at the end.\n\n{table(header, lines)}\n"
-    )
-    RESULT.write_text(text)
+    sizes = {n: measured(n, arguments.engines) for n in arguments.rows or SIZES}
+    streams = [streamed(n) for n in arguments.stream or STREAMED]
+    RESULT.write_text(page(sizes, streams))
 
 
 if __name__ == "__main__":

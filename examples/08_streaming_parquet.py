@@ -1,8 +1,8 @@
 """A Parquet file larger than memory, fitted batch by batch: ``python 08_streaming_parquet.py --rows 100000000``.
 
 Writes a file of that many scores and labels, streams it through ``partial_fit``, and prints the time and the
-peak of memory, which does not grow with the file. Each batch also leaves a histogram, as one would keep one per day:
-their sum gives the same fit.
+peak of memory, which does not grow with the file. Each batch also leaves a histogram in a file, as one would keep one
+per day: their sum gives the same fit, and two of them tell whether anything has changed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calspline import ScoreHistogram, SplineCalibrator
+from calspline import ScoreHistogram, SplineCalibrator, drift, load, save
 
 BATCH = 1 << 18
 
@@ -85,9 +85,15 @@ def main():
         print(f"partial_fit: {seconds:.1f} s, peak memory {peak_megabytes():,.0f} MB")
 
         start = time.perf_counter()
-        total = reduce(add, (ScoreHistogram.from_scores(*batch) for batch in batches(path)))
+        for day, batch in enumerate(batches(path)):
+            save(ScoreHistogram.from_scores(*batch), Path(folder) / f"day_{day:05}.json")
+        days = sorted(Path(folder).glob("day_*.json"))
+        total = reduce(add, map(load, days))
+        print(f"a histogram a day: {time.perf_counter() - start:.1f} s, peak memory {peak_megabytes():,.0f} MB")
+        start = time.perf_counter()
         merged = SplineCalibrator().fit_histogram(total)
-        print(f"histograms, one fit: {time.perf_counter() - start:.1f} s, peak memory {peak_megabytes():,.0f} MB")
+        print(f"refit to all days: {1000 * (time.perf_counter() - start):.0f} ms")
+        print(drift(load(days[0]), load(days[-1])))
 
     probes = np.linspace(0, 1, 101)
     apart = np.abs(merged.calibrate(probes) - calibrator.calibrate(probes)).max()

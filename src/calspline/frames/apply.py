@@ -17,7 +17,7 @@ def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: 
     at the end. What is lazy stays lazy: polars' lazy frames, DuckDB relations, Dask, PySpark and ibis compute
     when asked.
 
-    DuckDB, PySpark and ibis evaluate the calibrator as an SQL expression, without Python. Several columns of scores
+    DuckDB, PySpark and ibis evaluate the calibrator as SQL, without Python. Several columns of scores
     are evaluated in Python on Arrow batches by PySpark. The others hand their columns to numpy,
     in batches where they have them.
 
@@ -30,7 +30,9 @@ def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: 
     score : str or list of str
         The columns of the scores, as in :func:`fit_frame`; of two classes DuckDB and ibis take
         one column only. A null or NaN among them makes the result null.
-        A score that the calibrator would refuse is an error, raised when the frame is computed.
+        A score that the calibrator would refuse is an error, raised when the frame is computed: of DuckDB and
+        PySpark as such, of PostgreSQL and SQLite, which have no function for it, as a value that cannot be
+        read. Each names the column.
     output : str, default="calibrated"
         The name of the new column, with the probability of ``calibrator.classes_[1]``. Three or more classes have
         a column each, named ``<output>_<class>``.
