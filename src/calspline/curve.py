@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 MOST_CELLS = 8192
 MOST_BREAKS = 100_000
 BISECTIONS = 64
+NARROWEST = 1e-300
+"""A span of breaks below which their number to a unit could overflow."""
 NARROW, FARTHEST = 1e-8, 1e300
 """A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
 
@@ -210,7 +212,7 @@ class CalibrationCurve:
         span = self.breaks[-1] - self.breaks[0]
         closest = np.diff(self.breaks).min(initial=span)
         n = 2 ** int(np.ceil(np.log2(1.01 * span / closest)))
-        if n > MOST_CELLS:
+        if n > MOST_CELLS or span < NARROWEST:
             return None
         edges = self.breaks[0] + span / n * np.arange(-1, n + 1)
         first = np.searchsorted(self.breaks, edges, side="right")

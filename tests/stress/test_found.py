@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from calspline import IsotonicCalibrator, SplineCalibrator
+from calspline import BetaCalibrator, CalibrationCurve, IsotonicCalibrator, SplineCalibrator
+from calspline.transforms import Transform
 
 
 @pytest.mark.parametrize("seed", [4, 15, 19])
@@ -29,3 +30,17 @@ def test_scores_may_be_any_distance_from_those_of_the_fit(cal):
     assert np.all((p > 0.0) & (p < 1.0))
     if isinstance(cal, SplineCalibrator):
         assert np.isfinite(cal.interval([-1e300, 1.0, 1e300])).all()
+
+
+def test_breaks_may_be_a_denormal_number_apart():
+    coefficients = np.zeros((4, 3))
+    coefficients[3] = -1.0, -1.0, 1.0
+    curve = CalibrationCurve(Transform("identity"), np.array([0.0, 5e-324]), coefficients)
+    assert curve([-1.0]) < 0.5 < curve([1.0])
+
+
+def test_a_file_with_enormous_beta_coefficients_is_refused():
+    described = BetaCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).to_dict()
+    described["fitted"]["coefficients"] = [[1e308, 1e308, 0.0]]
+    with pytest.raises(ValueError, match="at most 1e\\+100"):
+        BetaCalibrator.from_dict(described)

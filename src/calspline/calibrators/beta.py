@@ -25,6 +25,8 @@ LEAST_SPREAD = 1e-100
 MOST_LOG_ODDS = float(np.log((1.0 - 1e-15) / 1e-15))
 FARTHEST = float(-np.log(np.finfo(np.float64).eps))
 """Scores beyond these log-odds count as these: one vote of none among a thousand trees must not move the fit."""
+LARGEST_COEFFICIENT = 1e100
+"""What a file may say: more than any fit gives, and no sum of them overflows."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         coefficients = _validation.numeric_array(facts["coefficients"], "coefficients")
         if coefficients.ndim != 2 or coefficients.shape[1] != 3 or coefficients[:, :2].min(initial=0.0) < 0.0:
             raise ValueError("coefficients must be a, b and c for each curve, with a and b not negative")
+        if np.abs(coefficients).max(initial=0.0) > LARGEST_COEFFICIENT:
+            raise ValueError(f"coefficients must be at most {LARGEST_COEFFICIENT:g} in size")
         return [BetaMap(*row) for row in coefficients.tolist()]
 
 
