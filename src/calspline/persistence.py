@@ -38,8 +38,8 @@ class Saveable(Protocol):
 def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
     """Write a fitted calibrator, or a :class:`~calspline.ScoreHistogram`, to a JSON file.
 
-    The file appears whole or not at all: it is written beside its place and
-    then moved there.
+    The file appears whole or not at all: it is written beside its place, under a hidden name, and
+    then moved there. What a process that was killed left under such a name is removed by the next to save there.
 
     Examples
     --------

@@ -3,6 +3,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.ipc
 import pytest
 from tests.cli.conftest import FORMATS, command, read, write
@@ -243,3 +244,41 @@ def test_export_refuses_what_only_sql_has_and_columns_that_are_too_few(three, do
     assert "must name 3 columns" in run("export", "model.json", "--to", "sql", "--score", "a,b").err
     said = done("export", "model.json", "--to", "sql", "--score", "a,b,c", "--output", "p")
     assert [f'AS "p_{name}"' in said for name in ("cat", "dog", "eel")] == [True] * 3
+
+
+def test_compare_says_which_is_better_and_a_report_goes_to_standard_output(scored, done, tmp_path):
+    squared = pa.compute.power(scored["score"], 2)
+    write(scored.append_column("squared", squared), tmp_path / "data.csv", "csv")
+    said = done("compare", "data.csv", "--score", "score,squared")
+    sets = {"score": scored["score"].to_numpy(), "squared": squared.to_numpy()}
+    assert said.rstrip() == str(calspline.compare(scored["label"].to_numpy(), sets))
+    assert done("report", "data.csv", "--score", "score,squared", "-o", "-").startswith("<!doctype html>")
+
+
+def test_a_report_with_a_model_of_margins_is_on_the_calibrated_alone(scored, run, done, tmp_path):
+    margins = pa.compute.multiply(pa.compute.subtract(scored["score"], 0.5), 8.0)
+    write(pa.table({"score": margins, "label": scored["label"]}), tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "--transform", "identity", "-o", "model.json")
+    found = run("report", "data.csv", "--model", "model.json", "-o", "report.html")
+    assert found.code == 0
+    assert "the scores are margins" in found.err
+    found = run("report", "data.csv", "--model", "model.json", "--classes", "1,0", "-o", "other.html")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "the model's classes are 0, 1" in found.err
+
+
+def test_rows_without_scores_are_left_out_or_kept_in_arrow_files_too(done, run, tmp_path):
+    (tmp_path / "train.csv").write_text("score,label\n0.1,0\n0.6,1\n0.3,0\n0.8,1\n")
+    (tmp_path / "gaps.csv").write_text("score\n0.1\n\n0.3\nNA\n")
+    (tmp_path / "bad.csv").write_text("score\n0.1\n7\n")
+    done("fit", "train.csv", "-o", "model.json")
+    done("apply", "model.json", "gaps.csv", "-o", "kept.arrow", "--missing", "keep")
+    found = run("apply", "model.json", "gaps.csv", "-o", "left.arrow", "--missing", "drop")
+    assert found.code == 0
+    assert "rows with missing scores were left out" in found.err
+    kept, left = read(tmp_path / "kept.arrow", "arrow"), read(tmp_path / "left.arrow", "arrow")
+    assert kept["calibrated"].drop_null() == left["calibrated"]
+    assert kept["calibrated"].null_count > 0
+    found = run("apply", "model.json", "bad.csv", "-o", "bad.arrow")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert not (tmp_path / "bad.arrow").exists()

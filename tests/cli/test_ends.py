@@ -1,0 +1,66 @@
+"""How a command ends: by a signal, by a fault of ours, for want of memory."""
+
+import io
+import signal
+
+import pytest
+
+from calspline.cli import main
+
+
+@pytest.fixture
+def handlers():
+    """Whatever handles signals, as it was."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+class Struck(io.BytesIO):
+    """An input in the middle of which a signal comes."""
+
+    number = signal.SIGINT
+
+    def read(self, *_):
+        signal.raise_signal(self.number)
+        return b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_an_exit_code_and_no_word(number, handlers, monkeypatch, capfd, tmp_path):
+    stream = Struck()
+    stream.number = number
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+    monkeypatch.setattr("sys.argv", ["calspline", "fit", "-", "-o", str(tmp_path / "model.json")])
+    assert main() == 128 + number
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_is_one_for_callers_that_handle_signals_themselves(handlers, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Struck()))
+    assert main(["fit", "-", "-o", "model.json"]) == 130
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (MemoryError(), 2, "not enough memory"),
+        (ZeroDivisionError("by nothing"), 1, "a fault in calspline (ZeroDivisionError: by nothing)"),
+        (OSError(28, "No space left on device"), 2, "standard output: No space left on device"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_went_wrong_is_one_line(error, code, word, monkeypatch, capfd):
+    class Failing(io.BytesIO):
+        def read(self, *_):
+            raise error
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Failing()))
+    assert main(["evaluate", "-"]) == code
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert word in said
