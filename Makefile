@@ -25,8 +25,8 @@ test: $(VENV)/.dev lint
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
 
-# The long runs, some hours: 10,000 examples of every property, 2,000 nasty data sets, 100,000 hostile files and more.
-thorough: $(VENV)/.dev
+# The long runs, many hours: 10,000 examples of every property, 2,000 nasty data sets, 150,000 hostile files, mutants.
+thorough: $(VENV)/.dev strikes mutation
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n auto tests/properties tests/fuzz
 	$(BIN)/python -m benchmarks.stress
 	$(BIN)/python -m benchmarks.fuzz
