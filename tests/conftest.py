@@ -117,3 +117,21 @@ def postgres_cluster():
         cluster = PostgreSQLCluster(folder)
         yield cluster
         cluster.stop()
+
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium, started once: a second one beside it would find the first one's event loop."""
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        pytest.skip("Chromium is missing")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Root, as in a container, has no sandbox.
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()

@@ -10,4 +10,6 @@ class WithTheirDefaults(CalibratedClassifierCV):
         super().__init__(estimator, method=method, cv=cv, n_jobs=n_jobs, ensemble=ensemble, verbose=verbose)
 
 
-sklearn.calibration.CalibratedClassifierCV = WithTheirDefaults
+def pytest_configure():
+    """Put our class in the place of theirs; only as a plugin, for whoever merely imports this file needs theirs."""
+    sklearn.calibration.CalibratedClassifierCV = WithTheirDefaults

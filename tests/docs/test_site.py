@@ -1,7 +1,6 @@
 """The site builds without a warning, its links lead somewhere, and it needs no network."""
 
 import os
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -13,7 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LOADS = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
 LOADED_RELATIONS = {"stylesheet", "icon", "preload", "preconnect", "prefetch", "manifest", "modulepreload"}
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 pytestmark = pytest.mark.xdist_group("site")
 
@@ -109,16 +107,10 @@ def test_formulas_are_drawn_and_tables_are_put_in(site):
     assert (site / "explanation" / "method.html").read_text().count('class="formula"') > 20
 
 
-def test_a_page_opened_from_disk_asks_no_network_and_can_be_searched(site):
-    chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if chromium is None:
-        pytest.skip("Chromium is missing")
-    from playwright.sync_api import sync_playwright
-
+def test_a_page_opened_from_disk_asks_no_network_and_can_be_searched(site, browser):
     asked = []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
+    with browser.new_context() as context:
+        page = context.new_page()
         page.set_default_timeout(0)
         page.on("request", lambda request: asked.append(request.url))
         page.goto((site / "index.html").as_uri())
@@ -126,7 +118,6 @@ def test_a_page_opened_from_disk_asks_no_network_and_can_be_searched(site):
         page.keyboard.type("histogram")
         page.wait_for_selector(".md-search-result__item")
         found = page.inner_text(".md-search-result__list")
-        browser.close()
     assert "ScoreHistogram" in found
     assert asked
     assert not [url for url in asked if not url.startswith(("file:", "data:"))]

@@ -70,7 +70,10 @@ def test_the_wheel_carries_licence_script_and_readme(wheel, metadata):
     assert b"calspline = calspline.cli:main" in said["entry_points.txt"]
     assert b"Root-Is-Purelib: true" in said["WHEEL"]
     assert metadata["License-Expression"] == "MIT"
-    assert metadata.get_payload().strip() == (ROOT / "README.md").read_text(encoding="utf-8").strip()
+    assert (
+        metadata.get_payload(decode=True).decode("utf-8").strip()
+        == (ROOT / "README.md").read_text(encoding="utf-8").strip()
+    )
 
 
 def test_the_sdist_has_what_the_tests_need_and_no_litter(built):

@@ -1,25 +1,7 @@
-import shutil
-
 import numpy as np
 import pytest
 
 from calspline import SplineCalibrator, report
-
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if path is None:
-        pytest.skip("Chromium is missing")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # Root, as in a container, has no sandbox.
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 class Opened:
