@@ -123,7 +123,7 @@ oldest:
 		$(filter-out tests/test_classifier_as_sklearn.py tests/test_datasets.py tests/test_pages.py,$(wildcard tests/test_*.py))
 
 pages: $(VENV)/.dev
-	$(BIN)/python docs/record_pages.py
+	$(BIN)/python -m docs.record_pages
 
 $(VENV)/.core: pyproject.toml
 	$(MAKE_VENV)

@@ -1,6 +1,6 @@
 """Run the how-to pages, and write what their code prints and draws into them.
 
-``python docs/record_pages.py`` does all pages of docs/howto, ``python docs/record_pages.py forests`` one. A ``text``
+``python -m docs.record_pages`` does all pages of docs/howto, ``python -m docs.record_pages forests`` one. A ``text``
 block right after a ``python`` block is what that code prints; pictures that the code saves are put beside the page.
 """
 
@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PAGES = Path(__file__).parent / "howto"
-EXAMPLE = re.compile(r"^```python\n(.*?)^```(?:\n+```text\n(.*?)^```)?", flags=re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(
+    r"^```python\n(?P<code>.*?)^```(?:\n+```text\n(?P<output>.*?)^```)?", flags=re.DOTALL | re.MULTILINE
+)
 
 
 class Example(NamedTuple):
@@ -32,8 +34,8 @@ class Example(NamedTuple):
 def examples(page: str) -> Iterator[Example]:
     """The examples in the text of a page."""
     for found in EXAMPLE.finditer(page):
-        lines = "\n" * page.count("\n", 0, found.start(1))
-        yield Example(lines + found.group(1), found.group(2), slice(found.start(2), found.end(2)))
+        lines = "\n" * page.count("\n", 0, found.start("code"))
+        yield Example(lines + found["code"], found["output"], slice(*found.span("output")))
 
 
 def printed_by(code: str, page: Path, names: dict[str, Any]) -> str:
@@ -41,7 +43,7 @@ def printed_by(code: str, page: Path, names: dict[str, Any]) -> str:
     out = StringIO()
     with redirect_stdout(out):
         exec(compile(code, page, "exec"), names)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().rstrip().split("\n"))
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().rstrip().splitlines())
 
 
 def record(page: Path) -> None:

@@ -7,7 +7,6 @@ page shows next.
 from __future__ import annotations
 
 import contextlib
-import io
 import re
 import tempfile
 from collections.abc import Iterator
@@ -16,11 +15,11 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from docs.figures.sheet import save
+from docs.record_pages import EXAMPLE, printed_by
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 PAGE = Path(__file__).parent / "tutorial" / "decision.md"
-BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", flags=re.DOTALL)
 FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./figures/(\w+)\.svg\)")
 
 
@@ -36,13 +35,11 @@ def run(page: str) -> Iterator[Ran]:
     """Run the blocks of a page in order; each knows the names of those before."""
     mpl.use("agg")
     names: dict[str, Any] = {}
-    for block in BLOCK.finditer(page):
+    for block in EXAMPLE.finditer(page):
         plt.close("all")
-        out = io.StringIO()
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
-            exec(compile(block["code"], "tutorial", "exec"), names)
-        lines = (line.rstrip() for line in out.getvalue().splitlines())
-        yield Ran(block, "".join(f"{line}\n" for line in lines), plt.gcf() if plt.get_fignums() else None)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            output = printed_by(block["code"], PAGE, names)
+        yield Ran(block, output, plt.gcf() if plt.get_fignums() else None)
     plt.close("all")
 
 
@@ -54,8 +51,8 @@ def main() -> None:
         shown = FIGURE.search(page, block.end())
         if figure is not None and shown is not None:
             save(figure, shown[1])
-        parts += [page[end : block.start()], f"```python\n{block['code']}```\n"]
-        parts += [f"\n```text\n{output}```\n"] if output else []
+        parts += [page[end : block.start()], f"```python\n{block['code']}```"]
+        parts += [f"\n\n```text\n{output}```"] if output else []
         end = block.end()
     PAGE.write_text("".join([*parts, page[end:]]), encoding="utf-8")
 

@@ -1,6 +1,9 @@
+import contextlib
 import glob
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -70,6 +73,24 @@ def spark_session():
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def disk_for():
+    """A disk with room for so many bytes in a file, while it lasts."""
+
+    @contextlib.contextmanager
+    def limited(room):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, old_handler)
+
+    return limited
 
 
 def program(name, *places):

@@ -5,23 +5,22 @@ pages are run by tests/frames.)
 """
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
+from docs.record_pages import examples, printed_by
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 HOWTO = sorted((ROOT / "docs" / "howto").glob("*.md"))
-RECORD = runpy.run_path(str(ROOT / "docs" / "record_pages.py"))
-EXAMPLES = {page: list(RECORD["examples"](page.read_text())) for page in [*PAGES, *HOWTO]}
+EXAMPLES = {page: list(examples(page.read_text())) for page in [*PAGES, *HOWTO]}
 BLOCKS = [
     pytest.param(page, example, id=f"{page.name}-{i}") for page in PAGES for i, example in enumerate(EXAMPLES[page])
 ]
 
 
 def check(page, example, names):
-    printed = RECORD["printed_by"](example.code, page, names)
+    printed = printed_by(example.code, page, names)
     if example.printed is not None:
         assert printed.split("\n") == example.printed.split("\n")
 

@@ -1,7 +1,6 @@
 import json
 import os
 import pickle
-import resource
 import signal
 import subprocess
 import sys
@@ -215,17 +214,10 @@ def test_a_place_that_does_not_exist_is_an_error(model, tmp_path):
         load(tmp_path / "nothing.json")
 
 
-def test_a_disk_that_fills_up_leaves_the_old_file_and_no_other(model):
+def test_a_disk_that_fills_up_leaves_the_old_file_and_no_other(model, disk_for):
     before = model[1].read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            save(model[0], model[1])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, old_handler)
+    with disk_for(1000), pytest.raises(OSError, match="File too large"):
+        save(model[0], model[1])
     assert model[1].read_bytes() == before
     assert [path.name for path in model[1].parent.iterdir()] == ["model.json"]
 

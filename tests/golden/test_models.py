@@ -12,6 +12,7 @@ from calspline.persistence import _calibrators
 
 FOLDER = Path(__file__).parent / "models"
 FILES = sorted(FOLDER.glob("*/*.json"))
+OF_TODAYS_FORMAT = [path for path in FILES if json.loads(path.read_text())["version"] == calspline.persistence.VERSION]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -26,10 +27,8 @@ def test_a_saved_model_answers_what_it_answered(path):
             assert now[name] == value
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", OF_TODAYS_FORMAT, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_model_that_was_read_is_saved_as_it_was(path, tmp_path):
-    if json.loads(path.read_text())["version"] != calspline.persistence.VERSION:
-        pytest.skip("a file of an earlier format is saved in the present one")
     calspline.save(calspline.load(path), tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text()) == json.loads(path.read_text())
 

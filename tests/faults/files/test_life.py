@@ -1,6 +1,4 @@
 import json
-import resource
-import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -77,18 +75,11 @@ def test_55_a_damaged_histogram_is_refused(histogram, tmp_path):
         load(path)
 
 
-def test_58_a_full_disk_leaves_the_old_histogram_and_no_other(histogram, tmp_path):
+def test_58_a_full_disk_leaves_the_old_histogram_and_no_other(histogram, tmp_path, disk_for):
     path = tmp_path / "h.json"
     save(histogram, path)
     before = path.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            save(histogram, path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, old_handler)
+    with disk_for(100), pytest.raises(OSError, match="File too large"):
+        save(histogram, path)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["h.json"]

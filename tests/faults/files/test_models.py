@@ -1,6 +1,5 @@
 import json
 import pickle
-import resource
 import signal
 import subprocess
 import sys
@@ -167,17 +166,10 @@ def test_57_a_writer_killed_at_any_moment_leaves_whole_files(calibrators, two, t
         np.testing.assert_array_equal(load(path).predict_proba(grid), p)
 
 
-def test_58_a_full_disk_leaves_the_old_file_and_no_other(cal, saved):
+def test_58_a_full_disk_leaves_the_old_file_and_no_other(cal, saved, disk_for):
     before = saved.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            save(cal, saved)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, old_handler)
+    with disk_for(100), pytest.raises(OSError, match="File too large"):
+        save(cal, saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == ["model.json"]
 
