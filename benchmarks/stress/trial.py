@@ -19,7 +19,7 @@ from calspline.transforms import log_odds_from_pair
 
 Array = NDArray[np.float64]
 
-MOST_STEPS = 100
+MOST_STEPS = 200
 """Newton steps that any one fit, in a search or at its end, may take."""
 MOST_HARM, MOST_HARM_PER_CLASS = 1.0, 3.0
 PER_ROW, PER_ROW_MONOTONE = 1e-6, 1e-4

@@ -754,6 +754,24 @@ def test_ridge_without_smoothing_is_finite(simulated):
     assert np.isfinite(cal.interval(GRID)).all()
 
 
+@pytest.mark.parametrize("seed", [1, 7, 8])
+def test_ridge_converges_on_margins_with_heavy_tails(seed):
+    rng = np.random.default_rng(seed)
+    margins = rng.standard_cauchy(300) ** 3
+    assert SplineCalibrator(penalty="ridge", smoothing=1.0).fit(margins, rng.random(300) < 0.5).converged_
+
+
+@pytest.mark.parametrize("seed", [13, 14])
+def test_a_monotone_fit_to_waves_and_weights_over_twelve_decades_beats_the_base_rate(seed):
+    rng = np.random.default_rng(seed)
+    margins = rng.normal(0, 1e121, 50)
+    y = np.sin(margins / 5e120) > 0
+    w = 10.0 ** rng.uniform(-6, 6, 50)
+    p = SplineCalibrator(monotone=True, smoothing=1e-8).fit(margins, y, w).calibrate(margins)
+    rate = np.full(50, np.average(y, weights=w))
+    assert log_loss(y, p, sample_weight=w) < log_loss(y, rate, sample_weight=w)
+
+
 def test_brier_with_knots_beyond_the_data_still_follows_the_data():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.4, 0.6, 5000)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
+from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
 from calspline._spline import penalized
@@ -81,6 +82,16 @@ def test_a_far_away_start_is_damped_and_still_converges():
     np.testing.assert_allclose(far.point.u, near.point.u, atol=1e-8)
 
 
+def test_steps_do_not_leap_across_the_minimum_for_ever():
+    """One row beside a billion of them: from either side, a Newton step goes far beyond the other."""
+    share = 1e-9
+    Z = np.column_stack([np.ones(2), (np.array([0.0, 1.0]) - share) / np.sqrt(share)])
+    task = Problem(Dense(Z), np.full(2, 20.0), np.array([1e9, 1.0]), np.array([0.5, 0.5]), log_loss)
+    solution = minimize(task, np.full(2, 0.2), task.at(np.zeros(2)), tolerance=1e-6)
+    assert solution.converged
+    assert solution.n_iter < 20
+
+
 def test_a_step_damped_to_the_limit_is_taken_as_it_is(monkeypatch):
     monkeypatch.setattr(penalized, "MAX_HALVINGS", 1)
     task, q = problem(log_loss), np.full(4, 0.01)
@@ -130,6 +141,24 @@ def test_constrained_solutions_are_scipys(loss, seed):
     assert np.all(A @ solution.point.u >= -0.05 - 1e-9)
     assert solution.objective <= objective(reference.x) + 1e-7
     np.testing.assert_allclose(solution.point.u, reference.x, atol=1e-4)
+
+
+def test_constraints_hold_where_the_curvature_differs_by_many_decades():
+    """Increasing values, most of which want to fall, with weights over twelve decades and next to no penalty."""
+    rng = np.random.default_rng(3)
+    w = 10.0 ** rng.uniform(-6, 6, 40)
+    y = rng.integers(0, 2, 40).astype(float)
+    steps = np.tril(np.ones((40, 40)))
+    task = Problem(Dense(steps), np.zeros(40), w, w * (0.98 * y + 0.01), log_loss)
+    rising = Constraints(np.eye(40)[1:], np.full(39, 1e-7))
+    start = task.at(np.full(40, 1e-5))
+    solution = minimize(task, np.full(40, 1e-8), start, tolerance=1e-6, constraints=rising)
+    assert solution.converged
+    assert np.diff(solution.point.eta).min() >= 1e-7 - 1e-9
+    # Without the penalty this is isotonic regression.
+    means = isotonic_regression(0.98 * y + 0.01, sample_weight=w)
+    best = log_loss(np.log(means / (1.0 - means)), w, task.s).value
+    assert solution.point.local.value == pytest.approx(best, abs=1e-2)
 
 
 def test_constraints_that_do_not_bind_change_nothing():

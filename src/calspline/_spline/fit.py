@@ -21,6 +21,9 @@ FINAL_TOLERANCE = 1e-6
 CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
 FEWEST_MERGED = 256
 TUBE_POINTS = 128
+LEAST_CUBED, MOST_CUBED = 1e-50, 1e4
+"""Range, and size, of scores whose cubes the paper's penalty is taken on. Others are scaled to run from 0 to 1 for it:
+their cubes are no numbers, or so large that what multiplies them would go without a penalty."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,10 @@ class SplineTask:
         self._z = (bins.x - self.origin) / self.unit
         self._design = self.basis.design(self._z)
         self.coordinates: Coordinates
-        if shape.ridge and self.unit > 1e-50 and max(abs(self.origin), abs(float(bins.x[-1]))) < 1e50:
+        if shape.ridge and self.unit > LEAST_CUBED and max(-self.origin, float(bins.x[-1])) < MOST_CUBED:
             self.coordinates = ridge_coordinates(self.basis, self.origin, self.unit)
         elif shape.ridge:
-            self.coordinates = ridge_coordinates(self.basis, 0.0, 1.0)  # cubes of such x are no numbers
+            self.coordinates = ridge_coordinates(self.basis, 0.0, 1.0)
         else:
             self.coordinates = curvature_coordinates(
                 self.basis, self._design, self._z, bins.w, shape.line[1] * self.unit

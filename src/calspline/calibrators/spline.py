@@ -54,7 +54,8 @@ class SplineCalibrator(BaseCalibrator):
         printed without the square and with ``f`` as the probability; neither can be
         meant, as the integral of ``f''`` alone is a difference of two slopes. ``"ridge"`` is the
         paper's Algorithm 1: half of lambda times the sum of squares of the coefficients
-        of the basis ``N_2 .. N_K``, as in scikit-learn's LogisticRegression with ``C = 1 / lambda``.
+        of the basis ``N_2 .. N_K``, as in scikit-learn's LogisticRegression with ``C = 1 / lambda``. Margins
+        beyond 10,000, whose cubes it would not penalise at all, are scaled to [0, 1] for it.
     smoothing : {"reml", "cv", "loo"} or float, default="reml"
         How lambda is chosen: marginal likelihood, k-fold cross-validation (the
         paper), approximate leave-one-out, or not at all.
