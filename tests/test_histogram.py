@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from calspline import ScoreHistogram, SplineCalibrator
@@ -93,10 +94,17 @@ def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
         lambda rng: 1e7 + rng.normal(size=50_000),
         lambda rng: np.append(1000 + rng.normal(size=50_000), [0.0, -1e9]),
         lambda rng: 1e-6 * rng.normal(size=50_000),
+        lambda rng: 1e-20 * rng.normal(size=50_000),
+        lambda rng: np.append(1e-300 * rng.normal(size=50_000), 0.0),
+        lambda rng: 0.5 + 2e-12 * rng.random(50_000),
+        lambda rng: -1e6 - 1e-5 * rng.random(50_000),
         lambda rng: rng.standard_cauchy(50_000),
         lambda rng: np.concatenate([np.zeros(9), np.ones(9), rng.random(50_000)]),
     ],
-    ids=["click rates", "hair's breadth", "offset", "offset and outliers", "tiny", "heavy tails", "exact ends"],
+    ids=[
+        *("click rates", "hair's breadth", "offset", "offset and outliers", "tiny", "tinier", "next to nothing"),
+        *("within rounding", "offset beyond reason", "heavy tails", "exact ends"),
+    ],
 )
 def test_the_grid_resolves_scores_of_any_range_with_bounded_memory(scores):
     x = scores(np.random.default_rng(0))
@@ -110,6 +118,27 @@ def test_the_grid_resolves_scores_of_any_range_with_bounded_memory(scores):
     width = np.subtract(*np.quantile(location, [0.75, 0.25]))
     inside = np.diff(np.unique(h.locations[np.abs(h.locations - np.median(location)) < width]))
     assert np.median(inside) < 0.005 * width
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1e-20, 1e-300])
+def test_the_unit_of_many_margins_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20_000)
+    y = rng.random(20_000) < expit(2 * x)
+    usual, tiny = (SplineCalibrator().fit(scale * x, y) for scale in (1.0, unit))
+    np.testing.assert_allclose(tiny.calibrate(unit * x), usual.calibrate(x), atol=1e-4)
+
+
+def test_histograms_of_tiny_and_of_ordinary_margins_add_up():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=20_000), rng.integers(0, 2, 20_000)
+    tiny, usual = ScoreHistogram.from_scores(1e-20 * x, y), ScoreHistogram.from_scores(x, y)
+    assert tiny.level < 0 < usual.level
+    both = ScoreHistogram.from_scores(np.concatenate([1e-20 * x, x]), np.concatenate([y, y]))
+    assert_same(tiny + usual, both)
+    assert_same(usual + tiny, both)
+    back = ScoreHistogram.from_dict(json.loads(json.dumps(tiny.to_dict())))
+    assert_same(back, tiny, rtol=0)
 
 
 def test_exact_0_and_1_have_cells_of_their_own():
@@ -133,7 +162,7 @@ def test_the_highest_score_below_1_is_known_whatever_chunk_it_is_in():
     assert only_ones.highest == log_odds(p[:CHUNK].max())
 
 
-@pytest.mark.parametrize("level", [0, 20, 36, 43])
+@pytest.mark.parametrize("level", [-8, 0, 20, 36, 43])
 def test_grids_are_monotone_and_each_is_made_of_the_one_below(level):
     u = np.concatenate([-np.geomspace(690, 1e-6, 20_001), np.geomspace(1e-6, 690, 20_001)])
     m = np.concatenate([-np.geomspace(1e300, 1e-300, 10_001), [0.0], np.geomspace(1e-300, 1e300, 10_001)])

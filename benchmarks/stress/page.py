@@ -47,8 +47,6 @@ def page(outcomes: list[Outcome], apart: dict[str, float], sample_rows: int) -> 
             "",
             "Exempt from the last: Brier fits of scores that differ by single roundings, since a score goes through "
             "log-odds and back.",
-            "Not tried: more than 4,096 different margins within 1e-13 of each other, which a histogram cannot tell "
-            "apart.",
             "",
             f"In {limited} fits the search had one that stopped at the limit of steps; the last fit converged in each.",
             "",

@@ -103,6 +103,11 @@ def denormal_margins(rng: np.random.Generator, n: int) -> Array:
     return np.asarray(rng.integers(-1000, 1000, n) * 5e-324)
 
 
+def crowded_margins(rng: np.random.Generator, n: int) -> Array:
+    """Hardly more of them apart than numbers there are."""
+    return np.asarray(10.0 ** rng.uniform(-3, 12) * (1.0 + rng.normal(0.0, 10.0 ** rng.uniform(-15, -11), n)))
+
+
 def far_margins(rng: np.random.Generator, n: int) -> Array:
     """A narrow spread far from zero."""
     return np.asarray(10.0 ** rng.uniform(3, 12) + rng.normal(0.0, 1.0, n))
@@ -136,13 +141,11 @@ SHAPES: tuple[Shape, ...] = (
     huge_margins,
     tiny_margins,
     denormal_margins,
+    crowded_margins,
     far_margins,
     one_far_margin,
     heavy_tails,
 )
-
-NARROW, FEW = (denormal, tiny_margins, denormal_margins), 4000
-"""More margins than that have to share cells, and these would all share one."""
 
 
 def classes_ordinary(rng: np.random.Generator, n: int) -> Array:
@@ -180,8 +183,7 @@ def rows_at(seed: int, n: int, *, many: bool) -> Rows:
     rng = np.random.default_rng([seed, 0])
     shapes = MANY if many else SHAPES
     shape = shapes[seed % len(shapes)]
-    n = max(n, 3) if many else min(n, FEW) if shape in NARROW else n
-    scores = shape(rng, n)
+    scores = shape(rng, max(n, 3) if many else n)
     rule, y = _labels(rng, scores, many=many)
     weighing, weight = _weights(rng, y)
     return Rows(f"{shape.__name__.replace('_', ' ')}, {rule}, {weighing}", scores, y, weight)

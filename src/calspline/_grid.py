@@ -18,7 +18,11 @@ CORE = 16.0
 ZERO = float(np.log(SMALLEST_PROBABILITY))
 ONE = float(np.log(1.0 / SMALLEST_COMPLEMENT))
 FINEST = 2.0**44
-"""Cells to a unit at level 0. A cell of level ``k`` holds ``2**k`` of them."""
+"""Cells to a unit at level 0. A cell of level ``k`` holds ``2**k`` of them; levels below 0 are finer."""
+MOST_BITS = 61
+"""Of the number of a cell."""
+FINEST_PROBABILITIES, FINEST_MARGINS = -8, -979
+"""Least levels. That of log-odds tells any two from probabilities apart; that of margins has cells of 1e-308."""
 FIRST_CELL, LAST_CELL = -(1 << 62), 1 << 62
 WINDOW = 1 << 14
 """Cells next to each other that are counted in one array."""
@@ -60,9 +64,18 @@ def cells_of(location: Array, kind: Kind, level: int) -> Cells:
     return cells
 
 
+def finest_level(location: Array, kind: Kind) -> int:
+    """The least level at which the numbers of the cells of these locations are not too large."""
+    if kind == "probability":
+        return FINEST_PROBABILITIES
+    farthest = max(-float(location.min()), float(location.max())) if location.size else 0.0
+    bits = np.frexp(np.arcsinh(farthest) * FINEST)[1]
+    return max(int(bits) - MOST_BITS, FINEST_MARGINS) if farthest > 0.0 else FINEST_MARGINS
+
+
 def coarser(cells: Cells, levels: int) -> Cells:
     """The same cells, some levels up; the ends stay where they are."""
-    return np.where((cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> levels)
+    return np.where((cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63))
 
 
 class Grid:
@@ -76,7 +89,7 @@ class Grid:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.level = 0
+        self.level = finest_level(np.empty(0), kind)
         self.cells = np.empty(0, dtype=np.int64)
         self.sums = np.zeros((4, 0))
         self.highest = -np.inf
@@ -92,6 +105,7 @@ class Grid:
             top = float(np.max(location, initial=-np.inf, where=~exactly_one(location)))
         self.highest = max(self.highest, top)
         moment = location if w is None else w * location
+        self._make_room(location)
         cells = cells_of(location, self.kind, self.level)
         if not self._fits(cells):
             self._flush()
@@ -104,6 +118,13 @@ class Grid:
         place = np.clip(cells, self.low - 1, self.low + WINDOW) - (self.low - 1)
         counted = _count(place, positive, w, moment, WINDOW + 2)
         self.window = counted if self.window is None else self.window + counted
+
+    def _make_room(self, location: Array) -> None:
+        """Move to a level on which these locations have cells."""
+        level = finest_level(location, self.kind)
+        if level > self.level:
+            self._flush()
+            self._coarsen(level - self.level)
 
     def _fits(self, cells: Cells) -> bool:
         low, high = _inner_range(cells)
@@ -131,6 +152,7 @@ class Grid:
     ) -> None:
         """Add weights at sorted locations: exact ones, or means in cells of a level."""
         if level is None:
+            self._make_room(locations)
             cells, level = cells_of(locations, self.kind, self.level), self.level
         sums = np.vstack([negatives, positives, negatives * locations, positives * locations])
         self.add_sums(cells, sums, level, highest)

@@ -33,6 +33,16 @@ def test_beyond_4096_scores_every_engine_uses_the_cells_of_arrays(engine, data):
     same(fitted, wanted)
 
 
+@pytest.mark.parametrize("unit", [1e-20, 1e-13])
+def test_many_margins_in_a_tiny_unit_are_told_apart_in_every_engine(engine, unit):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=6000)
+    y = (rng.random(6000) < 1 / (1 + np.exp(-2 * x))).astype(int)
+    frame = pd.DataFrame({"x": unit * x, "y": y})
+    fitted = fit_frame(engine.make(frame), score="x", label="y")
+    same(fitted, SplineCalibrator().fit(frame["x"], y), frame["x"].to_numpy()[:500])
+
+
 def test_missing_values_are_an_error_that_counts_them_in_every_engine(engine, data):
     frame = data(300)
     frame.loc[[3, 7], "p"] = np.nan
