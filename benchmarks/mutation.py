@@ -25,7 +25,14 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calspline"
-TESTS = ["tests/spline", "tests/test_transforms.py", "tests/test_curve.py"]
+TESTS = [
+    "tests/spline",
+    "tests/test_transforms.py",
+    "tests/test_curve.py",
+    "tests/golden",
+    "tests/calibrators/test_spline.py",
+]
+"""The nearest first: most mutants do not get far."""
 SECONDS = 300
 """Of processor time for one mutant; one that takes longer is in an endless loop."""
 SWAPS: dict[type, type] = {
