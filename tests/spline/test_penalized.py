@@ -161,6 +161,13 @@ def test_constraints_hold_where_the_curvature_differs_by_many_decades():
     assert solution.point.local.value == pytest.approx(best, abs=1e-2)
 
 
+def test_constraints_that_contradict_each_other_are_met_halfway():
+    task = problem(log_loss, k=1)
+    impossible = Constraints(np.array([[1.0], [-1.0]]), np.array([0.3, 0.1]))
+    solution = minimize(task, np.full(1, 0.2), task.at(np.zeros(1)), tolerance=1e-8, constraints=impossible)
+    assert -0.1 <= solution.point.u[0] <= 0.3
+
+
 def test_constraints_that_do_not_bind_change_nothing():
     task, q = problem(log_loss), np.full(4, 0.2)
     free = minimize(task, q, task.at(np.zeros(4)), tolerance=1e-8)

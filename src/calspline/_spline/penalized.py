@@ -229,10 +229,8 @@ def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Arr
         E = np.vstack([(G * scale[:, None]).T, h * scale])
         f = np.zeros(len(E))
         f[-1] = 1.0
-        multipliers = nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0]
-        active = multipliers > 0.0
-        # No residual means no feasible step: stay, and let the caller see no progress. Else it is the shortest y on the
-        # active constraints, up to a factor; but a small residual has few digits, so that y is computed anew.
-        residual = float(E[-1] @ multipliers - 1.0)
-        y = lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0] if residual != 0.0 else v
+        active = nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0
+        # The shortest y on the active constraints. What nnls leaves over is in proportion to it, but if small has few
+        # digits.
+        y = lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0]
     return np.asarray(dtrtrs(factor, y - v, lower=1, trans=1)[0])
