@@ -89,8 +89,13 @@ def test_apply_killed_at_random_moments_leaves_a_whole_file_or_the_old_one(comma
 def test_an_interrupt_leaves_no_file_and_no_traceback(command, name, struck, inputs, tmp_path):
     target = tmp_path / "out" / "result"
     target.parent.mkdir()
-    found = struck(name, target, *commands(inputs, target)[command])
     number = signal.Signals[name]
+    found = []
+    for _ in range(10):  # until one has struck while the command was at work, which is short where it starts slowly
+        found += struck(name, target, *commands(inputs, target)[command])
+        if 128 + number in {one["code"] for one in found}:
+            break
+        target.unlink(missing_ok=True)
     # A shell says 128 + number of the second, too: Python ends so while it starts, and once all is done.
     assert {one["code"] for one in found} <= {128 + number, -number, 0}
     assert 128 + number in {one["code"] for one in found}
@@ -98,4 +103,4 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(command, name, struck, inp
     if command == "apply-parquet":
         assert len({one["target"] for one in found} - {None}) <= 1  # whole, if the signal came just after
     assert {one["said"] for one in found} == {""}
-    assert [one["parts"] + one["temporary"] for one in found] == [[]] * ROUNDS
+    assert [one["parts"] + one["temporary"] for one in found] == [[]] * len(found)
