@@ -5,7 +5,8 @@ import pytest
 from scipy.interpolate import PPoly
 
 from calspline._spline import smoothing as smooth
-from calspline._spline.fit import Bins, SplineTask
+from calspline._spline.basis import NaturalSpline
+from calspline._spline.fit import Bins, SplineTask, _tube_length
 from calspline._spline.penalized import log_loss
 from calspline._spline.shape import Shape, extremes, smallest_slope
 
@@ -84,3 +85,10 @@ def test_extremes_and_slopes_are_those_of_a_dense_evaluation(seed):
     assert low == pytest.approx(curve(x).min(), abs=1e-5)
     assert high == pytest.approx(curve(x).max(), abs=1e-5)
     assert smallest_slope(breaks, coefficients) == pytest.approx(min(3.0, curve(x, nu=1).min()), abs=1e-3)
+
+
+def test_the_tube_of_a_line_is_the_angle_that_it_turns_through():
+    """``(1, 3 x)`` for x from 0 to 1, made into unit vectors: an arc of arctan 3."""
+    basis = NaturalSpline(np.array([0.0, 0.1, 0.3, 0.6, 0.65, 1.0]))
+    root = basis.line.T * np.array([1.0, 3.0])
+    assert _tube_length(basis, root) == pytest.approx(np.arctan(3.0), rel=1e-4)
