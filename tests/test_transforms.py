@@ -58,6 +58,11 @@ def test_the_compact_logit_is_fixed_at_epsilon_one_half_and_one_minus_epsilon(ep
     assert np.all(np.abs(G(fixed) - fixed) <= rounding + 1e-15 * fixed)
 
 
+@pytest.mark.parametrize("epsilon", [1e-16, 1e-17, 1e-20])
+def test_one_stays_one_where_epsilon_is_too_small_to_be_subtracted_from_it(epsilon):
+    assert Transform("compact_logit", epsilon)(np.array([1.0]))[0] == 1.0
+
+
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_compact_logit_is_continuous_and_maps_the_unit_interval_onto_itself(epsilon):
     G = Transform("compact_logit", epsilon)
