@@ -287,6 +287,14 @@ def test_a_dict_that_is_no_histogram_is_an_error(change):
         ScoreHistogram.from_dict([])
 
 
+@pytest.mark.parametrize("level", [-980, -100, 63, 5000, 10**30])
+@pytest.mark.parametrize("kind", ["probability", "margin"])
+def test_a_level_that_no_grid_has_is_an_error(kind, level):
+    good = ScoreHistogram.from_scores(*scores_and_labels(20_000, kind=kind)).to_dict()
+    with pytest.raises(ValueError, match="level"):
+        ScoreHistogram.from_dict(good | {"level": level})
+
+
 def test_binning_hardly_changes_the_fit(monkeypatch):
     p, y = scores_and_labels(60_000)
     binned = SplineCalibrator().fit(p, y)

@@ -61,6 +61,13 @@ class Plan(NamedTuple):
     hold_out: list[int]
     place: str
 
+    @property
+    def options(self) -> str:
+        """Of the command that makes the same page again."""
+        settings, every, epochs = self.settings, self.checkpoints[0], self.checkpoints[-1]
+        said = f"--epochs {epochs} --hold-out-epochs {self.hold_out[-1]} --every {every} --batch {settings.batch}"
+        return f"{said} --rate {settings.rate:g}" + " --adam" * settings.adam + " --plain" * (not settings.augment)
+
     def of(self, run: str) -> list[int]:
         """The checkpoints of a run: the first fold, being the hold-out experiment too, may go on for longer."""
         return self.hold_out if run == HOLD_OUT_RUN else self.checkpoints
@@ -255,8 +262,8 @@ def page(plan: Plan, output: Path, *, cross: bool) -> str:
         epochs = f"{plan.hold_out[-1]} (hold-out) and {epochs} (cross-validated)"
     parts = [
         "# CIFAR-10 (sections 6.1 and 7 and figure 2 of the paper)",
-        f"`python -m benchmarks.paper.cifar10`: the network of Keras's `cifar10_cnn.py`, {epochs} epochs "
-        f"(the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}, images {moved}; "
+        f"`python -m benchmarks.paper.cifar10 {plan.options}`: the network of Keras's `cifar10_cnn.py`, "
+        f"{epochs} epochs (the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}, images {moved}; "
         f"{n:,} images to train and calibrate on, {len(plan.images.test_y):,} to judge on. Clipping is the best of "
         "the paper's four floors by the test rows themselves, as there.",
     ]

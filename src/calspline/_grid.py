@@ -23,6 +23,8 @@ MOST_BITS = 61
 """Of the number of a cell."""
 FINEST_PROBABILITIES, FINEST_MARGINS = -8, -979
 """Least levels. That of log-odds tells any two from probabilities apart; that of margins has cells of 1e-308."""
+COARSEST = 62
+"""Greatest level: all that is negative in one cell, the rest in another."""
 FIRST_CELL, LAST_CELL = -(1 << 62), 1 << 62
 WINDOW = 1 << 14
 """Cells next to each other that are counted in one array."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline import _validation
-from calspline._grid import MOST_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
+from calspline._grid import COARSEST, MOST_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
 from calspline._validation import BinaryScores, Kind
 
 Array = NDArray[np.float64]
@@ -290,9 +290,10 @@ class ScoreHistogram:
             raise ValueError(f"locations must be at most {most}; got {len(locations)}")
         if level is not None:
             _validation.whole_number(level, "level", least=finest_level(locations, data["kind"]))
+            if level > COARSEST or cells.shape != locations.shape:
+                raise ValueError(f"level must be at most {COARSEST}, with one of the cells per location")
             # A mean may round into the next cell; further off, the cells are not these scores'.
-            apart = cells_of(locations, data["kind"], level) - cells
-            if cells.shape != locations.shape or level > 62 or np.abs(apart).max(initial=0) > 1:
+            if np.abs(cells_of(locations, data["kind"], level) - cells).max(initial=0) > 1:
                 raise ValueError("cells must be those of the locations")
         elif cells.size:
             raise ValueError("cells must be empty for an exact histogram")
