@@ -263,9 +263,9 @@ def page(plan: Plan, output: Path, *, cross: bool) -> str:
     parts = [
         "# CIFAR-10 (sections 6.1 and 7 and figure 2 of the paper)",
         f"`python -m benchmarks.paper.cifar10 {plan.options}`: the network of Keras's `cifar10_cnn.py`, "
-        f"{epochs} epochs (the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}, images {moved}; "
-        f"{n:,} images to train and calibrate on, {len(plan.images.test_y):,} to judge on. Clipping is the best of "
-        "the paper's four floors by the test rows themselves, as there.",
+        f"{epochs} epochs (the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}, "
+        f"images {moved}; {n:,} images to train and calibrate on, {len(plan.images.test_y):,} to judge on. "
+        "Clipping is the best of the paper's four floors by the test rows themselves, as there.",
     ]
     jobs = [("Hold-out (a, b)", "holdout", plan.hold_out, hold_out, HOLD_OUT)]
     if cross:
