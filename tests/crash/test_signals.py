@@ -104,3 +104,34 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(command, name, struck, inp
         assert len({one["target"] for one in found} - {None}) <= 1  # whole, if the signal came just after
     assert {one["said"] for one in found} == {""}
     assert [one["parts"] + one["temporary"] for one in found] == [[]] * len(found)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("arguments", [["export", "no-such-model.json", "--to", "sql"], ["--version"]])
+def test_a_signal_once_all_is_done_ends_python_without_a_traceback(name, arguments, alone, tmp_path):
+    shutting_down = tmp_path / "shutting_down.py"
+    shutting_down.write_text(
+        "import signal, sys\n"
+        "from calspline.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        f"    signal.raise_signal(signal.{name})\n"
+    )
+    done = alone(shutting_down, *arguments)
+    assert done.returncode == -signal.Signals[name]
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_stays_ignored_in_the_background(alone, tmp_path):
+    ignored = tmp_path / "ignored.py"
+    ignored.write_text(
+        "import signal\n"
+        "from calspline.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "main()\n"
+        "signal.raise_signal(signal.SIGINT)\n"
+        "print('still here')\n"
+    )
+    assert alone(ignored, "export", "no-such-model.json", "--to", "sql").stdout == "still here\n"

@@ -53,10 +53,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a ± that a terminal cannot show is no reason to fail
     try:
+        code = _code(given, stop)
+        stop.cease()  # here, so that a signal in the last moment is still caught
+    except KeyboardInterrupt:
+        code = STOPPED + (stop.signal or signal.SIGINT)
+    finally:
+        stop.cease()
+    return code
+
+
+class _Stop:
+    """A handler of signals that want the command to end; it tells afterwards whether there was one."""
+
+    signal: int | None = None
+    listening: tuple[int, ...] = ()
+
+    def listen(self) -> None:
+        """Have an end asked for by Ctrl-C or a supervisor leave by way of all that cleans up."""
+        ignored = signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # a job in the background
+        self.listening = (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGINT)
+        for number in self.listening:
+            signal.signal(number, self._raise)
+
+    def cease(self) -> None:
+        """All is done and cleaned up: a signal while Python shuts down ends the process without a word."""
+        for number in self.listening:
+            signal.signal(number, signal.SIG_DFL)
+
+    def _raise(self, number: int, _: Any) -> NoReturn:
+        self.signal = number
+        raise KeyboardInterrupt
+
+
+def _code(given: list[str], stop: _Stop) -> int:
+    """Run the command; the exit code."""
+    try:
         _run(given)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return STOPPED + (stop.signal or signal.SIGINT)
     except Exception as error:
         if stop.signal is not None:  # DuckDB makes an error of its own of an interrupt
             return STOPPED + stop.signal
@@ -64,22 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         return _told(error)
     return 0
-
-
-class _Stop:
-    """A handler of signals that want the command to end; it tells afterwards whether there was one."""
-
-    signal: int | None = None
-
-    def listen(self) -> None:
-        """Have an end asked for by Ctrl-C or a supervisor leave by way of all that cleans up."""
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored in the background
-            signal.signal(signal.SIGINT, self._raise)
-        signal.signal(signal.SIGTERM, self._raise)
-
-    def _raise(self, number: int, _: Any) -> NoReturn:
-        self.signal = number
-        raise KeyboardInterrupt
 
 
 def _told(error: Exception) -> int:
