@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.speed.data import Variant, make
 from benchmarks.speed.memory import measure
-from benchmarks.speed.peers import PEERS
+from benchmarks.speed.peers import installed
 from benchmarks.speed.report import render
 from benchmarks.speed.results import MILLION, TEN_MILLION, Results, checks
 from benchmarks.speed.timing import time_passes, time_peers
@@ -22,10 +22,13 @@ VARIANT_PEERS = ("calspline", "isotonic", "sigmoid")
 def run(sizes: list[int], *, repeats: int, cap: float) -> Results:
     """Everything, for the sizes asked for."""
     results = Results()
+    peers, absent = installed()
+    if absent:
+        _say(f"not installed, and so not compared: {', '.join(absent)} (make bench-speed installs them)")
     last: dict[str, tuple[int, float]] = {}
     for n in sorted(sizes):
         # Fits grow at least linearly, so what would exceed the cap is known beforehand.
-        names = [name for name in PEERS if name not in last or last[name][1] * n / last[name][0] <= cap]
+        names = [name for name in peers if name not in last or last[name][1] * n / last[name][0] <= cap]
         _say(f"{n:,} rows: {', '.join(names)}")
         data = make(n)
         results.seconds[n] = time_peers(names, data, repeats=repeats)

@@ -79,3 +79,16 @@ PEERS: dict[str, Callable[[], Peer]] = {
     "splinator": splinator,
 }
 PACKAGES = ("calspline", "scikit-learn", "betacal", "splinecalib", "splinator", "numpy", "scipy")
+
+
+def installed() -> tuple[list[str], list[str]]:
+    """Names of the peers that can be measured, and of those whose package is missing."""
+    there, absent = [], []
+    for name, peer in PEERS.items():
+        try:
+            peer()
+        except ImportError:
+            absent.append(name)
+        else:
+            there.append(name)
+    return there, absent
