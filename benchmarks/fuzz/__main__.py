@@ -44,7 +44,7 @@ READERS: dict[str, Callable[[Random, Path], str | None]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Give hostile files to every reader.")
-    parser.add_argument("--models", type=int, default=150_000)
+    parser.add_argument("--models", type=int, default=400_000)
     parser.add_argument("--tables", type=int, default=5_000, help="of each format")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
