@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from calspline import CalibrationCurve, ScoreHistogram, SplineCalibrator
@@ -78,6 +78,7 @@ def test_integer_weights_are_repetitions(rows, kwargs, draw):
     w = np.array(draw.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
     x, y = np.repeat(rows[0], w), np.repeat(rows[1], w)
     assume(len(x) > 1 and w[rows[1]].any() and w[~rows[1]].any() and (w > 0).sum() > 1)
+    assume(np.ptp(x) > 1e-5 or np.ptp(x) == 0 or isinstance(kwargs.get("knots", ""), str))  # else too far apart
     a = SplineCalibrator(**kwargs).fit(*rows, sample_weight=w)
     b = SplineCalibrator(**kwargs).fit(x, y)
     np.testing.assert_allclose(a.calibrate(GRID), b.calibrate(GRID), atol=1e-9)
@@ -93,6 +94,9 @@ def test_merging_histograms_is_concatenation(rows, cut):
     )
 
 
+@example(
+    (np.array([1.0, 1.0, 1.0, 0.75]), np.array([False, False, False, True])), {"loss": "brier", "transform": "logit"}
+)
 @given(data(), options)
 def test_swapping_the_classes_mirrors_the_curve(rows, kwargs):
     assume(kwargs.get("transform") != "compact_logit")  # its epsilon looks at one side only

@@ -23,6 +23,9 @@ from scipy.interpolate import BSpline
 
 Array = NDArray[np.float64]
 
+TOUCHING = 1e-9
+"""Share of an interval by which a B-spline has to reach into it to count there: a knot at its end is off by rounding."""
+
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats that by moments."""
 
@@ -158,8 +161,9 @@ class NaturalSpline:
         return np.asarray((self._clamped[1:-3] + self._clamped[2:-2] + self._clamped[3:-1]) / 3.0)
 
     def supported(self, low: float, high: float) -> NDArray[np.bool_]:
-        """Which of the ``K + 2`` B-splines are not zero somewhere between two places."""
-        return np.asarray((self._clamped[:-4] < high) & (self._clamped[4:] > low))
+        """Which of the ``K + 2`` B-splines are not zero somewhere between two places, but for rounding at the ends."""
+        touch = TOUCHING * (high - low)
+        return np.asarray((self._clamped[:-4] < high - touch) & (self._clamped[4:] > low + touch))
 
     @property
     def line(self) -> Array:
