@@ -24,7 +24,7 @@ from scipy.interpolate import BSpline
 Array = NDArray[np.float64]
 
 TOUCHING = 1e-9
-"""Share of an interval by which a B-spline has to reach into it to count there: a knot at its end is off by rounding."""
+"""Share of an interval that a B-spline has to reach into to count there: a knot at its end is off by rounding."""
 
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats that by moments."""
