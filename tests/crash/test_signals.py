@@ -111,7 +111,7 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(command, name, struck, inp
 def test_a_signal_once_all_is_done_ends_python_without_a_traceback(name, arguments, alone, tmp_path):
     shutting_down = tmp_path / "shutting_down.py"
     shutting_down.write_text(
-        "import signal, sys\n"
+        "import signal\n"
         "from calspline.cli import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "try:\n"
