@@ -23,7 +23,7 @@ test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup --cov --cov-report=
 	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
-		--include='src/calspline/_spline/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/_grid.py,src/calspline/transforms.py' >/dev/null
+		--include='src/calspline/fitting/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/grid.py,src/calspline/transforms.py' >/dev/null
 
 # The long runs, many hours: 10,000 examples of every property, 2,000 nasty data sets, 150,000 hostile files, mutants.
 thorough: $(VENV)/.dev strikes mutation
@@ -118,8 +118,8 @@ smoke: dist
 oldest:
 	$(PYTHON) -m venv --clear build/oldest
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/packaging/oldest.txt -e '.[test]'
-	build/oldest/bin/python -m pytest -q -p no:cacheprovider tests/spline tests/structured tests/calibrators tests/crossfit \
-		tests/evaluation tests/frames/test_fit_frame.py \
+	build/oldest/bin/python -m pytest -q -p no:cacheprovider tests/fitting tests/multiclass tests/calibrators tests/crossfit \
+		tests/evaluation tests/engines/test_fit_frame.py \
 		$(filter-out tests/test_classifier_as_sklearn.py tests/test_datasets.py tests/test_pages.py,$(wildcard tests/test_*.py))
 
 pages: $(VENV)/.dev

@@ -24,8 +24,8 @@ from calspline import ScoreHistogram, SplineCalibrator, histogram
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-MOST_CHANGE_OF_PREDICTION = 1e-4
-MOST_CHANGE_OF_LOSS = 1e-6
+MAX_CHANGE_OF_PREDICTION = 1e-4
+MAX_CHANGE_OF_LOSS = 1e-6
 GRID = 20_001
 
 
@@ -53,7 +53,7 @@ class Change(NamedTuple):
     @property
     def small(self) -> bool:
         """Whether both limits are met."""
-        return self.prediction < MOST_CHANGE_OF_PREDICTION and abs(self.loss) < MOST_CHANGE_OF_LOSS
+        return self.prediction < MAX_CHANGE_OF_PREDICTION and abs(self.loss) < MAX_CHANGE_OF_LOSS
 
 
 def smooth_case(n: int = 200_000) -> Case:
@@ -89,7 +89,7 @@ def forest_case(n: int = 60_000) -> Case:
 @contextmanager
 def no_binning() -> Iterator[None]:
     """Let histograms keep every distinct score."""
-    with mock.patch.object(histogram, "MOST_POINTS", sys.maxsize):
+    with mock.patch.object(histogram, "MAX_POINTS", sys.maxsize):
         yield
 
 
@@ -139,7 +139,7 @@ def main() -> int:
         print(f"  prediction changes by at most {change.prediction:.2g}, at score {change.where:.6g}")
         print(f"  held-out log-loss changes by {change.loss:.2g}")
     good = all(change.small for change in changes)
-    limits = f"{MOST_CHANGE_OF_PREDICTION:g} for a prediction, {MOST_CHANGE_OF_LOSS:g} for the log-loss"
+    limits = f"{MAX_CHANGE_OF_PREDICTION:g} for a prediction, {MAX_CHANGE_OF_LOSS:g} for the log-loss"
     print(f"limits ({limits}): {'all hold' if good else 'NOT MET'}")
     return 0 if good else 1
 

@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 
 from benchmarks.tables import table
 from calspline import SplineCalibrator
-from calspline._threads import one_blas_thread
+from calspline.arrays import one_blas_thread
 from calspline.evaluation.calibration_test import calibration_p_value
 from calspline.evaluation.forecasts import Forecasts
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from calspline._files import beside, write_whole
+from calspline.files import atomic_path, write_whole
 
 STALE = ".model.json.0123456789abcdef.part"
 
@@ -39,8 +39,8 @@ def test_files_of_others_stay(name, tmp_path):
 
 def test_what_another_process_is_writing_stays(tmp_path):
     script = (
-        "import sys, pathlib, calspline._files as files\n"
-        "with files.beside(pathlib.Path(sys.argv[1])) as part:\n"
+        "import sys, pathlib, calspline.files as files\n"
+        "with files.atomic_path(pathlib.Path(sys.argv[1])) as part:\n"
         "    print(part, flush=True)\n"
         "    sys.stdin.read()\n"
         "    part.write_text('of the other')\n"
@@ -85,7 +85,7 @@ def test_an_error_names_the_file_that_was_wanted(tmp_path):
     with pytest.raises(FileNotFoundError) as missing:
         write_whole(tmp_path / "nowhere" / "model.json", "whole")
     assert missing.value.filename == str(tmp_path / "nowhere" / "model.json")
-    with pytest.raises(OSError, match="No space") as full, beside(tmp_path / "model.json"):
+    with pytest.raises(OSError, match="No space") as full, atomic_path(tmp_path / "model.json"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert full.value.filename == str(tmp_path / "model.json")
     with pytest.raises(IsADirectoryError) as folder:

@@ -6,8 +6,8 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from calspline import ScoreHistogram, SplineCalibrator
-from calspline._grid import MOST_POINTS, cells_of, coarser
-from calspline._validation.scores import CHUNK
+from calspline.arrays import CHUNK
+from calspline.grid import MAX_POINTS, cells_of, coarser
 from calspline.transforms import log_odds
 
 
@@ -73,13 +73,13 @@ def test_the_order_of_rows_and_the_size_of_chunks_do_not_matter(monkeypatch):
     whole = ScoreHistogram.from_scores(p, y)
     shuffle = np.random.default_rng(1).permutation(30_000)
     assert_same(ScoreHistogram.from_scores(p[shuffle], y[shuffle]), whole)
-    monkeypatch.setattr("calspline._validation.scores.CHUNK", 1000)
+    monkeypatch.setattr("calspline.arrays.CHUNK", 1000)
     assert_same(ScoreHistogram.from_scores(p, y), whole)
 
 
 def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
-    p = np.linspace(0.001, 0.999, MOST_POINTS)
-    y = np.arange(MOST_POINTS) % 2
+    p = np.linspace(0.001, 0.999, MAX_POINTS)
+    y = np.arange(MAX_POINTS) % 2
     assert ScoreHistogram.from_scores(p, y).exact
     more = ScoreHistogram.from_scores(np.append(p, 0.9995), np.append(y, 1))
     assert not more.exact
@@ -110,11 +110,11 @@ def test_the_grid_resolves_scores_of_any_range_with_bounded_memory(scores):
     x = scores(np.random.default_rng(0))
     h = ScoreHistogram.from_scores(x, np.arange(len(x)) % 2)
     assert not h.exact
-    assert MOST_POINTS // 2 <= len(h) <= 2 * MOST_POINTS
-    assert len(np.unique(h.cells)) <= MOST_POINTS
+    assert MAX_POINTS // 2 <= len(h) <= 2 * MAX_POINTS
+    assert len(np.unique(h.cells)) <= MAX_POINTS
     location = log_odds(x) if h.kind == "probability" else x
     # the finest grid that will do: one level down there would be too many cells
-    assert len(np.unique(cells_of(location, h.kind, h.level - 1))) > MOST_POINTS
+    assert len(np.unique(cells_of(location, h.kind, h.level - 1))) > MAX_POINTS
     width = np.subtract(*np.quantile(location, [0.75, 0.25]))
     inside = np.diff(np.unique(h.locations[np.abs(h.locations - np.median(location)) < width]))
     assert np.median(inside) < 0.005 * width
@@ -299,7 +299,7 @@ def test_binning_hardly_changes_the_fit(monkeypatch):
     p, y = scores_and_labels(60_000)
     binned = SplineCalibrator().fit(p, y)
     assert not binned.histogram_.exact
-    monkeypatch.setattr("calspline.histogram.MOST_POINTS", 10**9)
+    monkeypatch.setattr("calspline.histogram.MAX_POINTS", 10**9)
     exact = SplineCalibrator().fit(p, y)
     assert exact.histogram_.exact
     grid = np.quantile(p, np.linspace(0, 1, 2001))

@@ -11,81 +11,54 @@ import calspline.export
 SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
+CORE = {"arrays", "options", "scores", "labels"}
+NUMERICS = {"arrays", "fitting"}
+FITS = {"binary_fit", "curve", "histogram", "multiclass", "transforms"}
 ALLOWED = {
-    "_files": set(),
-    "_threads": set(),
-    "transforms": set(),
-    "_validation": {"_validation", "transforms"},
-    "_grid": {"_validation", "transforms"},
-    "histogram": {"_grid", "_validation"},
-    "_spline": {"_spline"},
-    "_structured": {"_spline", "_structured", "_threads"},
-    "curve": {"_spline", "_validation", "transforms"},
-    "structure": {"_structured", "_threads", "_validation"},
-    "_recipe": {"_spline", "_validation", "curve", "histogram", "transforms"},
-    "calibrators": {
-        "_recipe",
-        "_structured",
-        "_threads",
-        "_validation",
-        "calibrators",
-        "curve",
-        "histogram",
-        "structure",
-        "transforms",
-    },
-    "_crossfit": {"_crossfit", "_validation", "calibrators"},
-    "classifier": {"_crossfit", "_validation"},
+    "files": set(),
+    "formatting": set(),
+    "arrays": set(),
+    "transforms": {"arrays"},
+    "options": CORE,
+    "scores": CORE | {"transforms"},
+    "labels": CORE,
+    "grid": CORE | {"transforms"},
+    "histogram": CORE | {"grid"},
+    "fitting": NUMERICS,
+    "curve": CORE | NUMERICS | {"transforms"},
+    "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
+    "multiclass": CORE | NUMERICS | FITS,
+    "calibrators": CORE | FITS | {"calibrators"},
+    "crossfit": CORE | {"calibrators", "crossfit"},
+    "classifier": CORE | {"crossfit"},
     "datasets": set(),
-    "learning_curve": {"_validation"},
-    "evaluation": {
-        "_recipe",
-        "_spline",
-        "_threads",
-        "_validation",
-        "curve",
-        "display",  # for the type and inside Reliability.plot only
-        "evaluation",
-        "histogram",
-        "transforms",
-    },
-    "display": {
-        "_files",
-        "_validation",
-        "calibrators",
-        "curve",
-        "display",
-        "evaluation",
-        "learning_curve",
-        "transforms",
-    },
-    "persistence": {"_files", "_validation", "calibrators", "histogram"},
-    "export": {"__version__", "_validation", "calibrators", "curve", "export", "structure", "transforms"},
-    "frames": {
-        "_grid",
-        "_recipe",
-        "_threads",
-        "_validation",
-        "calibrators",
-        "export",
-        "frames",
-        "histogram",
-        "transforms",
-    },
-    "monitoring": {"_grid", "_threads", "_validation", "calibrators", "evaluation", "histogram"},
-    "demo": {"calibrators", "display", "evaluation"},
-    "cli": {
+    "learning_curve": CORE | {"calibrators"},
+    "evaluation": CORE
+    | NUMERICS
+    | FITS
+    | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
+    "display": CORE | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
+    "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
+    "persistence": CORE | {"calibrators", "files", "histogram"},
+    "export": CORE | FITS | {"__version__", "calibrators", "export"},
+    "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
+    "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
+    "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},
+    "cli": CORE
+    | {
         "__version__",
-        "_files",
-        "_validation",
         "calibrators",
         "cli",
         "demo",
         "display",
+        "engines",
         "evaluation",
         "export",
+        "files",
+        "formatting",
         "histogram",
         "persistence",
+        "reporting",
     },
     "__main__": {"cli"},
     "__init__": {
@@ -93,12 +66,13 @@ ALLOWED = {
         "classifier",
         "curve",
         "display",
+        "engines",
         "evaluation",
-        "frames",
         "histogram",
         "learning_curve",
         "monitoring",
         "persistence",
+        "reporting",
     },
 }
 
@@ -142,7 +116,7 @@ def test_imports_point_one_way(path):
 
 
 def test_the_numerics_know_no_estimator_and_no_frame():
-    for path in [*(SOURCE / "_spline").glob("*.py"), *(SOURCE / "_structured").glob("*.py")]:
+    for path in [*(SOURCE / "fitting").glob("*.py"), *(SOURCE / "multiclass").glob("*.py")]:
         text = path.read_text()
         assert "sklearn" not in text.replace("scikit-learn", "")
         assert "narwhals" not in text

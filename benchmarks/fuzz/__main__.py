@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from benchmarks.fuzz.readers import MOST_SECONDS, fit_hostile, load_hostile, model_file, table_file
+from benchmarks.fuzz.readers import MAX_SECONDS, fit_hostile, load_hostile, model_file, table_file
 from benchmarks.tables import table
 
 RESULT = Path(__file__).parents[1] / "FUZZ.md"
-MOST_MEMORY = 4 << 30
+MAX_MEMORY = 4 << 30
 MEMORY = Path("/dev/shm")
 """Files there cost no disk."""
 
@@ -47,14 +47,14 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=400_000)
     parser.add_argument("--tables", type=int, default=5_000, help="of each format")
     options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     counts = [options.models, options.tables, options.tables]
     failures = {name: attack(name, count, READERS[name]) for name, count in zip(READERS, counts, strict=True)}
     lines = [[name, f"{count:,}", f"{len(failures[name])}"] for name, count in zip(READERS, counts, strict=True)]
     text = f"""# Hostile files
 
 `python -m benchmarks.fuzz`: valid files spoilt at random, in their bytes or in what they say (models with a checksum
-that is right again), read under a limit of {MOST_MEMORY >> 30} GB of memory and {MOST_SECONDS:g} seconds of work each.
+that is right again), read under a limit of {MAX_MEMORY >> 30} GB of memory and {MAX_SECONDS:g} seconds of work each.
 A failure is any exception but our own error, a hang, memory run out, an error that does not name the file or does not
 fit on one line, a file left behind, or a model that was taken and then does not answer with probabilities.
 

@@ -22,7 +22,7 @@ from calspline.cli import main as command
 
 KEPT = sorted((Path(__file__).parents[2] / "tests" / "golden" / "models").glob("*/*.json"))
 BODIES = [json.loads(path.read_text()) for path in KEPT if path.stat().st_size < 50_000]
-MOST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 
 
 class HangError(Exception):
@@ -37,7 +37,7 @@ def in_time() -> Iterator[None]:
         raise HangError
 
     before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
     try:
         yield
     finally:

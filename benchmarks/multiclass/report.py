@@ -17,11 +17,11 @@ from benchmarks.multiclass.timing import Ratio, Times
 from benchmarks.tables import table
 
 PACKAGES = ("probmetrics", "torch", "numpy", "scipy", "scikit-learn")
-MOST_SECONDS = 120.0
-MOST_MEGABYTES = 3000.0
-MOST_SOFTMAXES = 3.0
-MOST_FITS = 1.0
-MOST_LOOPS = 1.0
+MAX_SECONDS = 120.0
+MAX_MEGABYTES = 3000.0
+MAX_SOFTMAXES = 3.0
+MAX_FITS = 1.0
+MAX_LOOPS = 1.0
 
 
 class Fits(NamedTuple):
@@ -97,18 +97,18 @@ def _targets(results: Results) -> Iterator[list[str]]:
     for case, times, _ in results.fits:
         fitted = times.ratio(OURS, SMS)
         if fitted is not None:
-            yield row(f"{case}: fit / {SMS}", fitted.best, MOST_FITS)
+            yield row(f"{case}: fit / {SMS}", fitted.best, MAX_FITS)
     for (case, cores), times in results.one_vs_rest.items():
         ratio = times.ratio("ovr", "loop")
         assert ratio is not None
-        yield row(f"{case}: one-vs-rest fit / loop of binary fits, {cores}", ratio.best, MOST_LOOPS)
+        yield row(f"{case}: one-vs-rest fit / loop of binary fits, {cores}", ratio.best, MAX_LOOPS)
     for (case, cores), times in results.predict.items():
         ratio = times.ratio("structured", "softmax")
         assert ratio is not None
-        yield row(f"{case}: predict_proba / softmax, {cores}", ratio.best, MOST_SOFTMAXES)
+        yield row(f"{case}: predict_proba / softmax, {cores}", ratio.best, MAX_SOFTMAXES)
     for (kind, case), cost in results.large.items():
-        yield row(f"{case}: {kind} fit, seconds", cost.seconds, MOST_SECONDS)
-        yield row(f"{case}: {kind} fit, MB of the process", cost.process, MOST_MEGABYTES)
+        yield row(f"{case}: {kind} fit, seconds", cost.seconds, MAX_SECONDS)
+        yield row(f"{case}: {kind} fit, MB of the process", cost.process, MAX_MEGABYTES)
 
 
 def _verdict(value: float, limit: float) -> str:

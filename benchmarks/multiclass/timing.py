@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LEAST_SECONDS = 15.0
-MOST_ROUNDS = 40
+MIN_SECONDS = 15.0
+MAX_ROUNDS = 40
 """Beyond the rounds asked for, all go on together up to this much time or this many."""
 
 
@@ -50,8 +50,8 @@ def take_turns(calls: Mapping[str, Callable[[], Any]], *, rounds: int) -> Times:
         _clock(call)
     times = Times({name: [] for name in calls})
     start = time.perf_counter()
-    for done in range(max(rounds, MOST_ROUNDS)):
-        if done >= rounds and time.perf_counter() - start > LEAST_SECONDS:
+    for done in range(max(rounds, MAX_ROUNDS)):
+        if done >= rounds and time.perf_counter() - start > MIN_SECONDS:
             break
         for name, call in calls.items():
             times[name].append(_clock(call))

@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.speed.data import Data
 from benchmarks.speed.peers import PEERS
 
-LEAST_SECONDS = 10.0
-MOST_ROUNDS = 100
+MIN_SECONDS = 10.0
+MAX_ROUNDS = 100
 """Beyond the rounds asked for, all methods go on together up to this much time or this many."""
 
 
@@ -33,8 +33,8 @@ def time_peers(names: Iterable[str], data: Data, *, repeats: int) -> dict[str, S
     """
     taken: dict[str, list[Seconds]] = {name: [] for name in names}
     start = time.perf_counter()
-    for done in range(max(repeats, MOST_ROUNDS)):
-        if done >= repeats and time.perf_counter() - start > LEAST_SECONDS:
+    for done in range(max(repeats, MAX_ROUNDS)):
+        if done >= repeats and time.perf_counter() - start > MIN_SECONDS:
             break
         for name, times in taken.items():
             peer = PEERS[name]()

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.stress.page import page
-from benchmarks.stress.precise import MOST_APART, farthest
+from benchmarks.stress.precise import MAX_APART, farthest
 from benchmarks.stress.shapes import Rows, rows_at
 from benchmarks.stress.trial import Outcome, options_at, trial
 from calspline import SplineCalibrator
@@ -73,7 +73,7 @@ def main() -> int:
     text = page(outcomes, apart, SAMPLE_ROWS)
     print(text)
     RESULT.write_text(text)
-    failed = any(outcome.problems for outcome in outcomes) or max(apart.values()) > MOST_APART
+    failed = any(outcome.problems for outcome in outcomes) or max(apart.values()) > MAX_APART
     return int(failed)
 
 

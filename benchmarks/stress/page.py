@@ -6,11 +6,11 @@ from collections import Counter
 
 import numpy as np
 
-from benchmarks.stress.precise import MOST_APART
+from benchmarks.stress.precise import MAX_APART
 from benchmarks.stress.trial import (
-    MOST_HARM,
-    MOST_HARM_PER_CLASS,
-    MOST_STEPS,
+    MAX_HARM,
+    MAX_HARM_PER_CLASS,
+    MAX_STEPS,
     PER_ROW,
     PER_ROW_MONOTONE,
     Outcome,
@@ -23,7 +23,7 @@ def page(outcomes: list[Outcome], apart: dict[str, float], sample_rows: int) -> 
     shapes = sorted(Counter(outcome.name.split(",")[0] for outcome in outcomes))
     rows = [outcome.n for outcome in outcomes]
     failed = sum(bool(outcome.problems) for outcome in outcomes)
-    limited = sum(outcome.steps >= MOST_STEPS for outcome in outcomes)
+    limited = sum(outcome.steps >= MAX_STEPS for outcome in outcomes)
     worst = max(apart, key=lambda name: apart[name])
     close = sum(value < 1e-12 for value in apart.values())
     return "\n".join(
@@ -38,11 +38,11 @@ def page(outcomes: list[Outcome], apart: dict[str, float], sample_rows: int) -> 
             "",
             "- no exception, and no warning but the documented one, that all scores are equal;",
             "- `converged_`, after at most "
-            f"{MOST_STEPS} Newton steps in any one fit, be it in the search for the smoothing or the last;",
+            f"{MAX_STEPS} Newton steps in any one fit, be it in the search for the smoothing or the last;",
             "- probabilities finite, inside (0, 1), summing to one, and monotone where asked;",
-            f"- a loss on the fitted rows at most that of the base rate plus {MOST_HARM:g} nat, summed over all rows, "
+            f"- a loss on the fitted rows at most that of the base rate plus {MAX_HARM:g} nat, summed over all rows, "
             "beyond what the",
-            f"  weak prior `0.1 (a^2 + b^2)` takes there; with three classes or more plus {MOST_HARM_PER_CLASS:g} nats "
+            f"  weak prior `0.1 (a^2 + b^2)` takes there; with three classes or more plus {MAX_HARM_PER_CLASS:g} nats "
             f"per class; and {PER_ROW:g} per row ({PER_ROW_MONOTONE:g} if monotone).",
             "",
             "Exempt from the last: Brier fits of scores that differ by single roundings, since a score goes through "
@@ -64,7 +64,7 @@ def page(outcomes: list[Outcome], apart: dict[str, float], sample_rows: int) -> 
             "likelihood, found from its",
             f"definition in sixty digits: {close} agree to 1e-12 in probability, the farthest "
             f"({worst.split(': ')[1]}) to {apart[worst]:.1g}.",
-            f"The limit is {MOST_APART:g}.",
+            f"The limit is {MAX_APART:g}.",
             "",
         ]
     )

@@ -17,9 +17,9 @@ from calspline import SplineCalibrator
 Array = NDArray[np.float64]
 
 DIGITS = 60
-MOST_STEPS = 300
+MAX_STEPS = 300
 SETTLED = mpf(10) ** -25
-MOST_APART = 1e-6
+MAX_APART = 1e-6
 """In probability, that a fit may be from the exact maximum."""
 
 
@@ -99,7 +99,7 @@ def _maximum(rows: list[list[Any]], Q: Any, offset: list[Any], w: list[Any], s: 
 
     eta = list(offset)
     current = value(eta, beta)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         mean = [1 / (1 + mp.exp(-e)) for e in eta]
         gradient = Z.T * mp.matrix([w[b] * mean[b] - s[b] for b in range(n)]) + Q * beta
         H = Q.copy()

@@ -13,15 +13,15 @@ from scipy.special import softmax
 
 from benchmarks.stress.shapes import Rows
 from calspline import SplineCalibrator
-from calspline._spline.penalized import Solution
-from calspline._structured.scale import MOST_EXPONENT, MOST_LOG_BETA
+from calspline.fitting.newton import Solution
+from calspline.multiclass.temperature import MAX_EXPONENT, MAX_LOG_BETA
 from calspline.transforms import log_odds_from_pair
 
 Array = NDArray[np.float64]
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 """Newton steps that any one fit, in a search or at its end, may take."""
-MOST_HARM, MOST_HARM_PER_CLASS = 1.0, 3.0
+MAX_HARM, MAX_HARM_PER_CLASS = 1.0, 3.0
 PER_ROW, PER_ROW_MONOTONE = 1e-6, 1e-4
 """Nats, summed over all rows, by which the loss on the fitted rows may exceed that of the base rate: for two classes
 beyond what the weak prior takes there, for more so much per class, and in either case so much more per unit of weight
@@ -82,7 +82,7 @@ def trial(rows: Rows, options: dict[str, Any]) -> Outcome:
     problems += [f"warned: {w.message}" for w in said if not str(w.message).startswith(DOCUMENTED)]
     if not cal.converged_:
         problems.append("not converged")
-    if max(steps, default=0) > MOST_STEPS:
+    if max(steps, default=0) > MAX_STEPS:
         problems.append(f"{max(steps)} steps")
     if not np.isfinite(p).all() or p.min() <= 0.0 or p.max() >= 1.0:
         problems.append(f"probabilities from {p.min()} to {p.max()}")
@@ -92,7 +92,7 @@ def trial(rows: Rows, options: dict[str, Any]) -> Outcome:
         problems.append("not monotone")
     harm = harm_done(cal, rows, p)
     total = len(rows.y) if rows.weight is None else rows.weight.sum()
-    allowed = MOST_HARM if p.shape[1] == 2 else MOST_HARM_PER_CLASS * p.shape[1]
+    allowed = MAX_HARM if p.shape[1] == 2 else MAX_HARM_PER_CLASS * p.shape[1]
     allowed += total * (PER_ROW_MONOTONE if options.get("monotone") else PER_ROW)
     # Scores go through log-odds, and a Brier fit takes them back: they may move by a rounding, which is all there is.
     exempt = options.get("loss") == "brier" and rows.name.startswith("within rounding")
@@ -140,7 +140,7 @@ def harm_done(cal: SplineCalibrator, rows: Rows, p: Array) -> float:
     at = np.arange(len(codes)), codes
     rates = np.bincount(codes, w, len(cal.classes_)) / w.sum()
     if cal.monotone and not cal.curves_:
-        t = min(MOST_LOG_BETA, float(np.log(MOST_EXPONENT / np.log(len(rates)))))
+        t = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(len(rates)))))
         flat = softmax(np.exp(-t) * np.log(np.maximum(scores, np.exp(cal.structure_.scale.floor))), axis=1)
         return float(w @ (np.log(flat[at]) - np.log(p[at]))) - 0.5 * t * t
     if cal.loss == "brier":

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
     from calspline.display.reliability import ReliabilityDisplay
-    from calspline.display.report.report import report
+    from calspline.engines.apply import apply_frame
+    from calspline.engines.fit import fit_frame
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
-    from calspline.frames.apply import apply_frame
-    from calspline.frames.fit import fit_frame
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
     from calspline.monitoring import drift
     from calspline.persistence import load, save
+    from calspline.reporting.report import report
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
 _HOMES = {
@@ -46,15 +46,15 @@ _HOMES = {
     "SigmoidCalibrator": "calspline.calibrators.sigmoid",
     "SplineCalibrator": "calspline.calibrators.spline",
     "TemperatureCalibrator": "calspline.calibrators.temperature",
-    "apply_frame": "calspline.frames.apply",
+    "apply_frame": "calspline.engines.apply",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",
     "drift": "calspline.monitoring",
     "evaluate": "calspline.evaluation.evaluate",
-    "fit_frame": "calspline.frames.fit",
+    "fit_frame": "calspline.engines.fit",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
-    "report": "calspline.display.report.report",
+    "report": "calspline.reporting.report",
     "save": "calspline.persistence",
 }
 

@@ -18,13 +18,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from calspline import _validation
-from calspline._crossfit.folds import Fold, Training, fit_folds, splits
-from calspline._crossfit.oob import fit_out_of_bag
-from calspline._crossfit.pairs import Rule
-from calspline._crossfit.scores import Reading
-
-Array = NDArray[np.float64]
+from calspline.arrays import Array
+from calspline.crossfit.calibrated import Rule
+from calspline.crossfit.folds import Fold, Training, fit_folds, splits
+from calspline.crossfit.out_of_bag import fit_out_of_bag
+from calspline.crossfit.responses import Reading
+from calspline.labels import check_label_array, check_weights
+from calspline.options import check_integer, check_one_of
 
 METHODS = {
     "spline": "SplineCalibrator",
@@ -155,9 +155,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """
         estimator, calibrator, ensemble = self._parts()
         X, y = indexable(X, column_or_1d(y, warn=True))
-        _validation.label_array(y, len(y))
+        check_label_array(y, len(y))
         check_classification_targets(y)
-        weight = _validation.weight_array(sample_weight, len(y), beside="X")
+        weight = check_weights(sample_weight, len(y), beside="X")
         rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
         model_params, split_params = self._routed(estimator, weight, fit_params)
         frozen = isinstance(estimator, FrozenEstimator)
@@ -213,8 +213,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         estimator = self._estimator()
         if isclass(estimator) or not hasattr(estimator, "fit"):
             raise TypeError(f"estimator must be a classifier with fit; got {estimator!r}")
-        _validation.one_of(self.ensemble, "ensemble", (True, False, "auto"))
-        _validation.whole_number(self.verbose, "verbose", least=0)
+        check_one_of(self.ensemble, "ensemble", (True, False, "auto"))
+        check_integer(self.verbose, "verbose", least=0)
         if isinstance(self.cv, str):
             if self.cv != "oob":
                 raise ValueError(
@@ -235,7 +235,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def _calibrator(self) -> Any:
         if isinstance(self.method, str):
-            _validation.one_of(self.method, "method", tuple(METHODS))
+            check_one_of(self.method, "method", tuple(METHODS))
             return getattr(import_module("calspline"), METHODS[self.method])()
         if isclass(self.method) or not (hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")):
             raise TypeError(

@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from calspline import _validation
-from calspline._spline.shape import smallest_slope
-from calspline._validation import BinaryScores, chunks
+from calspline.arrays import Array, chunks
+from calspline.fitting.constraints import smallest_slope
+from calspline.options import check_increasing, check_number, check_one_of
+from calspline.scores import BinaryScores, check_binary_scores, check_numeric_array
 from calspline.transforms import NAMES, Transform
 
-Array = NDArray[np.float64]
-
-MOST_CELLS = 8192
-MOST_BREAKS = 100_000
+MAX_CELLS = 8192
+MAX_BREAKS = 100_000
 BISECTIONS = 64
 NARROWEST = 1e-300
 """A span of breaks below which their number to a unit could overflow."""
@@ -78,7 +77,7 @@ class CalibrationCurve:
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Calibrated probabilities of scores in one column."""
-        checked = _validation.binary_scores(scores, kind=self._kind)
+        checked = check_binary_scores(scores, kind=self._kind)
         return self.evaluate(checked).reshape(checked.shape if checked.first is None else -1)
 
     def evaluate(self, scores: BinaryScores) -> Array:
@@ -96,11 +95,11 @@ class CalibrationCurve:
         curve between the end breaks at once; its critical value solves the tube
         formula of Sun and Loader (1994).
         """
-        return self.band_of(_validation.binary_scores(scores, kind=self._kind), level, simultaneous=simultaneous)
+        return self.band_of(check_binary_scores(scores, kind=self._kind), level, simultaneous=simultaneous)
 
     def band_of(self, scores: BinaryScores, level: float, *, simultaneous: bool) -> Array:
         """The band at checked scores."""
-        level = _validation.number(level, "level", above=0.0, below=1.0)
+        level = check_number(level, "level", above=0.0, below=1.0)
         if self.variance is None:
             raise ValueError("this curve carries no variance, so it has no band")
         critical = self._critical(level, simultaneous)
@@ -129,7 +128,7 @@ class CalibrationCurve:
 
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of the calibrated probability in the score; zero where clipped."""
-        checked = _validation.binary_scores(scores, kind=self._kind)
+        checked = check_binary_scores(scores, kind=self._kind)
         z = self._place(checked, slice(None))
         piece, t = self._locate(z)
         a, b, c, _ = self.coefficients[:, piece]
@@ -154,7 +153,7 @@ class CalibrationCurve:
         """
         if not self.is_monotone:
             raise ValueError("the curve decreases somewhere, so it has no inverse; fit with monotone=True")
-        p = _validation.numeric_array(probabilities, "probabilities")
+        p = check_numeric_array(probabilities, "probabilities")
         if p.size and (p.min() < 0.0 or p.max() > 1.0):
             row = int(np.argmax((p < 0.0) | (p > 1.0)))
             raise ValueError(f"probabilities must be in [0, 1]; row {row} is {p.flat[row]:g}")
@@ -212,7 +211,7 @@ class CalibrationCurve:
         span = self.breaks[-1] - self.breaks[0]
         closest = np.diff(self.breaks).min(initial=span)
         n = 2 ** int(np.ceil(np.log2(1.01 * span / closest)))
-        if n > MOST_CELLS or span < NARROWEST:
+        if n > MAX_CELLS or span < NARROWEST:
             return None
         edges = self.breaks[0] + span / n * np.arange(-1, n + 1)
         first = np.searchsorted(self.breaks, edges, side="right")
@@ -292,15 +291,15 @@ class CalibrationCurve:
         }  # fmt: skip
         if not isinstance(data, dict) or set(data) != fields:
             raise ValueError(f"a curve must be a dict with the keys {', '.join(sorted(fields))}")
-        _validation.one_of(data["transform"], "transform", NAMES)
-        _validation.one_of(data["link"], "link", ("logit", "identity"))
+        check_one_of(data["transform"], "transform", NAMES)
+        check_one_of(data["link"], "link", ("logit", "identity"))
         epsilon = data["epsilon"]
         if epsilon is not None:
-            epsilon = _validation.number(epsilon, "epsilon", above=0.0, below=0.5)
-        if isinstance(data["breaks"], list) and len(data["breaks"]) > MOST_BREAKS:
-            raise ValueError(f"breaks must have at most {MOST_BREAKS} numbers; got {len(data['breaks'])}")
-        breaks = _validation.increasing(data["breaks"], "breaks", least=2)
-        low, high = _validation.increasing(data["clip"], "clip", least=2)
+            epsilon = check_number(epsilon, "epsilon", above=0.0, below=0.5)
+        if isinstance(data["breaks"], list) and len(data["breaks"]) > MAX_BREAKS:
+            raise ValueError(f"breaks must have at most {MAX_BREAKS} numbers; got {len(data['breaks'])}")
+        breaks = check_increasing(data["breaks"], "breaks", least=2)
+        low, high = check_increasing(data["clip"], "clip", least=2)
         if not 0.0 < low < high < 1.0:
             raise ValueError(f"clip must be two probabilities in (0, 1); got {data['clip']}")
         variance = data["variance"]
@@ -315,17 +314,17 @@ class CalibrationCurve:
             Transform(data["transform"], epsilon),
             breaks,
             coefficients,
-            origin=_validation.number(data["origin"], "origin"),
-            unit=_validation.number(data["unit"], "unit", above=0.0),
+            origin=check_number(data["origin"], "origin"),
+            unit=check_number(data["unit"], "unit", above=0.0),
             link=data["link"],
             clip=(float(low), float(high)),
             variance=None if variance is None else _pieces(variance, "variance", len(breaks) + 1, 7),
-            tube=_validation.number(data["tube"], "tube", above=-1e-300),
+            tube=check_number(data["tube"], "tube", above=-1e-300),
         )
 
 
 def _pieces(values: Any, name: str, rows: int, columns: int) -> Array:
-    array = _validation.numeric_array(values, name)
+    array = check_numeric_array(values, name)
     if array.shape != (rows, columns):
         raise ValueError(f"{name} must have {rows} rows of {columns} numbers; got shape {array.shape}")
     return np.ascontiguousarray(array.T)

@@ -19,12 +19,11 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
+from calspline.arrays import Array
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.display.report.report import Report, report
-from calspline.display.terminal import reliability_text
+from calspline.display.text_diagram import reliability_text
 from calspline.evaluation.evaluate import evaluate
-
-Array = NDArray[np.float64]
+from calspline.reporting.report import Report, report
 
 FILE_NAME = "calspline-demo.html"
 TITLE = "Is this handwritten digit odd?"

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from calspline import _validation
-from calspline._grid import COARSEST, MOST_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
-from calspline._validation import BinaryScores, Kind
-
-Array = NDArray[np.float64]
+from calspline.arrays import Array, chunks
+from calspline.grid import COARSEST, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
+from calspline.labels import check_binary_labels, check_label_array, check_two_classes, check_weights
+from calspline.options import check_integer, check_number, check_one_of
+from calspline.scores import BinaryScores, Kind, check_binary_scores, check_numeric_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +86,16 @@ class ScoreHistogram:
         classes : array-like of two labels, optional
             The second is the positive class.
         """
-        _validation.one_of(kind, "kind", ("auto", "probability", "margin"))
-        checked = _validation.binary_scores(scores, kind=None if kind == "auto" else kind)
-        weight = _validation.weight_array(sample_weight, len(checked))
-        labels = _validation.label_array(y, len(checked))
+        check_one_of(kind, "kind", ("auto", "probability", "margin"))
+        checked = check_binary_scores(scores, kind=None if kind == "auto" else kind)
+        weight = check_weights(sample_weight, len(checked))
+        labels = check_label_array(y, len(checked))
         if classes is not None:
-            known: NDArray[Any] | None = _validation.two_classes_given(classes)
+            known: NDArray[Any] | None = check_two_classes(classes)
         else:
             binary = labels.dtype.kind in "biuf" and bool(np.all((labels == 0) | (labels == 1)))
             known = np.array([0, 1], dtype=labels.dtype) if binary else None
-        _, positive = _validation.binary_labels(labels, len(checked), known)
+        _, positive = check_binary_labels(labels, len(checked), known)
         return cls.collect(checked, positive, weight)
 
     @classmethod
@@ -123,11 +123,11 @@ class ScoreHistogram:
         >>> ScoreHistogram.from_counts([0.2, 0.7], positives=[10, 60], totals=[100, 80])
         ScoreHistogram(2 exact scores, weight 180, base rate 0.3889)
         """
-        _validation.one_of(kind, "kind", ("auto", "probability", "margin"))
-        checked = _validation.binary_scores(scores, kind=None if kind == "auto" else kind)
+        check_one_of(kind, "kind", ("auto", "probability", "margin"))
+        checked = check_binary_scores(scores, kind=None if kind == "auto" else kind)
         n = len(checked)
-        w1 = _validation.weight_array(positives, n, "positives", some=False)
-        total = _validation.weight_array(totals, n, "totals", some=False)
+        w1 = check_weights(positives, n, "positives", some=False)
+        total = check_weights(totals, n, "totals", some=False)
         if w1 is None or total is None:
             raise TypeError("positives and totals must be given")
         if np.any(w1 > total):
@@ -140,7 +140,7 @@ class ScoreHistogram:
         """Collect checked scores, chunk by chunk."""
         histogram = cls._settle(scores.kind, *(np.empty(0) for _ in range(3)))
         grid: Grid | None = None
-        for rows in _validation.chunks(len(scores)):
+        for rows in chunks(len(scores)):
             location, label = scores.locations(rows), positive[rows]
             w = None if weight is None else weight[rows]
             if w is not None and w.min() == 0.0:
@@ -187,7 +187,7 @@ class ScoreHistogram:
         below_one = values[~exactly_one(values)] if kind == "probability" else values
         highest = float(below_one[-1]) if below_one.size else -np.inf
         histogram = cls(kind, values, w1, w0, None, np.empty(0, dtype=np.int64), highest)
-        if len(values) <= MOST_POINTS:
+        if len(values) <= MAX_POINTS:
             return histogram
         return cls._on_grid(kind, histogram)
 
@@ -270,12 +270,12 @@ class ScoreHistogram:
         fields = {"kind", "level", "locations", "positives", "negatives", "cells", "highest"}
         if not isinstance(data, dict) or set(data) != fields:
             raise ValueError(f"a histogram must be a dict with the keys {', '.join(sorted(fields))}")
-        _validation.one_of(data["kind"], "kind", ("probability", "margin"))
-        arrays = {name: _validation.numeric_array(data[name], name) for name in ("positives", "negatives")}
-        locations = _validation.numeric_array(data["locations"], "locations")
+        check_one_of(data["kind"], "kind", ("probability", "margin"))
+        arrays = {name: check_numeric_array(data[name], name) for name in ("positives", "negatives")}
+        locations = check_numeric_array(data["locations"], "locations")
         if locations.ndim != 1 or (np.diff(locations) < 0.0).any():
             raise ValueError("locations must be one list that never decreases")
-        highest = -np.inf if data["highest"] is None else _validation.number(data["highest"], "highest")
+        highest = -np.inf if data["highest"] is None else check_number(data["highest"], "highest")
         for name, array in arrays.items():
             if array.shape != locations.shape:
                 raise ValueError(f"{name} must have one value per location; got shape {array.shape}")
@@ -285,11 +285,11 @@ class ScoreHistogram:
         if not isinstance(listed, list) or not all(type(cell) is int for cell in listed):
             raise ValueError("cells must be a list of whole numbers")
         cells = np.array(listed, dtype=np.int64)
-        most = MOST_POINTS if level is None else 2 * MOST_POINTS
+        most = MAX_POINTS if level is None else 2 * MAX_POINTS
         if len(locations) > most:
             raise ValueError(f"locations must be at most {most}; got {len(locations)}")
         if level is not None:
-            _validation.whole_number(level, "level", least=finest_level(locations, data["kind"]))
+            check_integer(level, "level", least=finest_level(locations, data["kind"]))
             if level > COARSEST or cells.shape != locations.shape:
                 raise ValueError(f"level must be at most {COARSEST}, with one of the cells per location")
             # A mean may round into the next cell; further off, the cells are not these scores'.

@@ -14,9 +14,10 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from calspline import _validation
+from calspline.arrays import Array
+from calspline.labels import LabelledRows, check_rows
+from calspline.options import check_increasing, check_integer, check_number, check_seed
 
-Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 FEWEST_ROWS = 20
@@ -144,12 +145,12 @@ def calibration_learning_curve(
     >>> print(curve.verdict)
     About 1,600 rows are enough: more would gain less than 0.001.
     """
-    _validation.number(gain, "gain", above=0.0)
-    _validation.whole_number(cv, "cv", least=2)
-    _validation.whole_number(n_repeats, "n_repeats", least=1)
-    _validation.number(level, "level", above=0.0, below=1.0)
-    seed = _validation.seed(random_state, "random_state")
-    data = _validation.rows_to_fit(scores, y, sample_weight)
+    check_number(gain, "gain", above=0.0)
+    check_integer(cv, "cv", least=2)
+    check_integer(n_repeats, "n_repeats", least=1)
+    check_number(level, "level", above=0.0, below=1.0)
+    seed = check_seed(random_state, "random_state")
+    data = check_rows(scores, y, sample_weight)
     present = np.arange(len(data.labels)) if data.weight is None else np.flatnonzero(np.asarray(sample_weight))
     classes, codes = np.unique(data.labels, return_inverse=True)
     n, fewest = len(codes), int(np.bincount(codes).min())
@@ -175,7 +176,7 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
     fewest = min(max(FEWEST_ROWS, 4 * n_classes), most // 2)
     if given is None:
         return np.unique(np.geomspace(fewest, most, SIZES).round().astype(np.intp))
-    sizes = _validation.increasing(given, "sizes", least=2)
+    sizes = check_increasing(given, "sizes", least=2)
     if sizes[0] < 2 * n_classes or sizes[-1] > most or np.any(sizes != np.floor(sizes)):
         raise ValueError(
             f"sizes must be whole numbers between {2 * n_classes} (two rows a class) and {most} (the rows "
@@ -251,7 +252,7 @@ def _variance_of_mean(of_block: Array) -> Array:
     return np.asarray(of_block.var(axis=1, ddof=1) / of_block.shape[1])
 
 
-def _uncalibrated(data: _validation.Rows, codes: Ints, w: Array) -> float:
+def _uncalibrated(data: LabelledRows, codes: Ints, w: Array) -> float:
     """Log-loss of probabilities as they are; nan for margins."""
     p = data.scores.astype(np.float64)
     if p.min() < 0.0 or p.max() > 1.0:

@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import chi2_contingency, norm
 
-from calspline import _validation
-from calspline._grid import cells_of, coarser
-from calspline._threads import one_blas_thread
+from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.evaluation.calibration_test import calibration_p_value
 from calspline.evaluation.forecasts import Forecasts
 from calspline.evaluation.recalibration import recalibration
-from calspline.evaluation.tables import number, p_value, text_table
+from calspline.formatting import number, p_value, text_table
+from calspline.grid import cells_of, coarser
 from calspline.histogram import ScoreHistogram
+from calspline.options import check_fitted_calibrator, check_number
 
-Array = NDArray[np.float64]
 Interval = tuple[float, float]
 
 BINS = 10
@@ -188,9 +187,9 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
             raise ValueError(f"{name} must hold rows; it is empty")
     if reference.kind != current.kind:
         raise ValueError(f"reference and current must be of one kind; got {reference.kind} and {current.kind} scores")
-    _validation.number(level, "level", above=0.0, below=1.0)
+    check_number(level, "level", above=0.0, below=1.0)
     if calibrator is not None:
-        _validation.fitted_calibrator(calibrator, 2)
+        check_fitted_calibrator(calibrator, 2)
     before, now = _shares(reference, current)
     shift = _Shift.between(before, now, reference.total, current.total)
     with one_blas_thread():

@@ -16,9 +16,9 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from calspline import _validation
-from calspline._files import write_whole
+from calspline.files import write_whole
 from calspline.histogram import ScoreHistogram
+from calspline.options import check_one_of
 
 FORMAT = "calspline"
 VERSION = 1
@@ -100,7 +100,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ValueError("it is damaged or was edited: its checksum does not match")
         if fields is HISTOGRAM_FIELDS:
             return ScoreHistogram.from_dict(body["histogram"])
-        _validation.one_of(body["class"], "class", tuple(known))
+        check_one_of(body["class"], "class", tuple(known))
         return known[body["class"]].from_dict(body)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None

@@ -19,10 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-Array = NDArray[np.float64]
+from calspline.arrays import Array
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16

@@ -4,7 +4,7 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from calspline import SplineCalibrator
-from calspline.calibrators import _ovr
+from calspline.multiclass import one_vs_rest
 
 
 def simulate(n, m=4, seed=0, sharpness=2.5):
@@ -86,7 +86,7 @@ def test_which_classes_are_fitted_together_does_not_matter(monkeypatch):
     order = np.random.default_rng(0).permutation(20)
     shuffled = ovr().fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
     np.testing.assert_allclose(shuffled, out[:, order], atol=1e-8)
-    monkeypatch.setattr(_ovr, "CLASSES_AT_ONCE", 3)
+    monkeypatch.setattr(one_vs_rest, "CLASSES_AT_ONCE", 3)
     np.testing.assert_allclose(ovr().fit(p, y).predict_proba(p), out, atol=1e-8)
 
 
@@ -161,8 +161,8 @@ def test_many_classes_are_no_trouble():
 
 
 def test_rows_whose_sum_vanishes_become_uniform():
-    from calspline._validation import MatrixScores
-    from calspline.calibrators._ovr import combine
+    from calspline.multiclass.one_vs_rest import combine
+    from calspline.scores import MatrixScores
 
     class Nothing:
         def evaluate(self, scores):

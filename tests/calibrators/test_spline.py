@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calspline import CalibrationCurve, ScoreHistogram, SplineCalibrator
-from calspline._spline import penalized
-from calspline._spline.basis import NaturalSpline, natural_cubic_basis
+from calspline.fitting import newton
+from calspline.fitting.basis import NaturalSpline, natural_cubic_basis
 from calspline.transforms import Transform
 
 GRID = np.linspace(0, 1, 501)
@@ -577,7 +577,7 @@ def test_equal_scores_give_the_base_rate_and_a_warning():
 
 
 def test_a_fit_that_does_not_converge_warns(simulated, monkeypatch):
-    monkeypatch.setattr(penalized, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     p, y, _ = simulated(300)
     with pytest.warns(ConvergenceWarning):
         cal = SplineCalibrator(smoothing=1e-6).fit(p, y)

@@ -7,8 +7,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss
 
 from calspline import SplineCalibrator, load, save
-from calspline._structured import fit as structured_fit
-from calspline.structure import StructuredMap
+from calspline.multiclass import structured_fit
+from calspline.multiclass.structured_map import StructuredMap
 
 
 def simulate(n, m=4, seed=0, sharpness=2.5):
@@ -97,7 +97,7 @@ def test_monotone_bends_a_curve_that_would_turn():
 
 
 def test_rounding_in_a_monotone_row_is_undone():
-    from calspline.structure import _keep_ranking
+    from calspline.multiclass.structured_map import _keep_ranking
 
     scores = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
     p = np.array([[0.3, 0.3 - 1e-16, 0.4], [0.1, 0.1, 0.8]])

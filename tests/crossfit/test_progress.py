@@ -1,6 +1,6 @@
 import io
 
-from calspline._crossfit.progress import _span, watched
+from calspline.crossfit.progress import _span, watched
 
 
 class Terminal(io.StringIO):

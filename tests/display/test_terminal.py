@@ -1,6 +1,6 @@
 import numpy as np
 
-from calspline.display.terminal import HEIGHT, WIDTH, reliability_text
+from calspline.display.text_diagram import HEIGHT, WIDTH, reliability_text
 
 
 def panel(text):

@@ -6,7 +6,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from calspline import compare, evaluate
 from calspline.evaluation.bootstrap import CELLS, bootstrap_means
-from calspline.evaluation.scores import row_log_losses
+from calspline.evaluation.losses import row_log_losses
 
 
 def sharper(p, by=3.0):

@@ -9,20 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from calspline import _validation
-from calspline._validation import BinaryScores, Kind, MatrixScores, chunks
-from calspline.calibrators._columns import Columns
-from calspline.calibrators._counts import Counts
-from calspline.calibrators._logistic import LogisticFit, fit_logistic
-from calspline.calibrators._one_vs_rest import MapFit, OneVsRestCalibrator
-
-Array = NDArray[np.float64]
+from calspline.arrays import Array, chunks
+from calspline.calibrators.counts import Counts
+from calspline.calibrators.logistic import LogisticFit, fit_logistic
+from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
+from calspline.multiclass.columns import Columns
+from calspline.options import check_one_of
+from calspline.scores import BinaryScores, Kind, MatrixScores, check_numeric_array
 
 RIDGE = 1e-6
 """Strength of the ridge penalty: a millionth of an observation, for scores that separate the classes."""
-LEAST_SPREAD = 1e-100
+MIN_SPREAD = 1e-100
 """A feature that varies less has no say."""
-MOST_LOG_ODDS = float(np.log((1.0 - 1e-15) / 1e-15))
+MAX_LOG_ODDS = float(np.log((1.0 - 1e-15) / 1e-15))
 FARTHEST = float(-np.log(np.finfo(np.float64).eps))
 """Scores beyond these log-odds count as these: one vote of none among a thousand trees must not move the fit."""
 LARGEST_COEFFICIENT = 1e100
@@ -43,7 +42,7 @@ class BetaMap:
         for rows in chunks(len(scores)):
             first, second = _logarithms(_near(scores.locations(rows)))
             eta = self.a * first + self.b * second + self.c
-            out[rows] = expit(np.clip(eta, -MOST_LOG_ODDS, MOST_LOG_ODDS))
+            out[rows] = expit(np.clip(eta, -MAX_LOG_ODDS, MAX_LOG_ODDS))
         return out
 
 
@@ -107,7 +106,7 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         self.parameters = parameters
 
     def _options(self, *, margins: bool) -> None:
-        _validation.one_of(self.parameters, "parameters", ("abm", "am", "ab"))
+        check_one_of(self.parameters, "parameters", ("abm", "am", "ab"))
 
     def _columns(self, scores: MatrixScores) -> Columns:
         if scores.kind == "margin":
@@ -148,7 +147,7 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
     def _maps_from(self, facts: dict[str, Any], curves: Any) -> list[BetaMap]:
         if curves != []:
             raise ValueError("curves must be empty for BetaCalibrator")
-        coefficients = _validation.numeric_array(facts["coefficients"], "coefficients")
+        coefficients = check_numeric_array(facts["coefficients"], "coefficients")
         if coefficients.ndim != 2 or coefficients.shape[1] != 3 or coefficients[:, :2].min(initial=0.0) < 0.0:
             raise ValueError("coefficients must be a, b and c for each curve, with a and b not negative")
         if np.abs(coefficients).max(initial=0.0) > LARGEST_COEFFICIENT:
@@ -181,11 +180,11 @@ def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> Logistic
 def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, intercept: bool) -> LogisticFit:
     """Intercept and coefficients with only some of the latter free."""
     share = counts.totals / counts.totals.sum()
-    size = np.maximum(np.abs(features).max(axis=0), LEAST_SPREAD)
+    size = np.maximum(np.abs(features).max(axis=0), MIN_SPREAD)
     scaled = features / size
     centre = share @ scaled if intercept else np.zeros(features.shape[1])
     spread = np.sqrt(share @ (scaled - centre) ** 2)
-    free = [j for j in kept if spread[j] * size[j] > LEAST_SPREAD]
+    free = [j for j in kept if spread[j] * size[j] > MIN_SPREAD]
     X = np.column_stack([np.full(len(share), float(intercept)), (scaled[:, free] - centre[free]) / spread[free]])
     # On a and b, and on them in units of what they act on: either alone can be far too weak.
     ridge = RIDGE * np.append(0.0 if intercept else 1.0, 1.0 + (spread * size)[free] ** -2.0)

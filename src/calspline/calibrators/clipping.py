@@ -7,14 +7,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline import _validation
-from calspline._validation import BinaryScores, Kind, MatrixKind, MatrixScores, chunks
-from calspline.calibrators._base import BaseCalibrator
-
-Array = NDArray[np.float64]
+from calspline.arrays import Array, chunks
+from calspline.calibrators.base import BaseCalibrator
+from calspline.options import check_number
+from calspline.scores import BinaryScores, Kind, MatrixKind, MatrixScores
 
 PAPERS_FLOORS = (0.00001, 0.0001, 0.001, 0.01)
-LEAST_FLOOR = 1e-15
+MIN_FLOOR = 1e-15
 
 
 class ClippingCalibrator(BaseCalibrator):
@@ -110,7 +109,7 @@ class ClippingCalibrator(BaseCalibrator):
 
 
 def _floor(value: Any) -> float:
-    return _validation.number(value, "p_min", above=LEAST_FLOOR, below=0.5, also=' or "best"')
+    return check_number(value, "p_min", above=MIN_FLOOR, below=0.5, also=' or "best"')
 
 
 def _pair(scores: BinaryScores, rows: slice) -> Array:

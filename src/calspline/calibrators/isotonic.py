@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from calspline._validation import BinaryScores
-from calspline.calibrators._counts import LEAST_SPAN, Counts
-from calspline.calibrators._lines import constant
-from calspline.calibrators._one_vs_rest import CurveCalibrator, MapFit
+from calspline.arrays import Array
+from calspline.calibrators.counts import MIN_SPAN, Counts
+from calspline.calibrators.lines import constant
+from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.curve import CalibrationCurve
+from calspline.scores import BinaryScores
 from calspline.transforms import Transform
 
-Array = NDArray[np.float64]
-
-LEAST_GAP = 1e-250
+MIN_GAP = 1e-250
 """Scores closer than this share of their range are one: a slope between them would overflow."""
 
 
@@ -80,7 +79,7 @@ class IsotonicCalibrator(CurveCalibrator):
 
 def _apart(counts: Counts) -> Counts:
     """Counts with scores that are too close for a slope made one."""
-    least = max(LEAST_GAP * float(np.ptp(counts.x)), LEAST_SPAN)
+    least = max(MIN_GAP * float(np.ptp(counts.x)), MIN_SPAN)
     first = np.flatnonzero(np.append(np.inf, np.diff(counts.x)) > least)
     return Counts(counts.x[first], np.add.reduceat(counts.positives, first), np.add.reduceat(counts.negatives, first))
 

@@ -7,16 +7,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline import _validation
-from calspline._validation import BinaryScores
-from calspline.calibrators._counts import Counts
-from calspline.calibrators._lines import constant, line, slope_and_intercept
-from calspline.calibrators._logistic import fit_logistic
-from calspline.calibrators._one_vs_rest import CurveCalibrator, MapFit
+from calspline.arrays import Array
+from calspline.calibrators.counts import Counts
+from calspline.calibrators.lines import constant, line, slope_and_intercept
+from calspline.calibrators.logistic import fit_logistic
+from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.curve import CalibrationCurve
+from calspline.options import check_one_of
+from calspline.scores import BinaryScores
 from calspline.transforms import Transform
-
-Array = NDArray[np.float64]
 
 
 class SigmoidCalibrator(CurveCalibrator):
@@ -88,7 +87,7 @@ class SigmoidCalibrator(CurveCalibrator):
         self.on = on
 
     def _options(self, *, margins: bool) -> None:
-        _validation.one_of(self.on, "on", ("log_odds", "probability"))
+        check_one_of(self.on, "on", ("log_odds", "probability"))
 
     def _fit_map(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None

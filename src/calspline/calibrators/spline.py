@@ -10,18 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from calspline import _validation
-from calspline._recipe import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
-from calspline._threads import one_blas_thread
-from calspline._validation import MARGIN_ADVICE, BinaryScores, Kind, MatrixKind, MatrixScores
-from calspline.calibrators._base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
-from calspline.calibrators._ovr import combine, fit_one_vs_rest
-from calspline.calibrators._plain import fits_from, plain_fit
-from calspline.calibrators._structured import describe, fit_structure
+from calspline.arrays import Array, one_blas_thread
+from calspline.binary_fit import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
+from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
+from calspline.calibrators.serialize import fits_from, plain_fit
 from calspline.histogram import ScoreHistogram
-from calspline.structure import StructuredMap
-
-Array = NDArray[np.float64]
+from calspline.labels import check_binary_labels, check_two_classes, check_weights
+from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
+from calspline.multiclass.options import describe, fit_structure
+from calspline.multiclass.structured_map import StructuredMap
+from calspline.options import check_one_of
+from calspline.scores import MARGIN_ADVICE, BinaryScores, Kind, MatrixKind, MatrixScores, check_binary_scores
 
 
 class SplineCalibrator(BaseCalibrator):
@@ -175,7 +174,7 @@ class SplineCalibrator(BaseCalibrator):
         SplineCalibrator(knots='sample', n_knots=50, penalty='ridge', smoothing='cv',
                          transform='compact_logit')
         """
-        _validation.one_of(algorithm, "algorithm", (1, 2, 3))
+        check_one_of(algorithm, "algorithm", (1, 2, 3))
         recipe: dict[str, Any] = {
             "transform": "identity" if algorithm == 1 else "compact_logit",
             "knots": "sample",
@@ -213,15 +212,15 @@ class SplineCalibrator(BaseCalibrator):
         if seen is None and hasattr(self, "curves_"):
             raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
         kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
-        checked = _validation.binary_scores(scores, kind=kind, difference=getattr(self, "_difference", None))
-        weight = _validation.weight_array(sample_weight, len(checked), some=False)
+        checked = check_binary_scores(scores, kind=kind, difference=getattr(self, "_difference", None))
+        weight = check_weights(sample_weight, len(checked), some=False)
         known = getattr(self, "classes_", None)
         if classes is not None:
-            given = _validation.two_classes_given(classes)
+            given = check_two_classes(classes)
             if known is not None and not np.array_equal(given, known):
                 raise ValueError(f"classes must stay {known.tolist()}; got {given.tolist()}")
             known = given
-        known, positive = _validation.binary_labels(y, len(checked), known)
+        known, positive = check_binary_labels(y, len(checked), known)
         histogram = ScoreHistogram.collect(checked, positive, weight)
         if seen is not None:
             histogram = seen + histogram

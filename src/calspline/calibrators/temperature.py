@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from calspline import _validation
-from calspline._validation import BinaryScores, MatrixScores, chunks
-from calspline.calibrators._base import ALL_EQUAL, BaseCalibrator, warn_user
-from calspline.calibrators._counts import LEAST_SPAN, Counts
-from calspline.calibrators._lines import constant, line
-from calspline.calibrators._plain import curves_from
+from calspline.arrays import Array, chunks
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
+from calspline.calibrators.counts import MIN_SPAN, Counts
+from calspline.calibrators.lines import constant, line
+from calspline.calibrators.serialize import curves_from
+from calspline.options import check_number, check_positive_list
+from calspline.scores import BinaryScores, MatrixScores
 from calspline.transforms import Transform
 
-Array = NDArray[np.float64]
-
-LEAST_PROBABILITY = 1e-9
+MIN_PROBABILITY = 1e-9
 LARGEST_EXPONENT = float(-np.log(1e-15))
 REACH = float(np.log(1000.0))
 """The inverse temperature times the mean size of the scores lies within ``exp(-REACH)`` and ``exp(REACH)``."""
@@ -110,7 +109,7 @@ class TemperatureCalibrator(BaseCalibrator):
         n, m = scores.values.shape
         w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
         self.curves_ = []
-        if np.all(np.ptp(scores.values, axis=0) <= LEAST_SPAN):
+        if np.all(np.ptp(scores.values, axis=0) <= MIN_SPAN):
             warn_user(ALL_EQUAL)
             total = float(n if weight is None else weight.sum())
             rates = np.maximum(np.bincount(codes, w, m), 1.0 / (total + 2.0))
@@ -157,9 +156,9 @@ class TemperatureCalibrator(BaseCalibrator):
         if len(self.curves_) != (1 if n_classes == 2 else 0):
             raise ValueError(f"curves must be one for two classes, and none for more; got {len(self.curves_)}")
         if facts["rates"] is None:
-            self.temperature_, self._rates = _validation.number(facts["temperature"], "temperature", above=0.0), None
+            self.temperature_, self._rates = check_number(facts["temperature"], "temperature", above=0.0), None
             return
-        rates = _validation.positive_list(facts["rates"], "rates")
+        rates = check_positive_list(facts["rates"], "rates")
         if len(rates) != n_classes or abs(rates.sum() - 1.0) > 1e-9 or facts["temperature"] is not None:
             raise ValueError("rates must be one for each class, and sum to one, without a temperature")
         self.temperature_, self._rates = np.nan, rates.tolist()
@@ -168,7 +167,7 @@ class TemperatureCalibrator(BaseCalibrator):
 def _logits(scores: MatrixScores, rows: slice) -> Array:
     """``z`` of some rows, less the largest of each row."""
     values = scores.values[rows].astype(np.float64, copy=False)
-    z = np.log(np.maximum(values, LEAST_PROBABILITY)) if scores.kind == "probability" else values
+    z = np.log(np.maximum(values, MIN_PROBABILITY)) if scores.kind == "probability" else values
     return np.asarray(z - z.max(axis=1, keepdims=True))
 
 

@@ -13,20 +13,20 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from calspline.cli.arguments import parser
+from calspline.cli.console import complain, note
 from calspline.cli.errors import InputError, one_line
-from calspline.cli.terminal import complain, note
 
 OUR_FAULT = 1
 BAD_INPUT = 2
 STOPPED = 128
 
 HOMES = {
-    "fit": ("calspline.cli.fitting", "run"),
-    "apply": ("calspline.cli.applying", "run"),
-    "evaluate": ("calspline.cli.judging", "evaluate"),
-    "compare": ("calspline.cli.judging", "compare"),
-    "report": ("calspline.cli.judging", "report"),
-    "export": ("calspline.cli.exporting", "run"),
+    "fit": ("calspline.cli.commands.fit", "run"),
+    "apply": ("calspline.cli.commands.apply", "run"),
+    "evaluate": ("calspline.cli.commands.evaluate", "evaluate"),
+    "compare": ("calspline.cli.commands.evaluate", "compare"),
+    "report": ("calspline.cli.commands.evaluate", "report"),
+    "export": ("calspline.cli.commands.export", "run"),
 }
 
 

@@ -17,7 +17,7 @@ from calspline.cli.source import Source, identifier, literal
 Value = bool | int | str
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 YES = {"yes", "y", "true", "t", "positive", "pos", "1"}
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
@@ -49,15 +49,15 @@ def label_sql(column: str) -> str:
 
 def spellings(source: Source, column: str) -> list[str]:
     """How the labels that occur are spelt."""
-    rows = source.fetch(f"DISTINCT {label_sql(column)}", most=MOST_CLASSES + 2)
+    rows = source.fetch(f"DISTINCT {label_sql(column)}", most=MAX_CLASSES + 2)
     found = sorted(row[0] for row in rows if row[0] is not None)
     if not found:
         raise InputError(
             f"column {column!r} of {source.name} has no labels" if rows else f"{source.name} has no rows of data"
         )
-    if len(found) > MOST_CLASSES:
+    if len(found) > MAX_CLASSES:
         raise InputError(
-            f"column {column!r} of {source.name} has more than {MOST_CLASSES} different values, too many for labels; "
+            f"column {column!r} of {source.name} has more than {MAX_CLASSES} different values, too many for labels; "
             "name the column of labels with --label"
         )
     return found

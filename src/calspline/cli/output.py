@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from calspline._files import beside
 from calspline.cli.errors import InputError, writing_failed
 from calspline.cli.source import engine, literal
+from calspline.files import atomic_path
 
 STDOUT = "-"
 
@@ -44,7 +44,7 @@ def whole(name: str, *, force: bool) -> Iterator[Path]:
         return
     target = Path(name)
     try:
-        with beside(target) as part:
+        with atomic_path(target) as part:
             yield part
             with part.open("rb+") as file:
                 os.fsync(file.fileno())

@@ -9,12 +9,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._validation.scores import ROW_SUM_TOLERANCE
+from calspline.arrays import Array
 from calspline.cli.errors import InputError
 from calspline.cli.labels import MISSING, Labels, label_sql
 from calspline.cli.source import NARROW, Source, identifier, literal
-
-Array = NDArray[np.float64]
+from calspline.scores import ROW_SUM_TOLERANCE
 
 HELPER = "calspline helper "
 NAMED_ROWS = 5

@@ -6,23 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from calspline import _validation
-from calspline.calibrators._base import BaseCalibrator
+from calspline.arrays import Array
+from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.display import style
 from calspline.display.axes import room, small_multiples
 from calspline.display.probability_axis import CUSTOMARY, SCALES, ProbabilityScale, Scale, decades
 from calspline.display.style import BLUE, MUTED, RULE, SAYS
+from calspline.options import check_number, check_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-Array = NDArray[np.float64]
 
 POINTS = 201
 
@@ -117,7 +115,7 @@ class CalibrationCurveDisplay:
         -------
         CalibrationCurveDisplay
         """
-        level = _validation.number(level, "level", above=0.0, below=1.0)
+        level = check_number(level, "level", above=0.0, below=1.0)
         check_is_fitted(calibrator, "curves_")
         if not calibrator.curves_:
             raise ValueError(
@@ -154,7 +152,7 @@ class CalibrationCurveDisplay:
         -------
         self
         """
-        _validation.one_of(scale, "scale", SCALES)
+        check_one_of(scale, "scale", SCALES)
         panels = small_multiples(ax, len(self.curves)) if len(self.curves) > 1 else None
         self.axes_ = [room(ax)] if panels is None else panels.axes
         for one, own in zip(self.curves, self.axes_, strict=True):

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from calspline.arrays import Array
 from calspline.display import style
 from calspline.display.probability_axis import ProbabilityScale
 from calspline.display.score_cells import Cells
@@ -18,9 +18,7 @@ from calspline.evaluation.reliability import Reliability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
-
-LEAST_AREA, AREA = 16.0, 330.0
+MIN_AREA, AREA = 16.0, 330.0
 """Square points of a point: without rows, and with all of them."""
 FAINT = "#94a0ab"
 CORP_DASHES = (0, (1.0, 0.8))
@@ -121,7 +119,7 @@ class Diagram:
         x, width = inside(b.mean_score), 1.2 if self.parts.small else 1.6
         low, high = inside(b.interval_lower), inside(b.interval_upper)
         ax.vlines(x, low, high, color=one.look.colour, lw=width, alpha=0.5, zorder=5, gid=f"intervals-{i}")
-        area = LEAST_AREA + size * AREA * b.weight / one.data.total_weight
+        area = MIN_AREA + size * AREA * b.weight / one.data.total_weight
         ax.scatter(
             x,
             inside(b.observed),

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline import _validation
+from calspline.arrays import Array
 from calspline.display import style
 from calspline.display.axes import room, strip_below
+from calspline.display.checks import check_by_name, check_series
 from calspline.display.style import Look
-from calspline.evaluation.scores import row_log_losses
+from calspline.evaluation.losses import row_log_losses
+from calspline.evaluation.predictions import check_predictions
+from calspline.options import check_increasing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-Array = NDArray[np.float64]
 
 ACCURACY_STRIP = 0.34
 
@@ -59,11 +60,11 @@ class EpochsDisplay:
     def __init__(self, log_loss: Any, *, accuracy: Any = None, epochs: Any = None) -> None:
         count = None
         if epochs is not None:
-            epochs = _validation.increasing(epochs, "epochs", least=1)
+            epochs = check_increasing(epochs, "epochs", least=1)
             count = len(epochs)
-        self.log_loss = _validation.series(log_loss, "log_loss", count)
+        self.log_loss = check_series(log_loss, "log_loss", count)
         count = len(next(iter(self.log_loss.values())))
-        self.accuracy = None if accuracy is None else _validation.series(accuracy, "accuracy", count)
+        self.accuracy = None if accuracy is None else check_series(accuracy, "accuracy", count)
         self.epochs: Array = np.arange(1.0, count + 1.0) if epochs is None else epochs
 
     @classmethod
@@ -96,8 +97,8 @@ class EpochsDisplay:
         EpochsDisplay
         """
         losses, right = {}, {}
-        for name, each in _validation.by_name(probs, "probs", None).items():
-            checked = [_validation.predictions(y, one, sample_weight, labels) for one in each]
+        for name, each in check_by_name(probs, "probs", None).items():
+            checked = [check_predictions(y, one, sample_weight, labels) for one in each]
             losses[name] = [np.average(row_log_losses(c.probs, c.codes), weights=c.weight) for c in checked]
             right[name] = [np.average(_guess(c.probs) == c.codes, weights=c.weight) for c in checked]
         return cls(losses, accuracy=right if accuracy else None, epochs=epochs).plot(ax)

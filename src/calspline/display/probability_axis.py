@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
+
+from calspline.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-Array = NDArray[np.float64]
 Scale = Literal["probability", "logit"]
 
 SCALES = ("probability", "logit")
 CUSTOMARY, FARTHEST = 3, 6
 """Decades from 0 and from 1 that a log-odds axis shows, and shows at most."""
-MOST_TICKS = 9
+MAX_TICKS = 9
 MARGIN = 0.03
 
 
@@ -33,7 +33,7 @@ def ticks(low: float, high: float) -> Array:
     tails = 10.0 ** -np.arange(FARTHEST, 0, -1.0)
     values = np.concatenate([tails, [0.5], 1.0 - tails[::-1]])
     shown = (values >= low * (1.0 - 1e-9)) & (values <= high + 1e-12)
-    if shown.sum() > MOST_TICKS:
+    if shown.sum() > MAX_TICKS:
         # Every other decade, counted from the middle.
         shown &= (FARTHEST - np.arange(len(values))) % 2 == 0
     return np.asarray(values[shown])

@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calspline import _validation
+from calspline.arrays import Array
 from calspline.display.axes import room, small_multiples, strip_below
+from calspline.display.checks import check_by_name, check_limits, check_score_functions, classes_of, function_values
 from calspline.display.diagram import Diagram, Parts, Series
 from calspline.display.probability_axis import SCALES, ProbabilityScale, Scale, decades
 from calspline.display.score_cells import Cells, log_odds_cells
 from calspline.display.style import SIDE, class_title, curve_looks, looks, title
+from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.reliability import Reliability, reliability
+from calspline.options import check_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-Array = NDArray[np.float64]
 
 STRIP, SMALL_STRIP = 0.16, 0.2
 """Share of the height that the histogram takes."""
@@ -82,8 +82,8 @@ class ReliabilityDisplay:
     figure_: Figure | SubFigure
 
     def __init__(self, reliability: Reliability | Mapping[str, Reliability], *, curves: Any = None) -> None:
-        self.reliability: dict[str, Reliability] = _validation.by_name(reliability, "reliability", None)
-        self.curves: dict[str, Callable[[Array], Any]] = _validation.score_functions(curves)
+        self.reliability: dict[str, Reliability] = check_by_name(reliability, "reliability", None)
+        self.curves: dict[str, Callable[[Array], Any]] = check_score_functions(curves)
         self._log_odds_cells: dict[str, tuple[Cells, ...]] = {}
 
     @classmethod
@@ -129,11 +129,11 @@ class ReliabilityDisplay:
         if strategy is None:
             strategy = "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
         found, cells = {}, {}
-        for key, one in _validation.by_name(probs, "probs", name).items():
+        for key, one in check_by_name(probs, "probs", name).items():
             found[key] = reliability(
                 y, one, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight, labels=labels, level=level
             )
-            cells[key] = log_odds_cells(_validation.predictions(y, one, sample_weight, labels))
+            cells[key] = log_odds_cells(check_predictions(y, one, sample_weight, labels))
         display = cls(found, curves=curves)
         display._log_odds_cells = cells
         return display.plot(ax, **plot_options)
@@ -163,7 +163,7 @@ class ReliabilityDisplay:
         for key, one in estimator.items():
             if not hasattr(one, "predict_proba"):
                 raise TypeError(f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without")
-        options = {"labels": _validation.classes_of(estimator)} | options
+        options = {"labels": classes_of(estimator)} | options
         return cls.from_predictions(y, {key: one.predict_proba(X) for key, one in estimator.items()}, **options)
 
     def plot(
@@ -210,7 +210,7 @@ class ReliabilityDisplay:
         -------
         self
         """
-        _validation.one_of(scale, "scale", SCALES)
+        check_one_of(scale, "scale", SCALES)
         chosen = self._chosen(classes)
         several = len(chosen) > 1 or not isinstance(classes, str)
         axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
@@ -248,7 +248,7 @@ class ReliabilityDisplay:
             if [other.name for other in one.classes] != names:
                 raise ValueError(f"all sets must be of the same classes; {key!r} is not")
         if isinstance(classes, str):
-            _validation.one_of(classes, "classes", ("top", "all"))
+            check_one_of(classes, "classes", ("top", "all"))
             return list(range(1, len(names) + 1)) if classes == "all" and names else [0]
         wanted = [str(label) for label in classes]
         unknown = [label for label in wanted if label not in names]
@@ -261,7 +261,7 @@ class ReliabilityDisplay:
 
     def _limits(self, scale: Scale, limits: Any, chosen: list[int]) -> tuple[float, float]:
         if limits is not None:
-            return _validation.two_limits(limits, least=0.0, largest=1.0, open_=scale == "logit")
+            return check_limits(limits, least=0.0, largest=1.0, open_=scale == "logit")
         if scale == "probability":
             return 0.0, 1.0
         # Far out only where there is something to see: a tiny probability with a handful of rows behind it
@@ -283,7 +283,7 @@ class ReliabilityDisplay:
             series.append(Series(key, one, Cells.even(one) if fine is None else fine[place], look))
         grid = axis.grid()
         curves = [
-            (name, grid, _validation.function_values(function(grid), name, len(grid)), look)
+            (name, grid, function_values(function(grid), name, len(grid)), look)
             for (name, function), look in zip(self.curves.items(), curve_looks(len(self.curves)), strict=True)
         ]
         return Diagram(series, curves, axis, parts)

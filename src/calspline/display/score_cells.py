@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from calspline._validation import Predictions
+from calspline.arrays import Array
+from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.reliability import Reliability
 from calspline.transforms import log_odds
-
-Array = NDArray[np.float64]
 
 STEP, REACH = 0.5, 28
 """Cells of half a unit of log-odds, to a probability of about a millionth on either side."""

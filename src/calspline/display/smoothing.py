@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from calspline.arrays import Array
 from calspline.display import style
 from calspline.display.axes import room, small_multiples
 from calspline.display.style import BLUE, VERMILION
@@ -15,8 +15,6 @@ from calspline.display.style import BLUE, VERMILION
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-Array = NDArray[np.float64]
 
 CRITERIA = {
     "reml": "REML criterion",

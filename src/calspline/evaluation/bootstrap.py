@@ -9,9 +9,8 @@ mean and variance of the bootstrap distribution are those of the rows.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from calspline.arrays import Array
 
 CELLS = 1024
 

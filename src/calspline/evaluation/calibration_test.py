@@ -25,19 +25,17 @@ D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in n
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import cauchy, chi2
 
-from calspline._spline.basis import NaturalSpline
-from calspline._spline.knots import quantile_knots
+from calspline.arrays import Array
 from calspline.evaluation.forecasts import Forecasts
 from calspline.evaluation.simulation import drawn_events
+from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.knots import quantile_knots
 from calspline.transforms import Transform
-
-Array = NDArray[np.float64]
 
 CELLS = 256
 KNOTS = 8

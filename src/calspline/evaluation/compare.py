@@ -8,16 +8,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calspline import _validation
-from calspline._validation import Predictions
+from calspline.arrays import Array
 from calspline.evaluation.bootstrap import bootstrap_means
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
-from calspline.evaluation.scores import row_briers, row_log_losses
-from calspline.evaluation.tables import html_table, number, p_value, text_table
+from calspline.evaluation.losses import row_briers, row_log_losses
+from calspline.evaluation.predictions import Predictions, check_predictions, check_same_classes, names_of_predictions
+from calspline.formatting import html_table, number, p_value, text_table
+from calspline.options import check_integer, check_number, check_seed
 
-Array = NDArray[np.float64]
 Verdict = Literal["better", "no worse", "worse", "unclear"]
 
 
@@ -179,17 +178,16 @@ def compare(
     >>> print(compare(happened, {"raw": p, "overdone": overconfident}).recommendation)
     Leave it alone: keep raw; no other set is surely better.
     """
-    names = _validation.names_of_predictions(predictions, reference)
+    names = names_of_predictions(predictions, reference)
     reference = names[0] if reference is None else reference
-    level = _validation.number(level, "level", above=0.0, below=1.0)
-    margin = _validation.number(margin, "margin", above=0.0, below=1.0)
-    draws = _validation.whole_number(n_bootstrap, "n_bootstrap", least=1)
-    seed = _validation.seed(random_state, "random_state")
+    level = check_number(level, "level", above=0.0, below=1.0)
+    margin = check_number(margin, "margin", above=0.0, below=1.0)
+    draws = check_integer(n_bootstrap, "n_bootstrap", least=1)
+    seed = check_seed(random_state, "random_state")
     rows = {
-        name: _validation.predictions(y, predictions[name], sample_weight, labels, f'predictions["{name}"]')
-        for name in names
+        name: check_predictions(y, predictions[name], sample_weight, labels, f'predictions["{name}"]') for name in names
     }
-    _validation.same_classes({name: one.probs for name, one in rows.items()})
+    check_same_classes({name: one.probs for name, one in rows.items()})
     evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
     differences: dict[str, dict[str, Difference]] = {}
     for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):

@@ -34,10 +34,9 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import xlog1py, xlogy
 
+from calspline.arrays import Array
 from calspline.evaluation.forecasts import Forecasts
-from calspline.evaluation.scores import SMALLEST
-
-Array = NDArray[np.float64]
+from calspline.evaluation.losses import SMALLEST
 
 
 @dataclass(frozen=True)

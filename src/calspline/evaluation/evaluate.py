@@ -8,12 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calspline import _validation
-from calspline._threads import one_blas_thread, shared_out
-from calspline._validation import Predictions
-from calspline.evaluation import scores
+from calspline.arrays import Array, map_blocks, one_blas_thread
+from calspline.evaluation import losses
 from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value
 from calspline.evaluation.decomposition import (
     Murphy,
@@ -27,11 +24,10 @@ from calspline.evaluation.decomposition import (
 )
 from calspline.evaluation.ece import N_BINS, ece
 from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.recalibration import recalibration
 from calspline.evaluation.smooth_ece import smooth_ece
-from calspline.evaluation.tables import html_table, number, p_value, text_table
-
-Array = NDArray[np.float64]
+from calspline.formatting import html_table, number, p_value, text_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +267,7 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     calibration slope (1 is right)            0.345 ± 0.016
     p-value of 'the probabilities are right'          0.001
     """
-    return evaluate_rows(_validation.predictions(y, probs, sample_weight, labels))
+    return evaluate_rows(check_predictions(y, probs, sample_weight, labels))
 
 
 def evaluate_rows(rows: Predictions) -> Evaluation:
@@ -288,7 +284,7 @@ def _binary(rows: Predictions) -> Evaluation:
 def evaluate_forecasts(f: Forecasts, n_rows: int, classes: tuple[Any, ...]) -> tuple[Evaluation, Array]:
     """All measures of a two-class problem, and the recalibrated probabilities."""
     q = recalibrated(f)
-    log_loss, brier = scores.log_loss(f), scores.brier(f)
+    log_loss, brier = losses.log_loss(f), losses.brier(f)
     wide, even = f.equal_width(N_BINS), f.equal_mass(N_BINS)
     plain, debiased = ece(f, wide)
     plain_even, debiased_even = ece(f, even)
@@ -301,8 +297,8 @@ def evaluate_forecasts(f: Forecasts, n_rows: int, classes: tuple[Any, ...]) -> t
         classes=classes,
         log_loss=log_loss,
         brier=brier,
-        accuracy=scores.accuracy(f),
-        auc=scores.auc(f),
+        accuracy=losses.accuracy(f),
+        auc=losses.auc(f),
         **_named(by_log, "{}_log_loss"),
         **_named(by_brier, "{}_brier"),
         **_named(classic, "murphy_{}"),
@@ -318,7 +314,7 @@ def evaluate_forecasts(f: Forecasts, n_rows: int, classes: tuple[Any, ...]) -> t
         calibration_slope=cox.slope,
         calibration_slope_se=cox.slope_se,
         calibration_p_value=calibration_p_value(f),
-        impossible_weight=scores.impossible(f),
+        impossible_weight=losses.impossible(f),
     )
     return result, q
 
@@ -336,12 +332,12 @@ def _multiclass(rows: Predictions) -> Evaluation:
         recalibrated_rows[:, j] = q[np.searchsorted(f.p, p[:, j])]
         return one
 
-    ovr = list(shared_out(against_the_rest, [slice(j, j + 1) for j in range(m)], p.size))
+    ovr = list(map_blocks(against_the_rest, [slice(j, j + 1) for j in range(m)], p.size))
     guess = p.argmax(axis=1)
     right = guess == codes
     top, _ = evaluate_forecasts(Forecasts.collect(p[np.arange(n), guess], right, weight), n, ("wrong", "right"))
     given = p[np.arange(n), codes]
-    log_loss = float(np.average(scores.row_log_losses(p, codes), weights=weight))
+    log_loss = float(np.average(losses.row_log_losses(p, codes), weights=weight))
     by_log = multiclass_log_loss_parts(log_loss, recalibrated_rows, codes, weight)
     by_brier = summed([_brier_parts_of(one) for one in ovr])
     areas = [one.auc for one in ovr if not np.isnan(one.auc)]

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from calspline.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

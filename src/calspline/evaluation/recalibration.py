@@ -18,15 +18,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from calspline.arrays import Array
 from calspline.evaluation.forecasts import Forecasts
 from calspline.transforms import Transform
 
-Array = NDArray[np.float64]
-
-MOST_CELLS = 4096
+MAX_CELLS = 4096
 STEPS, HALVINGS = 50, 40
 TOLERANCE = 1e-10
 
@@ -47,7 +45,7 @@ def recalibration(f: Forecasts) -> Recalibration:
     probability only: there is no slope, NaN.
     """
     x = Transform("logit")(f.p)
-    if len(f) > MOST_CELLS:
+    if len(f) > MAX_CELLS:
         f, x = _binned(f, x)
     nan = float("nan")
     w1, w0 = f.positives, f.negatives
@@ -69,7 +67,7 @@ def recalibration(f: Forecasts) -> Recalibration:
 
 def _binned(f: Forecasts, x: Array) -> tuple[Forecasts, Array]:
     """Cells of equal weight, each at the mean of ``x``."""
-    cell = f.equal_mass(MOST_CELLS)
+    cell = f.equal_mass(MAX_CELLS)
     first = np.flatnonzero(np.diff(cell, prepend=-1))
     binned = f.gathered(cell)
     return binned, np.add.reduceat(f.w * x, first) / binned.w

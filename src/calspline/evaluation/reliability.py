@@ -10,21 +10,20 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import betaincinv, expit
 
-from calspline import _validation
-from calspline._recipe import Recipe, fit_curve
-from calspline._threads import one_blas_thread
-from calspline._validation import BinaryScores, Predictions
+from calspline.arrays import Array, one_blas_thread
+from calspline.binary_fit import Recipe, fit_curve
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.simulation import drawn_events
-from calspline.evaluation.tables import html_table, text_table
+from calspline.formatting import html_table, text_table
 from calspline.histogram import ScoreHistogram
+from calspline.options import check_integer, check_number, check_one_of
+from calspline.scores import BinaryScores
 from calspline.transforms import log_odds
 
 if TYPE_CHECKING:
     from calspline.display.reliability import ReliabilityDisplay
-
-Array = NDArray[np.float64]
 
 BAND_CELLS, BAND_DRAWS = 256, 500
 GRID_POINTS = 101
@@ -264,10 +263,10 @@ def reliability(
     0.5 to 0.75   260  0.6263    0.4154  0.3548 to 0.4779
     0.75 to 1     267  0.8703    0.7828  0.7284 to 0.8307
     """
-    _validation.whole_number(n_bins, "n_bins", least=1)
-    _validation.one_of(strategy, "strategy", ("quantile", "uniform"))
-    level = _validation.number(level, "level", above=0.0, below=1.0)
-    checked = _validation.predictions(y, probs, sample_weight, labels)
+    check_integer(n_bins, "n_bins", least=1)
+    check_one_of(strategy, "strategy", ("quantile", "uniform"))
+    level = check_number(level, "level", above=0.0, below=1.0)
+    checked = check_predictions(y, probs, sample_weight, labels)
     options = n_bins, strategy, level
     with one_blas_thread():
         if checked.binary:

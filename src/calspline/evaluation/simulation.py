@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calspline.arrays import Array
 from calspline.evaluation.forecasts import Forecasts
-
-Array = NDArray[np.float64]
 
 SEED = 0
 

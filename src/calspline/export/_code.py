@@ -66,12 +66,14 @@ def matrix(rows: Iterable[Iterable[float]], brackets: str) -> str:
 
 def title(classes: list[Any]) -> str:
     """One line of ASCII that says what comes out."""
-    labels = [_harmless(json.dumps(label if isinstance(label, (str, int, float)) else str(label))) for label in classes]
+    labels = [
+        _escape_control(json.dumps(label if isinstance(label, (str, int, float)) else str(label))) for label in classes
+    ]
     what = f"Probability of class {labels[1]}" if len(labels) == 2 else f"Probabilities of classes {', '.join(labels)}"
     return f"{what}, calibrated. Written by calspline {__version__}."
 
 
-def _harmless(label: str) -> str:
+def _escape_control(label: str) -> str:
     """A label in JSON that ends no comment and no ``<script>``, and that Python does not take for ``coding: ...``."""
     return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", label)
 

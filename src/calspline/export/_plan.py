@@ -7,18 +7,17 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from calspline._validation import LARGEST_MARGIN, Kind
-from calspline.calibrators.beta import FARTHEST, MOST_LOG_ODDS, BetaCalibrator, BetaMap
+from calspline.calibrators.beta import FARTHEST, MAX_LOG_ODDS, BetaCalibrator, BetaMap
 from calspline.calibrators.isotonic import IsotonicCalibrator
 from calspline.calibrators.sigmoid import SigmoidCalibrator
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.calibrators.temperature import LARGEST_EXPONENT, LEAST_PROBABILITY, TemperatureCalibrator
+from calspline.calibrators.temperature import LARGEST_EXPONENT, MIN_PROBABILITY, TemperatureCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.export._expression import Expression, between, call, name, number
-from calspline.structure import StructuredMap
+from calspline.multiclass.structured_map import StructuredMap
+from calspline.scores import LARGEST_MARGIN, Kind
 from calspline.transforms import (
     ASINH_SCALE,
     LOGIT_CLIP,
@@ -28,7 +27,6 @@ from calspline.transforms import (
     compact_logit_slope,
 )
 
-Array = NDArray[np.float64]
 Source = Literal["one", "pair", "value"]
 
 NEAR = 1e-90
@@ -142,7 +140,7 @@ class OneVsRest:
 
 @dataclass(frozen=True, eq=False)
 class Structured:
-    """``softmax(s(u) + W u + b)``; see :class:`~calspline.structure.StructuredMap`."""
+    """``softmax(s(u) + W u + b)``; see :class:`~calspline.multiclass.structured_map.StructuredMap`."""
 
     classes: list[Any]
     kind: Kind
@@ -166,7 +164,7 @@ class Temperature:
     temperature: float
     rates: list[float] | None
 
-    floor = LEAST_PROBABILITY
+    floor = MIN_PROBABILITY
 
     @property
     def reach(self) -> float:
@@ -211,7 +209,7 @@ def _beta(what: BetaMap, source: Source) -> Program:
     """``a ln p - b ln(1 - p) + c``."""
     a, b, c = what.a, what.b, what.c
     if a == b == 0.0:
-        return Program([], _response(number(min(max(c, -MOST_LOG_ODDS), MOST_LOG_ODDS)), "logit"), source)
+        return Program([], _response(number(min(max(c, -MAX_LOG_ODDS), MAX_LOG_ODDS)), "logit"), source)
     value = name("p")
     if source != "value":
         logs = _logarithms(source)
@@ -222,7 +220,7 @@ def _beta(what: BetaMap, source: Source) -> Program:
         ("s", call("log", 1.0 + call("exp", -call("abs", x)))),
     ]
     y = a * (call("min", x, 0.0) - s) + b * (call("max", x, 0.0) + s)
-    steps.append(("y", (y + c).clipped(-MOST_LOG_ODDS, MOST_LOG_ODDS)))
+    steps.append(("y", (y + c).clipped(-MAX_LOG_ODDS, MAX_LOG_ODDS)))
     return Program(steps, _response(name("y"), "logit"), source)
 
 

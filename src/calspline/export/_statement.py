@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from calspline._validation import ROW_SUM_TOLERANCE
 from calspline.export._dialects import BLOCK, WIDTH, Dialect, comparisons, indented, numeral
 from calspline.export._expression import Expression, Syntax, between, call, name, number, substituted
 from calspline.export._plan import Binary, Many, OneVsRest, Pieces, Plan, Program, Structured, Temperature, domain
-from calspline.structure import SAFE_EXPONENT
+from calspline.multiclass.structured_map import SAFE_EXPONENT
+from calspline.scores import ROW_SUM_TOLERANCE
 from calspline.transforms import SMALLEST_PROBABILITY
 
 LARGEST = float(np.finfo(np.float64).max)
-LEAST_EXPONENT = -SAFE_EXPONENT
+MIN_EXPONENT = -SAFE_EXPONENT
 """Powers of what is less vanish, which PostgreSQL takes for an error."""
 BREAK_IN_NAME = "\0"
 """Stands for a line break in a name, which must not be indented: no name may hold it."""
@@ -137,7 +137,7 @@ class Statement:
         """``body`` of logarithms of probabilities in the proportions of ``exp(y)``."""
 
         def rest(top: list[Expression]) -> str:
-            powers = [call("exp", call("max", one - top[0], LEAST_EXPONENT)) for one in y]
+            powers = [call("exp", call("max", one - top[0], MIN_EXPONENT)) for one in y]
             total = self._write(call("log", _total(powers)))
             return self._bound("total", [total], lambda log: body([one - top[0] - log[0] for one in y]))
 
@@ -148,7 +148,7 @@ class Statement:
 
         def powers(y: list[Expression]) -> str:
             top = call("max", *y)
-            values = [self._write(call("exp", call("max", one - top, LEAST_EXPONENT))) for one in y]
+            values = [self._write(call("exp", call("max", one - top, MIN_EXPONENT))) for one in y]
             return self._bound("e", values, body)
 
         return self._bound(variable, [self._write(one) for one in y], powers)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from calspline._validation import ROW_SUM_TOLERANCE
 from calspline.export._code import Tables, bracketed, joined, matrix, statements, title
 from calspline.export._expression import Syntax
 from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain, plan
-from calspline.structure import SAFE_EXPONENT
+from calspline.multiclass.structured_map import SAFE_EXPONENT
+from calspline.scores import ROW_SUM_TOLERANCE
 
 CUBIC = """\
 /* Value at z of a curve in n pieces: each has its start and four coefficients, highest power first. */

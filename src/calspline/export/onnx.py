@@ -7,16 +7,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline import __version__, _validation
-from calspline._validation import LARGEST_MARGIN, ROW_SUM_TOLERANCE
+from calspline import __version__
 from calspline.export._expression import Expression
 from calspline.export._plan import Binary, OneVsRest, Pieces, Plan, Program, Structured, Temperature, plan
-from calspline.structure import SAFE_EXPONENT
+from calspline.multiclass.structured_map import SAFE_EXPONENT
+from calspline.options import check_one_of
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
 
 Dtype = Literal["float64", "float32"]
 
 OPSET = 17
-LEAST_OPSET, MOST_OPSET = 13, 25
+MIN_OPSET, MAX_OPSET = 13, 25
 IR_VERSION = 8
 NAMES = {
     "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
@@ -63,7 +64,7 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
 
-    _validation.one_of(dtype, "dtype", ("float64", "float32"))
+    check_one_of(dtype, "dtype", ("float64", "float32"))
     what = plan(calibrator)
     if after is not None and not isinstance(after, onnx.ModelProto):
         raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")
@@ -115,8 +116,8 @@ def _scores_of(model: Any, what: Plan) -> tuple[str, int]:
     from onnx import TensorProto
 
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
-    if not versions or not LEAST_OPSET <= versions[0] <= MOST_OPSET:
-        raise ValueError(f"after must have an opset from {LEAST_OPSET} to {MOST_OPSET}; got {versions}")
+    if not versions or not MIN_OPSET <= versions[0] <= MAX_OPSET:
+        raise ValueError(f"after must have an opset from {MIN_OPSET} to {MAX_OPSET}; got {versions}")
     m = len(what.classes)
     # A ZipMap makes a list of dictionaries of the tensor that is wanted.
     zipped = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "ZipMap"}

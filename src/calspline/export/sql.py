@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
-from calspline import _validation
 from calspline.export._dialects import DIALECTS
 from calspline.export._plan import Binary, plan
 from calspline.export._statement import Statement
+from calspline.options import check_one_of
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 
@@ -49,7 +49,7 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
     >>> print(to_sql(cal, "Alice's score", dialect="spark").splitlines()[0])
     CASE WHEN double(`Alice's score`) BETWEEN 0 AND 1 THEN
     """
-    _validation.one_of(dialect, "dialect", tuple(DIALECTS))
+    check_one_of(dialect, "dialect", tuple(DIALECTS))
     what = plan(calibrator)
     columns = [column] if isinstance(column, str) else column
     wanted = 1 if isinstance(what, Binary) else len(what.classes)

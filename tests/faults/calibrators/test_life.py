@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from threadpoolctl import threadpool_limits
 
 from calspline import BetaCalibrator, ClippingCalibrator, SigmoidCalibrator, SplineCalibrator
-from calspline._spline import penalized
-from calspline.calibrators import _logistic
+from calspline.calibrators import logistic
+from calspline.fitting import newton
 
 
 @pytest.mark.parametrize("method", ["calibrate", "predict_proba", "predict", "to_dict"])
@@ -70,8 +70,8 @@ def test_51_sixteen_threads_agree(cal, problem):
 
 
 def test_52_no_convergence(cal, two, monkeypatch):
-    monkeypatch.setattr(_logistic, "MOST_STEPS", 1)
-    monkeypatch.setattr(penalized, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     if isinstance(cal, SplineCalibrator):
         cal.set_params(smoothing=1e-6)
     if isinstance(cal, (SplineCalibrator, SigmoidCalibrator, BetaCalibrator)):

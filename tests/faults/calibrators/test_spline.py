@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from calspline import SplineCalibrator
-from calspline._validation.scores import CHUNK
+from calspline.arrays import CHUNK
 
 
 @pytest.mark.parametrize("transform", ["logit", "compact_logit", "asinh_logit"])

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from calspline import SplineCalibrator, apply_frame, fit_frame
-from calspline._spline import penalized
+from calspline.fitting import newton
 
 ABC = ["a", "b", "c"]
 
@@ -101,7 +101,7 @@ def test_51_sixteen_threads_agree(columns, fitted):
 
 
 def test_52_no_convergence(fit, columns, monkeypatch):
-    monkeypatch.setattr(penalized, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="the fit did not converge"):
         found = fit(columns, smoothing=1e-6)
     assert found.converged_ is False

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from calspline import ScoreHistogram, SplineCalibrator
-from calspline._spline import penalized
+from calspline.fitting import newton
 
 BAD = (ValueError, TypeError)
 OPENINGS = {
@@ -314,7 +314,7 @@ def test_51_sixteen_threads_agree(two):
 
 
 def test_52_no_convergence(two, monkeypatch):
-    monkeypatch.setattr(penalized, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     cal = SplineCalibrator(smoothing=1e-6)
     with pytest.warns(ConvergenceWarning, match="the fit did not converge"):
         cal.partial_fit(two.scores, two.y).calibrate([0.5])

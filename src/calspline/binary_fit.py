@@ -1,0 +1,344 @@
+"""From a histogram to a calibration curve, as the options say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from calspline.arrays import Array
+from calspline.curve import CalibrationCurve
+from calspline.fitting import smoothing as smooth
+from calspline.fitting.batched_newton import together
+from calspline.fitting.constraints import Shape
+from calspline.fitting.fit import Bins, SplineTask
+from calspline.fitting.knots import default_count, quantile_knots, sampled_knots
+from calspline.fitting.newton import brier_loss, log_loss
+from calspline.histogram import ScoreHistogram
+from calspline.options import (
+    check_increasing,
+    check_integer,
+    check_not_negative,
+    check_number,
+    check_one_of,
+    check_positive_list,
+    check_seed,
+)
+from calspline.scores import Kind, check_binary_scores
+from calspline.transforms import NAMES, Transform, compact_logit_slope, epsilon_from_log_odds
+
+SMOOTHING_LIMITS = 1e-10, 1e15
+MIN_KNOT_GAP = 1e-9
+FARTHEST_KNOT = 1e6
+"""Knots may span this many times the range of the scores; beyond, rounding eats the fit."""
+
+MAX_USED = 0.5
+"""A curve with more degrees of freedom per knot may be held back by its knots rather than by the penalty, and is
+fitted again with twice as many..."""
+MAX_ROOM = 128
+"""...up to this number: the work grows with its cube."""
+
+EXTREME_LOG_ODDS = 10.0
+EXTREME_SHARE = 0.05
+"""``asinh_logit`` is considered if more than this share of the rows is more extreme."""
+CLEAR_EVIDENCE = 5.0
+"""Log Bayes factor that it then takes to leave ``logit``: "very strong" on the scale of
+Kass and Raftery (1995)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Checked options of a spline fit; see :class:`~calspline.SplineCalibrator`."""
+
+    transform: str = "auto"
+    epsilon: float | Literal["auto"] = "auto"
+    knots: Literal["quantile", "sample"] | Array = "quantile"
+    n_knots: int | None = None
+    penalty: Literal["curvature", "ridge"] = "curvature"
+    smoothing: Literal["reml", "cv", "loo"] | float = "reml"
+    smoothing_grid: Array | None = None
+    cv: int = 5
+    loss: Literal["log", "brier"] = "log"
+    monotone: bool = False
+    seed: int = 0
+
+
+def checked_recipe(options: dict[str, Any]) -> Recipe:
+    """A recipe from a calibrator's parameters; a wrong one is an error that names it and its domain."""
+    check_one_of(options["transform"], "transform", ("auto", *NAMES))
+    if not (isinstance(options["epsilon"], str) and options["epsilon"] == "auto"):
+        check_number(options["epsilon"], "epsilon", above=0.0, below=0.5, also=' or "auto"')
+    knots = options["knots"]
+    if isinstance(knots, str):
+        check_one_of(knots, "knots", ("quantile", "sample"))
+    else:
+        knots = check_increasing(knots, "knots", least=2)
+    if options["n_knots"] is not None:
+        check_integer(options["n_knots"], "n_knots", least=2, also=" or None")
+    check_one_of(options["penalty"], "penalty", ("curvature", "ridge"))
+    if isinstance(options["smoothing"], str):
+        check_one_of(options["smoothing"], "smoothing", ("reml", "cv", "loo"))
+    else:
+        check_not_negative(options["smoothing"], "smoothing", also=' or one of "reml", "cv", "loo"')
+    grid = options["smoothing_grid"]
+    if grid is not None:
+        grid = check_positive_list(grid, "smoothing_grid")
+    check_integer(options["cv"], "cv", least=2)
+    check_one_of(options["loss"], "loss", ("log", "brier"))
+    check_one_of(options["monotone"], "monotone", (True, False))
+    check_one_of(options["multiclass"], "multiclass", ("structured", "ovr"))
+    seed = check_seed(options["random_state"], "random_state")
+    names = ("transform", "epsilon", "n_knots", "penalty", "smoothing", "cv", "loss", "monotone")
+    return Recipe(knots=knots, smoothing_grid=grid, seed=seed, **{name: options[name] for name in names})
+
+
+def recipe_kind(transform: str) -> Kind | None:
+    """The kind of scores a transform asks for; None leaves it to the scores."""
+    if transform == "auto":
+        return None
+    return "margin" if transform == "identity" else "probability"
+
+
+def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
+    """The same for three or more columns; identity takes logits and probabilities."""
+    if transform == "identity":
+        return "either"
+    return "auto" if transform == "auto" else "probability"
+
+
+@dataclass(frozen=True)
+class FittedCurve:
+    """A curve and how it came about. ``smoothing`` is infinite where all scores are equal."""
+
+    curve: CalibrationCurve
+    smoothing: float
+    grid: Array
+    criterion: Array
+    edf: float
+    converged: bool
+    n_iter: int
+
+
+def fit_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+    """Fit the curve of a histogram that holds both classes."""
+    return fit_curves([histogram], recipe)[0]
+
+
+def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[FittedCurve]:
+    """Fit the curve of each histogram, all that share the work together."""
+    rivals = [_rivals(histogram, recipe) for histogram in histograms]
+    contested = [rival.task for each in rivals if len(each) > 1 for rival in each]
+    choices = dict(zip(contested, _choose_smoothing(contested, replace(recipe, smoothing="reml")), strict=True))
+    winners = [_winner(each, choices) for each in rivals]
+    if recipe.smoothing != "reml":
+        choices = {}
+    rest = [winner.task for winner in winners if winner is not None and winner.task not in choices]
+    choices |= dict(zip(rest, _choose_smoothing(rest, recipe), strict=True))
+    return [
+        _constant(histogram, recipe)
+        if winner is None
+        else _with_room(_finish(winner, choices[winner.task], histogram.total, recipe), histogram, recipe)
+        for histogram, winner in zip(histograms, winners, strict=True)
+    ]
+
+
+def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+    """The fit itself, or one with more knots where it used up those that it had."""
+    # Only REML: to leave-one-out and folds a crowd of parameters may just be noise.
+    free = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.smoothing == "reml"
+    count = len(fitted.curve.breaks)
+    while free and fitted.edf > MAX_USED * count and count < MAX_ROOM:
+        more = replace(recipe, transform=fitted.curve.transform.name, n_knots=min(2 * count, MAX_ROOM))
+        roomier = fit_curve(histogram, more)
+        if not roomier.converged or len(roomier.curve.breaks) <= count:  # no more values to put them at
+            break
+        fitted, count = roomier, len(roomier.curve.breaks)
+    return fitted
+
+
+class _Rival(NamedTuple):
+    """A transform, and the spline to be fitted on its scale."""
+
+    transform: Transform
+    task: SplineTask
+
+
+def _rivals(histogram: ScoreHistogram, recipe: Recipe) -> list[_Rival]:
+    """One transform or two to choose from; none where all x are equal."""
+    tasks = ((transform, _task(transform, histogram, recipe)) for transform in _transforms(histogram, recipe))
+    return [_Rival(transform, task) for transform, task in tasks if task is not None]
+
+
+def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
+    """What the recipe says; else ``logit``, with ``asinh_logit`` as a rival if many scores are extreme."""
+    if recipe.transform != "auto":
+        return [Transform(recipe.transform, _epsilon(histogram, recipe))]
+    if histogram.kind == "margin" or recipe.loss == "brier":
+        return [Transform("identity")]
+    w = histogram.positives + histogram.negatives
+    if w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
+        return [Transform("logit"), Transform("asinh_logit")]
+    return [Transform("logit")]
+
+
+def _winner(rivals: list[_Rival], choices: dict[SplineTask, smooth.Choice]) -> _Rival | None:
+    """The first, unless the evidence for the second is clear."""
+    if len(rivals) < 2:
+        return rivals[0] if rivals else None
+    first, second = (choices[rival.task].criterion.min() for rival in rivals)
+    return rivals[1] if second < first - CLEAR_EVIDENCE else rivals[0]
+
+
+def _finish(rival: _Rival, choice: smooth.Choice, total: float, recipe: Recipe) -> FittedCurve:
+    """The curve at the chosen smoothing."""
+    fit = rival.task.finish(choice, learnt=recipe.smoothing == "reml" and recipe.penalty == "curvature")
+    curve = CalibrationCurve(
+        rival.transform,
+        fit.breaks,
+        fit.coefficients,
+        origin=fit.origin,
+        unit=fit.unit,
+        link=_link(recipe),
+        clip=_clip(recipe, total),
+        variance=fit.variance,
+        tube=fit.tube,
+    )
+    return FittedCurve(curve, choice.smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
+
+
+def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+    """The base rate, where all x are equal."""
+    transform = _transforms(histogram, recipe)[0]
+    where = float(transform(histogram.scores[:1])[0])
+    return constant_fit(transform, where, histogram.base_rate, histogram.total, recipe)
+
+
+def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
+    if recipe.transform != "compact_logit":
+        return None
+    return epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
+
+
+def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> SplineTask | None:
+    """The spline to be fitted on one transform's scale, or None where all x are equal."""
+    x = transform.from_log_odds(histogram.locations) if histogram.kind == "probability" else histogram.locations
+    if x[0] == x[-1]:
+        return None
+    bins = Bins(x, histogram.positives, histogram.negatives)
+    shape = Shape(
+        loss=log_loss if recipe.loss == "log" else brier_loss,
+        ridge=recipe.penalty == "ridge",
+        line=_line(transform, bins, recipe),
+        targets=_targets(bins, recipe),
+        monotone=recipe.monotone,
+        bounds=_clip(recipe, histogram.total) if recipe.loss == "brier" else None,
+    )
+    return SplineTask(bins, _knots(transform, bins, recipe), shape)
+
+
+def _line(transform: Transform, bins: Bins, recipe: Recipe) -> tuple[float, float]:
+    """Intercept and slope, in x, of the curve that changes nothing, or next to it."""
+    if recipe.penalty == "ridge":
+        return 0.0, 0.0
+    if recipe.loss == "brier":
+        unchanged = transform.name == "identity" and bins.x[0] >= 0.0 and bins.x[-1] <= 1.0
+        return (0.0, 1.0) if unchanged else (bins.base_rate, 0.0)
+    if transform.epsilon is not None:
+        slope = compact_logit_slope(transform.epsilon)
+        return -0.5 / slope, 1.0 / slope
+    if transform.name == "identity":
+        return float(np.log(bins.base_rate / (1.0 - bins.base_rate))), 0.0
+    return 0.0, 1.0
+
+
+def _targets(bins: Bins, recipe: Recipe) -> tuple[float, float]:
+    """What a negative and a positive row count as: Platt's smoothed targets."""
+    if recipe.loss == "brier" or recipe.penalty == "ridge":
+        return 0.0, 1.0
+    n1, n0 = float(bins.positives.sum()), float(bins.negatives.sum())
+    return 1.0 / (n0 + 2.0), (n1 + 1.0) / (n1 + 2.0)
+
+
+def _knots(transform: Transform, bins: Bins, recipe: Recipe) -> Array:
+    if isinstance(recipe.knots, str):
+        count = default_count(float(bins.w.sum())) if recipe.n_knots is None else recipe.n_knots
+        if recipe.knots == "sample":
+            return sampled_knots(bins.x, count, np.random.default_rng([recipe.seed, 0]))
+        return quantile_knots(bins.x, bins.w, count)
+    kind: Kind = "probability" if transform.takes_probabilities else "margin"
+    knots = transform(check_binary_scores(recipe.knots, kind=kind, name="knots").values)
+    if np.diff(knots).min() <= MIN_KNOT_GAP * max(knots[-1] - knots[0], bins.x[-1] - bins.x[0]):
+        raise ValueError("knots must be further apart than rounding on the scale of the transform")
+    if knots[-1] - knots[0] > FARTHEST_KNOT * (bins.x[-1] - bins.x[0]):
+        raise ValueError(f"knots must not span more than {FARTHEST_KNOT:g} times the range of the scores")
+    return knots
+
+
+def _link(recipe: Recipe) -> Literal["logit", "identity"]:
+    return "logit" if recipe.loss == "log" else "identity"
+
+
+def _clip(recipe: Recipe, total: float) -> tuple[float, float]:
+    """Least and largest probability that may come out.
+
+    The log loss needs none but for rounding. The Brier loss would let a rare class
+    have probability 0; the limit is what one more row of it would give.
+    """
+    least = 1e-15 if recipe.loss == "log" else min(1.0 / (total + 2.0), 0.25)
+    return least, 1.0 - least
+
+
+def constant_fit(transform: Transform, where: float, rate: float, total: float, recipe: Recipe) -> FittedCurve:
+    """The same probability everywhere, with the variance of a binomial share."""
+    link = _link(recipe)
+    coefficients, variance = np.zeros((4, 3)), np.zeros((7, 3))
+    coefficients[-1] = np.log(rate / (1.0 - rate)) if link == "logit" else rate
+    variance[-1] = 1.0 / (total * rate * (1.0 - rate)) if link == "logit" else rate * (1.0 - rate) / total
+    curve = CalibrationCurve(
+        transform,
+        np.array([0.0, 1.0]),
+        coefficients,
+        origin=where,
+        link=link,
+        clip=_clip(recipe, total),
+        variance=variance,
+    )
+    return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
+
+
+def _choose_smoothing(tasks: list[SplineTask], recipe: Recipe) -> list[smooth.Choice]:
+    """The smoothing of each task; on few bins the searches share their work."""
+    searches = [_search(task, recipe) for task in tasks]
+    if recipe.smoothing != "reml" or len(tasks) == 1:
+        return [smooth.alone(search) for search in searches]
+    return together(searches, [task.merged for task in tasks])
+
+
+def _search(task: SplineTask, recipe: Recipe) -> smooth.Search:
+    method, grid = recipe.smoothing, recipe.smoothing_grid
+    if not isinstance(method, str):
+        return smooth.fixed(task.problem, task.coordinates, float(np.clip(method, *SMOOTHING_LIMITS)))
+    exhaustive = grid is not None
+    grid = smooth.DEFAULT_GRID if grid is None else np.unique(np.clip(grid, *SMOOTHING_LIMITS))
+    if method == "reml":
+        return smooth.reml(task.merged, task.coordinates, grid, exhaustive=exhaustive)
+    if method == "loo":
+        return smooth.leave_one_out(task.problem, task.coordinates, grid, task.bins.positives)
+    return smooth.cross_validation(task.problem, task.coordinates, grid, _folds(task, recipe))
+
+
+def _folds(task: SplineTask, recipe: Recipe) -> list[smooth.Fold]:
+    rng = np.random.default_rng([recipe.seed, 1])
+    low, high = task.shape.targets
+    folds = []
+    for w1, w0 in zip(
+        smooth.split_folds(task.bins.positives, recipe.cv, rng),
+        smooth.split_folds(task.bins.negatives, recipe.cv, rng),
+        strict=True,
+    ):
+        problem = task.problem
+        kept = replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0)
+        folds.append(smooth.Fold(kept, w1 + w0, w1))
+    return folds

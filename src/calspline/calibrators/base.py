@@ -1,0 +1,261 @@
+"""What every calibrator shares: checked rows in, probabilities, labels and plain values out."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from calspline.arrays import Array
+from calspline.calibrators.serialize import classes_from, parameters_from, plain_classes, plain_parameters
+from calspline.curve import CalibrationCurve
+from calspline.labels import check_binary_labels, check_matrix_labels, check_rows
+from calspline.options import check_one_of
+from calspline.scores import (
+    BinaryScores,
+    Kind,
+    MatrixKind,
+    MatrixScores,
+    check_binary_scores,
+    check_matrix_scores,
+    check_real_array,
+    column_names,
+    in_class_order,
+)
+
+ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
+NOT_CONVERGED = "the fit did not converge"
+PROBES = {
+    "probability": np.array([0.0, 1e-300, 1e-9, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0 - 1e-9, 1.0]),
+    "margin": np.array([-1e300, -1e9, -10.0, -1.0, 0.0, 1e-9, 1.0, 10.0, 1e9, 1e300]),
+}
+"""Scores that any calibrator read from a file has to make probabilities of, but for rounding (``PROPER``)."""
+PROPER = 1e-6
+
+
+class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator whose features are a model's scores.
+
+    A method says how it fits checked scores (``_fit_two``, ``_fit_many``), how it evaluates
+    them (``_two``, ``_many``), and what a file has to know (``_facts``, ``_restore``).
+    """
+
+    classes_: NDArray[Any]
+    curves_: list[CalibrationCurve]
+    _kind: Kind
+    _difference: bool
+
+    _prefers_margins: ClassVar[bool] = False
+    """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
+    _fact_names: ClassVar[tuple[str, ...]] = ()
+    _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
+
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the calibration from scores and what happened.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+            Probabilities (of two classes: of the second, or of both, which keeps more of
+            very confident ones), or margins. Columns are in the order of ``classes_``; columns
+            of a data frame that are named after the classes are put in that order.
+        y : array-like of shape (n,)
+            Labels of any type. For three or more columns, integers from 0 to m-1 and names
+            of a frame's columns need not all occur.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is a row seen twice; of 0, a row not seen.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(scores, y, sample_weight, margins=False)
+
+    def _fit_margins(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to scores that are known to be margins, even if all of them lie in [0, 1]."""
+        return self._learn(scores, y, sample_weight, margins=True)
+
+    def _learn(self, scores: Any, y: Any, sample_weight: Any, *, margins: bool) -> Self:
+        options = self._options(margins=margins)
+        rows = check_rows(scores, y, sample_weight)
+        kinds: tuple[Kind | None, MatrixKind] = ("margin", "margin") if margins else self._kinds(options)
+        n = len(rows.labels)
+        if rows.n_columns > 2:
+            classes, codes = check_matrix_labels(rows.labels, n, rows.n_columns, rows.names)
+            array = in_class_order(rows.scores, rows.names, classes)
+            matrix = check_matrix_scores(array, kind=kinds[1], advice=self._advice)
+            self._fit_many(matrix, codes, rows.weight, options)
+            self._remember(classes, matrix.kind, difference=False)
+        else:
+            classes, positive = check_binary_labels(rows.labels, n)
+            array = in_class_order(rows.scores, rows.names, classes)
+            checked = check_binary_scores(
+                array, kind=kinds[0], difference=True if margins else None, advice=self._advice
+            )
+            self._fit_two(checked, positive, rows.weight, options)
+            self._remember(classes, checked.kind, difference=checked.difference)
+        return self
+
+    def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
+        """How the scores of the fit were taken: those to calibrate are taken the same way."""
+        self.classes_ = classes
+        self._kind = kind
+        self._difference = difference
+
+    @abstractmethod
+    def _options(self, *, margins: bool) -> Any:
+        """Check the constructor's options, and return what the fit needs of them.
+
+        ``margins`` says that the scores were declared to be margins.
+        """
+
+    def _kinds(self, options: Any) -> tuple[Kind | None, MatrixKind]:
+        """What scores have to be, in one or two columns and in more; by default they decide."""
+        return None, "auto"
+
+    @abstractmethod
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
+        """Fit two classes."""
+
+    @abstractmethod
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
+        """Fit three or more classes."""
+
+    @abstractmethod
+    def _two(self, scores: BinaryScores) -> Array:
+        """Calibrated probabilities of the second of two classes."""
+
+    @abstractmethod
+    def _many(self, scores: MatrixScores) -> Array:
+        """Calibrated probabilities of three or more classes, a column for each."""
+
+    def predict_proba(self, scores: Any) -> Array:
+        """Calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        p, _ = self._probability(scores)
+        return p if p.ndim == 2 else _both(p)
+
+    def calibrate(self, scores: Any) -> Array:
+        """Calibrated probabilities in the shape that came in.
+
+        One column in gives the probability of ``classes_[1]``; more give all classes.
+        """
+        p, shape = self._probability(scores)
+        if p.ndim == 2:
+            return p
+        return _both(p) if len(shape) == 2 and shape[1] == 2 else p.reshape(shape)
+
+    def predict(self, scores: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        p, _ = self._probability(scores)
+        return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
+
+    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
+        """Calibrated probabilities, and the shape of the scores.
+
+        Two classes: those of the second, flat. More: a column for each.
+        """
+        check_is_fitted(self, "curves_")
+        if len(self.classes_) == 2:
+            checked = self._check_scores(scores)
+            return self._two(checked), checked.shape
+        array, m = self._ordered(scores), len(self.classes_)
+        matrix = check_matrix_scores(array, kind=self._kind, n_columns=m, advice=self._advice)
+        return self._many(matrix), matrix.shape
+
+    def _check_scores(self, scores: Any) -> BinaryScores:
+        """Scores of two classes to calibrate, taken as those of the fit were."""
+        return check_binary_scores(
+            self._ordered(scores), kind=self._kind, difference=self._difference, advice=self._advice
+        )
+
+    def _ordered(self, scores: Any) -> NDArray[np.floating[Any]]:
+        array = check_real_array(scores, "scores")
+        return in_class_order(array, column_names(scores), self.classes_)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fitted calibrator in plain JSON values."""
+        check_is_fitted(self, "curves_")
+        return {
+            "class": type(self).__name__,
+            "parameters": plain_parameters(self),
+            "classes": plain_classes(self.classes_),
+            "fitted": {"kind": self._kind, "difference": self._difference} | self._facts(),
+            "curves": [curve.to_dict() for curve in self.curves_],
+            "structure": self._structure(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The calibrator that :meth:`to_dict` described; anything else is an error."""
+        calibrator = cls(**parameters_from(data["parameters"], cls))
+        calibrator._options(margins=False)
+        classes = classes_from(data["classes"])
+        facts = data["fitted"]
+        names = ("kind", "difference", *cls._fact_names)
+        if not isinstance(facts, dict) or set(facts) != set(names):
+            raise ValueError(f"fitted must be a dict with the keys {', '.join(names)}")
+        check_one_of(facts["kind"], "kind", ("probability", "margin"))
+        check_one_of(facts["difference"], "difference", (True, False))
+        with np.errstate(all="ignore"):
+            calibrator._restore(facts, data["curves"], data["structure"], len(classes))
+        if facts["kind"] == "margin" and any(curve.transform.takes_probabilities for curve in calibrator.curves_):
+            raise ValueError("kind must be probability for the transform of the curves")
+        calibrator._remember(classes, facts["kind"], difference=facts["difference"])
+        calibrator._check_that_it_works()
+        return calibrator
+
+    def _check_that_it_works(self) -> None:
+        """Refuse numbers so large or so small that no probabilities come of them."""
+        m = len(self.classes_)
+        extremes = PROBES[self._kind]
+        rows = extremes if m == 2 else np.array([np.full(m, 1.0 / m), np.eye(1, m)[0], np.eye(1, m, m - 1)[0]])
+        if m > 2 and self._kind == "margin":
+            rows = np.outer(extremes, np.linspace(-1.0, 1.0, m))
+        with np.errstate(all="ignore"):
+            p = self.predict_proba(rows)
+        if not (np.isfinite(p).all() and p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() < PROPER):
+            raise ValueError("its numbers give no probabilities")
+
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """What a file has to know beside the curves, as JSON values named ``_fact_names``."""
+
+    def _structure(self) -> dict[str, Any] | None:
+        """The structure, if there is one, as JSON values."""
+        return None
+
+    @abstractmethod
+    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
+        """Set fitted attributes from what a file says; what makes no sense is an error."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called into this package, however deep the call."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("calspline."):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _both(p: Array) -> Array:
+    """Probabilities of the first and the second class."""
+    out = np.empty((len(p), 2))
+    out[:, 1] = p
+    np.subtract(1.0, p, out=out[:, 0])
+    return out

@@ -1,0 +1,146 @@
+"""``calspline evaluate``, ``compare`` and ``report``: how good probabilities in a file are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.cli.columns import in_class_order, named, score_columns
+from calspline.cli.commands.apply import model_columns
+from calspline.cli.console import escape_control, heading, note
+from calspline.cli.errors import InputError
+from calspline.cli.opening import Data, open_data, open_files, with_labels
+from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.cli.rows import Wanted, gathered
+from calspline.evaluation import compare as comparisons
+from calspline.evaluation import evaluate as evaluations
+from calspline.persistence import load
+from calspline.reporting import report as reports
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """One set of probabilities."""
+    data = open_data(options)
+    columns = in_class_order(data.scores, data.labels.classes)
+    sets, y, weight = _read(data, {"probabilities": columns}, options.missing)
+    found = evaluations.evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(data.labels.classes))
+    if options.json:
+        print(json.dumps(_finite(found.to_dict()), indent=1))
+        return
+    title, _, table = str(found).partition("\n")
+    of = f", {columns[-1]} of {data.labels.column} = {data.labels.classes[1]}" if len(columns) <= 2 else ""
+    print(f"{heading(title + of, sys.stdout)}\n{escape_control(table)}")
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Several sets of probabilities of the same rows."""
+    sets, data = _sets(options)
+    if len(sets) < 2:
+        raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
+    if options.reference is not None and options.reference not in sets:
+        raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
+    probs, y, weight = _read(data, sets, options.missing)
+    labels = list(data.labels.classes)
+    found = comparisons.compare(y, probs, sample_weight=weight, labels=labels, reference=options.reference)
+    if options.json:
+        print(json.dumps(_finite(found.to_dict()), indent=1))
+        return
+    table, _, advice = str(found).rpartition("\n")
+    print(f"{escape_control(table)}\n{heading(advice, sys.stdout)}")
+
+
+def report(options: argparse.Namespace) -> None:
+    """The same as one HTML file with pictures."""
+    check_free(options.output, force=options.force)
+    model = None if options.model is None else load(options.model)
+    if model is None:
+        sets, data = _sets(options)
+        probs, y, weight = _read(data, sets, options.missing)
+    else:
+        source = open_files(options)
+        if options.positive is None and options.classes is None:
+            options.classes = ",".join(map(str, model.classes_))
+        data = with_labels(source, model_columns(source, model, _last(options)), options)
+        probs, y, weight = _with_model(model, data, options)
+    title = options.title if options.title is not None else f"Calibration of {data.source.name}"
+    labels = list(data.labels.classes)
+    found = reports.report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=labels)
+    write_text(options.output, found.html, force=options.force)
+    if options.output != STDOUT:
+        print(escape_control(f"{found.headline}\nReport: {options.output}"))
+
+
+def _with_model(model: Any, data: Data, options: argparse.Namespace) -> tuple[dict[str, Array], Any, Array | None]:
+    """The scores as they are, and as the model makes them."""
+    classes = list(data.labels.classes)
+    known = model.classes_.tolist()
+    if list(map(str, known)) != list(map(str, classes)):
+        raise InputError(
+            f"the model's classes are {', '.join(map(str, known))}, and those of the data "
+            f"{', '.join(map(str, classes))}; see --label, --positive and --classes"
+        )
+    margins = model._kind == "margin"
+    columns = in_class_order(data.scores, classes)
+    sets, y, weight = _read(data, {"raw": columns}, options.missing, margins=margins)
+    p = model.predict_proba(sets["raw"])
+    after = {"calibrated": p[:, 1] if p.shape[1] == 2 else p}
+    if margins:
+        note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
+        return after, y, weight
+    return sets | after, y, weight
+
+
+def _last(options: argparse.Namespace) -> str | None:
+    return options.score[-1] if options.score else None
+
+
+def _sets(options: argparse.Namespace) -> tuple[dict[str, list[str]], Data]:
+    """Sets of scores by name: ``raw,calibrated``, or ``name=columns`` for several columns a set."""
+    source = open_files(options)
+    sets: dict[str, list[str]] = {}
+    for given in options.score or []:
+        name, equals, columns = given.partition("=")
+        if equals and given not in source.columns:
+            sets[name.strip()] = named(source.columns, columns, "--score")
+        else:
+            sets |= {column: [column] for column in named(source.columns, given, "--score")}
+    if not sets:
+        sets = {"raw": score_columns(source.columns, None)}
+    counts = {name: len(columns) for name, columns in sets.items()}
+    if len(set(counts.values())) > 1:
+        raise InputError(
+            "sets of scores must have as many columns; "
+            + ", ".join(f"{name} has {count}" for name, count in counts.items())
+        )
+    first = next(iter(sets.values()))
+    data = with_labels(source, first, options)
+    return {name: in_class_order(columns, data.labels.classes) for name, columns in sets.items()}, data
+
+
+def _read(
+    data: Data, sets: dict[str, list[str]], missing: str, *, margins: bool = False
+) -> tuple[dict[str, Array], NDArray[Any], Array | None]:
+    """Sets of probabilities, labels and weights, in memory."""
+    columns = list(dict.fromkeys(name for names in sets.values() for name in names))
+    wanted = Wanted(data.source, tuple(columns), data.labels, data.weight, missing, margins, sums=len(sets) == 1)
+    scores, codes, weight, reader = gathered(wanted)
+    if reader.n_missing:
+        note(f"{reader.n_missing:,} rows with missing values were left out")
+    table = scores.reshape(len(codes), -1)
+    out = {}
+    for name, names in sets.items():
+        values = table[:, [columns.index(column) for column in names]]
+        out[name] = values[:, 0] if len(names) == 1 else values
+    return out, np.array(data.labels.classes)[codes], weight
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN: what is not known is null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

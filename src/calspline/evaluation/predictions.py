@@ -1,0 +1,141 @@
+"""Predictions to be judged: probabilities, what happened, weights, and the order of the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, check_weights, distinct_labels
+from calspline.scores import check_real_array, check_sums, column_names, in_class_order
+
+FEWEST_ROWS, MAX_ROWS = 1e-9, 1e15
+"""Sums of weights that make sense as numbers of rows, and whose squares are numbers too."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Probabilities and outcomes that go together; rows of weight zero are gone.
+
+    ``probs`` has one number a row, the probability of the second class, for two classes, and
+    a column for each of three or more. ``codes`` is the place in ``classes`` of what happened.
+    """
+
+    probs: Array
+    codes: NDArray[np.intp]
+    weight: Array | None
+    classes: NDArray[Any]
+
+    @property
+    def binary(self) -> bool:
+        """Whether there are two classes."""
+        return self.probs.ndim == 1
+
+
+def check_predictions(
+    y: Any, probs: Any, sample_weight: Any = None, labels: Any = None, name: str = "probs"
+) -> Predictions:
+    """Check predictions and what happened.
+
+    Without ``labels``, the classes are what the rows show, in sorted order; labels 0 and 1, booleans and, for
+    three or more columns, integers from 0 to m-1 need not all occur.
+    """
+    array = check_real_array(probs, name)
+    if len(array) == 0 or (array.ndim == 2 and array.shape[1] == 0):
+        raise ValueError(f"{name} must have at least one row and one column; got shape {array.shape}")
+    if array.min() < 0.0 or array.max() > 1.0:
+        outside = (array < 0.0) | (array > 1.0)
+        row = int(np.argwhere(outside)[0][0])
+        value = np.atleast_1d(array[row])[np.atleast_1d(outside[row])][0]
+        raise ValueError(f"{name} must be probabilities in [0, 1]; row {row} is {value:g}")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 2:
+        check_sums(array, name)
+    n = len(array)
+    weight = check_weights(sample_weight, n, beside=name)
+    if weight is not None and not FEWEST_ROWS <= float(weight.sum()) <= MAX_ROWS:
+        raise ValueError(
+            f"sample_weight counts rows, so its sum must be between {FEWEST_ROWS:g} and {MAX_ROWS:g}; "
+            f"got {weight.sum():g}"
+        )
+    found = check_label_array(y, n, beside=name)
+    names = column_names(probs) if array.ndim == 2 else None
+    n_classes = 2 if array.ndim == 1 else array.shape[1]
+    if labels is not None:
+        classes, codes = _named(found, _label_list(labels, n_classes))
+    elif n_classes == 2:
+        classes, positive = check_binary_labels(found, n, _zero_and_one(found))
+        codes = positive.astype(np.intp)
+    else:
+        classes, codes = check_matrix_labels(found, n, n_classes, names, beside=name, least=1)
+    if array.ndim == 2:
+        # Columns named after the classes go where the names say, whatever the order.
+        array = in_class_order(array, names, classes)
+    if n_classes == 2 and array.ndim == 2:
+        array = array[:, 1]
+    values = array.astype(np.float64, copy=False)
+    if weight is not None and weight.min() == 0.0:
+        present = weight > 0.0
+        values, codes, weight = values[present], codes[present], weight[present]
+    return Predictions(values, codes, weight, classes)
+
+
+def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:
+    if found.dtype.kind not in "biuf" or not np.all((found == 0) | (found == 1)):
+        values = distinct_labels(found, "y")
+        if len(values) == 1:
+            raise ValueError(
+                f"y shows one class, {values.tolist()[0]!r}; give both as labels, the second being what probs is of"
+            )
+        return None
+    return np.array([0, 1], dtype=found.dtype)
+
+
+def _label_list(labels: Any, count: int) -> NDArray[Any]:
+    array = check_label_array(labels, len(labels) if hasattr(labels, "__len__") else 0, "labels", beside="labels")
+    values = array.tolist()
+    if len(values) != count or len(set(values)) != count:
+        raise ValueError(f"labels must be {count} different classes, one a column of probs; got {labels!r}")
+    return array
+
+
+def _named(found: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Places of the labels in a list of classes given in any order."""
+    codes = np.full(len(found), -1, dtype=np.intp)
+    for j, value in enumerate(classes.tolist()):
+        codes[np.asarray(found == value)] = j
+    if codes.min() < 0:
+        row = int(np.argmax(codes < 0))
+        raise ValueError(f"y must be one of the labels {classes.tolist()!r}; row {row} is {found[row]!r}")
+    return classes, codes
+
+
+def names_of_predictions(sets: Any, reference: Any) -> list[str]:
+    """Names of several sets of predictions, ``reference`` among them if given."""
+    if not isinstance(sets, Mapping):
+        raise TypeError(f'predictions must be a mapping such as {{"raw": probs, ...}}; got {type(sets).__name__}')
+    if not sets:
+        raise ValueError("predictions must hold at least one set")
+    for name in sets:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of predictions must be strings; got {name!r}")
+    names = list(sets)
+    if reference is not None and reference not in names:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, names))}; got {reference!r}")
+    return names
+
+
+def check_same_classes(probs: dict[str, Array]) -> None:
+    """Check that sets of predictions are of as many classes."""
+    counts = {name: 2 if array.ndim == 1 else array.shape[1] for name, array in probs.items()}
+    first = next(iter(counts))
+    for name, count in counts.items():
+        if count != counts[first]:
+            raise ValueError(
+                f"predictions must all be of the same classes; {first} has {counts[first]} and {name} has {count}"
+            )

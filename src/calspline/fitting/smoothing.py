@@ -1,0 +1,228 @@
+"""How smooth: REML, k-fold cross-validation, approximate leave-one-out.
+
+A search asks for the fits it needs and is sent their solutions: so one search runs
+:func:`alone`, and many run side by side, a fit of each at a time
+(:func:`~calspline.fitting.batched_newton.together`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from calspline.arrays import Array
+from calspline.fitting.coordinates import Coordinates
+from calspline.fitting.newton import Local, Point, Problem, Solution, brier_loss, minimize
+
+DEFAULT_GRID = 10.0 ** np.arange(-8.0, 6.25, 0.5)
+SEARCH_TOLERANCE = 1e-2
+COARSE_STRIDE = 4
+TIE = 0.01
+"""Nats that do not count: among values this close to the best the smoothest is taken."""
+HOPELESS = 20.0
+"""Nats above the best at which the search for less smoothing gives up."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A smoothing parameter, about where its fit is, and what else was looked at."""
+
+    smoothing: float
+    u: Array
+    grid: Array
+    criterion: Array
+
+
+class Request(NamedTuple):
+    """A fit that a search needs, up to ``SEARCH_TOLERANCE``."""
+
+    problem: Problem
+    q: Array
+    start: Point
+
+
+Search = Generator[Request, Solution, Choice]
+Step = Generator[Request, Solution, Solution]
+
+
+def alone(search: Search) -> Choice:
+    """Run one search."""
+    try:
+        request = next(search)
+        while True:
+            request = search.send(minimize(*request, tolerance=SEARCH_TOLERANCE))
+    except StopIteration as end:
+        choice: Choice = end.value
+        return choice
+
+
+def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Search:
+    """No choice at all; the criterion is REML's, for the record."""
+    path = _Path(problem, coordinates, np.array([smoothing]))
+    solution = yield from path.at(0)
+    return (yield from path.choose({0: reml_score(problem, coordinates, smoothing, solution)}))
+
+
+def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Search:
+    """Smoothing that maximises the Laplace-approximate marginal likelihood.
+
+    Unless ``exhaustive``, every fourth value of the grid is tried first, from smooth to
+    rough until it is hopeless, and then those around the best: the criterion is
+    smooth on the scale of a decade or two.
+    """
+    path = _Path(problem, coordinates, grid)
+    criterion: dict[int, float] = {}
+
+    def visit(i: int) -> Generator[Request, Solution, None]:
+        solution = yield from path.at(i)
+        criterion[i] = reml_score(problem, coordinates, float(grid[i]), solution)
+
+    if exhaustive:
+        for i in reversed(range(len(grid))):
+            yield from visit(i)
+        return (yield from path.choose(criterion, TIE))
+    for i in range(len(grid) - 1, -1, -COARSE_STRIDE):
+        yield from visit(i)
+        if criterion[i] > min(criterion.values()) + HOPELESS:
+            break
+    stride = COARSE_STRIDE
+    while stride > 1:
+        stride //= 2
+        best = _smoothest(criterion, TIE)
+        for i in (best - stride, best + stride):
+            if 0 <= i < len(grid):
+                yield from visit(i)
+    return (yield from _between(path, criterion))
+
+
+def _between(path: _Path, criterion: dict[int, float]) -> Search:
+    """The smoothing at the vertex of the parabola through the best value and its neighbours."""
+    best = min(sorted(criterion), key=criterion.__getitem__)
+    at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
+    if at_the_end or best - 1 not in criterion or best + 1 not in criterion:
+        return (yield from path.choose(criterion, TIE))
+    before, after = criterion[best - 1], criterion[best + 1]
+    step = 0.5 * (before - after) / (before - 2.0 * criterion[best] + after)
+    smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
+    start = yield from path.at(best)
+    solution = yield Request(path.problem, path.coordinates.precision(smoothing), start.point)
+    score = reml_score(path.problem, path.coordinates, smoothing, solution)
+    tried = sorted([(float(path.grid[i]), value) for i, value in criterion.items()] + [(smoothing, score)])
+    grid, scores = np.array(tried).T
+    return Choice(smoothing, solution.point.u, grid, scores)
+
+
+def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
+    """Negative log marginal likelihood, by Laplace, up to a constant.
+
+    ``F(u) + 1/2 log|Z'VZ + Q| - 1/2 log|Q|``, with the pseudo-determinant of ``Q``. For the
+    Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces ``F``.
+    """
+    fit = solution.objective
+    if problem.loss is brier_loss:
+        n = float(problem.w.sum())
+        fit = 0.5 * n * np.log(max(2.0 * fit / n, np.finfo(float).tiny))
+    return float(fit + 0.5 * solution.log_det - 0.5 * coordinates.log_precision(smoothing))
+
+
+def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Search:
+    """Smoothing with the least approximate leave-one-out loss.
+
+    Leaving out one observation with label ``y`` from a bin with predictor ``eta``,
+    ``mu`` and ``v`` (first and second derivative of its loss) moves ``eta`` to about
+    ``eta + h (mu - y) / (1 - h v)``, ``h`` being the leverage ``z' H^{-1} z`` of its row: one
+    Newton step, exact for the Brier loss.
+    """
+    path = _Path(problem, coordinates, grid)
+    rows = problem.design.rows
+    ones, zeros = np.ones_like(problem.w), np.zeros_like(problem.w)
+    negatives = problem.w - positives
+    criterion = {}
+    for i in reversed(range(len(grid))):
+        solution = yield from path.at(i)
+        leverage = solution.leverages(rows)
+        each: Local = problem.loss(solution.point.eta, ones, zeros)
+        gain = leverage / np.maximum(1.0 - leverage * each.curvature, 1e-8)
+        if_positive = problem.loss(solution.point.eta + gain * (each.slope - 1.0), positives, positives).value
+        if_negative = problem.loss(solution.point.eta + gain * each.slope, negatives, zeros).value
+        criterion[i] = float((if_positive + if_negative) / problem.w.sum())
+    return (yield from path.choose(criterion))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The bins of one fold held out: what is fitted without it, and its own sums."""
+
+    problem: Problem
+    w: Array
+    positives: Array
+
+
+def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Search:
+    """Smoothing with the least loss on folds held out."""
+    paths = [_Path(fold.problem, coordinates, grid) for fold in folds]
+    criterion = dict.fromkeys(reversed(range(len(grid))), 0.0)
+    for i in criterion:
+        for fold, path in zip(folds, paths, strict=True):
+            solution = yield from path.at(i)
+            lost = fold.problem.loss(solution.point.eta, fold.w, fold.positives).value
+            criterion[i] += float(lost / problem.w.sum())
+    return (yield from _Path(problem, coordinates, grid).choose(criterion))
+
+
+def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
+    """Split weights over ``k`` folds: shape (k, n), summing to ``w``.
+
+    Of ``w_b`` rows with the same score and label every fold gets its even share, and
+    the remainder goes to folds drawn at random, dealt out in turn so that the
+    folds stay balanced. So the folds depend on the data and the seed, not on the
+    order of the rows; a row repeated and a row of weight two are the same.
+    """
+    even = np.floor(w / k)
+    folds = np.repeat(even[None, :], k, axis=0)
+    remainder = w - k * even
+    units = np.ceil(remainder).astype(np.intp)
+    bins = np.repeat(np.arange(len(w)), units)
+    shuffled_bins = rng.permutation(len(w))
+    order = np.argsort(shuffled_bins[bins], kind="stable")
+    dealt = np.empty(len(bins), dtype=np.intp)
+    dealt[order] = np.arange(len(bins)) % k
+    amounts = np.ones(len(bins))
+    last = np.cumsum(units)[units > 0] - 1
+    amounts[last] = (remainder - (units - 1))[units > 0]
+    np.add.at(folds, (dealt, bins), amounts)
+    return folds
+
+
+def _smoothest(criterion: dict[int, float], tie: float) -> int:
+    """The last place whose criterion is within ``tie`` of the least."""
+    limit = min(criterion.values()) + tie
+    return max(i for i, value in criterion.items() if value <= limit)
+
+
+class _Path:
+    """Fits along a grid of smoothing values, each started from its nearest neighbour."""
+
+    def __init__(self, problem: Problem, coordinates: Coordinates, grid: Array) -> None:
+        self.problem = problem
+        self.coordinates = coordinates
+        self.grid = grid
+        self.fits: dict[int, Solution] = {}
+
+    def at(self, i: int) -> Step:
+        if i not in self.fits:
+            if self.fits:
+                start = self.fits[min(self.fits, key=lambda j: abs(j - i))].point
+            else:
+                start = self.problem.at(np.zeros(len(self.coordinates.prior)))
+            self.fits[i] = yield Request(self.problem, self.coordinates.precision(self.grid[i]), start)
+        return self.fits[i]
+
+    def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Search:
+        best = _smoothest(criterion, tie)
+        solution = yield from self.at(best)
+        seen = sorted(criterion)
+        return Choice(float(self.grid[best]), solution.point.u, self.grid[seen], np.array([criterion[i] for i in seen]))

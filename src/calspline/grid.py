@@ -1,0 +1,236 @@
+"""Grids of cells for scores, one for every power of two, and sums over their cells."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.scores import Kind
+from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
+
+Cells = NDArray[np.int64]
+
+MAX_POINTS = 4096
+"""Distinct scores that a histogram keeps apart; beyond, the number of cells it may use."""
+
+CORE = 16.0
+ZERO = float(np.log(SMALLEST_PROBABILITY))
+ONE = float(np.log(1.0 / SMALLEST_COMPLEMENT))
+FINEST = 2.0**44
+"""Cells to a unit at level 0. A cell of level ``k`` holds ``2**k`` of them; levels below 0 are finer."""
+MAX_BITS = 61
+"""Of the number of a cell."""
+FINEST_PROBABILITIES, FINEST_MARGINS = -8, -979
+"""Least levels. That of log-odds tells any two from probabilities apart; that of margins has cells of 1e-308."""
+COARSEST = 62
+"""Greatest level: all that is negative in one cell, the rest in another."""
+FIRST_CELL, LAST_CELL = -(1 << 62), 1 << 62
+WINDOW = 1 << 14
+"""Cells next to each other that are counted in one array."""
+
+
+def stretched(location: Array, kind: Kind) -> Array:
+    """The line on which cells are even.
+
+    For log-odds it is their own up to 16 and logarithmic beyond, ``16 + 16 log(u / 16)``; for
+    margins it is their ``asinh``.
+    """
+    if kind == "margin":
+        return np.asarray(np.arcsinh(location))
+    far = np.flatnonzero(np.abs(location) > CORE)
+    if far.size:
+        location = location.copy()
+        beyond = location[far]
+        location[far] = np.sign(beyond) * (CORE + CORE * np.log(np.abs(beyond) / CORE))
+    return location
+
+
+def exactly_one(location: Array) -> NDArray[np.bool_]:
+    """Which log-odds are those of a probability of exactly 1, in one column or in two."""
+    return np.asarray((location == ONE) | (location >= -ZERO))
+
+
+def cells_of(location: Array, kind: Kind, level: int) -> Cells:
+    """Cells of a level. Each is the union of two of the level below.
+
+    Exact 0 and 1 (log-odds as clipped by :func:`~calspline.transforms.log_odds`) have cells
+    of their own, at the ends.
+    """
+    cells = np.floor(stretched(location, kind) * (FINEST / 2.0**level)).astype(np.int64)
+    if kind == "probability" and location.size:
+        if location.min() <= ZERO:
+            cells[location <= ZERO] = FIRST_CELL
+        if location.max() >= ONE:
+            cells[exactly_one(location)] = LAST_CELL
+    return cells
+
+
+def finest_level(location: Array, kind: Kind) -> int:
+    """The least level at which the numbers of the cells of these locations are not too large."""
+    if kind == "probability":
+        return FINEST_PROBABILITIES
+    farthest = max(-float(location.min()), float(location.max())) if location.size else 0.0
+    bits = np.frexp(np.arcsinh(farthest) * FINEST)[1]
+    return max(int(bits) - MAX_BITS, FINEST_MARGINS) if farthest > 0.0 else FINEST_MARGINS
+
+
+def coarser(cells: Cells, levels: int) -> Cells:
+    """The same cells, some levels up; the ends stay where they are."""
+    return np.where((cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63))
+
+
+class Grid:
+    """Running sums over cells, for negatives and positives apart, on the finest grid that will do.
+
+    ``sums`` has a row each for the weights of negatives and positives and for their moments.
+
+    Rows are first counted in a window of neighbouring cells, which is merged into the
+    sorted sums when rows leave it, and at the end.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.level = finest_level(np.empty(0), kind)
+        self.cells = np.empty(0, dtype=np.int64)
+        self.sums = np.zeros((4, 0))
+        self.highest = -np.inf
+        self.low = 0
+        self.window: Array | None = None
+
+    def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
+        """Add rows: weight and weighted location, by cell and label."""
+        if not location.size:
+            return
+        top = float(location.max())
+        if self.kind == "probability" and top >= ONE:
+            top = float(np.max(location, initial=-np.inf, where=~exactly_one(location)))
+        self.highest = max(self.highest, top)
+        moment = location if w is None else w * location
+        self._make_room(location)
+        cells = cells_of(location, self.kind, self.level)
+        if not self._fits(cells):
+            self._flush()
+            cells = cells_of(location, self.kind, self.level)
+            if not self._open(cells):
+                used, place = np.unique(cells, return_inverse=True)
+                self._merge(used, _count(place, positive, w, moment, len(used)))
+                return
+        # 0 and 1 have the places just outside the others.
+        place = np.clip(cells, self.low - 1, self.low + WINDOW) - (self.low - 1)
+        counted = _count(place, positive, w, moment, WINDOW + 2)
+        self.window = counted if self.window is None else self.window + counted
+
+    def _make_room(self, location: Array) -> None:
+        """Move to a level on which these locations have cells."""
+        level = finest_level(location, self.kind)
+        if level > self.level:
+            self._flush()
+            self._coarsen(level - self.level)
+
+    def _fits(self, cells: Cells) -> bool:
+        low, high = _inner_range(cells)
+        return self.window is not None and low >= self.low and high < self.low + WINDOW
+
+    def _open(self, cells: Cells) -> bool:
+        """Place the window around these cells, if it can hold them."""
+        low, high = _inner_range(cells)
+        self.low = (low + high) // 2 - WINDOW // 2
+        return high - low < WINDOW
+
+    def _flush(self) -> None:
+        """Merge the window into the sums."""
+        if self.window is not None:
+            sums = self.window
+            used = np.flatnonzero(sums[0] + sums[1])
+            cells = used + (self.low - 1)
+            cells[used == 0] = FIRST_CELL
+            cells[used == WINDOW + 1] = LAST_CELL
+            self.window = None
+            self._merge(cells, sums[:, used])
+
+    def add_points(
+        self, locations: Array, negatives: Array, positives: Array, cells: Cells, level: int | None, highest: float
+    ) -> None:
+        """Add weights at sorted locations: exact ones, or means in cells of a level."""
+        if level is None:
+            self._make_room(locations)
+            cells, level = cells_of(locations, self.kind, self.level), self.level
+        sums = np.vstack([negatives, positives, negatives * locations, positives * locations])
+        self.add_sums(cells, sums, level, highest)
+
+    def add_sums(self, cells: Cells, sums: Array, level: int, highest: float) -> None:
+        """Add sums at sorted cells of a level."""
+        self._coarsen(level - self.level)
+        self.highest = max(self.highest, highest)
+        self._merge(coarser(cells, self.level - level), sums)
+
+    def _merge(self, cells: Cells, sums: Array) -> None:
+        """Add sums at cells that never decrease."""
+        if len(self.cells):
+            cells, sums = np.concatenate([self.cells, cells]), np.hstack([self.sums, sums])
+            order = np.argsort(cells, kind="stable")
+            cells, sums = cells[order], sums[:, order]
+        levels = _levels_to_go(cells)
+        self.level += levels
+        self._collapse(coarser(cells, levels), sums)
+
+    def _collapse(self, cells: Cells, sums: Array) -> None:
+        """Add up the sums of equal cells, which stand together."""
+        new = np.diff(cells, prepend=FIRST_CELL - 1) != 0
+        place = np.cumsum(new) - 1
+        self.cells = cells[new]
+        self.sums = np.array([np.bincount(place, weights=row, minlength=len(self.cells)) for row in sums])
+
+    def _coarsen(self, levels: int) -> None:
+        """Move to a grid some levels up."""
+        if levels > 0:
+            self._collapse(coarser(self.cells, levels), self.sums)
+            self.level += levels
+
+    def points(self) -> tuple[Array, Array, Array, Cells]:
+        """Locations, negatives, positives and cells: two locations a cell, one for each label that it holds."""
+        self._flush()
+        w0, w1, m0, m1 = self.sums
+        x0, x1 = (np.divide(m, w, out=np.full_like(w, np.inf), where=w > 0.0) for m, w in ((m0, w0), (m1, w1)))
+        turned = x0 > x1
+        location = np.column_stack([np.minimum(x0, x1), np.maximum(x0, x1)]).ravel()
+        negatives = np.column_stack([np.where(turned, 0.0, w0), np.where(turned, w0, 0.0)]).ravel()
+        positives = np.column_stack([np.where(turned, w1, 0.0), np.where(turned, 0.0, w1)]).ravel()
+        used = np.flatnonzero(location < np.inf)
+        # A mean may round over the edge of its cell; locations still never decrease.
+        return np.maximum.accumulate(location[used]), negatives[used], positives[used], self.cells[used // 2]
+
+
+def _levels_to_go(cells: Cells) -> int:
+    """How many levels up no more than ``MAX_POINTS`` of these sorted cells are left.
+
+    Two neighbours fall together once the highest bit in which they differ is shifted
+    out. Negative cells never join the others, and the ends never join any.
+    """
+    if len(cells) <= MAX_POINTS:
+        return 0
+    apart = cells[1:] ^ cells[:-1]
+    ends = (cells[:-1] == FIRST_CELL) | (cells[1:] == LAST_CELL)
+    apart[(apart < 0) | (ends & (apart != 0))] = np.iinfo(np.int64).max
+    high = apart >> 32  # each half is exact as a float, whose exponent counts its bits
+    bits = np.where(high > 0, 32 + np.frexp(high.astype(np.float64))[1], np.frexp(apart.astype(np.float64))[1])
+    left = 1 + np.cumsum(np.bincount(bits, minlength=64)[::-1])[::-1]
+    return int(np.argmax(left[1:] <= MAX_POINTS))
+
+
+def _count(place: Cells, positive: NDArray[np.bool_], w: Array | None, moment: Array, size: int) -> Array:
+    """Weights and moments at each place, a row each for negatives and positives."""
+    both = place + size * positive
+    weights = np.bincount(both, weights=w, minlength=2 * size).astype(np.float64)
+    moments = np.bincount(both, weights=moment, minlength=2 * size)
+    return np.concatenate([weights, moments]).reshape(4, size)
+
+
+def _inner_range(cells: Cells) -> tuple[int, int]:
+    """Least and largest cell other than those of exact 0 and 1."""
+    low, high = int(cells.min()), int(cells.max())
+    if low == FIRST_CELL or high == LAST_CELL:
+        inner = cells[(cells != FIRST_CELL) & (cells != LAST_CELL)]
+        low, high = (int(inner.min()), int(inner.max())) if inner.size else (0, 0)
+    return low, high

@@ -1,0 +1,153 @@
+"""Fits for many classes, where the Hessian of curve and matrix is out of reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import optimize
+
+from calspline.arrays import Array, blocks
+from calspline.multiclass.preconditioner import Diagonal, Kronecker
+from calspline.multiclass.solver import (
+    STRENGTH_TOLERANCE,
+    CurveOnly,
+    Data,
+    Estimate,
+    Strengths,
+    added_up,
+    first_strengths,
+    softmax_columns,
+    solve,
+)
+
+MANY_ROUNDS = 10
+GRADIENT_TOLERANCE = 0.03
+"""In variables whose Hessian is near the identity: what is left of the loss is some hundredths at most."""
+
+
+def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> Estimate:
+    """For many classes: curve, then matrix, then the curve once more, each given the other.
+
+    Without ``matrix`` only the diagonal of ``W`` is fitted.
+    """
+    alpha0 = first_strengths(len(data.u), float(data.w.sum()))
+    curve = CurveOnly(data)
+    bending = Strengths(alpha0[3:], curve.group, {0: curve_strength})
+    v, _ = solve(curve, bending, np.zeros(len(curve.group)))
+    linear = Linear(data, v, matrix=matrix)
+    B, shrinking = linear.fit(alpha0[:3])
+    v, converged = solve(CurveOnly(data, linear.base(B)), bending, v)
+    W = B[:, 1:].copy() if matrix else np.diag(B[:, 1])
+    alpha = np.concatenate([shrinking.alpha, bending.alpha])
+    effective = np.concatenate([shrinking.effective, bending.effective])
+    return Estimate(v, W, B[:, 0].copy(), alpha, effective, converged)
+
+
+class Linear:
+    """``b`` and ``W`` (or its diagonal) given the curve, by preconditioned L-BFGS.
+
+    In ``B = (b, W)`` the gradient is ``sum w (p - e_y) x'``, ``x = (1, u)``. The Hessian
+    ``sum w (diag p - p p') (x) x x'`` is replaced by the Kronecker product ``C (x) G / tr C`` of
+    ``C = sum w (diag p - p p')`` and ``G = sum h x x'``, ``h`` being a row's ``w (1 - |p|^2)``, which has the same
+    trace; for the diagonal alone by its own diagonal, ``sum w p_j (1 - p_j) (1, u_j^2)``.
+    """
+
+    def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
+        self.data, self.matrix = data, matrix
+        m = len(data.u)
+        self.bent = data.u + (data.places.table @ v)[data.places.cell]
+        if matrix:
+            self.group = np.full((m, m + 1), 2)
+            self.group[:, 0] = 0
+            self.group[np.arange(m), np.arange(m) + 1] = 1
+        else:
+            self.group = np.repeat([[0, 1]], m, axis=0)
+
+    def base(self, B: Array) -> Array:
+        """``u + W u + b``."""
+        u = self.data.u
+        out = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
+        out += u
+        out += B[:, :1]
+        return out
+
+    def local(self, B: Array) -> tuple[float, Array]:
+        """Summed loss and gradient."""
+        data = self.data
+
+        def part(rows: slice) -> list[Array]:
+            y, w, u = data.y[rows], data.w[rows], data.u[:, rows]
+            p, loss = self._probabilities(B, rows)
+            p *= w
+            p[y, np.arange(len(y))] -= w
+            slopes = p @ u.T if self.matrix else np.einsum("jc,jc->j", p, u)[:, None]
+            return [np.asarray(loss), np.column_stack([p.sum(axis=1), slopes])]
+
+        f, g = added_up(part, self._rows(), data.u.size)
+        return float(f), g
+
+    def _rows(self) -> Iterator[slice]:
+        return blocks(self.data.u.shape[1], len(self.data.u))
+
+    def _probabilities(self, B: Array, rows: slice) -> tuple[Array, float]:
+        """Probabilities of some rows, and their summed loss."""
+        y, u = self.data.y[rows], self.data.u[:, rows]
+        eta = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
+        eta += self.bent[:, rows]
+        eta += B[:, :1]
+        at_y = eta[y, np.arange(len(y))]
+        p, log_total = softmax_columns(eta)
+        return p, float(self.data.w[rows] @ (log_total - at_y))
+
+    def preconditioner(self, B: Array, strengths: Strengths) -> Kronecker | Diagonal:
+        """For the Hessian at ``B``."""
+        data = self.data
+
+        def diagonal(rows: slice) -> list[Array]:
+            p, _ = self._probabilities(B, rows)
+            return [self._own(p, rows)]
+
+        def factors(rows: slice) -> list[Array]:
+            p, _ = self._probabilities(B, rows)
+            own, w, x = self._own(p, rows), data.w[rows], np.vstack([np.ones(p.shape[1]), data.u[:, rows]])
+            wp = w * p
+            return [own, np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
+
+        if not self.matrix:
+            return Diagonal(added_up(diagonal, self._rows(), data.u.size)[0], strengths.alpha)
+        own, C, G = added_up(factors, self._rows(), data.u.size)
+        return Kronecker(own, C, G, strengths.alpha)
+
+    def _own(self, p: Array, rows: slice) -> Array:
+        """Some rows' share in the Hessian's diagonal, for intercepts and the diagonal of ``W``: (m, 2)."""
+        u, spread = self.data.u[:, rows], self.data.w[rows] * p
+        spread *= 1.0 - p
+        return np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
+
+    def fit(self, alpha0: Array) -> tuple[Array, Strengths]:
+        """Minimise, learning the strengths."""
+        B, strengths = np.zeros(self.group.shape), Strengths(alpha0, self.group)
+        for _ in range(MANY_ROUNDS):
+            near = self.preconditioner(B, strengths)
+            B = self._minimum(B, strengths.each, near)
+            if strengths.update(B, near.inverse(strengths.each)) < STRENGTH_TOLERANCE:
+                break
+        return B, strengths
+
+    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal) -> Array:
+        """The minimum for these strengths, from ``B``.
+
+        L-BFGS tries a step of length one first: in units of the gradient's length, the preconditioned one.
+        """
+        f0, g0 = self.local(B)
+        unit = max(float(np.linalg.norm(near.back(g0 + q * B))), 1e-300) / near.shares
+
+        def objective(t: Array) -> tuple[float, Array]:
+            point = B + near.forth(unit * t)
+            f, g = self.local(point) if t.any() else (f0, g0)
+            return f + 0.5 * float((q * point**2).sum()), unit * near.back(g + q * point)
+
+        options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
+        found = optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
+        return B + near.forth(unit * found.x)

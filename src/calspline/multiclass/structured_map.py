@@ -1,0 +1,222 @@
+"""StructuredMap: what a structured multiclass fit leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
+from calspline.multiclass.lookup import CurveTable, PowerTable, Workspace
+from calspline.multiclass.structured_fit import StructuredFit
+from calspline.multiclass.temperature import MIN_LOG_PROBABILITY, Scale, log_scores
+from calspline.options import check_increasing, check_number
+from calspline.scores import MatrixScores, check_numeric_array
+
+BLOCK = 1 << 15
+SAFE_EXPONENT = 300.0
+LEAST = 1e-15
+MIN_UNIFORM = 1e-300
+"""Less, shared out to the classes, would be no number with all its digits."""
+GROUPS = ("intercepts", "diagonal", "matrix", "curve")
+MAX_CLASSES = 100_000
+MAX_BETA = 200.0
+"""More than any fit gives: the table of powers grows with it."""
+FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
+"""More than any fit gives, and too little for the sums of a row to overflow."""
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredMap(StructuredFit):
+    """Scores of all classes in, calibrated probabilities out: ``softmax(s(u) + W u + b)``.
+
+    A row of scores becomes ``u = log((1 - e) softmax(beta z) + e / m)``, ``z`` being its log-probabilities (none
+    below ``scale.floor``): temperature scaling with a grain of the uniform distribution. ``s`` is a natural
+    cubic spline shared by all classes.
+
+    Parameters
+    ----------
+    scale : Scale
+        Floor, inverse temperature ``beta`` and share ``e`` of the uniform distribution.
+    breaks : array of shape (K,)
+    coefficients : array of shape (4, K + 1)
+        The curve, as in :class:`~calspline.CalibrationCurve`: highest power first, the lines beyond
+        the end breaks included.
+    W : array of shape (m, m) or (m,), or None
+        The matrix, its diagonal, or nothing.
+    b : array of shape (m,)
+    strengths, effective : array of shape (4,)
+        Ridge strengths, and effective parameters, of intercepts, diagonal, rest of the matrix, curve.
+    converged : bool
+        Whether the fit came to an end; a map read from a file says so in any case.
+    """
+
+    def curve(self, u: Array) -> Array:
+        """``s(u)``."""
+        piece = np.searchsorted(self.breaks, u, side="right")
+        t, (a, b, c, d) = u - self._anchors[piece], self.coefficients[:, piece]
+        return np.asarray(((a * t + b) * t + c) * t + d)
+
+    def slope(self, u: Array) -> Array:
+        """``s'(u)``."""
+        piece = np.searchsorted(self.breaks, u, side="right")
+        t, (a, b, c, _) = u - self._anchors[piece], self.coefficients[:, piece]
+        return np.asarray((3.0 * a * t + 2.0 * b) * t + c)
+
+    @property
+    def _anchors(self) -> Array:
+        return np.concatenate([self.breaks[:1], self.breaks])
+
+    def probabilities(self, scores: MatrixScores) -> Array:
+        """Calibrated probabilities of checked scores, block by block; large arrays on all cores."""
+        n, m = scores.values.shape
+        out = np.empty((n, m))
+        parts = list(blocks(n, m, BLOCK))
+        spare: list[Workspace] = []  # taken and put back, since fresh memory is slow
+
+        def calibrate(rows: slice) -> None:
+            try:
+                work = spare.pop()
+            except IndexError:
+                work = Workspace(parts[0].stop, m)
+            self._calibrate(scores, rows, out[rows], work)
+            spare.append(work)
+
+        with one_blas_thread():
+            for _ in map_blocks(calibrate, parts, n * m):
+                pass
+        return out
+
+    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array, work: Workspace) -> None:
+        """``softmax(s(u) + W u + b)`` of some rows, into ``out``."""
+        values = scores.values[rows]
+        q, t, part, cell = work.first(len(values))
+        if scores.kind == "probability":
+            np.maximum(values, np.exp(self.scale.floor), out=q, dtype=np.float64)
+            self._powers.raise_(q, t, cell)
+        else:
+            np.multiply(log_scores(values.astype(np.float64), self.scale.floor), self.scale.beta, out=q)
+            np.exp(q, out=q)
+        q *= (1.0 - self.scale.uniform) / q.sum(axis=1, keepdims=True)
+        q += self.scale.uniform / len(self.b)
+        self._curve.bend(q, t, part, cell, out)
+        if self.W is None:
+            out += q
+        elif self.W.ndim == 1:
+            q *= self._linear
+            out += q
+        else:
+            blas.dgemm(1.0, self._linear, q.T, 1.0, out.T, trans_a=1, overwrite_c=1)  # out += q (I + W)'
+        out += self.b
+        if not self._bounded:
+            out -= out.max(axis=1, keepdims=True)
+            np.maximum(out, -SAFE_EXPONENT, out=out)
+        np.exp(out, out=out)
+        out /= out.sum(axis=1, keepdims=True)
+        if out.size and out.max() > 1.0 - LEAST:
+            _keep_from_one(out)
+        if self.W is None:
+            _keep_ranking(values, out)
+
+    @cached_property
+    def _powers(self) -> PowerTable:
+        return PowerTable(self.scale.beta, float(np.exp(self.scale.floor)))
+
+    @cached_property
+    def _curve(self) -> CurveTable:
+        return CurveTable(self.curve, self.scale.uniform / len(self.b))
+
+    @cached_property
+    def _linear(self) -> Array:
+        """``I + W``, turned as BLAS wants it, or its diagonal."""
+        assert self.W is not None
+        return 1.0 + self.W if self.W.ndim == 1 else np.asfortranarray((np.eye(len(self.b)) + self.W).T)
+
+    @cached_property
+    def _bounded(self) -> bool:
+        """Whether ``exp(eta)`` can neither overflow nor vanish, ``u`` being bounded."""
+        lowest = float(np.log(self.scale.uniform / len(self.b)))
+        reach = 0.0 if self.W is None else np.abs(self.W).reshape(len(self.b), -1).sum(axis=1).max() * -lowest
+        highest = np.abs(self.curve(np.append(np.linspace(lowest, 0.0, 1000), self.breaks))).max()
+        return bool(highest + reach + np.abs(self.b).max() < SAFE_EXPONENT)
+
+    def __repr__(self) -> str:
+        matrix = "no matrix" if self.W is None else "a matrix" if self.W.ndim == 2 else "a diagonal"
+        return (
+            f"StructuredMap({len(self.b)} classes, inverse temperature {self.scale.beta:.4g}, "
+            f"{len(self.breaks)} breaks, {matrix}, {1.0 + self.effective.sum():.4g} effective parameters)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, for JSON."""
+        return {
+            "floor": self.scale.floor,
+            "beta": self.scale.beta,
+            "uniform": self.scale.uniform,
+            "breaks": self.breaks.tolist(),
+            "coefficients": self.coefficients.T.tolist(),
+            "matrix": None if self.W is None else self.W.tolist(),
+            "intercepts": self.b.tolist(),
+            "strengths": [s if np.isfinite(s) else None for s in self.strengths.tolist()],
+            "effective": self.effective.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> StructuredMap:
+        """The map that :meth:`to_dict` described; anything else is an error."""
+        fields = {
+            "floor", "beta", "uniform", "breaks", "coefficients", "matrix", "intercepts", "strengths", "effective",
+        }  # fmt: skip
+        if not isinstance(data, dict) or set(data) != fields:
+            raise ValueError(f"a structure must be a dict with the keys {', '.join(sorted(fields))}")
+        scale = Scale(
+            check_number(data["floor"], "floor", above=MIN_LOG_PROBABILITY - 1.0, below=0.0),
+            check_number(data["beta"], "beta", above=0.0, below=MAX_BETA),
+            check_number(data["uniform"], "uniform", above=MIN_UNIFORM, below=1.0),
+        )
+        breaks = check_increasing(data["breaks"], "breaks", least=2)
+        coefficients = check_numeric_array(data["coefficients"], "coefficients")
+        b = check_numeric_array(data["intercepts"], "intercepts")
+        W = None if data["matrix"] is None else check_numeric_array(data["matrix"], "matrix")
+        if coefficients.shape != (len(breaks) + 1, 4):
+            raise ValueError(
+                f"coefficients must have {len(breaks) + 1} rows of 4 numbers; got shape {coefficients.shape}"
+            )
+        if b.ndim != 1 or not 3 <= len(b) <= MAX_CLASSES:
+            raise ValueError(f"intercepts must be one number for each of three or more classes; got shape {b.shape}")
+        if W is not None and W.shape not in ((len(b),), (len(b), len(b))):
+            raise ValueError(f"matrix must be one of {len(b)} classes; got shape {W.shape}")
+        for name, values, limit in (
+            ("breaks", breaks, FARTHEST_BREAK),
+            ("coefficients", coefficients, LARGEST_NUMBER),
+            ("intercepts", b, LARGEST_NUMBER),
+            ("matrix", W if W is not None else b, LARGEST_NUMBER),
+        ):
+            if np.abs(values).max(initial=0.0) > limit:
+                raise ValueError(f"{name} must be at most {limit:g} in size")
+        strengths = [np.inf if s is None else s for s in data["strengths"]]
+        effective = check_numeric_array(data["effective"], "effective")
+        if len(strengths) != 4 or effective.shape != (4,):
+            raise ValueError("strengths and effective must have 4 numbers")
+        return cls(scale, breaks, np.ascontiguousarray(coefficients.T), W, b, np.array(strengths, float), effective)
+
+
+def _keep_from_one(p: Array) -> None:
+    """Give every class of a row with a probability of 1, but for rounding, at least ``LEAST``, in place."""
+    sure = p.max(axis=1) > 1.0 - LEAST
+    rows = np.maximum(p[sure], LEAST)
+    p[sure] = rows / rows.sum(axis=1, keepdims=True)
+
+
+def _keep_ranking(scores: NDArray[np.floating[Any]], p: Array) -> None:
+    """Undo what rounding did to the order of a row, in place: the map is increasing, and so is ``p``."""
+    order = np.argsort(scores, axis=1, kind="stable")
+    ordered = np.take_along_axis(p, order, axis=1)
+    turned = (np.diff(ordered, axis=1) < 0.0).any(axis=1)
+    for row in np.flatnonzero(turned):
+        p[row, order[row]] = np.maximum.accumulate(ordered[row])
+        p[row] /= p[row].sum()

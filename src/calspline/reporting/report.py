@@ -1,0 +1,125 @@
+"""``report``: one self-contained HTML file on sets of predictions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from calspline.evaluation.compare import Comparison, compare
+from calspline.evaluation.predictions import check_predictions
+from calspline.files import write_whole
+from calspline.options import check_fitted_calibrator, check_text
+from calspline.reporting.markup import tag
+from calspline.reporting.page import page
+from calspline.reporting.summary import summarise
+
+INLINE_HEIGHT = 860
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report that :func:`report` made. A notebook shows it inline.
+
+    Attributes
+    ----------
+    path : Path or None
+        Where it was written.
+    headline : str
+        Its first sentences.
+    comparison : Comparison
+        The numbers in it.
+    html : str
+        The whole page.
+    """
+
+    path: Path | None
+    headline: str
+    comparison: Comparison
+    html: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.headline if self.path is None else f"{self.headline}\n{self.path}"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that neither its style nor its script meets the notebook's."""
+        return tag(
+            "iframe",
+            srcdoc=str(self.html),
+            sandbox="allow-scripts",
+            title="Calibration report",
+            style=f"width:100%;height:{INLINE_HEIGHT}px;border:0",
+        )
+
+
+def report(
+    path: str | os.PathLike[str] | None,
+    y: Any,
+    predictions: Mapping[str, Any],
+    *,
+    calibrator: Any = None,
+    title: str | None = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Report:
+    """Write one self-contained, interactive HTML file: how good probabilities are, before and after.
+
+    The page says in plain words what the probabilities mean, with a table of measures, a reliability diagram,
+    where the loss comes from and how sure all this is. It asks nothing of the network, and the same input gives
+    the same page.
+
+    Parameters
+    ----------
+    path : str, path-like or None
+        Where to write. None: nowhere; the object has it all.
+    y : array-like of shape (n,)
+        What happened: labels of any type.
+    predictions : mapping of str to array-like
+        Probabilities by name, each as in :func:`evaluate`. The first is what is in use, the "before".
+    calibrator : calibrator of calspline, optional
+        Fitted: its curve is drawn, and how it was fitted is told.
+    title : str, optional
+    sample_weight : array-like of shape (n,), optional
+        A weight counts as that many rows.
+    labels : array-like, optional
+        The classes in the order of the columns.
+
+    Returns
+    -------
+    Report
+
+    See Also
+    --------
+    compare : The numbers of the table.
+    reliability : The numbers of the diagram.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator, report
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=4000)
+    >>> happened = rng.random(4000) < p
+    >>> raw = p**3 / (p**3 + (1 - p) ** 3)
+    >>> cal = SplineCalibrator().fit(raw[:2000], happened[:2000])
+    >>> sets = {"raw": raw[2000:], "calibrated": cal.calibrate(raw[2000:])}
+    >>> print(report(None, happened[2000:], sets, calibrator=cal))
+    Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 88% ± 2.8%.
+    """
+    comparison = compare(y, predictions, sample_weight=sample_weight, labels=labels)
+    rows = {
+        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]')
+        for name, probs in predictions.items()
+    }
+    if calibrator is not None:
+        check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
+    if title is not None:
+        check_text(title, "title")
+    summary = summarise(rows, comparison, calibrator, title)
+    html = str(page(summary))
+    where = None if path is None else Path(path)
+    if where is not None:
+        write_whole(where, html)
+    return Report(where, " ".join(summary["headline"]), comparison, html)

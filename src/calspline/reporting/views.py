@@ -1,0 +1,83 @@
+"""Views: the yes-or-no questions that a page shows diagrams of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.evaluation.evaluate import Evaluation
+from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.reliability import Reliability, reliability
+
+MAX_CLASSES, MAX_DIAGRAMS = 12, 24
+FEWEST_BINS, MAX_BINS, ROWS_PER_BIN = 4, 12, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What one set of predictions says on a question, and how reliable it is."""
+
+    p: Array
+    weight: Array | None
+    evaluation: Evaluation
+    diagram: Reliability
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A question: did the event happen; was the answer right; was it this class.
+
+    Attributes
+    ----------
+    name : str
+        The label that the probabilities are of; "top label" for the most probable one.
+    top_label : bool
+    forecasts : dict of str to Forecast
+        What each set of predictions says.
+    """
+
+    name: str
+    top_label: bool
+    forecasts: dict[str, Forecast]
+
+
+def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]) -> list[View]:
+    """Two classes: one view. More: that of the top label, then of the classes that are shown."""
+    first = next(iter(rows.values()))
+    if first.binary:
+        found = {
+            name: _forecast(one.probs, one.codes == 1, one.weight, evaluations[name]) for name, one in rows.items()
+        }
+        return [View(str(first.classes[1]), False, found)]
+    out = [View("top label", True, {name: _top(one, evaluations[name]) for name, one in rows.items()})]
+    for j in shown_classes(evaluations):
+        label = first.classes.tolist()[j]
+        found = {
+            name: _forecast(one.probs[:, j], one.codes == j, one.weight, evaluations[name].per_class[label])
+            for name, one in rows.items()
+        }
+        out.append(View(str(label), False, found))
+    return out
+
+
+def shown_classes(evaluations: Mapping[str, Evaluation]) -> list[int]:
+    """Places of the classes to show: all, or of many those whose miscalibration costs most, in their order."""
+    worst = np.max([[one.calibration_brier for one in e.per_class.values()] for e in evaluations.values()], axis=0)
+    most = max(1, min(MAX_CLASSES, MAX_DIAGRAMS // len(evaluations)))
+    return sorted(np.argsort(-worst, kind="stable")[:most].tolist())
+
+
+def _top(rows: Predictions, evaluation: Evaluation) -> Forecast:
+    guess = rows.probs.argmax(axis=1)
+    confidence = rows.probs[np.arange(len(guess)), guess]
+    return _forecast(confidence, guess == rows.codes, rows.weight, evaluation.top_label or evaluation)
+
+
+def _forecast(p: Array, happened: NDArray[Any], weight: Array | None, evaluation: Evaluation) -> Forecast:
+    n_bins = int(np.clip(len(p) // ROWS_PER_BIN, FEWEST_BINS, MAX_BINS))
+    return Forecast(p, weight, evaluation, reliability(happened, p, sample_weight=weight, n_bins=n_bins))

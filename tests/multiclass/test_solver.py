@@ -1,0 +1,166 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from calspline import SplineCalibrator
+from calspline.multiclass import solver
+from calspline.multiclass.curve_basis import places
+from calspline.multiclass.many_classes import Linear, fit_many
+from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
+from calspline.multiclass.structured_fit import fit_structured
+from calspline.multiclass.temperature import Scale, fit_temperature, floored
+
+
+def rows(n=300, m=4, seed=0, bend=0.4):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 1.5, (n, m)) + np.linspace(0.4, -0.4, m)
+    truth = softmax(logits, axis=1)
+    y = (truth.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return log_softmax(2.0 * logits + bend * np.sin(2 * logits), axis=1), y, rng.uniform(0.5, 2.0, n)
+
+
+def prepared(**kwargs):
+    z, y, w = rows(**kwargs)
+    u = Scale(-40.0, 0.7, 1e-3).by_class(z)
+    return Data(u, y, w, places(u, w))
+
+
+def finite_differences(f, theta, h=1e-5):
+    return np.array([(f(theta + h * e) - f(theta - h * e)) / (2 * h) for e in np.eye(len(theta))])
+
+
+@pytest.mark.parametrize("kind", [CurveAndMatrix, CurveOnly])
+def test_gradient_and_hessian_agree_with_finite_differences(kind):
+    problem = kind(prepared())
+    theta = 0.1 * np.random.default_rng(1).normal(size=len(problem.group))
+    _, gradient, hessian = problem.local(theta)
+    np.testing.assert_allclose(gradient, finite_differences(lambda t: problem.local(t)[0], theta), atol=1e-4)
+    np.testing.assert_allclose(hessian, finite_differences(lambda t: problem.local(t)[1], theta), atol=1e-3)
+
+
+@pytest.mark.parametrize("matrix", [True, False])
+def test_the_gradient_for_many_classes_agrees_with_finite_differences(matrix):
+    data = prepared()
+    linear = Linear(data, 0.1 * np.ones(data.places.basis.size), matrix=matrix)
+    B = 0.1 * np.random.default_rng(2).normal(size=linear.group.shape)
+    _, gradient = linear.local(B)
+    numerical = finite_differences(lambda b: linear.local(b.reshape(B.shape))[0], B.ravel())
+    np.testing.assert_allclose(gradient.ravel(), numerical, atol=1e-4)
+
+
+def test_the_loss_is_the_log_loss_of_the_model():
+    data = prepared()
+    problem = CurveAndMatrix(data)
+    theta = 0.1 * np.random.default_rng(3).normal(size=len(problem.group))
+    v, b, W = problem.split(theta)
+    u = data.u
+    bend = (data.places.table @ v)[data.places.cell]
+    log_p = log_softmax((u + bend + W @ u + b[:, None]).T, axis=1)
+    expected = -data.w @ log_p[np.arange(len(data.y)), data.y]
+    assert problem.local(theta)[0] == pytest.approx(expected)
+
+
+def test_the_temperature_is_that_of_an_independent_minimiser():
+    z, y, w = rows(bend=0.0)
+
+    def loss(t):
+        return -(w @ log_softmax(np.exp(t) * z, axis=1)[np.arange(len(y)), y]) + 0.5 * t * t
+
+    reference = np.exp(minimize_scalar(loss, bracket=(-1, 0), tol=1e-12).x)
+    assert fit_temperature(z, y, w) == pytest.approx(reference, rel=1e-6)
+
+
+def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
+    z, y, w = rows(n=1000)
+    beta = fit_temperature(z, y, w)
+    u = Scale(-1e3, beta, 1e-12).by_class(z)
+    data = Data(u, y, w, places(u, w))
+    problem = CurveAndMatrix(data)
+    strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
+    theta, _ = solve(problem, strengths, np.zeros(len(problem.group)))
+    np.testing.assert_allclose(theta, 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.exp(u.T), softmax(beta * z, axis=1), atol=1e-9)
+
+
+def test_strengths_are_the_fixed_point_of_mackays_update():
+    data = prepared(n=800)
+    estimate = fit_joint(data)
+    problem = CurveAndMatrix(data)
+    theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
+    _, _, hessian = problem.local(theta)
+    q = estimate.alpha[problem.group]
+    inverse = np.diagonal(np.linalg.inv(hessian + np.diag(q)))
+    gamma = np.bincount(problem.group, weights=1 - q * inverse, minlength=4)
+    size = np.bincount(problem.group, weights=theta**2, minlength=4)
+    most = first_strengths(4, float(data.w.sum()))
+    target = np.minimum((gamma + 2) / (size + 2 / most), most)
+    np.testing.assert_allclose(np.log(estimate.alpha), np.log(target), atol=0.05)
+
+
+def test_both_solvers_find_about_the_same():
+    z, y, w = rows(n=3000, m=6)
+    u = Scale(-40.0, 0.7, 1e-3).by_class(z)
+    data = Data(u, y, w, places(u, w))
+    losses = []
+    for estimate in (fit_joint(data), fit_many(data, matrix=True), fit_many(data, matrix=False)):
+        problem = CurveAndMatrix(data)
+        theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
+        losses.append(problem.local(theta)[0] / data.w.sum())
+    assert losses[1] == pytest.approx(losses[0], abs=0.005)
+    assert losses[2] == pytest.approx(losses[0], abs=0.01)
+
+
+def test_a_held_strength_stays():
+    z, y, w = rows()
+    fit = fit_structured(z, y, w, curve_strength=123.0)
+    assert fit.strengths[3] == 123.0
+
+
+def test_a_curve_over_fewer_than_four_places_is_a_line():
+    z = np.log(np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]] * 20))
+    fit = fit_structured(z, np.arange(40) % 2, np.ones(40))
+    np.testing.assert_allclose(fit.coefficients[:2], 0.0)
+
+
+def votes(seed, n):
+    """Shares of ten votes, labels at random and weights over twelve decades."""
+    rng = np.random.default_rng(seed)
+    p = rng.multinomial(10, rng.dirichlet(np.ones(5)), n) / 10
+    return p, rng.integers(0, 5, n), 10.0 ** rng.uniform(-6, 6, n)
+
+
+@pytest.mark.parametrize(("seed", "n"), [(13, 60), (5, 100), (6, 10), (40, 10)])
+def test_weights_over_twelve_decades_take_many_steps_and_come_to_an_end(seed, n, monkeypatch):
+    p, y, w = votes(seed, n)
+    cal = SplineCalibrator().fit(p, y, w)
+    assert cal.converged_
+    assert cal.structure_.strengths.min() >= solver.MIN_STRENGTH
+    expected = cal.predict_proba(p)
+    monkeypatch.setattr(solver, "MAX_STEPS", 5000)
+    np.testing.assert_array_equal(cal.fit(p, y, w).predict_proba(p), expected)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_running_out_of_steps_is_reported(monotone, monkeypatch):
+    p, y, w = votes(0, 60)
+    monkeypatch.setattr(solver, "MAX_STEPS", 2)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        cal = SplineCalibrator(monotone=monotone).fit(p, y, w)
+    assert not cal.converged_
+
+
+@pytest.mark.parametrize(("seed", "n"), [(6, 10), (42, 10)])
+def test_strengths_that_run_off_are_taken_back(seed, n):
+    p, y, w = votes(seed, n)
+    x, floor = floored(np.log(np.maximum(p, 1e-300)), w)
+    u = Scale(floor, fit_temperature(x, y, w), 1e-6).by_class(x)
+    data = Data(u, y, w, places(u, w))
+    estimate, problem = fit_joint(data), CurveAndMatrix(data)
+    theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
+    _, g, H = problem.local(theta)
+    q = estimate.alpha[problem.group]
+    slope = g + q * theta
+    assert estimate.converged
+    assert slope @ np.linalg.solve(H + np.diag(q), slope) < 1e-3

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from calspline import report
+from calspline.reporting.headline import percent
+
+N = 4000
+rng = np.random.default_rng(1)
+U = rng.normal(0.0, 1.6, N)
+Y = rng.random(N) < expit(U)
+
+
+def headline(*sets, y=Y, names=("raw", "calibrated")):
+    return report(None, y, dict(zip(names, sets, strict=False))).headline
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (expit(2.0 * U), "Raw scores are over-confident: events given "),
+        (expit(0.5 * U), "Raw scores are under-confident: events given "),
+        (expit(U + 1.0), "Raw scores are too high: events given "),
+        (expit(U - 1.0), "Raw scores are too low: events given "),
+        (expit(U), "Raw scores are well calibrated: "),
+    ],
+    ids=["over", "under", "high", "low", "right"],
+)
+def test_the_headline_says_in_what_way_scores_are_wrong(scores, words):
+    assert headline(scores).startswith(words)
+
+
+def test_the_numbers_of_the_headline_are_close_to_the_truth():
+    said, happened = (
+        float(part.split("%")[0]) / 100 for part in headline(expit(2.0 * U)).split("given ")[1].split("happened ")
+    )
+    assert happened == pytest.approx(expit(0.5 * np.log(said / (1 - said))), abs=0.04)
+
+
+def test_after_calibration_a_level_means_itself_more_or_less():
+    words = headline(expit(2.0 * U), expit(U)).split(". ")[1]
+    assert words.startswith("After calibration ")
+    level, meaning = words.removeprefix("After calibration ").split("% means ")
+    value, reach = meaning.rstrip(".").replace("%", "").split(" ± ")
+    assert abs(float(value) - float(level)) < 1.5 * float(reach)
+
+
+def test_scores_that_are_right_are_left_alone():
+    found = report(None, Y, {"raw": expit(U), "overdone": expit(2.5 * U)})
+    assert found.headline.startswith("Raw scores are already well calibrated: ")
+    assert "With overdone, " in found.headline
+    assert found.headline.endswith("worse than before.")
+    assert "Leave it alone: keep raw" in found.html
+
+
+def test_what_is_better_but_still_wrong_is_said_so():
+    assert headline(expit(4.0 * U), expit(2.0 * U)).endswith("better, but not right yet.")
+
+
+def test_few_rows_are_said_to_be_too_few():
+    words = headline(expit(U[:30]), expit(U[:30]), y=Y[:30])
+    assert words.startswith("30 rows are too few to say whether raw scores can be trusted: ")
+    assert " may mean anything from " in words
+
+
+def test_few_rows_can_tell_what_is_wrong_but_not_what_is_right():
+    words = headline(expit(6.0 * U[:40]), expit(U[:40]), y=Y[:40])
+    assert words.startswith("Raw scores are over-confident: ")
+    assert "After calibration nothing speaks against it, but 40 rows leave " in words
+
+
+@pytest.mark.parametrize(("y", "words"), [(0, "None of the 40 events happened"), (1, "All of the 40 events happened")])
+def test_with_one_outcome_there_is_no_more_to_say(y, words):
+    found = headline(np.full(40, 0.25), y=np.full(40, y))
+    assert found.startswith(words)
+    assert "raw scores expected 10" in found
+
+
+def test_a_tiny_error_in_a_large_sample_is_slight():
+    u = np.tile(U, 100)
+    y = np.random.default_rng(2).random(len(u)) < expit(1.04 * u)
+    assert headline(expit(u), y=y).startswith("Raw scores are slightly under-confident: ")
+
+
+def test_three_classes_are_spoken_of_by_their_top_label():
+    z = np.random.default_rng(3).normal(size=(N, 3))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (np.random.default_rng(4).random(N)[:, None] > p.cumsum(axis=1)).sum(axis=1)
+    sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
+    words = headline(sharp, p, y=y, names=("naive Bayes", "tempered"))
+    assert words.startswith("Naive Bayes is over-confident: answers given ")
+    assert " were right " in words
+    assert " With tempered, " in words
+
+
+def test_rare_events_are_spoken_of_at_levels_that_occur():
+    y = np.random.default_rng(5).random(N) < expit(U - 4.0)
+    words = headline(expit(U - 5.0), y=y)
+    assert words.startswith("Raw scores are too low: events given ")
+    assert float(words.split("given ")[1].split("%")[0]) / 100 <= expit(U - 5.0).max()
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0.9, "90%"),
+        (0.736, "74%"),
+        (0.99, "99%"),
+        (0.994, "99.4%"),
+        (0.999, "99.9%"),
+        (0.9997, "99.97%"),
+        (1.0, "100%"),
+    ],
+)
+def test_shares_are_shown_as_people_say_them(share, shown):
+    assert percent(share) == shown
