@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calspline"
 TESTS = [
-    "tests/spline",
+    "tests/fitting",
     "tests/test_transforms.py",
     "tests/test_curve.py",
     "tests/golden",
@@ -158,7 +158,7 @@ def tested(path: Path, tree: ast.Module) -> str:
         sys.meta_path.insert(0, Mutated(path, tree))
         import pytest
 
-        nearest = [f"tests/spline/test_{path.stem}.py"] if path.parent.name == "_spline" else []
+        nearest = [f"tests/fitting/test_{path.stem}.py"] if path.parent.name == "fitting" else []
         first = [test for test in nearest if (ROOT / test).exists()]
         os._exit(pytest.main([*first, *TESTS, "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]))
     _, status = os.waitpid(child, 0)

@@ -1,7 +1,7 @@
 """The code in README and docs runs, prints what the page says, and what pages link to is there.
 
 Blocks of code stand alone, but for those of a how-to page, which a reader goes through from top to bottom. (Engines'
-pages are run by tests/frames.)
+pages are run by tests/engines.)
 """
 
 import re

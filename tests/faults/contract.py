@@ -110,7 +110,7 @@ ELSEWHERE = {
     ("files", 63): ["tests/export/test_sql.py", "tests/export/test_onnx.py", "tests/export/test_code.py"],
     ("command_line", 18): ["tests/cli/test_commands.py"],
     ("command_line", 57): ["tests/cli/test_output.py"],
-    ("frames", 63): ["tests/frames/test_fit_frame.py", "tests/frames/test_apply_frame.py"],
+    ("frames", 63): ["tests/engines/test_fit_frame.py", "tests/engines/test_apply_frame.py"],
 }
 """Further tests of a case, or its only ones."""
 
