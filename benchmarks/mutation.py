@@ -180,7 +180,7 @@ def main() -> None:
         importlib.import_module(name)
     every = [
         (where, path, tree)
-        for path in sorted([*(SOURCE / "_spline").glob("*.py"), SOURCE / "transforms.py"])
+        for path in sorted([*(SOURCE / "fitting").glob("*.py"), SOURCE / "transforms.py"])
         for where, tree in mutants(path)
     ]
     chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)) or len(every))
