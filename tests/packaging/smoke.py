@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SCRIPT = shutil.which("calspline", path=sysconfig.get_path("scripts"))
-CORE = ("numpy", "scipy", "scikit-learn", "narwhals")
+CORE = ("numpy", "scipy", "scikit-learn", "narwhals", "jinja2")
 
 
 def the_package_is_the_installed_one():

@@ -59,7 +59,7 @@ def metadata(wheel):
 def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     package = {f"calspline/{path.relative_to(ROOT / 'src/calspline')}" for path in (ROOT / "src/calspline").rglob("*")}
     package = {name for name in package if (ROOT / "src" / name).is_file() and "__pycache__" not in name}
-    assert {"calspline/py.typed", "calspline/display/report/templates/report.js"} <= package
+    assert {"calspline/py.typed", "calspline/reporting/templates/report.js"} <= package
     found = {name for name in contents(wheel) if ".dist-info/" not in name}
     assert found == package
 
@@ -133,6 +133,6 @@ def test_the_installed_wheel_works_with_the_core_dependencies_alone(python, tmp_
     assert re.fullmatch(r"calspline \S+ on Python \S+: fine \(.+\)\n", done.stdout)
 
 
-def test_the_core_dependencies_are_four(metadata):
+def test_the_core_dependencies_are_five(metadata):
     plain = [Requirement(text) for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
-    assert {requirement.name for requirement in plain} == {"numpy", "scipy", "scikit-learn", "narwhals"}
+    assert {requirement.name for requirement in plain} == {"numpy", "scipy", "scikit-learn", "narwhals", "jinja2"}
