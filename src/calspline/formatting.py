@@ -1,4 +1,4 @@
-"""Tables of numbers, as text and as HTML."""
+"""Numbers, percentages, p-values, durations and tables, formatted for people to read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from html import escape
 
 Row = Sequence[str]
 
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def number(value: float) -> str:
-    """Four digits after the point, more where it is small."""
+    """Format a number with four decimals, or two significant digits if it is small.
+
+    >>> number(0.25), number(0.00012345), number(float("nan"))
+    ('0.2500', '0.00012', '-')
+    """
     if not math.isfinite(value):
         return "-" if math.isnan(value) else str(value)
     if value == 0.0 or abs(value) >= 0.001:
@@ -18,30 +24,99 @@ def number(value: float) -> str:
     return f"{value:.2g}"
 
 
+def scientific(value: float) -> str:
+    """Format a number with two significant digits, and a power of ten if it is large or small.
+
+    >>> scientific(8.53e-5), scientific(1e6), scientific(0.0342)
+    ('8.5·10⁻⁵', '10⁶', '0.034')
+    """
+    mantissa, exponent = f"{value:.1e}".split("e")
+    if -4 < int(exponent) < 4:
+        return f"{value:.2g}"
+    power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
+    return power if mantissa == "1.0" else f"{mantissa.removesuffix('.0')}·{power}"
+
+
+def with_error(value: float, error: float) -> str:
+    """Format an estimate with its standard error, if it has one.
+
+    >>> with_error(0.345, 0.016), with_error(float("inf"), float("nan"))
+    ('0.345 ± 0.016', 'inf')
+    """
+    return number(value) if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
+
+
 def p_value(p: float) -> str:
-    """A p-value as one prints it."""
+    """Format a p-value with three decimals.
+
+    >>> p_value(0.04), p_value(1e-9)
+    ('0.040', '< 0.001')
+    """
     if math.isnan(p):
         return "-"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def percent(share: float) -> str:
+    """Format a round share, such as a confidence level or a tick, as a percentage with all of its digits.
+
+    >>> percent(0.95), percent(0.001), percent(1 - 1e-6)
+    ('95%', '0.1%', '99.9999%')
+    """
+    return f"{100.0 * share:g}%"
+
+
+def rounded_percent(share: float) -> str:
+    """Format a share for a sentence: a whole percentage, with decimals only near 0 and 1.
+
+    >>> rounded_percent(0.736), rounded_percent(0.994), rounded_percent(0.9997)
+    ('74%', '99.4%', '99.97%')
+    """
+    least = min(share, 1.0 - share)
+    digits = 0 if least >= 0.015 or least == 0.0 else 1 if least >= 0.0005 else 2
+    shown = f"{100.0 * share:.{digits}f}"
+    return f"{shown.rstrip('0').rstrip('.') if digits else shown}%"
+
+
+def precise_percent(share: float) -> str:
+    """Format a share for a table: one decimal, more near 0 and 1; only exact 0 and 1 are shown as 0% and 100%.
+
+    >>> precise_percent(0.736), precise_percent(0.0001), precise_percent(1e-9)
+    ('73.6%', '0.01%', '< 0.001%')
+    """
+    least = min(share, 1.0 - share)
+    if 0.0 < least < 0.000005:
+        return "< 0.001%" if share < 0.5 else "> 99.999%"
+    digits = 1 if least >= 0.0005 or least <= 0.0 else 2 if least >= 0.00005 else 3
+    return f"{100.0 * share:.{digits}f}%"
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in the unit that suits it.
+
+    >>> duration(3), duration(600), duration(36_000)
+    ('3 s', '10 min', '10.0 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def text_table(rows: Sequence[Row], header: Row | None = None) -> str:
-    """Columns aligned, the first to the left and the others to the right."""
+    """Align the columns of a table: the first to the left, the others to the right."""
     lines = list(rows) if header is None else [header, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    shown = [
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = []
+    for first, *others in lines:
+        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
+        shown.append("  ".join(cells))
     if header is not None:
         shown.insert(1, "-" * len(shown[0]))
     return "\n".join(line.rstrip() for line in shown)
 
 
 def html_table(rows: Sequence[Row], header: Row | None = None, caption: str = "") -> str:
-    """The same as HTML, with everything escaped."""
+    """Write the same table in HTML, with everything escaped."""
 
     def line(cells: Row, tag: str) -> str:
         first, *others = cells
