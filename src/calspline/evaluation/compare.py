@@ -13,7 +13,7 @@ from calspline.arrays import Array
 from calspline.evaluation.bootstrap import bootstrap_means
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
-from calspline.evaluation.predictions import Predictions, check_predictions, check_same_classes, names_of_predictions
+from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.formatting import html_table, number, p_value, text_table
 from calspline.options import check_integer, check_number, check_seed
 
@@ -178,23 +178,34 @@ def compare(
     >>> print(compare(happened, {"raw": p, "overdone": overconfident}).recommendation)
     Leave it alone: keep raw; no other set is surely better.
     """
-    names = names_of_predictions(predictions, reference)
-    reference = names[0] if reference is None else reference
     level = check_number(level, "level", above=0.0, below=1.0)
     margin = check_number(margin, "margin", above=0.0, below=1.0)
     draws = check_integer(n_bootstrap, "n_bootstrap", least=1)
     seed = check_seed(random_state, "random_state")
-    rows = {
-        name: check_predictions(y, predictions[name], sample_weight, labels, f'predictions["{name}"]') for name in names
-    }
-    check_same_classes({name: one.probs for name, one in rows.items()})
+    rows = check_prediction_sets(y, predictions, sample_weight, labels)
+    if reference is not None and reference not in rows:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}")
+    return compare_rows(rows, reference, level=level, margin=margin, n_bootstrap=draws, seed=seed)
+
+
+def compare_rows(
+    rows: Mapping[str, Predictions],
+    reference: str | None = None,
+    *,
+    level: float = 0.95,
+    margin: float = 0.01,
+    n_bootstrap: int = 2000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare sets of predictions that are checked already."""
+    reference = next(iter(rows)) if reference is None else reference
     evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
     differences: dict[str, dict[str, Difference]] = {}
     for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):
         base = losses(rows[reference].probs, rows[reference].codes)
         slack = margin * float(np.average(base, weights=rows[reference].weight))
         differences[measure] = {
-            name: _difference(losses(one.probs, one.codes) - base, one, level, slack, draws, seed)
+            name: _difference(losses(one.probs, one.codes) - base, one, level, slack, n_bootstrap, seed)
             for name, one in rows.items()
             if name != reference
         }

@@ -115,8 +115,8 @@ def _named(found: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], ND
     return classes, codes
 
 
-def names_of_predictions(sets: Any, reference: Any) -> list[str]:
-    """Names of several sets of predictions, ``reference`` among them if given."""
+def check_prediction_sets(y: Any, sets: Any, sample_weight: Any = None, labels: Any = None) -> dict[str, Predictions]:
+    """Check several sets of predictions by name: each of them, and that all are of the same classes."""
     if not isinstance(sets, Mapping):
         raise TypeError(f'predictions must be a mapping such as {{"raw": probs, ...}}; got {type(sets).__name__}')
     if not sets:
@@ -124,18 +124,15 @@ def names_of_predictions(sets: Any, reference: Any) -> list[str]:
     for name in sets:
         if not isinstance(name, str):
             raise TypeError(f"the names of predictions must be strings; got {name!r}")
-    names = list(sets)
-    if reference is not None and reference not in names:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, names))}; got {reference!r}")
-    return names
-
-
-def check_same_classes(probs: dict[str, Array]) -> None:
-    """Check that sets of predictions are of as many classes."""
-    counts = {name: 2 if array.ndim == 1 else array.shape[1] for name, array in probs.items()}
-    first = next(iter(counts))
-    for name, count in counts.items():
-        if count != counts[first]:
+    checked = {
+        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]')
+        for name, probs in sets.items()
+    }
+    first, n_classes = next((name, len(rows.classes)) for name, rows in checked.items())
+    for name, rows in checked.items():
+        if len(rows.classes) != n_classes:
             raise ValueError(
-                f"predictions must all be of the same classes; {first} has {counts[first]} and {name} has {count}"
+                f"predictions must all be of the same classes; {first} has {n_classes} and {name} has "
+                f"{len(rows.classes)}"
             )
+    return checked

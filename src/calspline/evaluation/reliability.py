@@ -266,12 +266,19 @@ def reliability(
     check_integer(n_bins, "n_bins", least=1)
     check_one_of(strategy, "strategy", ("quantile", "uniform"))
     level = check_number(level, "level", above=0.0, below=1.0)
-    checked = check_predictions(y, probs, sample_weight, labels)
+    rows = check_predictions(y, probs, sample_weight, labels)
+    return reliability_rows(rows, n_bins=n_bins, strategy=strategy, level=level)
+
+
+def reliability_rows(
+    rows: Predictions, *, n_bins: int, strategy: Literal["quantile", "uniform"] = "quantile", level: float = 0.95
+) -> Reliability:
+    """The reliability diagram of predictions that are checked already."""
     options = n_bins, strategy, level
     with one_blas_thread():
-        if checked.binary:
-            return _diagram(checked.probs, checked.codes == 1, checked.weight, str(checked.classes[1]), *options)
-        return _several(checked, *options)
+        if rows.binary:
+            return _diagram(rows.probs, rows.codes == 1, rows.weight, str(rows.classes[1]), *options)
+        return _several(rows, *options)
 
 
 def _several(rows: Predictions, *options: Any) -> Reliability:
