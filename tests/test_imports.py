@@ -16,6 +16,7 @@ NUMERICS = {"arrays", "fitting"}
 FITS = {"binary_fit", "curve", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
+    "registry": {"calibrators"},  # for the type; classes are imported when asked for
     "formatting": set(),
     "arrays": set(),
     "transforms": {"arrays"},
@@ -30,7 +31,7 @@ ALLOWED = {
     "multiclass": CORE | NUMERICS | FITS,
     "calibrators": CORE | FITS | {"calibrators"},
     "crossfit": CORE | {"calibrators", "crossfit"},
-    "classifier": CORE | {"crossfit"},
+    "classifier": CORE | {"crossfit", "registry"},
     "datasets": set(),
     "learning_curve": CORE | {"calibrators"},
     "evaluation": CORE
@@ -39,7 +40,7 @@ ALLOWED = {
     | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
     "display": CORE | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
-    "persistence": CORE | {"calibrators", "files", "histogram"},
+    "persistence": CORE | {"files", "histogram", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "export"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
     "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
@@ -58,6 +59,7 @@ ALLOWED = {
         "formatting",
         "histogram",
         "persistence",
+        "registry",
         "reporting",
     },
     "__main__": {"cli"},
@@ -72,6 +74,7 @@ ALLOWED = {
         "learning_curve",
         "monitoring",
         "persistence",
+        "registry",
         "reporting",
     },
 }

@@ -11,6 +11,8 @@ array([0.5])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from calspline.registry import homes
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -35,17 +37,11 @@ if TYPE_CHECKING:
     from calspline.reporting.report import report
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
-_HOMES = {
-    "BetaCalibrator": "calspline.calibrators.beta",
+_HOMES = homes() | {
     "CalibratedClassifierCV": "calspline.classifier",
     "CalibrationCurve": "calspline.curve",
-    "ClippingCalibrator": "calspline.calibrators.clipping",
-    "IsotonicCalibrator": "calspline.calibrators.isotonic",
     "ReliabilityDisplay": "calspline.display.reliability",
     "ScoreHistogram": "calspline.histogram",
-    "SigmoidCalibrator": "calspline.calibrators.sigmoid",
-    "SplineCalibrator": "calspline.calibrators.spline",
-    "TemperatureCalibrator": "calspline.calibrators.temperature",
     "apply_frame": "calspline.engines.apply",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from inspect import isclass
 from typing import Any, Literal, Self
 
@@ -18,6 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from calspline import registry
 from calspline.arrays import Array
 from calspline.crossfit.calibrated import Rule
 from calspline.crossfit.folds import Fold, Training, fit_folds, splits
@@ -26,13 +26,6 @@ from calspline.crossfit.responses import Reading
 from calspline.labels import check_label_array, check_weights
 from calspline.options import check_integer, check_one_of
 
-METHODS = {
-    "spline": "SplineCalibrator",
-    "sigmoid": "SigmoidCalibrator",
-    "isotonic": "IsotonicCalibrator",
-    "beta": "BetaCalibrator",
-    "temperature": "TemperatureCalibrator",
-}
 PROBABILITIES_FIRST: tuple[Reading, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[Reading, ...] = ("decision_function", "predict_proba")
 """Scikit-learn's order, for the methods that it has too."""
@@ -52,7 +45,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         Anything with ``fit`` and ``predict_proba`` or ``decision_function``. A
         :class:`~sklearn.frozen.FrozenEstimator` is calibrated as it is, on all rows given. None
         is a :class:`~sklearn.svm.LinearSVC`.
-    method : {"spline", "sigmoid", "isotonic", "beta", "temperature"} or calibrator, default="spline"
+    method : {"spline", "sigmoid", "isotonic", "beta", "temperature", "clipping"} or calibrator, default="spline"
         A calibrator of calspline, or any object with ``fit(scores, y)`` and ``predict_proba(scores)``;
         the latter gets the classes as integers from 0. Sigmoid, isotonic and temperature read
         ``decision_function`` where the model has it, as in scikit-learn; all others read
@@ -235,12 +228,12 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def _calibrator(self) -> Any:
         if isinstance(self.method, str):
-            check_one_of(self.method, "method", tuple(METHODS))
-            return getattr(import_module("calspline"), METHODS[self.method])()
+            check_one_of(self.method, "method", registry.names())
+            return registry.find(self.method)()
         if isclass(self.method) or not (hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")):
             raise TypeError(
-                f"method must be one of {', '.join(map(repr, METHODS))}, or a calibrator with fit and predict_proba; "
-                f"got {self.method!r}"
+                f"method must be one of {', '.join(map(repr, registry.names()))}, or a calibrator with fit and "
+                f"predict_proba; got {self.method!r}"
             )
         return self.method
 

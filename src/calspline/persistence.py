@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from calspline.files import write_whole
 from calspline.histogram import ScoreHistogram
 from calspline.options import check_one_of
+from calspline.registry import classes
 
 FORMAT = "calspline"
 VERSION = 1
@@ -55,7 +56,7 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
 
 def text_of(calibrator: Saveable) -> str:
     """What :func:`save` writes."""
-    if type(calibrator) not in (ScoreHistogram, *_calibrators().values()):
+    if type(calibrator) not in (ScoreHistogram, *classes().values()):
         raise TypeError(
             f"calibrator must be a fitted calibrator of calspline, or a ScoreHistogram; got {type(calibrator).__name__}"
         )
@@ -94,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         odd = ", ".join(sorted(set(body) ^ fields))
         raise ValueError(f"{path} is not a whole calspline model: missing or unknown {odd}")
     checksum = body.pop("checksum")
-    known = _calibrators()
+    known = classes()
     try:
         if checksum != _checksum(body):
             raise ValueError("it is damaged or was edited: its checksum does not match")
@@ -104,26 +105,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         return known[body["class"]].from_dict(body)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
-
-
-def _calibrators() -> dict[str, Any]:
-    """Every class that can be saved, by name."""
-    from calspline.calibrators.beta import BetaCalibrator
-    from calspline.calibrators.clipping import ClippingCalibrator
-    from calspline.calibrators.isotonic import IsotonicCalibrator
-    from calspline.calibrators.sigmoid import SigmoidCalibrator
-    from calspline.calibrators.spline import SplineCalibrator
-    from calspline.calibrators.temperature import TemperatureCalibrator
-
-    known = (
-        SplineCalibrator,
-        SigmoidCalibrator,
-        IsotonicCalibrator,
-        BetaCalibrator,
-        TemperatureCalibrator,
-        ClippingCalibrator,
-    )
-    return {cls.__name__: cls for cls in known}
 
 
 def _checksum(body: dict[str, Any]) -> str:

@@ -9,7 +9,8 @@ import pytest
 from tests.faults.files.test_hostile_files import places, spoiled
 
 from calspline import ScoreHistogram, SplineCalibrator, save
-from calspline.persistence import FIELDS, HISTOGRAM_FIELDS, LARGEST_FILE, VERSION, _calibrators
+from calspline.persistence import FIELDS, HISTOGRAM_FIELDS, LARGEST_FILE, VERSION
+from calspline.registry import classes
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def valid(schema, tmp_path):
 def test_55_the_schema_is_one_and_of_this_version(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
     made = [schema["$defs"][each["$ref"].rpartition("/")[2]] for each in schema["oneOf"]]
-    assert {one["properties"]["class"]["const"] for one in made} == {*_calibrators(), "ScoreHistogram"}
+    assert {one["properties"]["class"]["const"] for one in made} == {*classes(), "ScoreHistogram"}
     for one in made:
         histogram = one["properties"]["class"]["const"] == "ScoreHistogram"
         assert set(one["required"]) == (HISTOGRAM_FIELDS if histogram else FIELDS)
