@@ -12,19 +12,20 @@ SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
 CORE = {"arrays", "options", "scores", "labels"}
-NUMERICS = {"arrays", "fitting"}
-FITS = {"binary_fit", "curve", "histogram", "multiclass", "transforms"}
+NUMERICS = {"arrays", "counts", "fitting"}
+FITS = {"binary_fit", "counts", "curve", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
     "registry": {"calibrators"},  # for the type; classes are imported when asked for
     "formatting": set(),
     "arrays": set(),
+    "counts": {"arrays"},
     "transforms": {"arrays"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "labels": CORE,
     "grid": CORE | {"transforms"},
-    "histogram": CORE | {"grid"},
+    "histogram": CORE | {"counts", "grid"},
     "fitting": NUMERICS,
     "curve": CORE | NUMERICS | {"transforms"},
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},

@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from calspline.arrays import Array
+from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.batched_newton import together
 from calspline.fitting.constraints import Shape
-from calspline.fitting.fit import Bins, SplineTask
+from calspline.fitting.fit import SplineTask
 from calspline.fitting.knots import default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.histogram import ScoreHistogram
@@ -226,7 +227,7 @@ def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> Sp
     x = transform.from_log_odds(histogram.locations) if histogram.kind == "probability" else histogram.locations
     if x[0] == x[-1]:
         return None
-    bins = Bins(x, histogram.positives, histogram.negatives)
+    bins = Counts(x, histogram.positives, histogram.negatives)
     shape = Shape(
         loss=log_loss if recipe.loss == "log" else brier_loss,
         ridge=recipe.penalty == "ridge",
@@ -238,7 +239,7 @@ def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> Sp
     return SplineTask(bins, _knots(transform, bins, recipe), shape)
 
 
-def _line(transform: Transform, bins: Bins, recipe: Recipe) -> tuple[float, float]:
+def _line(transform: Transform, bins: Counts, recipe: Recipe) -> tuple[float, float]:
     """Intercept and slope, in x, of the curve that changes nothing, or next to it."""
     if recipe.penalty == "ridge":
         return 0.0, 0.0
@@ -253,7 +254,7 @@ def _line(transform: Transform, bins: Bins, recipe: Recipe) -> tuple[float, floa
     return 0.0, 1.0
 
 
-def _targets(bins: Bins, recipe: Recipe) -> tuple[float, float]:
+def _targets(bins: Counts, recipe: Recipe) -> tuple[float, float]:
     """What a negative and a positive row count as: Platt's smoothed targets."""
     if recipe.loss == "brier" or recipe.penalty == "ridge":
         return 0.0, 1.0
@@ -261,7 +262,7 @@ def _targets(bins: Bins, recipe: Recipe) -> tuple[float, float]:
     return 1.0 / (n0 + 2.0), (n1 + 1.0) / (n1 + 2.0)
 
 
-def _knots(transform: Transform, bins: Bins, recipe: Recipe) -> Array:
+def _knots(transform: Transform, bins: Counts, recipe: Recipe) -> Array:
     if isinstance(recipe.knots, str):
         count = default_count(float(bins.w.sum())) if recipe.n_knots is None else recipe.n_knots
         if recipe.knots == "sample":

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline.arrays import Array, chunks
+from calspline.counts import Counts
 from calspline.grid import COARSEST, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
 from calspline.labels import check_binary_labels, check_label_array, check_two_classes, check_weights
 from calspline.options import check_integer, check_number, check_one_of
@@ -174,14 +175,9 @@ class ScoreHistogram:
     @classmethod
     def _settle(cls, kind: Kind, location: Array, positives: Array, negatives: Array) -> ScoreHistogram:
         """Exact if it may be, else on the finest grid that will do."""
-        order = np.argsort(location)
-        values = location[order]
-        w1, w0 = positives[order], negatives[order]
-        new = np.diff(values, prepend=-np.inf) > 0.0
-        if not new.all():
-            values, place = values[new], np.cumsum(new) - 1
-            w1, w0 = (np.bincount(place, weights=w).astype(np.float64) for w in (w1, w0))
-        keep = (w1 + w0) > 0.0
+        counts = Counts.from_sums(location, positives, negatives)
+        values, w1, w0 = counts.x, counts.positives, counts.negatives
+        keep = counts.w > 0.0
         if not keep.all():
             values, w1, w0 = values[keep], w1[keep], w0[keep]
         below_one = values[~exactly_one(values)] if kind == "probability" else values

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.interpolate import PPoly
 
+from calspline.counts import Counts
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.constraints import Shape, extremes, smallest_slope
-from calspline.fitting.fit import Bins, SplineTask, _tube_length
+from calspline.fitting.fit import SplineTask, _tube_length
 from calspline.fitting.newton import log_loss
 
 FREE = Shape(log_loss, ridge=False, line=(0.0, 1.0), targets=(0.0, 1.0), monotone=False, bounds=None)
@@ -17,7 +18,7 @@ def bins(n=3000, seed=0):
     rng = np.random.default_rng(seed)
     x = np.sort(rng.normal(0, 2, n))
     y = (rng.random(n) < 1 / (1 + np.exp(-0.5 * x - 0.5 * np.sin(x)))).astype(float)
-    return Bins(x, y, 1 - y)
+    return Counts(x, y, 1 - y)
 
 
 def task(n=3000, knots=20):

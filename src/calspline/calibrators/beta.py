@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from calspline.arrays import Array, chunks
-from calspline.calibrators.counts import Counts
 from calspline.calibrators.logistic import LogisticFit, fit_logistic
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
+from calspline.counts import Counts
 from calspline.multiclass.columns import Columns
 from calspline.options import check_one_of
 from calspline.scores import BinaryScores, Kind, MatrixScores, check_numeric_array
@@ -114,7 +114,7 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         return Columns(scores, "logit")
 
     def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[BetaMap]:
-        counts = Counts.of(_near(scores.locations()), positive, weight)
+        counts = Counts.from_rows(_near(scores.locations()), positive, weight)
         if counts.all_equal:
             return MapFit(self._constant_map(scores.kind, counts.base_rate), constant=True)
         first, second = _logarithms(counts.x)
@@ -179,7 +179,7 @@ def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> Logistic
 
 def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, intercept: bool) -> LogisticFit:
     """Intercept and coefficients with only some of the latter free."""
-    share = counts.totals / counts.totals.sum()
+    share = counts.w / counts.w.sum()
     size = np.maximum(np.abs(features).max(axis=0), MIN_SPREAD)
     scaled = features / size
     centre = share @ scaled if intercept else np.zeros(features.shape[1])

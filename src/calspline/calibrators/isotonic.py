@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from calspline.arrays import Array
-from calspline.calibrators.counts import MIN_SPAN, Counts
 from calspline.calibrators.lines import constant
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.counts import MIN_SPAN, Counts
 from calspline.curve import CalibrationCurve
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform
@@ -67,11 +67,11 @@ class IsotonicCalibrator(CurveCalibrator):
     def _fit_map(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None
     ) -> MapFit[CalibrationCurve]:
-        counts = _apart(Counts.of(scores.values.astype(np.float64, copy=False), positive, weight))
+        counts = _apart(Counts.from_rows(scores.values.astype(np.float64, copy=False), positive, weight))
         if counts.all_equal:
             return MapFit(constant(scores.kind, counts.base_rate), constant=True)
         # Not the IsotonicRegression class: it takes scores closer than 1e-15 for one.
-        f = isotonic_regression(counts.positives / counts.totals, sample_weight=counts.totals, y_min=0.0, y_max=1.0)
+        f = isotonic_regression(counts.positives / counts.w, sample_weight=counts.w, y_min=0.0, y_max=1.0)
         corner = np.ones(len(f), dtype=bool)
         corner[1:-1] = (f[1:-1] != f[:-2]) | (f[1:-1] != f[2:])
         return MapFit(_through(counts.x[corner], f[corner]))
@@ -81,7 +81,7 @@ def _apart(counts: Counts) -> Counts:
     """Counts with scores that are too close for a slope made one."""
     least = max(MIN_GAP * float(np.ptp(counts.x)), MIN_SPAN)
     first = np.flatnonzero(np.append(np.inf, np.diff(counts.x)) > least)
-    return Counts(counts.x[first], np.add.reduceat(counts.positives, first), np.add.reduceat(counts.negatives, first))
+    return counts.merged(first, counts.x[first])
 
 
 def _through(x: Array, f: Array) -> CalibrationCurve:

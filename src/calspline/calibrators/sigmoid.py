@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.calibrators.counts import Counts
 from calspline.calibrators.lines import constant, line, slope_and_intercept
 from calspline.calibrators.logistic import fit_logistic
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
 from calspline.options import check_one_of
 from calspline.scores import BinaryScores
@@ -94,13 +94,13 @@ class SigmoidCalibrator(CurveCalibrator):
     ) -> MapFit[CalibrationCurve]:
         transform = Transform("logit" if scores.kind == "probability" and self.on == "log_odds" else "identity")
         x = transform.from_log_odds(scores.locations()) if transform.takes_probabilities else scores.values
-        counts = Counts.of(x.astype(np.float64, copy=False), positive, weight)
+        counts = Counts.from_rows(x.astype(np.float64, copy=False), positive, weight)
         if counts.all_equal:
             return MapFit(constant(scores.kind, counts.base_rate), constant=True)
         n1, n0 = float(counts.positives.sum()), float(counts.negatives.sum())
         positives = counts.positives * (n1 + 1.0) / (n1 + 2.0) + counts.negatives / (n0 + 2.0)
         negatives = counts.positives / (n1 + 2.0) + counts.negatives * (n0 + 1.0) / (n0 + 2.0)
-        origin, unit = _centre_and_spread(counts.x, counts.totals)
+        origin, unit = _centre_and_spread(counts.x, counts.w)
         X = np.column_stack([np.ones(len(counts.x)), (counts.x - origin) / unit])
         start = np.array([np.log((n1 + 1.0) / (n0 + 1.0)), 0.0])
         fit = fit_logistic(X, positives, negatives, np.zeros(2), start)

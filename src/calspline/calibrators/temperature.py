@@ -12,9 +12,9 @@ from scipy.special import expit
 
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
-from calspline.calibrators.counts import MIN_SPAN, Counts
 from calspline.calibrators.lines import constant, line
 from calspline.calibrators.serialize import curves_from
+from calspline.counts import MIN_SPAN, Counts
 from calspline.options import check_number, check_positive_list
 from calspline.scores import BinaryScores, MatrixScores
 from calspline.transforms import Transform
@@ -91,13 +91,13 @@ class TemperatureCalibrator(BaseCalibrator):
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
         transform = Transform("logit" if scores.kind == "probability" else "identity")
         x = scores.locations()
-        counts = Counts.of(transform.from_log_odds(x) if transform.takes_probabilities else x, positive, weight)
+        counts = Counts.from_rows(transform.from_log_odds(x) if transform.takes_probabilities else x, positive, weight)
         if counts.all_equal:
             warn_user(ALL_EQUAL)
             rate = counts.base_rate
             self.curves_, self.temperature_, self._rates = [constant(scores.kind, rate)], np.nan, [1.0 - rate, rate]
             return
-        w, w1 = counts.totals / counts.totals.sum(), counts.positives / counts.totals.sum()
+        w, w1 = counts.w / counts.total, counts.positives / counts.total
 
         def slope(beta: float) -> float:
             return float((w * expit(beta * counts.x) - w1) @ counts.x)

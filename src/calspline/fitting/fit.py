@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from calspline.arrays import Array
+from calspline.counts import Counts
 from calspline.fitting.basis import NaturalSpline, PiecewiseDesign
 from calspline.fitting.constraints import Shape, feasible_line, risen, shape_constraints
 from calspline.fitting.coordinates import Coordinates, curvature_coordinates, ridge_coordinates
@@ -22,25 +23,6 @@ TUBE_POINTS = 128
 MIN_CUBED, MAX_CUBED = 1e-50, 1e4
 """Range, and size, of scores whose cubes the paper's penalty is taken on. Others are scaled to run from 0 to 1 for it:
 their cubes are no numbers, or so large that what multiplies them would go without a penalty."""
-
-
-@dataclass(frozen=True)
-class Bins:
-    """The data: sorted places ``x`` with the weight of positives and negatives at each."""
-
-    x: Array
-    positives: Array
-    negatives: Array
-
-    @property
-    def w(self) -> Array:
-        """Weight in each bin."""
-        return self.positives + self.negatives
-
-    @property
-    def base_rate(self) -> float:
-        """Share of positives."""
-        return float(self.positives.sum() / self.w.sum())
 
 
 @dataclass(frozen=True)
@@ -71,13 +53,14 @@ class SplineTask:
 
     Parameters
     ----------
-    bins : Bins
+    bins : Counts
+        Sorted places; the same one may come twice.
     knots : array of shape (K,)
         In the units of ``bins.x``, strictly increasing.
     shape : Shape
     """
 
-    def __init__(self, bins: Bins, knots: Array, shape: Shape) -> None:
+    def __init__(self, bins: Counts, knots: Array, shape: Shape) -> None:
         self.bins = bins
         self.shape = shape
         self.origin = float(bins.x[0])
@@ -119,14 +102,10 @@ class SplineTask:
         first = first[first < len(self._z)]
         if len(first) > len(self._z) // 2:
             return self.problem
-        w, moment, positives = (
-            np.add.reduceat(sums, first) for sums in (self.bins.w, self.bins.w * self._z, self.bins.positives)
-        )
-        z = moment / w
-        bins = Bins(self.origin + self.unit * z, positives, w - positives)
-        return self._problem(self.basis.design(z), bins)
+        z = np.add.reduceat(self.bins.w * self._z, first) / np.add.reduceat(self.bins.w, first)
+        return self._problem(self.basis.design(z), self.bins.merged(first, self.origin + self.unit * z))
 
-    def _problem(self, design: PiecewiseDesign, bins: Bins) -> Problem:
+    def _problem(self, design: PiecewiseDesign, bins: Counts) -> Problem:
         intercept, slope = self.shape.line
         low, high = self.shape.targets
         return Problem(

@@ -1,0 +1,87 @@
+"""Counts: the rows of a two-class problem as sorted values, with the weight of either class at each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+
+MIN_SPAN = 1e-290
+"""Values closer together than this are equal: a slope between them would overflow."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Values ``x``, increasing, and the weight of positives and negatives at each.
+
+    Whatever is fitted to one column of scores, or measured on it, is a function of this table, so rows are sorted once.
+
+    Examples
+    --------
+    >>> counts = Counts.from_rows(np.array([0.8, 0.2, 0.8]), np.array([True, False, False]))
+    >>> counts.x, counts.positives, counts.negatives
+    (array([0.2, 0.8]), array([0., 1.]), array([1., 1.]))
+    """
+
+    x: Array
+    positives: Array
+    negatives: Array
+
+    @classmethod
+    def from_rows(cls, x: Array, positive: NDArray[np.bool_], weight: Array | None = None) -> Counts:
+        """Count rows: their values, whether each is a positive, and their weights (one, if none are given)."""
+        w = np.ones(len(x)) if weight is None else weight
+        return Counts.from_sums(x, w * positive, w * ~positive)
+
+    @classmethod
+    def from_sums(cls, x: Array, positives: Array, negatives: Array) -> Counts:
+        """Sort values that carry weights already, and merge those that are equal."""
+        order = np.argsort(x)
+        x, positives, negatives = x[order], positives[order], negatives[order]
+        first = run_starts(x)
+        if len(first) < len(x):
+            x, positives, negatives = x[first], np.add.reduceat(positives, first), np.add.reduceat(negatives, first)
+        return Counts(x, positives, negatives)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @cached_property
+    def w(self) -> Array:
+        """Weight at each value."""
+        return self.positives + self.negatives
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of all weights."""
+        return float(self.w.sum())
+
+    @property
+    def base_rate(self) -> float:
+        """Share of positives."""
+        n1, n0 = float(self.positives.sum()), float(self.negatives.sum())
+        return n1 / (n1 + n0)
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether there is but one value."""
+        return bool(self.x[-1] - self.x[0] <= MIN_SPAN)
+
+    def merged(self, first: NDArray[np.intp], x: Array | None = None) -> Counts:
+        """Runs of neighbours, which begin at the places ``first``, made one: at their mean, or at ``x``."""
+        if x is None:
+            x = np.add.reduceat(self.w * self.x, first) / np.add.reduceat(self.w, first)
+            # A mean of equal numbers may round past its neighbours.
+            x = np.clip(x, self.x[first], self.x[np.append(first[1:], len(self)) - 1])
+        return Counts(x, np.add.reduceat(self.positives, first), np.add.reduceat(self.negatives, first))
+
+
+def run_starts(values: NDArray[np.generic]) -> NDArray[np.intp]:
+    """Where runs of equal neighbours begin."""
+    new = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return np.flatnonzero(new)

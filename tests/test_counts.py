@@ -1,0 +1,39 @@
+import numpy as np
+
+from calspline.counts import Counts, run_starts
+
+
+def test_rows_with_the_same_value_are_merged_and_values_sorted():
+    counts = Counts.from_rows(
+        np.array([0.5, 0.1, 0.5, 0.5]), np.array([True, False, False, True]), np.array([1.0, 2.0, 3.0, 4.0])
+    )
+    np.testing.assert_array_equal(counts.x, [0.1, 0.5])
+    np.testing.assert_array_equal(counts.positives, [0.0, 5.0])
+    np.testing.assert_array_equal(counts.negatives, [2.0, 3.0])
+    assert len(counts) == 2
+    assert counts.total == 10.0
+    assert counts.base_rate == 0.5
+    assert not counts.all_equal
+
+
+def test_a_row_of_weight_two_is_a_row_seen_twice():
+    x, positive = np.array([0.3, 0.2, 0.3]), np.array([True, True, False])
+    once = Counts.from_rows(x, positive, np.array([2.0, 1.0, 1.0]))
+    twice = Counts.from_rows(np.append(x, 0.3), np.append(positive, True))
+    np.testing.assert_array_equal(once.positives, twice.positives)
+    np.testing.assert_array_equal(once.negatives, twice.negatives)
+
+
+def test_merged_neighbours_stand_at_their_mean_and_never_beyond_them():
+    counts = Counts(np.array([0.1, 0.2, 0.7]), np.array([1.0, 0.0, 2.0]), np.array([0.0, 3.0, 0.0]))
+    merged = counts.merged(np.array([0, 2]))
+    np.testing.assert_allclose(merged.x, [0.175, 0.7])
+    np.testing.assert_array_equal(merged.w, [4.0, 2.0])
+    np.testing.assert_array_equal(counts.merged(np.array([0, 2]), np.array([0.0, 1.0])).x, [0.0, 1.0])
+    third = Counts(np.full(3, 0.1), np.ones(3), np.zeros(3))
+    assert third.merged(np.array([0])).x[0] == 0.1
+
+
+def test_no_rows_are_no_counts():
+    assert len(Counts.from_rows(np.empty(0), np.empty(0, dtype=bool))) == 0
+    assert len(run_starts(np.empty(0))) == 0
