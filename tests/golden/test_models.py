@@ -8,7 +8,7 @@ import pytest
 from tests.golden.kinds import MODELS, describe
 
 import calspline
-from calspline.persistence import _calibrators
+from calspline import registry
 
 FOLDER = Path(__file__).parent / "models"
 FILES = sorted(FOLDER.glob("*/*.json"))
@@ -35,5 +35,5 @@ def test_a_model_that_was_read_is_saved_as_it_was(path, tmp_path):
 
 def test_every_class_that_can_be_saved_is_among_them():
     kept = {json.loads(path.read_text())["class"] for path in FILES}
-    assert kept == {*_calibrators(), "ScoreHistogram"}
+    assert kept == {*registry.classes(), "ScoreHistogram"}
     assert {path.stem for path in FILES} >= set(MODELS)
