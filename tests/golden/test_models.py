@@ -8,11 +8,11 @@ import pytest
 from tests.golden.kinds import MODELS, describe
 
 import calspline
-from calspline import registry
+from calspline import persistence, registry
 
 FOLDER = Path(__file__).parent / "models"
 FILES = sorted(FOLDER.glob("*/*.json"))
-OF_TODAYS_FORMAT = [path for path in FILES if json.loads(path.read_text())["version"] == calspline.persistence.VERSION]
+OF_TODAYS_FORMAT = [path for path in FILES if json.loads(path.read_text())["version"] == persistence.VERSION]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
