@@ -298,7 +298,7 @@ def test_a_dict_that_is_no_structure_is_an_error(change):
 
 def test_log_softmax_of_logits_and_probabilities_agree_in_the_map():
     cal = SplineCalibrator(transform="identity").fit(log_softmax(np.log(P), axis=1), Y)
-    assert cal._kind == "margin"
+    assert cal.kind_ == "margin"
     with_probabilities = SplineCalibrator(transform="identity").fit(P, Y)
-    assert with_probabilities._kind == "probability"
+    assert with_probabilities.kind_ == "probability"
     np.testing.assert_allclose(cal.predict_proba(np.log(Q)), with_probabilities.predict_proba(Q), atol=1e-7)

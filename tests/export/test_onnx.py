@@ -22,7 +22,7 @@ def columns(case, dtype):
     with np.errstate(over="ignore"):
         scores = case.scores.astype(dtype)
     scores = scores[np.isfinite(scores).reshape(len(scores), -1).all(axis=1)]
-    if scores.ndim == 1 and case.calibrator._kind == "probability":
+    if scores.ndim == 1 and case.calibrator.kind_ == "probability":
         return np.column_stack([dtype(1.0) - scores, scores])
     return scores.reshape(len(scores), -1)
 

@@ -48,8 +48,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     curves_: list[CalibrationCurve]
-    _kind: Kind
-    _difference: bool
+    kind_: Kind
+    difference_: bool
 
     _prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
@@ -105,8 +105,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
         """How the scores of the fit were taken: those to calibrate are taken the same way."""
         self.classes_ = classes
-        self._kind = kind
-        self._difference = difference
+        self.kind_ = kind
+        self.difference_ = difference
 
     @abstractmethod
     def _options(self, *, margins: bool) -> Any:
@@ -175,13 +175,13 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked = self._check_scores(scores)
             return self._two(checked), checked.shape
         array, m = self._ordered(scores), len(self.classes_)
-        matrix = check_matrix_scores(array, kind=self._kind, n_columns=m, advice=self._advice)
+        matrix = check_matrix_scores(array, kind=self.kind_, n_columns=m, advice=self._advice)
         return self._many(matrix), matrix.shape
 
     def _check_scores(self, scores: Any) -> BinaryScores:
         """Scores of two classes to calibrate, taken as those of the fit were."""
         return check_binary_scores(
-            self._ordered(scores), kind=self._kind, difference=self._difference, advice=self._advice
+            self._ordered(scores), kind=self.kind_, difference=self.difference_, advice=self._advice
         )
 
     def _ordered(self, scores: Any) -> NDArray[np.floating[Any]]:
@@ -195,7 +195,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class": type(self).__name__,
             "parameters": plain_parameters(self),
             "classes": plain_classes(self.classes_),
-            "fitted": {"kind": self._kind, "difference": self._difference} | self._facts(),
+            "fitted": {"kind": self.kind_, "difference": self.difference_} | self._facts(),
             "curves": [curve.to_dict() for curve in self.curves_],
             "structure": self._structure(),
         }
@@ -223,9 +223,9 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_that_it_works(self) -> None:
         """Refuse numbers so large or so small that no probabilities come of them."""
         m = len(self.classes_)
-        extremes = PROBES[self._kind]
+        extremes = PROBES[self.kind_]
         rows = extremes if m == 2 else np.array([np.full(m, 1.0 / m), np.eye(1, m)[0], np.eye(1, m, m - 1)[0]])
-        if m > 2 and self._kind == "margin":
+        if m > 2 and self.kind_ == "margin":
             rows = np.outer(extremes, np.linspace(-1.0, 1.0, m))
         with np.errstate(all="ignore"):
             p = self.predict_proba(rows)

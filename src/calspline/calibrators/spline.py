@@ -212,7 +212,7 @@ class SplineCalibrator(BaseCalibrator):
         if seen is None and hasattr(self, "curves_"):
             raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
         kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
-        checked = check_binary_scores(scores, kind=kind, difference=getattr(self, "_difference", None))
+        checked = check_binary_scores(scores, kind=kind, difference=getattr(self, "difference_", None))
         weight = check_weights(sample_weight, len(checked), some=False)
         known = getattr(self, "classes_", None)
         if classes is not None:
@@ -351,7 +351,7 @@ class SplineCalibrator(BaseCalibrator):
           logit: smoothing 1e+06, 1.7 effective degrees of freedom, increasing
         """
         check_is_fitted(self, "curves_")
-        what = "probabilities" if self._kind == "probability" else "margins"
+        what = "probabilities" if self.kind_ == "probability" else "margins"
         lines = [f"{type(self).__name__} for {len(self.classes_)} classes, on {what}"]
         for j, fit in enumerate(self._fits):
             name = "" if len(self._fits) == 1 else f"{self.classes_[j]}: "

@@ -60,7 +60,7 @@ def _function(name: str, curve: Any) -> Callable[[Array], Any]:
         return curve  # type: ignore[no-any-return]
     if len(getattr(curve, "classes_", (0, 1))) > 2:
         raise ValueError(f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}")
-    if getattr(curve, "_kind", "probability") != "probability" and getattr(curve, "_difference", True):
+    if getattr(curve, "kind_", "probability") != "probability" and getattr(curve, "difference_", True):
         raise ValueError(f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins")
     return calibrate  # type: ignore[no-any-return]
 

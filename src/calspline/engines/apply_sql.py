@@ -85,8 +85,8 @@ def _projections(
 
 def _refusal(calibrator: Any, columns: list[str], dialect: str, quoted: Callable[[str], str]) -> str:
     """A branch of a CASE for rows without a score: an error, unless one is missing."""
-    wanted = "probabilities in [0, 1]" if calibrator._kind == "probability" else "finite"
-    if len(columns) > 1 and calibrator._kind == "probability":
+    wanted = "probabilities in [0, 1]" if calibrator.kind_ == "probability" else "finite"
+    if len(columns) > 1 and calibrator.kind_ == "probability":
         wanted += " that sum to one in each row"
     # A name is a part of a string here, and how a string ends is up to the settings of the engine.
     names = ", ".join(UNSAFE.sub("_", name) for name in columns)

@@ -182,10 +182,10 @@ def plan(calibrator: Any) -> Plan:
         names = ", ".join(each.__name__ for each in EXPORTED)
         raise TypeError(f"calibrator must be one of {names}; got {type(calibrator).__name__}")
     check_is_fitted(calibrator, "curves_")
-    classes, kind = calibrator.classes_.tolist(), calibrator._kind
+    classes, kind = calibrator.classes_.tolist(), calibrator.kind_
     if len(classes) == 2:
         one = calibrator._maps[0] if isinstance(calibrator, BetaCalibrator) else calibrator.curves_[0]
-        return Binary(classes, kind, calibrator._difference, one)
+        return Binary(classes, kind, calibrator.difference_, one)
     if isinstance(calibrator, TemperatureCalibrator):
         return Temperature(classes, kind, calibrator.temperature_, calibrator._rates)
     if isinstance(calibrator, BetaCalibrator):

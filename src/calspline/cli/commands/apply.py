@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     columns = model_columns(source, model, options.score[-1] if options.score else None)
     outputs = output_columns(options.column, model, source)
     # Two classes in two columns that do not sum to one cannot be told from margins; the model knows which it has.
-    wanted = Wanted(source, tuple(columns), missing=options.missing, margins=model._kind == "margin")
+    wanted = Wanted(source, tuple(columns), missing=options.missing, margins=model.kind_ == "margin")
     work = _Work(source, model, wanted, outputs)
     with progress("Calibrating", source) as shown_progress, whole(options.output, force=options.force) as path:
         gzipped = options.output.endswith(".gz")

@@ -86,7 +86,7 @@ def _with_model(model: Any, data: Data, options: argparse.Namespace) -> tuple[di
             f"the model's classes are {', '.join(map(str, known))}, and those of the data "
             f"{', '.join(map(str, classes))}; see --label, --positive and --classes"
         )
-    margins = model._kind == "margin"
+    margins = model.kind_ == "margin"
     columns = in_class_order(data.scores, classes)
     sets, y, weight = _read(data, {"raw": columns}, options.missing, margins=margins)
     p = model.predict_proba(sets["raw"])
