@@ -13,14 +13,15 @@ SOURCE = Path(calspline.__file__).parent
 # What each room of the house may import from. Nothing points upwards.
 CORE = {"arrays", "options", "scores", "labels"}
 NUMERICS = {"arrays", "counts", "fitting"}
-FITS = {"binary_fit", "counts", "curve", "histogram", "multiclass", "transforms"}
+FITS = {"binary_fit", "counts", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
     "registry": {"calibrators"},  # for the type; classes are imported when asked for
     "formatting": set(),
     "arrays": set(),
     "counts": {"arrays"},
-    "transforms": {"arrays"},
+    "expression": set(),
+    "transforms": {"arrays", "expression"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "labels": CORE,

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from calspline import __version__
-from calspline.export._expression import Syntax
-from calspline.export._plan import Pieces, Program
+from calspline.export._plan import Program
+from calspline.expression import Pieces, Syntax
 
 WIDTH = 100
 UNSAFE = re.compile(r"[^\w .,+'\"\\-]", re.ASCII)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from calspline.calibrators.sigmoid import SigmoidCalibrator
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.calibrators.temperature import LARGEST_EXPONENT, MIN_PROBABILITY, TemperatureCalibrator
 from calspline.curve import CalibrationCurve
-from calspline.export._expression import Expression, between, call, name, number
+from calspline.expression import Expression, Pieces, between, call, name, number
 from calspline.multiclass.structured_map import StructuredMap
 from calspline.scores import LARGEST_MARGIN, Kind
 from calspline.transforms import (
@@ -32,60 +31,6 @@ Source = Literal["one", "pair", "value"]
 NEAR = 1e-90
 """Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
 EXPORTED = SplineCalibrator, SigmoidCalibrator, IsotonicCalibrator, BetaCalibrator, TemperatureCalibrator
-
-
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """A curve in ``z = (x - origin) / unit``: cubics in the distance from ``starts``.
-
-    There is one before, between and after the ``breaks``.
-    """
-
-    breaks: list[float]
-    coefficients: list[list[float]]
-    origin: float = 0.0
-    unit: float = 1.0
-
-    def place(self, x: Expression) -> Expression:
-        """The formula of ``z``."""
-        x = x - self.origin if self.origin else x
-        return x / self.unit if self.unit != 1.0 else x
-
-    @property
-    def starts(self) -> list[float]:
-        """Where each piece counts from: its left end, but the first its right."""
-        return [self.breaks[0], *self.breaks]
-
-    @property
-    def columns(self) -> list[list[float]]:
-        """Coefficients of each power over all pieces, the highest power first."""
-        return [list(column) for column in zip(*self.coefficients, strict=True)]
-
-    @property
-    def bent(self) -> bool:
-        """Whether there is more than lines."""
-        return any(a or b for a, b, _, _ in self.coefficients)
-
-    def reach(self, low: float, high: float) -> tuple[float, float]:
-        """Where the outer lines have long left ``low`` and ``high``: beyond, nothing changes."""
-        ends = []
-        for sign, start, (_, _, c, d) in (
-            (-1.0, self.breaks[0], self.coefficients[0]),
-            (1.0, self.breaks[-1], self.coefficients[-1]),
-        ):
-            distance = (abs(d) + abs(low) + abs(high)) / abs(c) if c else 0.0
-            ends.append(start + sign * min(2.0 * distance + 1.0, LARGEST_MARGIN))
-        return ends[0], ends[1]
-
-    @cached_property
-    def line(self) -> tuple[float, float] | None:
-        """Slope and value at zero, if all pieces are the same line."""
-        a, b, c, d = np.array(self.coefficients).T
-        flat = not a.any() and not b.any() and np.ptp(c) == 0.0
-        if not flat or (c[0] != 0.0 and (self.breaks[0] != 0.0 or len(self.breaks) != 2)):
-            return None
-        on_line = d[:2] == d[0], d[2:] == d[0] + c[0] * np.array(self.breaks[1:])
-        return (float(c[0]), float(d[0])) if all(part.all() for part in on_line) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +187,7 @@ def _curve(curve: CalibrationCurve, source: Source, *, guarded: bool) -> Program
     pieces = Pieces(curve.breaks.tolist(), curve.coefficients.T.tolist(), curve.origin, curve.unit)
     if guarded and not curve.transform.takes_probabilities:
         near = max((NEAR if pieces.bent else 0.0) * curve.unit, SMALLEST_PROBABILITY)
-        reach = (curve.origin + curve.unit * end for end in pieces.reach(low, high))
+        reach = (curve.origin + curve.unit * end for end in _reach(pieces, low, high))
         left, right = (min(max(end, -LARGEST_MARGIN), LARGEST_MARGIN) for end in reach)
         x = let("x", between(x, (-near, near), number(0.0), x).clipped(left, right))
     if pieces.line is None:
@@ -255,6 +200,18 @@ def _curve(curve: CalibrationCurve, source: Source, *, guarded: bool) -> Program
         y = y + intercept if intercept else y
     y = let("y", y.clipped(low, high))
     return Program(steps, _response(y, curve.link), source)
+
+
+def _reach(pieces: Pieces, low: float, high: float) -> tuple[float, float]:
+    """Where the outer lines have long left ``low`` and ``high``: beyond, nothing changes."""
+    ends = []
+    for sign, start, (_, _, c, d) in (
+        (-1.0, pieces.breaks[0], pieces.coefficients[0]),
+        (1.0, pieces.breaks[-1], pieces.coefficients[-1]),
+    ):
+        distance = (abs(d) + abs(low) + abs(high)) / abs(c) if c else 0.0
+        ends.append(start + sign * min(2.0 * distance + 1.0, LARGEST_MARGIN))
+    return ends[0], ends[1]
 
 
 def _response(y: Expression, link: str) -> Expression:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from calspline.export._dialects import DIALECTS, Dialect, numeral
-from calspline.export._expression import Expression, name, substituted
 from calspline.export._plan import Binary, Plan, Program, plan
 from calspline.export._statement import Statement, with_names
+from calspline.expression import Expression, name, substituted
 
 
 @dataclass(frozen=True)

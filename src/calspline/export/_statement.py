@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from calspline.export._dialects import BLOCK, WIDTH, Dialect, comparisons, indented, numeral
-from calspline.export._expression import Expression, Syntax, between, call, name, number, substituted
-from calspline.export._plan import Binary, Many, OneVsRest, Pieces, Plan, Program, Structured, Temperature, domain
+from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain
+from calspline.expression import Expression, Pieces, Syntax, between, call, name, number, substituted
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE
 from calspline.transforms import SMALLEST_PROBABILITY

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline import __version__
-from calspline.export._expression import Expression
-from calspline.export._plan import Binary, OneVsRest, Pieces, Plan, Program, Structured, Temperature, plan
+from calspline.export._plan import Binary, OneVsRest, Plan, Program, Structured, Temperature, plan
+from calspline.expression import Expression, Pieces
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
 from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE

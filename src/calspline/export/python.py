@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from calspline.export._code import Tables, bracketed, joined, matrix, statements, title
-from calspline.export._expression import Syntax
 from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain, plan
+from calspline.expression import Syntax
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE
 

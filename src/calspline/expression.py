@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from functools import cached_property
+from typing import cast
 
-if TYPE_CHECKING:
-    from calspline.export._plan import Pieces
+import numpy as np
 
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
 ATOM = 4
@@ -109,6 +109,49 @@ def substituted(formula: Expression, values: Mapping[str, Expression]) -> Expres
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """A curve in ``z = (x - origin) / unit``: cubics in the distance from ``starts``.
+
+    There is one before, between and after the ``breaks``.
+    """
+
+    breaks: list[float]
+    coefficients: list[list[float]]
+    origin: float = 0.0
+    unit: float = 1.0
+
+    def place(self, x: Expression) -> Expression:
+        """The formula of ``z``."""
+        x = x - self.origin if self.origin else x
+        return x / self.unit if self.unit != 1.0 else x
+
+    @property
+    def starts(self) -> list[float]:
+        """Where each piece counts from: its left end, but the first its right."""
+        return [self.breaks[0], *self.breaks]
+
+    @property
+    def columns(self) -> list[list[float]]:
+        """Coefficients of each power over all pieces, the highest power first."""
+        return [list(column) for column in zip(*self.coefficients, strict=True)]
+
+    @property
+    def bent(self) -> bool:
+        """Whether there is more than lines."""
+        return any(a or b for a, b, _, _ in self.coefficients)
+
+    @cached_property
+    def line(self) -> tuple[float, float] | None:
+        """Slope and value at zero, if all pieces are the same line."""
+        a, b, c, d = np.array(self.coefficients).T
+        flat = not a.any() and not b.any() and np.ptp(c) == 0.0
+        if not flat or (c[0] != 0.0 and (self.breaks[0] != 0.0 or len(self.breaks) != 2)):
+            return None
+        on_line = d[:2] == d[0], d[2:] == d[0] + c[0] * np.array(self.breaks[1:])
+        return (float(c[0]), float(d[0])) if all(part.all() for part in on_line) else None
+
+
 @dataclass(frozen=True)
 class Syntax:
     """How a language writes formulas.
@@ -141,7 +184,7 @@ class Syntax:
             low, high = map(self.number, formula.value)
             return self.choice.format(value=value, low=low, high=high, inside=inside, outside=outside), 0
         if operation == "cubic":
-            pieces = cast("Pieces", formula.value)
+            pieces = cast(Pieces, formula.value)
             return self.cubic(self.write(pieces.place(formula.arguments[0])), pieces), ATOM
         if operation not in PRECEDENCE:
             arguments = [self.write(argument) for argument in formula.arguments]
