@@ -12,15 +12,24 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test thorough mutation strikes audit lint golden bench bench-command-line bench-faults bench-speed \
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# One thread for each worker: threads of more workers than cores would only get in each other's way.
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
+
+.PHONY: demo check test thorough mutation strikes audit lint golden bench bench-command-line bench-faults bench-speed \
   bench-binning bench-arena bench-live bench-paper bench-multiclass bench-coverage bench-oob docs figures tutorial \
   faults picture session dist smoke oldest pages clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
 
+# The answer while you work: no JVM, no browser, no other processes.
+check: $(VENV)/.dev lint
+	$(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or slow)'
+
+# Everything. Half of the tests wait for other processes, so there are more workers than cores.
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup --cov --cov-report=
+	$(PYTEST) -n $(shell expr 2 \* $(CORES)) --dist loadgroup --cov --cov-report=
 	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/fitting/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/grid.py,src/calspline/transforms.py' >/dev/null

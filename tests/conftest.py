@@ -1,6 +1,7 @@
 import contextlib
 import glob
 import os
+import re
 import resource
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,11 +20,69 @@ settings.register_profile("thorough", max_examples=10_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+LAYERS = {"engine", "process", "browser", "site", "slow"}
+"""What `make check` leaves out. A test is in one by its decorator, or by one of these."""
+LAYER_OF_PATH = {
+    "cli/test_a_million_rows.py": "slow",
+    "crash": "process",
+    "docs/test_site.py": "site",
+    "examples": "process",
+    "packaging/test_distribution.py": "site",
+    "stress/test_offline.py": "process",
+}
+LAYER_OF_FIXTURE = {
+    "browser": "browser",
+    "find_program": "engine",
+    "postgres_cluster": "engine",
+    "spark_session": "engine",
+}
+ENGINE_PARAMETER = re.compile("spark|postgres|dask|ibis", flags=re.IGNORECASE)
+TESTS = Path(__file__).parent
+
+
+def layers(item):
+    """The layers that a test belongs to."""
+    path = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+    parameters = item.callspec.id if hasattr(item, "callspec") else ""
+    found = {layer for start, layer in LAYER_OF_PATH.items() if path == start or path.startswith(f"{start}/")}
+    found |= {LAYER_OF_FIXTURE[name] for name in getattr(item, "fixturenames", ()) if name in LAYER_OF_FIXTURE}
+    return found | ({"engine"} if ENGINE_PARAMETER.search(parameters) else set())
+
+
 def pytest_collection_modifyitems(items):
-    """Tests that share an engine that is slow to start share a worker."""
+    """Mark every test with its layers; tests that share an engine that is slow to start share a worker."""
     for item in items:
-        if "spark" in item.nodeid.lower():
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        for layer in layers(item):
+            item.add_marker(layer)
+        for engine in ("spark", "postgres"):
+            if engine in item.nodeid.lower():
+                item.add_marker(pytest.mark.xdist_group(engine))
+
+
+class ProcessGuard:
+    """Does not let a test start a process unless it is marked."""
+
+    events = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"})
+
+    def __init__(self):
+        self.active = False
+        sys.addaudithook(self._watch)
+
+    def _watch(self, event, arguments):
+        if self.active and event in self.events:
+            raise AssertionError(f"this test starts a process, so it needs a marker, such as `process`: {arguments[0]}")
+
+
+guard = ProcessGuard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    guard.active = not any(item.get_closest_marker(layer) for layer in LAYERS - {"slow"})
+    try:
+        return (yield)
+    finally:
+        guard.active = False
 
 
 def simulate(n, seed=0, truth=lambda u: 0.5 * u + 0.4 * np.sin(u), spread=2.0):

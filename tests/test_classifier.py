@@ -359,6 +359,7 @@ def test_a_model_that_outputs_float32_is_calibrated_in_float64(two):
     np.testing.assert_allclose(p, CalibratedClassifierCV(GaussianNB()).fit(X, y).predict_proba(X), atol=5e-3)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_the_number_of_jobs_changes_nothing(two, ensemble):
     X, y = two

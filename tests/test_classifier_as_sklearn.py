@@ -35,6 +35,7 @@ def test_check_estimator_passes_without_exceptions(estimator):
     assert len(results) > 40
 
 
+@pytest.mark.process
 def test_their_own_tests_pass_with_our_class():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "sklearn_shim", "-p", "no:cacheprovider", "-k", EXCEPT]
     done = subprocess.run(

@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from calspline import demo
 
 
+@pytest.mark.process
 def test_the_demo_improves_the_numbers_and_says_where_the_report_is(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "calspline.demo", str(tmp_path)], capture_output=True, text=True, check=True
@@ -51,6 +52,7 @@ def test_the_page_is_written_where_asked(tmp_path, capsys):
     assert (tmp_path / demo.FILE_NAME).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.process
 def test_the_command_needs_no_extra_for_the_demo(tmp_path):
     code = f"""
 import sys
@@ -64,6 +66,7 @@ sys.exit(main(["demo", {str(tmp_path)!r}]))
     assert (tmp_path / demo.FILE_NAME).exists()
 
 
+@pytest.mark.process
 def test_the_demo_draws_what_a_plain_terminal_can_show(tmp_path):
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(

@@ -37,6 +37,7 @@ def test_files_of_others_stay(name, tmp_path):
     assert (tmp_path / name).read_text() == "theirs"
 
 
+@pytest.mark.process
 def test_what_another_process_is_writing_stays(tmp_path):
     script = (
         "import sys, pathlib, calspline.files as files\n"

@@ -32,8 +32,8 @@ ALLOWED = {
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
     "multiclass": CORE | NUMERICS | FITS,
     "calibrators": CORE | FITS | {"calibrators"},
-    "crossfit": CORE | {"formatting"},
-    "classifier": CORE | {"calibrators", "crossfit", "registry"},
+    "crossfit": CORE | {"calibrators", "crossfit"},
+    "classifier": CORE | {"crossfit", "registry"},
     "datasets": set(),
     "learning_curve": CORE | {"calibrators"},
     "evaluation": CORE
@@ -131,11 +131,13 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.process
 def test_importing_calspline_loads_no_optional_dependency_and_not_even_scikit_learn():
     loaded = run(f"import sys, calspline; print(*[m for m in {OPTIONAL} if m in sys.modules])")
     assert loaded == []
 
 
+@pytest.mark.process
 def test_fitting_loads_no_more_than_scikit_learn_itself_does():
     show = f"print(*[m for m in {OPTIONAL} if m in sys.modules])"
     fit = "calspline.SplineCalibrator().fit([0.1, 0.4, 0.6, 0.8], [0, 1, 0, 1]).calibrate([0.5])"
@@ -143,6 +145,7 @@ def test_fitting_loads_no_more_than_scikit_learn_itself_does():
     assert set(run(f"import sys, calspline; {fit}; {show}")) <= allowed
 
 
+@pytest.mark.process
 def test_importing_the_exports_loads_nothing_that_none_of_them_needs_yet():
     assert run(f"import sys, calspline.export; print(*[m for m in {OPTIONAL} if m in sys.modules])") == []
 

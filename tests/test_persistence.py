@@ -222,6 +222,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_and_no_other(model, disk_for):
     assert [path.name for path in model[1].parent.iterdir()] == ["model.json"]
 
 
+@pytest.mark.process
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(model):
     script = (
         "import sys, calspline\n"

@@ -77,6 +77,7 @@ def test_without_h5py_the_error_says_what_to_install(tmp_path, monkeypatch):
         sources(tmp_path)
 
 
+@pytest.mark.process
 def test_the_arena_runs_on_such_a_folder_and_writes_a_page_and_a_leaderboard(calarena_folder):
     page = calarena_folder / "page.md"
     command = [sys.executable, "-m", "benchmarks.arena", "--data", str(calarena_folder), "--output", str(page)]

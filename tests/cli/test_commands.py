@@ -75,6 +75,7 @@ def test_compare_and_report_read_every_format(format, scored, tmp_path, done):
     assert "half" in page
 
 
+@pytest.mark.process
 def test_pipes_carry_every_format(format, scored, tmp_path, done):
     data = write(scored, tmp_path / f"data.{format}", format).read_bytes()
     said = [] if format == "csv" else ["--format", format]

@@ -59,6 +59,7 @@ def test_a_stream_that_fails_is_an_error_and_no_endless_wait(format, tmp_path):
             write_batches(tmp_path / "out", values.schema, failing(1 + i % 5), format)
 
 
+@pytest.mark.process
 def test_help_loads_neither_scikit_learn_nor_duckdb():
     heavy = ["sklearn", "duckdb", "pyarrow", "numpy", "scipy"]
     code = f"""
@@ -73,6 +74,7 @@ except SystemExit:
     assert done.stdout.rstrip().endswith("loaded:")
 
 
+@pytest.mark.process
 def test_a_missing_extra_is_one_line_that_names_it(model, tmp_path):
     code = f"""
 import sys
@@ -85,6 +87,7 @@ sys.exit(main(["evaluate", {str(tmp_path / "data.csv")!r}]))
     assert done.stderr == "calspline: this command needs duckdb: pip install 'calspline[cli]'\n"
 
 
+@pytest.mark.process
 def test_a_reader_that_goes_away_is_no_disaster(model, tmp_path):
     write(pa.table({"score": np.full(300_000, 0.5)}), tmp_path / "big.parquet", "parquet")
     work = subprocess.Popen(
@@ -99,6 +102,7 @@ def test_a_reader_that_goes_away_is_no_disaster(model, tmp_path):
     work.stderr.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_colours_are_for_terminals_that_want_them(more, coloured):
     ours, theirs = pty.openpty()
@@ -111,6 +115,7 @@ def test_colours_are_for_terminals_that_want_them(more, coloured):
     assert (b"\x1b[" in said) == coloured
 
 
+@pytest.mark.process
 def test_the_version_is_that_of_the_package():
     import calspline
 

@@ -23,7 +23,8 @@ import duckdb  # noqa: F401
 import pyarrow.dataset  # noqa: F401
 
 import calspline
-from calspline.cli import applying, exporting, fitting, judging, main  # noqa: F401
+from calspline.cli import main
+from calspline.cli.commands import apply, evaluate, export, fit  # noqa: F401
 
 
 def work(target, arguments):

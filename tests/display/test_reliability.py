@@ -337,6 +337,7 @@ def test_options_and_sets_that_make_no_sense_are_refused(raw, three):
         ReliabilityDisplay({"a": reliability(y, p), "b": reliability(*three)}).plot()
 
 
+@pytest.mark.process
 def test_matplotlib_is_loaded_by_the_first_plot_alone():
     code = (
         "import sys; from calspline import ReliabilityDisplay, reliability; import calspline.display; "
@@ -345,6 +346,7 @@ def test_matplotlib_is_loaded_by_the_first_plot_alone():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.process
 def test_without_matplotlib_the_error_says_what_to_install():
     code = (
         "import sys; sys.modules['matplotlib'] = None; from calspline import reliability\n"

@@ -165,6 +165,7 @@ def test_a_label_cannot_break_out_of_its_comment(node, gcc, tmp_path, label):
     assert gcc(to_c(calibrator), [0.3], tmp_path) == pytest.approx(expected, abs=PRECISION)
 
 
+@pytest.mark.process
 def test_python_source_runs_without_this_package_and_without_a_warning(fitted, tmp_path):
     path = tmp_path / "calibrate.py"
     path.write_text(to_python(fitted("structured")) + "\nprint(sum(calibrate([0.2, 0.3, 0.5])))\n")

@@ -51,6 +51,7 @@ def test_any_bytes_are_a_table_or_refused_in_one_line(tmp_path, content, format)
     assert fit_hostile(content, tmp_path, format) is None
 
 
+@pytest.mark.process
 def test_a_label_type_of_gigabytes_is_refused_in_little_memory(tmp_path):
     body = next(body for body in BODIES if body.get("classes", {}).get("values") == ["no", "yes"])
     path = tmp_path / "model.json"

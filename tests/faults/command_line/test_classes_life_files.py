@@ -129,6 +129,7 @@ def test_56_loading_executes_nothing(run, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.process
 def test_58_a_full_disk_leaves_the_old_file_and_no_other(fits, tmp_path):
     fits(GOOD)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -236,6 +237,7 @@ def test_63_the_exports_agree_with_python(fits, done, tmp_path):
     np.testing.assert_allclose([code["calibrate"](p) for p in scores], model.calibrate(scores), rtol=0, atol=1e-9)
 
 
+@pytest.mark.process
 def test_51_commands_side_by_side_agree(fits, tmp_path):
     fits(GOOD)
     environment = dict(os.environ)

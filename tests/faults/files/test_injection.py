@@ -92,6 +92,7 @@ def labelled(request, two):
     return SplineCalibrator(n_knots=3).fit(two.scores, labels[two.y])
 
 
+@pytest.mark.process
 def test_56_a_label_in_python_source_is_a_comment_of_one_line(labelled, two, tmp_path):
     source = to_python(labelled)
     assert source.isascii()

@@ -143,6 +143,7 @@ def test_56_loading_executes_nothing(saved, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.process
 def test_57_a_writer_killed_at_any_moment_leaves_whole_files(calibrators, two, three, tmp_path):
     expected = {}
     for problem in (two, three):

@@ -211,6 +211,7 @@ def test_47_48_refits_clones_and_pickles(wrapper, data, three):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(wrapper)).predict_proba(data[0]), expected)
 
 
+@pytest.mark.process
 def test_50_any_number_of_jobs(wrapper, three):
     one = wrapper.fit(*three).predict_proba(three[0])
     np.testing.assert_array_equal(wrapper.set_params(n_jobs=2).fit(*three).predict_proba(three[0]), one)
