@@ -22,6 +22,7 @@ FOLDERS = {"benchmarks": (".md", ".png"), "examples": (".md", ".png", ".svg", ".
 """Folders that are on the site under their own name, and which of their files."""
 PAGES = {
     "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "benchmarks/commands.md",
