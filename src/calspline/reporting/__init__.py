@@ -1,1 +1,1 @@
-"""The report: sets of predictions judged on one self-contained HTML page."""
+"""``report``: what happened to the probabilities, on one page that needs nothing else."""
