@@ -63,6 +63,7 @@ ALLOWED = {
         "persistence",
         "registry",
         "reporting",
+        "transforms",
     },
     "__main__": {"cli"},
     "__init__": {

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import calspline
 from calspline.cli.errors import InputError
 from calspline.cli.formats import FORMATS
+from calspline.export.dialects import DIALECTS
 
 EXAMPLES = """examples:
   calspline demo
@@ -56,8 +57,8 @@ def parser() -> Parser:
     method = fit.add_argument_group("method")
     names = ("spline", "sigmoid", "isotonic", "beta", "temperature")
     method.add_argument("--method", choices=names, default="spline", help="default: spline")
-    transforms = ("auto", "logit", "compact_logit", "asinh_logit", "identity")
-    method.add_argument("--transform", choices=transforms, help="of the scores; identity: they are margins")
+    transforms = "of the scores: auto, logit, asinh_logit, compact_logit, or identity for margins"
+    method.add_argument("--transform", type=_transform, metavar="NAME", help=transforms)
     method.add_argument("--smoothing", type=_smoothing, metavar="reml|cv|loo|NUMBER", help="default: reml")
     method.add_argument("--monotone", action="store_true", default=None, help="the curve never decreases")
     method.add_argument("--multiclass", choices=("structured", "ovr"), help="default: structured")
@@ -98,8 +99,7 @@ def parser() -> Parser:
     export = command("export", "A model as SQL, ONNX, Python, JavaScript or C.")
     export.add_argument("model", help="a model that fit wrote")
     export.add_argument("--to", choices=("sql", "onnx", "python", "javascript", "c"), required=True)
-    dialects = ("duckdb", "postgres", "spark", "sqlite")
-    export.add_argument("--dialect", choices=dialects, help="of SQL (default: duckdb)")
+    export.add_argument("--dialect", choices=tuple(DIALECTS), help="of SQL (default: duckdb)")
     export.add_argument("--score", metavar="COLUMN", help="in SQL (default: score; several classes: p_<class>,...)")
     export.add_argument("--output", dest="column", metavar="NAME", help="in SQL (default: calibrated)")
     _output(export, "default: standard output", default="-")
@@ -139,6 +139,15 @@ def _missing(command: argparse.ArgumentParser, *, keep: bool = False) -> None:
     choices = ("error", "drop", "keep") if keep else ("error", "drop")
     help = "what to do with rows that lack a score" + ("" if keep else " or a label") + " (default: error)"
     command.add_argument("--missing", choices=choices, default="error", help=help)
+
+
+def _transform(text: str) -> str:
+    from calspline.transforms import NAMES
+
+    names = ("auto", *NAMES)
+    if text not in names:
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(names)})")
+    return text
 
 
 def _smoothing(text: str) -> str | float:

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import narwhals as nw
 
 from calspline.export._staged import in_stages
+from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import to_sql
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
-DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
+BACKENDS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
 """What ibis calls its backends."""
 UNSAFE = re.compile(r"[^\w .-]")
-STAGED = "duckdb", "spark"
-"""Dialects whose engines compute a column of a subquery once."""
-REFUSE = {
-    "duckdb": "error('{}')",
-    "spark": "raise_error('{}')",
-    # The others have no function for it, but say what they cannot read; a column keeps them from reading it at once.
-    "postgres": "('{}: ' || {}::text)::float8",
-    "sqlite": "json_extract('{{}}', '{}: ' || {})",
-}
-NUMBER = {
-    "duckdb": "NOT isnan({})",
-    "spark": "NOT isnan({})",
-    "postgres": "{}::float8 <> 'NaN'::float8",
-    "sqlite": "TRUE",  # where NaN is null
-}
 
 
 def add_columns(frame: Frame, calibrator: Any, columns: list[str], outputs: list[str]) -> Any:
     """The native frame with calibrated columns."""
     native, engine = frame.to_native(), frame.implementation
     dialect = "duckdb" if engine.is_duckdb() else "spark" if engine.is_spark_like() else _backend(native)
-    quote = "`" if dialect == "spark" else '"'
-
-    def quoted(name: str) -> str:
-        return quote + name.replace(quote, quote * 2) + quote
-
     names = list(frame.collect_schema())
     columns = columns if len(calibrator.classes_) > 2 else columns[-1:]
-    projections = _projections(calibrator, columns, outputs, dialect, names, quoted)
+    projections = _projections(calibrator, columns, outputs, dialect, names)
     if engine.is_duckdb():
         for projection in projections:
             native = native.project(", ".join(projection))
@@ -66,11 +46,11 @@ def _projections(
     outputs: list[str],
     dialect: Any,
     names: list[str],
-    quoted: Callable[[str], str],
 ) -> list[list[str]]:
     """Lists of what to select, each from the one before."""
-    refusal = _refusal(calibrator, columns, dialect, quoted)
-    if dialect in STAGED:
+    quoted = DIALECTS[dialect].identifier
+    refusal = _refusal(calibrator, columns, DIALECTS[dialect])
+    if DIALECTS[dialect].staged:
         staged = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal)
         stages, results = staged.stages, staged.results
     else:
@@ -83,15 +63,16 @@ def _projections(
     return [*added, [*map(quoted, names), *last]]
 
 
-def _refusal(calibrator: Any, columns: list[str], dialect: str, quoted: Callable[[str], str]) -> str:
+def _refusal(calibrator: Any, columns: list[str], dialect: Dialect) -> str:
     """A branch of a CASE for rows without a score: an error, unless one is missing."""
     wanted = "probabilities in [0, 1]" if calibrator.kind_ == "probability" else "finite"
     if len(columns) > 1 and calibrator.kind_ == "probability":
         wanted += " that sum to one in each row"
     # A name is a part of a string here, and how a string ends is up to the settings of the engine.
     names = ", ".join(UNSAFE.sub("_", name) for name in columns)
-    error = REFUSE[dialect].format(f"score must be {wanted}; column {names} has others", quoted(columns[0]))
-    present = " AND ".join(f"{name} IS NOT NULL AND {NUMBER[dialect].format(name)}" for name in map(quoted, columns))
+    quoted = [dialect.identifier(column) for column in columns]
+    error = dialect.refuse.format(f"score must be {wanted}; column {names} has others", quoted[0])
+    present = " AND ".join(f"{column} IS NOT NULL AND {dialect.not_nan.format(column)}" for column in quoted)
     return f"WHEN {present} THEN {error}"
 
 
@@ -106,7 +87,7 @@ def _ibis(table: Any, query: str, outputs: list[str]) -> Any:
 
 def _backend(table: Any) -> str:
     name = table.get_backend().name
-    if name not in DIALECTS:
-        known = ", ".join(DIALECTS)
+    if name not in BACKENDS:
+        known = ", ".join(BACKENDS)
         raise TypeError(f"frame must be of an ibis backend that calibrators are written for ({known}); got {name}")
-    return DIALECTS[name]
+    return BACKENDS[name]

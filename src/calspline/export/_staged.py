@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calspline.export._dialects import DIALECTS, Dialect, numeral
 from calspline.export._plan import Binary, Plan, Program, plan
 from calspline.export._statement import Statement, with_names
+from calspline.export.dialects import DIALECTS, Dialect, numeral
 from calspline.expression import Expression, name, substituted
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from calspline.export._dialects import BLOCK, WIDTH, Dialect, comparisons, indented, numeral
 from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain
+from calspline.export.dialects import BLOCK, WIDTH, Dialect, comparisons, indented, numeral
 from calspline.expression import Expression, Pieces, Syntax, between, call, name, number, substituted
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE
@@ -29,10 +29,7 @@ class Statement:
 
     def __init__(self, writer: Dialect, columns: Sequence[str]) -> None:
         self._writer = writer
-        quote = writer.quote
-        quoted = [
-            f"{quote}{column.replace(quote, quote * 2)}{quote}".replace("\n", BREAK_IN_NAME) for column in columns
-        ]
+        quoted = [writer.identifier(column).replace("\n", BREAK_IN_NAME) for column in columns]
         self._columns = [writer.column.format(column) for column in quoted]
         self._taken = {column.lower() for column in columns}
         self._syntax = Syntax(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
-from calspline.export._dialects import DIALECTS
 from calspline.export._plan import Binary, plan
 from calspline.export._statement import Statement
+from calspline.export.dialects import DIALECTS
 from calspline.options import check_one_of
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]

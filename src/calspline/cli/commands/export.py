@@ -9,9 +9,8 @@ from typing import Any
 from calspline.cli.console import escape_control
 from calspline.cli.errors import InputError, MissingExtraError
 from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.export.dialects import DIALECTS
 from calspline.persistence import load
-
-QUOTES = {"duckdb": '"', "postgres": '"', "spark": "`", "sqlite": "`"}
 
 
 def run(options: argparse.Namespace) -> None:
@@ -59,6 +58,5 @@ def _sql(model: Any, options: argparse.Namespace) -> str:
             raise InputError(f"--score must name {len(classes)} columns, one for each class; got {options.score!r}")
         found = export.to_sql(model, columns, dialect=dialect)
         items = {f"{output}_{value}": text for value, text in zip(classes, found, strict=True)}
-    quote = QUOTES[dialect]
-    named = [f"{text} AS {quote}{name.replace(quote, 2 * quote)}{quote}" for name, text in items.items()]
+    named = [f"{text} AS {DIALECTS[dialect].identifier(name)}" for name, text in items.items()]
     return ",\n".join(named) + "\n"

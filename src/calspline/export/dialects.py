@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 BLOCK = 32
 """Comparisons in a row, before halving pays."""
@@ -12,10 +12,34 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Dialect:
-    """A dialect: how it quotes a name, reads a column as a double, binds a name to a value, and looks up by index.
+    """Everything that a dialect of SQL says in its own way.
 
-    ``first`` is what indices count from; ``index`` finds the piece where there is a function for it; ``list`` is a
-    list of values, where there are lists.
+    Parameters
+    ----------
+    quote : str
+        What names are quoted with; doubled, it is part of a name.
+    column : str
+        A quoted column as a double, with a place for it.
+    functions : dict
+        Names of functions, by what :class:`~calspline.expression.Expression` calls them.
+    first : int
+        What indices count from.
+    bind : callable
+        ``bind(variable, value, body)`` is ``body`` with the variable bound to the value.
+    array : callable
+        ``array(items, i)`` is the item at an index.
+    index : callable, optional
+        ``index(z, breaks)`` finds the piece, where there is a function for it.
+    list : str, optional
+        A list of values, where there are lists.
+    not_nan : str
+        Whether a quoted column holds a number, with a place for it.
+    refuse : str
+        An error, with places for its message and for a quoted column.
+    staged : bool
+        Whether the engine computes a column of a subquery once.
+    escapes : dict
+        What stands for characters in a string.
     """
 
     quote: str
@@ -26,6 +50,18 @@ class Dialect:
     array: Callable[[list[str], str], str]
     index: Callable[[str, list[str]], str] | None = None
     list: str | None = None
+    not_nan: str = "NOT isnan({})"
+    refuse: str = "error('{}')"
+    staged: bool = False
+    escapes: Mapping[str, str] = field(default_factory=lambda: {"'": "''"})
+
+    def identifier(self, name: str) -> str:
+        """A name, quoted."""
+        return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
+
+    def literal(self, text: str) -> str:
+        """A string."""
+        return "'" + "".join(self.escapes.get(character, character) for character in text) + "'"
 
 
 def numeral(value: float) -> str:
@@ -102,7 +138,7 @@ FUNCTIONS = {
     "max": "greatest", "min": "least", "log": "ln", "exp": "exp", "asinh": "asinh", "abs": "abs", "power": "power",
 }  # fmt: skip
 
-DIALECTS = {
+DIALECTS: dict[str, Dialect] = {
     "duckdb": Dialect(
         quote='"',
         column="{}::DOUBLE",
@@ -111,6 +147,7 @@ DIALECTS = {
         bind=_list_lambda,
         list="[{}]",
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
+        staged=True,
     ),
     "postgres": Dialect(
         quote='"',
@@ -120,6 +157,8 @@ DIALECTS = {
         bind=_select_once,
         array=lambda items, i: lines_of(items, "('{", f"}}'::float8[])[{i}]"),
         index=lambda z, breaks: lines_of(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
+        not_nan="{}::float8 <> 'NaN'::float8",
+        refuse="('{}: ' || {}::text)::float8",  # says what it cannot read; a column keeps it from reading it at once
     ),
     "spark": Dialect(
         quote="`",
@@ -129,6 +168,9 @@ DIALECTS = {
         bind=_array_lambda,
         list="array({})",
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
+        refuse="raise_error('{}')",
+        staged=True,
+        escapes={"\\": "\\\\", "'": "\\'"},
     ),
     "sqlite": Dialect(
         quote="`",  # in double quotes a name that is no column would be taken for a string
@@ -137,5 +179,7 @@ DIALECTS = {
         first=0,
         bind=_select,
         array=_cases,
+        not_nan="TRUE",  # where NaN is null
+        refuse="json_extract('{{}}', '{}: ' || {})",  # as in PostgreSQL
     ),
 }
