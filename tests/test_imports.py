@@ -13,7 +13,7 @@ SOURCE = Path(calspline.__file__).parent
 # What each room of the house may import from. Nothing points upwards.
 CORE = {"arrays", "options", "scores", "labels"}
 NUMERICS = {"arrays", "counts", "fitting"}
-FITS = {"binary_fit", "counts", "curve", "expression", "histogram", "multiclass", "transforms"}
+FITS = NUMERICS | {"binary_fit", "counts", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
     "registry": {"calibrators"},  # for the type; classes are imported when asked for

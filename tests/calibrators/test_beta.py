@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from calspline import BetaCalibrator
-from calspline.calibrators import logistic
+from calspline.fitting import newton
 
 GRID = np.linspace(0.001, 0.999, 201)
 VARIANTS = ["abm", "am", "ab"]
@@ -109,7 +109,7 @@ def test_logits_of_several_classes_are_their_softmax():
 
 
 def test_a_fit_cut_short_warns(simulated, monkeypatch):
-    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     p, y, _ = simulated(300)
     with pytest.warns(ConvergenceWarning):
         cal = BetaCalibrator().fit(p, y)

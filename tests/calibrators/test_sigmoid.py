@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.svm import LinearSVC
 
 from calspline import SigmoidCalibrator
-from calspline.calibrators import logistic
+from calspline.fitting import newton
 
 GRID = np.linspace(0, 1, 201)
 
@@ -87,7 +87,7 @@ def test_margins_far_from_zero_lose_no_precision(simulated):
 
 
 def test_a_fit_cut_short_warns(simulated, monkeypatch):
-    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     p, y, _ = simulated(300)
     with pytest.warns(ConvergenceWarning):
         cal = SigmoidCalibrator().fit(p, y)

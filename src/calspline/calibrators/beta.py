@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from calspline.arrays import Array, chunks
-from calspline.calibrators.logistic import LogisticFit, fit_logistic
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.counts import Counts
+from calspline.fitting.newton import fit_logistic
 from calspline.multiclass.columns import Columns
 from calspline.options import check_one_of
 from calspline.scores import BinaryScores, Kind, MatrixScores, check_numeric_array
@@ -155,6 +155,14 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         return [BetaMap(*row) for row in coefficients.tolist()]
 
 
+class _RisingFit(NamedTuple):
+    """Intercept and coefficients, the loss they reach per unit of weight, and whether that is the least."""
+
+    theta: Array
+    loss: float
+    converged: bool
+
+
 def _near(x: Array) -> Array:
     return np.clip(x, -FARTHEST, FARTHEST)
 
@@ -164,7 +172,7 @@ def _logarithms(x: Array) -> tuple[Array, Array]:
     return -np.logaddexp(0.0, -x), np.logaddexp(0.0, x)
 
 
-def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> LogisticFit:
+def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> _RisingFit:
     """Intercept and coefficients, none of the latter negative, that fit best.
 
     Coefficients that would be negative are zero, whichever of them makes the loss least.
@@ -177,7 +185,7 @@ def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> Logistic
     return min((fit for fit in found if fit.theta[1:].min() >= 0.0), key=lambda fit: fit.loss)
 
 
-def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, intercept: bool) -> LogisticFit:
+def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, intercept: bool) -> _RisingFit:
     """Intercept and coefficients with only some of the latter free."""
     share = counts.w / counts.w.sum()
     size = np.maximum(np.abs(features).max(axis=0), MIN_SPREAD)
@@ -192,6 +200,7 @@ def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, interce
     start[0] = np.log(counts.base_rate / (1.0 - counts.base_rate)) if intercept else 0.0
     fit = fit_logistic(X, counts.positives, counts.negatives, ridge, start)
     theta = np.zeros(1 + features.shape[1])
-    theta[1:][free] = fit.theta[1:] / spread[free] / size[free]
-    theta[0] = fit.theta[0] - fit.theta[1:] @ (centre[free] / spread[free])
-    return LogisticFit(theta, fit.loss, fit.converged)
+    u = fit.point.u
+    theta[1:][free] = u[1:] / spread[free] / size[free]
+    theta[0] = u[0] - u[1:] @ (centre[free] / spread[free])
+    return _RisingFit(theta, fit.objective, fit.converged)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.calibrators.lines import constant, line, slope_and_intercept
-from calspline.calibrators.logistic import fit_logistic
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
+from calspline.fitting.newton import fit_logistic
 from calspline.options import check_one_of
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform
@@ -104,7 +104,7 @@ class SigmoidCalibrator(CurveCalibrator):
         X = np.column_stack([np.ones(len(counts.x)), (counts.x - origin) / unit])
         start = np.array([np.log((n1 + 1.0) / (n0 + 1.0)), 0.0])
         fit = fit_logistic(X, positives, negatives, np.zeros(2), start)
-        curve = line(transform, float(fit.theta[1]) / unit, float(fit.theta[0]), origin=origin)
+        curve = line(transform, float(fit.point.u[1]) / unit, float(fit.point.u[0]), origin=origin)
         return MapFit(curve, converged=fit.converged)
 
     def _set_maps(self, maps: list[CalibrationCurve]) -> None:

@@ -18,15 +18,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from calspline.arrays import Array
 from calspline.evaluation.forecasts import Forecasts
+from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
 from calspline.transforms import Transform
 
 MAX_CELLS = 4096
-STEPS, HALVINGS = 50, 40
-TOLERANCE = 1e-10
 
 
 class Recalibration(NamedTuple):
@@ -74,27 +72,8 @@ def _binned(f: Forecasts, x: Array) -> tuple[Forecasts, Array]:
 
 
 def _fit(X: Array, offset: Array, w1: Array, w: Array) -> tuple[float, float]:
-    """Last coefficient of a logistic regression, and its standard error, by damped Newton."""
-    beta = np.zeros(X.shape[1])
-
-    def loss(beta: Array) -> float:
-        eta = offset + X @ beta
-        return float(w @ np.logaddexp(0.0, eta) - w1 @ eta)
-
-    now = loss(beta)
-    for _ in range(STEPS):
-        mu = expit(offset + X @ beta)
-        gradient = X.T @ (w * mu - w1)
-        H = (X.T * (w * mu * (1.0 - mu))) @ X
-        step = np.linalg.lstsq(H, gradient, rcond=None)[0]
-        for _ in range(HALVINGS):
-            then = loss(beta - step)
-            if then <= now:
-                break
-            step = 0.5 * step
-        beta, now = beta - step, then
-        if float(np.abs(step).max()) < TOLERANCE:
-            break
-    mu = expit(offset + X @ beta)
-    H = (X.T * (w * mu * (1.0 - mu))) @ X
-    return float(beta[-1]), float(np.sqrt(np.linalg.pinv(H)[-1, -1]))
+    """Last coefficient of a logistic regression, and its standard error."""
+    problem = Problem(DenseDesign(X), offset, w, w1, log_loss)
+    free = np.zeros(X.shape[1])
+    fit = minimize(problem, free, problem.at(free), tolerance=LAST_DIGITS)
+    return float(fit.point.u[-1]), float(np.linalg.norm(fit.covariance_root()[-1]))

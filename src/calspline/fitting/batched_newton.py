@@ -1,31 +1,21 @@
-"""Many searches side by side: Newton's method for a stack of problems.
+"""Many searches side by side, on one :class:`~calspline.fitting.newton.Newton` for all of them.
 
 On the few hundred bins that a search looks at, numpy's overhead costs as much as the
 arithmetic. Stacked along a first axis, the problems of many curves share it: all take a
-Newton step at a time, and a search whose fit has settled goes on to its next one. Each
-goes through the steps it would take alone.
+Newton step at a time, and a search whose fit has settled goes on to its next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrs
 
 from calspline.arrays import Array
-from calspline.fitting.newton import (
-    MAX_HALVINGS,
-    MAX_ITERATIONS,
-    ROUNDING,
-    Local,
-    Point,
-    Problem,
-    Solution,
-    factorize,
-    sufficient,
-)
+from calspline.fitting import newton
+from calspline.fitting.newton import Local, Newton, Point, Problem, Solution
 from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice, Request, Search, alone
 
 FEWEST_STACKED = 8
@@ -56,7 +46,7 @@ def _multiplications(problem: Problem) -> int:
 
 
 class Stack:
-    """Newton's method for problems with the same loss, a step of all at a time.
+    """Problems with the same loss, as one objective with a first axis, and the fits of them that are under way.
 
     The problems are filled up to the same number of bins and of coordinates: a bin of no
     weight adds nothing, and a coordinate that moves no bin stays at zero.
@@ -67,11 +57,11 @@ class Stack:
         self._loss = problems[0].loss
         m, (n, K) = len(problems), np.max(self._shapes, axis=0)
         self._Z, self._w, self._s = np.zeros((m, n, K)), np.zeros((m, n)), np.zeros((m, n))
-        self._q, self._u, self._eta = np.ones((m, K)), np.zeros((m, K)), np.zeros((m, n))
-        self._local = Local(np.zeros(m), np.zeros((m, n)), np.zeros((m, n)))
-        self._objective, self._iteration = np.zeros(m), np.zeros(m, dtype=np.intp)
         self._slots: NDArray[np.intp] = np.arange(m)
+        self._iteration = np.zeros(m, dtype=np.intp)
         self._gone: list[int] = []
+        nowhere = Point(np.zeros((m, K)), np.zeros((m, n)), Local(np.zeros(m), np.zeros((m, n)), np.zeros((m, n))))
+        self.newton = Newton(self, np.ones((m, K)), nowhere)
         for i, (problem, (rows, columns)) in enumerate(zip(problems, self._shapes, strict=True)):
             self._Z[i, :rows, :columns] = problem.design.rows
             self._w[i, :rows], self._s[i, :rows] = problem.w, problem.s
@@ -81,14 +71,27 @@ class Stack:
         """Problems still in the stack."""
         return len(self._slots)
 
+    def derivatives(self, point: Point) -> tuple[Array, Array]:
+        """Gradients and Hessians of all."""
+        turned = self._Z.swapaxes(1, 2)
+        return _times(turned, point.local.slope), turned @ (point.local.curvature[:, :, None] * self._Z)
+
+    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+        """The points that are so many times their steps away."""
+        moves = _times(self._Z, step)
+
+        def at(scale: Array) -> Point:
+            eta = point.eta + scale[:, None] * moves
+            return Point(point.u + scale[:, None] * step, eta, self._loss(eta, self._w, self._s))
+
+        return at
+
     def begin(self, slot: int, request: Request) -> None:
         """Start a fit of a problem."""
         i, (rows, columns) = int(np.searchsorted(self._slots, slot)), self._shapes[slot]
-        u, eta, local = request.start
-        self._q[i, :columns], self._u[i, :columns], self._eta[i, :rows] = request.q, u, eta
-        self._local.value[i] = local.value
-        self._local.slope[i, :rows], self._local.curvature[i, :rows] = local.slope, local.curvature
-        self._objective[i] = local.value + 0.5 * (request.q @ (u * u))
+        u, eta, local = self.newton.point
+        self.newton.q[i, :columns], u[i, :columns], eta[i, :rows] = request.q, request.start.u, request.start.eta
+        local.value[i], local.slope[i, :rows], local.curvature[i, :rows] = request.start.local
         self._iteration[i] = 0
 
     def leave(self, slot: int) -> None:
@@ -97,39 +100,22 @@ class Stack:
 
     def step(self) -> Iterator[tuple[int, Solution]]:
         """One Newton step of every fit; those that settled, with their slots."""
-        Z, q, u, eta, local, objective = self._Z, self._q, self._u, self._eta, self._local, self._objective
-        gradient = _times(Z.swapaxes(1, 2), local.slope) + q * u
-        factors = _factorize(Z.swapaxes(1, 2) @ (local.curvature[:, :, None] * Z), q)
-        step = -np.array([dpotrs(factor, g, lower=1)[0] for factor, g in zip(factors, gradient, strict=True)])
-        moves = _times(Z, step)
-        promised = -np.einsum("ij,ij->i", gradient, step)
-        scale = np.ones((len(u), 1))
-        for _ in range(MAX_HALVINGS):
-            trial_u, trial_eta = u + scale * step, eta + scale * moves
-            local = self._loss(trial_eta, self._w, self._s)
-            value = local.value + 0.5 * np.einsum("ij,ij,ij->i", q, trial_u, trial_u)
-            good = sufficient(value, objective, scale[:, 0] * promised)
-            if good.all():
-                break
-            scale[~good] *= 0.5
-        self._u, self._eta, self._local, self._objective = trial_u, trial_eta, local, value
+        self.newton.aim()
+        self.newton.search()
+        self.newton.move()
         self._iteration += 1
-        settled = promised <= ROUNDING * np.abs(value)
-        settled |= scale[:, 0] * np.abs(moves).max(axis=1) <= SEARCH_TOLERANCE
-        found = [
-            (int(self._slots[i]), self._solution(i, factors[i], bool(settled[i])))
-            for i in np.flatnonzero(settled | (self._iteration == MAX_ITERATIONS)).tolist()
-        ]
-        yield from found
+        settled = self.newton.settled(SEARCH_TOLERANCE)
+        ended = np.flatnonzero(settled | (self._iteration == newton.MAX_ITERATIONS)).tolist()
+        yield from [(int(self._slots[i]), self._solution(i, bool(settled[i]))) for i in ended]
         self._close_up()
 
-    def _solution(self, i: int, factor: Array, converged: bool) -> Solution:
+    def _solution(self, i: int, converged: bool) -> Solution:
         rows, columns = self._shapes[self._slots[i]]
-        value, slope, curvature = self._local
+        u, eta, (value, slope, curvature) = self.newton.point
         local = Local(float(value[i]), slope[i, :rows].copy(), curvature[i, :rows].copy())
-        point = Point(self._u[i, :columns].copy(), self._eta[i, :rows].copy(), local)
-        factor = factor[:columns, :columns]
-        return Solution(point, float(self._objective[i]), factor, converged, int(self._iteration[i]))
+        point = Point(u[i, :columns].copy(), eta[i, :rows].copy(), local)
+        factor = self.newton.factor[i, :columns, :columns]
+        return Solution(point, float(self.newton.value[i]), factor, converged, int(self._iteration[i]))
 
     def _close_up(self) -> None:
         """Drop the problems that have left."""
@@ -138,18 +124,9 @@ class Stack:
             self._gone = []
             self._slots, self._iteration = self._slots[stay], self._iteration[stay]
             self._Z, self._w, self._s = self._Z[stay], self._w[stay], self._s[stay]
-            self._q, self._u, self._eta = self._q[stay], self._u[stay], self._eta[stay]
-            self._objective, self._local = self._objective[stay], Local(*(part[stay] for part in self._local))
-
-
-def _factorize(gram: Array, q: Array) -> Array:
-    """The Cholesky factors of all; one by one where one has none without help."""
-    H = gram.copy()
-    np.einsum("ijj->ij", H)[:] += q
-    try:
-        return np.asarray(np.linalg.cholesky(H))
-    except np.linalg.LinAlgError:
-        return np.array([factorize(*each) for each in zip(gram, q, strict=True)])
+            u, eta, local = self.newton.point
+            self.newton.q = self.newton.q[stay]
+            self.newton.point = Point(u[stay], eta[stay], Local(*(part[stay] for part in local)))
 
 
 def _times(matrices: Array, vectors: Array) -> Array:

@@ -1,22 +1,27 @@
-"""Damped Newton for penalised likelihoods of a spline.
+"""Damped Newton for penalised likelihoods.
 
-Over the coordinates ``u`` the objective is::
+Over the coordinates ``u`` the objective is a convex loss and a ridge::
 
-    F(u) = sum_b loss(eta_b; w_b, s_b) + 1/2 sum_j q_j u_j^2,    eta = offset + Z u,
+    F(u) = loss(u) + 1/2 sum_j q_j u_j^2,
 
-where ``w_b`` is the weight in bin ``b`` and ``s_b`` the weight times the target. Both
-losses are convex in ``eta``, so ``F`` has one minimum, also under linear constraints
-``A u >= b``.
+so ``F`` has one minimum, also under linear constraints ``A u >= b``. :class:`Newton` holds the state of a search
+for it, of one problem or of a stack of them. Mostly the loss is that of a :class:`Problem`, a generalised linear
+model on bins::
+
+    loss(u) = sum_b loss(eta_b; w_b, s_b),    eta = offset + Z u,
+
+where ``w_b`` is the weight in bin ``b`` and ``s_b`` the weight times the target.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import lstsq
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 from scipy.optimize import nnls
 
 from calspline.arrays import Array
@@ -28,7 +33,10 @@ ROUNDING, SOLVER_ROUNDING = 1e-15, 1e-10
 """Promised decrease, as a share of the objective, that rounding would eat up."""
 EXCHANGES = 100
 """How often, for each of them, constraints may take turns in being active. Weights over many decades take some ten."""
-MIN_KEPT = 0.25
+MIN_KEPT, SLACK = 0.25, 1e-12
+"""What a step has to keep of the decrease it promised, and what rounding may add to the objective, as a share of it."""
+LAST_DIGITS = 1e-9
+"""Tolerance for regressions on a few features: its square is below rounding."""
 LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 
@@ -49,15 +57,19 @@ class Loss(Protocol):
 
 
 def log_loss(eta: Array, w: Array, s: Array) -> Local:
-    """``w log(1 + exp(eta)) - s eta``: the negative Bernoulli log-likelihood."""
-    size = np.abs(eta)
-    e = np.exp(-size)
+    """``w log(1 + exp(eta)) - s eta``: the negative Bernoulli log-likelihood.
+
+    Value and slope keep their digits where a bin of one class is almost certain to be of it.
+    """
+    e = np.exp(-np.abs(eta))
     upper = 1.0 / (1.0 + e)
     lower = e * upper
-    mean = np.where(eta >= 0.0, upper, lower)
-    # log(1 + exp(eta)) = (eta + |eta|) / 2 - log(upper)
-    value = w * (0.5 * (eta + size) - np.log(upper)) - s * eta
-    return Local(np.add.reduce(value, axis=-1), w * mean - s, w * (lower * upper))
+    positive = eta >= 0.0
+    # log(1 + exp(eta)) = max(eta, 0) + log(1 + exp(-|eta|)), and the mean is 1 - lower or lower.
+    beyond = np.where(positive, w - s, -s)
+    unsure = w * lower
+    value = np.add.reduce(beyond * eta + w * np.log1p(e), axis=-1)
+    return Local(value, beyond + np.where(positive, -unsure, unsure), unsure * upper)
 
 
 def brier_loss(eta: Array, w: Array, s: Array) -> Local:
@@ -88,6 +100,37 @@ class Design(Protocol):
 
 
 @dataclass(frozen=True)
+class DenseDesign:
+    """A design that is given as its array: tall, with few columns."""
+
+    rows: Array
+
+    def dot(self, u: Array) -> Array:
+        """``Z u``."""
+        return np.asarray(self.rows @ u)
+
+    def tdot(self, r: Array) -> Array:
+        """``Z' r``."""
+        return np.asarray(r @ self.rows)
+
+    def gram(self, v: Array) -> Array:
+        """``Z' diag(v) Z``."""
+        return np.asarray((self.rows.T * v) @ self.rows)
+
+
+class Objective(Protocol):
+    """A convex loss, without the ridge."""
+
+    def derivatives(self, point: Point) -> tuple[Array, Array]:
+        """Gradient and Hessian in ``u``, which may be overwritten."""
+        ...
+
+    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+        """The point that is so many times ``step`` away."""
+        ...
+
+
+@dataclass(frozen=True)
 class Problem:
     """What is fitted: a design on bins, with the sums each bin carries."""
 
@@ -101,6 +144,20 @@ class Problem:
         """The loss at ``u``."""
         eta = self.offset + self.design.dot(u)
         return Point(u, eta, self.loss(eta, self.w, self.s))
+
+    def derivatives(self, point: Point) -> tuple[Array, Array]:
+        """Gradient and Hessian in ``u``."""
+        return self.design.tdot(point.local.slope), self.design.gram(point.local.curvature)
+
+    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+        """The point that is so many times ``step`` away: ``Z`` is multiplied but once."""
+        moves = self.design.dot(step)
+
+        def at(scale: Any) -> Point:
+            eta = point.eta + scale * moves
+            return Point(point.u + scale * step, eta, self.loss(eta, self.w, self.s))
+
+        return at
 
 
 class Point(NamedTuple):
@@ -143,74 +200,137 @@ class Solution:
         return np.asarray(dtrtrs(self.factor, np.eye(len(self.factor)), lower=1, trans=1)[0])
 
 
+class Newton:
+    """The state of damped Newton on one problem, or on a stack of them.
+
+    In a stack every array has a first axis, along which the problems are; each goes through the steps that it would
+    take alone. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
+
+    Parameters
+    ----------
+    objective : Objective
+    q : array of shape (K,)
+        Diagonal of the penalty; it may be replaced from round to round.
+    start : Point
+        Where to start; feasible, if there are constraints.
+    constraints : Constraints, optional
+        Each step then solves a quadratic programme. The line between feasible
+        points is feasible, so damping needs no further care.
+    kept, slack : float
+        A step has to keep this share of the decrease it promised (Armijo), rounding aside. A step to the minimum of a
+        quadratic keeps half. With little asked for, a step may leap across the minimum and back for ever, just a
+        little lower each time.
+    """
+
+    step: Array
+    factor: Array
+    promised: Any
+    value: Any
+    moved: Any
+
+    def __init__(
+        self,
+        objective: Objective,
+        q: Array,
+        start: Point,
+        constraints: Constraints | None = None,
+        *,
+        kept: float = MIN_KEPT,
+        slack: float = SLACK,
+    ) -> None:
+        self.objective, self.q, self.point, self.constraints = objective, q, start, constraints
+        self.kept, self.slack = kept, slack
+
+    def aim(self) -> None:
+        """The Newton step, with the factor of the Hessian and the decrease that the step promises, twice the gain."""
+        u = self.point.u
+        gradient, hessian = self.objective.derivatives(self.point)
+        gradient = gradient + self.q * u
+        self.factor = factorize(hessian, self.q)
+        if self.constraints is None:
+            self.step = -_solve(self.factor, gradient)
+        else:
+            A, b = self.constraints.A, self.constraints.b
+            self.step = _constrained_step(self.factor, gradient, A, b - A @ u)
+        self.promised = -np.add.reduce(gradient * self.step, axis=-1)
+
+    def search(self, halvings: int | None = None) -> bool:
+        """Halve the step until it keeps enough of what it promised; whether it does in the end."""
+        before, along = self._penalised(self.point), self.objective.along(self.point, self.step)
+        scale = np.ones_like(self.promised)
+        for _ in range(MAX_HALVINGS if halvings is None else halvings):
+            self._trial = along(scale)
+            self.value = self._penalised(self._trial)
+            good = self.value <= before - self.kept * scale * self.promised + self.slack * np.abs(before)
+            if good.all():
+                return True
+            scale = np.where(good, scale, 0.5 * scale)
+        return False
+
+    def move(self) -> None:
+        """Take the step."""
+        self.moved = np.abs(self._trial.eta - self.point.eta).max(axis=-1)
+        self.point = self._trial
+
+    def settled(self, tolerance: float) -> Any:
+        """Whether no ``eta`` moved by more, or rounding would eat up the promised decrease."""
+        rounding = ROUNDING if self.constraints is None else SOLVER_ROUNDING
+        return (self.promised <= rounding * np.abs(self.value)) | (self.moved <= tolerance)
+
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of the inverse of the Hessian."""
+        return np.asarray(dpotri(self.factor, lower=1)[0].diagonal())
+
+    def _penalised(self, point: Point) -> Any:
+        return point.local.value + 0.5 * np.add.reduce(self.q * point.u * point.u, axis=-1)
+
+
 def minimize(
-    problem: Problem, q: Array, start: Point, *, tolerance: float, constraints: Constraints | None = None
+    problem: Objective, q: Array, start: Point, *, tolerance: float, constraints: Constraints | None = None
 ) -> Solution:
     """Minimise ``F`` by damped Newton.
 
     Stops after a step that moves no ``eta`` by more than ``tolerance``. Newton
     converges quadratically, so what is left then is of order ``tolerance**2``.
-
-    Parameters
-    ----------
-    problem : Problem
-    q : array of shape (K,)
-        Diagonal of the penalty.
-    start : Point
-        Where to start; feasible, if there are constraints.
-    tolerance : float
-        Largest change of the linear predictor in the last step.
-    constraints : Constraints, optional
-        Each step then solves a quadratic programme. The line between feasible
-        points is feasible, so damping needs no further care.
+    The other parameters are those of :class:`Newton`.
     """
-    design, w, s, loss = problem.design, problem.w, problem.s, problem.loss
-    point = start
-    objective = _objective(point, q)
+    newton = Newton(problem, q, start, constraints)
     for iteration in range(1, MAX_ITERATIONS + 1):
-        gradient = design.tdot(point.local.slope) + q * point.u
-        factor = factorize(design.gram(point.local.curvature), q)
-        if constraints is None:
-            step = -dpotrs(factor, gradient, lower=1)[0]
-        else:
-            step = _constrained_step(factor, gradient, constraints.A, constraints.b - constraints.A @ point.u)
-        moves = design.dot(step)
-        promised = -float(gradient @ step)
-        scale = 1.0
-        for _ in range(MAX_HALVINGS):
-            eta = point.eta + scale * moves
-            trial = Point(point.u + scale * step, eta, loss(eta, w, s))
-            value = _objective(trial, q)
-            if sufficient(value, objective, scale * promised):
-                break
-            scale *= 0.5
-        point, objective = trial, value
-        settled = promised <= (ROUNDING if constraints is None else SOLVER_ROUNDING) * abs(objective)
-        if settled or scale * np.abs(moves).max() <= tolerance:
-            return Solution(point, objective, factor, True, iteration)
-    return Solution(point, objective, factor, False, MAX_ITERATIONS)
+        newton.aim()
+        newton.search()
+        newton.move()
+        if newton.settled(tolerance):
+            return Solution(newton.point, float(newton.value), newton.factor, True, iteration)
+    return Solution(newton.point, float(newton.value), newton.factor, False, MAX_ITERATIONS)
 
 
-def _objective(point: Point, q: Array) -> float:
-    return float(point.local.value + 0.5 * (q @ (point.u * point.u)))
+def fit_logistic(X: Array, positives: Array, negatives: Array, ridge: Array, start: Array) -> Solution:
+    """Logistic regression on a handful of features, to the last digits.
 
-
-def sufficient(value: Any, objective: Any, promised: Any) -> Any:
-    """Whether a step to ``value`` keeps enough of what it promised (Armijo), rounding aside.
-
-    A step to the minimum of a quadratic keeps half. With little asked for, a step may leap across
-    the minimum and back for ever, just a little lower each time.
+    Minimises ``sum positives log(1 + exp(-eta)) + negatives log(1 + exp(eta)) + ridge u^2 / 2`` with ``eta = X u``,
+    divided by the sum of weights. A row may be part positive, part negative. (scikit-learn's stops at a gradient, takes
+    no soft targets and warns where classes separate.)
     """
-    return value <= objective - MIN_KEPT * promised + 1e-12 * abs(objective)
+    total = float(positives.sum() + negatives.sum())
+    positives, negatives = positives / total, negatives / total
+    problem = Problem(DenseDesign(X), np.zeros(len(X)), positives + negatives, positives, log_loss)
+    return minimize(problem, ridge / total, problem.at(start), tolerance=LAST_DIGITS)
 
 
 def factorize(gram: Array, q: Array) -> Array:
-    """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists.
+    """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists; of a stack, of each.
 
     Without a prior (``penalty="ridge"``) and with almost no smoothing the Hessian can
     be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
     shortens the step.
     """
+    if gram.ndim == 3:
+        H = gram.copy()
+        np.einsum("ijj->ij", H)[:] += q
+        try:
+            return np.asarray(np.linalg.cholesky(H))
+        except np.linalg.LinAlgError:
+            return np.array([np.tril(factorize(*each)) for each in zip(gram, q, strict=True)])
     entries = np.einsum("ii->i", gram)
     entries += q
     diagonal = entries.copy()
@@ -222,6 +342,13 @@ def factorize(gram: Array, q: Array) -> Array:
             if info == 0:
                 return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
+
+
+def _solve(factor: Array, gradient: Array) -> Array:
+    """``(L L')^{-1} g``; of a stack, of each."""
+    if factor.ndim == 3:
+        return np.array([_solve(*each) for each in zip(factor, gradient, strict=True)])
+    return np.asarray(dpotrs(factor, gradient, lower=1)[0])
 
 
 def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:

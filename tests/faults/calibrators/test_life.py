@@ -8,7 +8,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from threadpoolctl import threadpool_limits
 
 from calspline import BetaCalibrator, ClippingCalibrator, SigmoidCalibrator, SplineCalibrator
-from calspline.calibrators import logistic
 from calspline.fitting import newton
 
 
@@ -70,7 +69,6 @@ def test_51_sixteen_threads_agree(cal, problem):
 
 
 def test_52_no_convergence(cal, two, monkeypatch):
-    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     if isinstance(cal, SplineCalibrator):
         cal.set_params(smoothing=1e-6)

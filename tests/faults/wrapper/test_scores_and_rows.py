@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from calspline import CalibratedClassifierCV, ClippingCalibrator, SplineCalibrator, save
-from calspline.calibrators import logistic
+from calspline.fitting import newton
 
 METHODS = ["spline", "sigmoid", "isotonic", "beta", "temperature"]
 
@@ -189,7 +189,7 @@ def test_49_the_global_random_state_is_left_alone(data, method):
 
 @pytest.mark.parametrize("method", ["sigmoid", "beta"])
 def test_52_no_convergence(data, method, monkeypatch):
-    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="the fit did not converge"):
         fitted = wrapped(half, method, ensemble=False).fit(*data)
     assert fitted.calibrated_classifiers_[0].calibrators[0].converged_ is False
