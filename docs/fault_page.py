@@ -1,4 +1,4 @@
-"""Write docs/faults.md: what bad and odd input gets, where that is tested, and how many of the tests pass.
+"""Write docs/faults.md: how bad and odd input is handled, where that is tested, and how many of the tests pass.
 
 ``python -m docs.fault_page`` runs the tests of the contract, some minutes, and writes the page.
 """
@@ -18,7 +18,7 @@ from tests.faults.contract import CASES, ELSEWHERE, GROUPS, NOT_APPLICABLE, ROOT
 PAGE = ROOT / "docs" / "faults.md"
 
 INTRODUCTION = """\
-# What bad and odd input gets
+# How bad and odd input is handled
 
 A calibrator sits between a model and a decision, so it must never be silently wrong. This is the contract, and every
 line of it is tested on every surface that has such an input. An *error* is a `ValueError` or `TypeError` that names the
