@@ -16,7 +16,7 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # One thread for each worker: threads of more workers than cores would only get in each other's way.
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo check test thorough mutation strikes audit lint golden bench bench-command-line bench-faults bench-speed \
+.PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed \
   bench-binning bench-arena bench-live bench-paper bench-multiclass bench-coverage bench-oob docs figures tutorial \
   faults picture session dist smoke oldest pages clean
 
@@ -56,6 +56,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# After a change to what calibrators declare of their options or of what they store.
+schema: $(VENV)/.core
+	$(BIN)/python -m calspline.persistence > schema.new
+	mv schema.new src/calspline/model.schema.json
 
 # Only where fits are meant to change: the commit says why.
 golden: $(VENV)/.dev

@@ -11,6 +11,7 @@ import numpy as np
 from calspline.arrays import Array
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
+from calspline.domains import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.batched_newton import together
 from calspline.fitting.constraints import Shape
@@ -18,17 +19,8 @@ from calspline.fitting.fit import SplineTask
 from calspline.fitting.knots import default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.histogram import ScoreHistogram
-from calspline.options import (
-    check_increasing,
-    check_integer,
-    check_not_negative,
-    check_number,
-    check_one_of,
-    check_positive_list,
-    check_seed,
-)
 from calspline.scores import Kind, check_binary_scores
-from calspline.transforms import NAMES, Transform, compact_logit_slope, epsilon_from_log_odds
+from calspline.transforms import Transform, compact_logit_slope, epsilon_from_log_odds
 
 SMOOTHING_LIMITS = 1e-10, 1e15
 MIN_KNOT_GAP = 1e-9
@@ -66,35 +58,6 @@ class Recipe:
     seed: int = 0
 
 
-def checked_recipe(options: dict[str, Any]) -> Recipe:
-    """A recipe from a calibrator's parameters; a wrong one is an error that names it and its domain."""
-    check_one_of(options["transform"], "transform", ("auto", *NAMES))
-    if not (isinstance(options["epsilon"], str) and options["epsilon"] == "auto"):
-        check_number(options["epsilon"], "epsilon", above=0.0, below=0.5, also=' or "auto"')
-    knots = options["knots"]
-    if isinstance(knots, str):
-        check_one_of(knots, "knots", ("quantile", "sample"))
-    else:
-        knots = check_increasing(knots, "knots", least=2)
-    if options["n_knots"] is not None:
-        check_integer(options["n_knots"], "n_knots", least=2, also=" or None")
-    check_one_of(options["penalty"], "penalty", ("curvature", "ridge"))
-    if isinstance(options["smoothing"], str):
-        check_one_of(options["smoothing"], "smoothing", ("reml", "cv", "loo"))
-    else:
-        check_not_negative(options["smoothing"], "smoothing", also=' or one of "reml", "cv", "loo"')
-    grid = options["smoothing_grid"]
-    if grid is not None:
-        grid = check_positive_list(grid, "smoothing_grid")
-    check_integer(options["cv"], "cv", least=2)
-    check_one_of(options["loss"], "loss", ("log", "brier"))
-    check_one_of(options["monotone"], "monotone", (True, False))
-    check_one_of(options["multiclass"], "multiclass", ("structured", "ovr"))
-    seed = check_seed(options["random_state"], "random_state")
-    names = ("transform", "epsilon", "n_knots", "penalty", "smoothing", "cv", "loss", "monotone")
-    return Recipe(knots=knots, smoothing_grid=grid, seed=seed, **{name: options[name] for name in names})
-
-
 def recipe_kind(transform: str) -> Kind | None:
     """The kind of scores a transform asks for; None leaves it to the scores."""
     if transform == "auto":
@@ -109,6 +72,20 @@ def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
     return "auto" if transform == "auto" else "probability"
 
 
+FIT = Record(
+    "fit",
+    {
+        "smoothing": optional(Number(not_negative=True)),
+        "grid": Numbers(),
+        "criterion": Numbers(),
+        "edf": Number(not_negative=True),
+        "converged": BOOLEAN,
+        "n_iter": Integer(least=0),
+    },
+)
+"""How a curve came about, in a file."""
+
+
 @dataclass(frozen=True)
 class FittedCurve:
     """A curve and how it came about. ``smoothing`` is infinite where all scores are equal."""
@@ -120,6 +97,24 @@ class FittedCurve:
     edf: float
     converged: bool
     n_iter: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """How the curve came about, as JSON values; an infinite smoothing becomes null."""
+        return {
+            "smoothing": self.smoothing if np.isfinite(self.smoothing) else None,
+            "grid": self.grid.tolist(),
+            "criterion": self.criterion.tolist(),
+            "edf": self.edf,
+            "converged": self.converged,
+            "n_iter": self.n_iter,
+        }
+
+    @classmethod
+    def restored(cls, curve: CalibrationCurve, read: dict[str, Any]) -> FittedCurve:
+        """The fit of a curve that :meth:`to_dict` described, checked as ``FIT``."""
+        if len(read["grid"]) != len(read["criterion"]):
+            raise ValueError("grid and criterion must have the same length")
+        return cls(curve, **read | {"smoothing": np.inf if read["smoothing"] is None else read["smoothing"]})
 
 
 def fit_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:

@@ -12,8 +12,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, chunks
+from calspline.domains import Choice, ListOf, Number, Numbers, Record, optional
 from calspline.fitting.constraints import smallest_slope
-from calspline.options import check_increasing, check_number, check_one_of
+from calspline.options import check_number
 from calspline.scores import BinaryScores, check_binary_scores, check_numeric_array
 from calspline.transforms import NAMES, Transform
 
@@ -24,6 +25,27 @@ NARROWEST = 1e-300
 """A span of breaks below which their number to a unit could overflow."""
 NARROW, FARTHEST = 1e-8, 1e300
 """A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
+
+CURVE = Record(
+    "curve",
+    {
+        "transform": Choice(*NAMES),
+        "epsilon": optional(Number(above=0.0, below=0.5)),
+        "origin": Number(),
+        "unit": Number(above=0.0),
+        "breaks": Numbers(
+            least=2, most=MAX_BREAKS, increasing=True, note="Increasing; in units of (x - origin) / unit."
+        ),
+        "coefficients": Numbers(
+            columns=4, note="One row more than breaks: cubics in z less the break before, highest power first."
+        ),
+        "link": Choice("logit", "identity"),
+        "clip": ListOf(Number(above=0.0, below=1.0), least=2, most=2),
+        "variance": optional(Numbers(columns=7)),
+        "tube": Number(not_negative=True),
+    },
+)
+"""A curve in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,45 +308,21 @@ class CalibrationCurve:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
         """The curve that :meth:`to_dict` described; anything else is an error."""
-        fields = {
-            "transform", "epsilon", "origin", "unit", "breaks", "coefficients", "link", "clip", "variance", "tube",
-        }  # fmt: skip
-        if not isinstance(data, dict) or set(data) != fields:
-            raise ValueError(f"a curve must be a dict with the keys {', '.join(sorted(fields))}")
-        check_one_of(data["transform"], "transform", NAMES)
-        check_one_of(data["link"], "link", ("logit", "identity"))
-        epsilon = data["epsilon"]
-        if epsilon is not None:
-            epsilon = check_number(epsilon, "epsilon", above=0.0, below=0.5)
-        if isinstance(data["breaks"], list) and len(data["breaks"]) > MAX_BREAKS:
-            raise ValueError(f"breaks must have at most {MAX_BREAKS} numbers; got {len(data['breaks'])}")
-        breaks = check_increasing(data["breaks"], "breaks", least=2)
-        low, high = check_increasing(data["clip"], "clip", least=2)
-        if not 0.0 < low < high < 1.0:
-            raise ValueError(f"clip must be two probabilities in (0, 1); got {data['clip']}")
-        variance = data["variance"]
-        coefficients = _pieces(data["coefficients"], "coefficients", len(breaks) + 1, 4)
+        read = CURVE.check(data, "a curve")
+        breaks, (low, high) = read["breaks"], read["clip"]
+        if not low < high:
+            raise ValueError(f"clip must be sorted, without repeats; got {data['clip']}")
+        for name in ("coefficients", "variance"):
+            if read[name] is not None and len(read[name]) != len(breaks) + 1:
+                raise ValueError(f"{name} must have {len(breaks) + 1} rows; got {len(read[name])}")
+            if read[name] is not None:
+                read[name] = np.ascontiguousarray(read[name].T)
+        coefficients = read["coefficients"]
         if coefficients[:2, [0, -1]].any():
             raise ValueError("coefficients must be those of a line before the first break and after the last")
         gaps = np.concatenate([[0.0], np.diff(breaks), [0.0]])
         with np.errstate(over="ignore"):
             if not np.isfinite(np.polyval(np.abs(coefficients), gaps)).all():
                 raise ValueError("coefficients must give finite numbers between the breaks")
-        return cls(
-            Transform(data["transform"], epsilon),
-            breaks,
-            coefficients,
-            origin=check_number(data["origin"], "origin"),
-            unit=check_number(data["unit"], "unit", above=0.0),
-            link=data["link"],
-            clip=(float(low), float(high)),
-            variance=None if variance is None else _pieces(variance, "variance", len(breaks) + 1, 7),
-            tube=check_number(data["tube"], "tube", above=-1e-300),
-        )
-
-
-def _pieces(values: Any, name: str, rows: int, columns: int) -> Array:
-    array = check_numeric_array(values, name)
-    if array.shape != (rows, columns):
-        raise ValueError(f"{name} must have {rows} rows of {columns} numbers; got shape {array.shape}")
-    return np.ascontiguousarray(array.T)
+        transform = Transform(read.pop("transform"), read.pop("epsilon"))
+        return cls(**read | {"transform": transform, "clip": (low, high)})

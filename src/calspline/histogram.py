@@ -11,10 +11,28 @@ from scipy.special import expit
 
 from calspline.arrays import Array, chunks
 from calspline.counts import Counts
-from calspline.grid import COARSEST, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
+from calspline.domains import Choice, Integer, Integers, Number, Numbers, Record, optional
+from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
 from calspline.labels import check_binary_labels, check_label_array, check_two_classes, check_weights
-from calspline.options import check_integer, check_number, check_one_of
-from calspline.scores import BinaryScores, Kind, check_binary_scores, check_numeric_array
+from calspline.options import check_integer, check_one_of
+from calspline.scores import BinaryScores, Kind, check_binary_scores
+
+MAX_LOCATIONS = 2 * MAX_POINTS
+"""A cell has one location for either class."""
+
+HISTOGRAM = Record(
+    "histogram",
+    {
+        "kind": Choice("probability", "margin"),
+        "level": optional(Integer(FINEST_MARGINS, COARSEST)),
+        "locations": Numbers(most=MAX_LOCATIONS, note="Log-odds or margins, never decreasing."),
+        "positives": Numbers(most=MAX_LOCATIONS, not_negative=True),
+        "negatives": Numbers(most=MAX_LOCATIONS, not_negative=True),
+        "cells": Integers(most=MAX_LOCATIONS),
+        "highest": optional(Number()),
+    },
+)
+"""A histogram in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,34 +281,24 @@ class ScoreHistogram:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:
         """The histogram that :meth:`to_dict` described; anything else is an error."""
-        fields = {"kind", "level", "locations", "positives", "negatives", "cells", "highest"}
-        if not isinstance(data, dict) or set(data) != fields:
-            raise ValueError(f"a histogram must be a dict with the keys {', '.join(sorted(fields))}")
-        check_one_of(data["kind"], "kind", ("probability", "margin"))
-        arrays = {name: check_numeric_array(data[name], name) for name in ("positives", "negatives")}
-        locations = check_numeric_array(data["locations"], "locations")
-        if locations.ndim != 1 or (np.diff(locations) < 0.0).any():
+        read = HISTOGRAM.check(data, "a histogram")
+        kind, level, locations, cells = read["kind"], read["level"], read["locations"], read["cells"]
+        if (np.diff(locations) < 0.0).any():
             raise ValueError("locations must be one list that never decreases")
-        highest = -np.inf if data["highest"] is None else check_number(data["highest"], "highest")
-        for name, array in arrays.items():
-            if array.shape != locations.shape:
-                raise ValueError(f"{name} must have one value per location; got shape {array.shape}")
-        if locations.size and min(arrays["positives"].min(), arrays["negatives"].min()) < 0.0:
-            raise ValueError("positives and negatives must not be negative")
-        level, listed = data["level"], data["cells"]
-        if not isinstance(listed, list) or not all(type(cell) is int for cell in listed):
-            raise ValueError("cells must be a list of whole numbers")
-        cells = np.array(listed, dtype=np.int64)
-        most = MAX_POINTS if level is None else 2 * MAX_POINTS
-        if len(locations) > most:
-            raise ValueError(f"locations must be at most {most}; got {len(locations)}")
-        if level is not None:
-            check_integer(level, "level", least=finest_level(locations, data["kind"]))
-            if level > COARSEST or cells.shape != locations.shape:
-                raise ValueError(f"level must be at most {COARSEST}, with one of the cells per location")
+        for name in ("positives", "negatives"):
+            if read[name].shape != locations.shape:
+                raise ValueError(f"{name} must have one value per location; got shape {read[name].shape}")
+        if level is None:
+            if len(locations) > MAX_POINTS:
+                raise ValueError(f"locations must be at most {MAX_POINTS}; got {len(locations)}")
+            if cells.size:
+                raise ValueError("cells must be empty for an exact histogram")
+        else:
+            check_integer(level, "level", least=finest_level(locations, kind))
+            if cells.shape != locations.shape:
+                raise ValueError("cells must be one per location")
             # A mean may round into the next cell; further off, the cells are not these scores'.
-            if np.abs(cells_of(locations, data["kind"], level) - cells).max(initial=0) > 1:
+            if np.abs(cells_of(locations, kind, level) - cells).max(initial=0) > 1:
                 raise ValueError("cells must be those of the locations")
-        elif cells.size:
-            raise ValueError("cells must be empty for an exact histogram")
-        return cls(data["kind"], locations, arrays["positives"], arrays["negatives"], level, cells, highest)
+        highest = -np.inf if read["highest"] is None else read["highest"]
+        return cls(**read | {"highest": highest})

@@ -16,8 +16,9 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
+from calspline.domains import Choice, Record, object_schema
 from calspline.files import write_whole
-from calspline.histogram import ScoreHistogram
+from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import check_one_of
 from calspline.registry import classes
 
@@ -107,6 +108,30 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
 
 
+def schema() -> dict[str, Any]:
+    """The JSON schema of all that :func:`save` writes; ``model.schema.json`` is this, in a file."""
+    head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
+    tail = {"checksum": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}}
+    histogram = Record(ScoreHistogram.__name__, {"class": Choice(ScoreHistogram.__name__), "histogram": HISTOGRAM})
+    records: dict[str, Any] = {}
+    files = [histogram, *(cls.record() for cls in classes().values())]
+    references = [file.schema(records) for file in files]
+    for file in files:
+        records[file.title] = object_schema(head | records[file.title]["properties"] | tail)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:calspline:model:{VERSION}",
+        "title": f"A calibrator or a histogram saved by calspline, format version {VERSION}",
+        "description": (
+            "Numbers are finite doubles that read back bit for bit. "
+            "The checksum is SHA-256 of the object without it, as JSON with sorted keys and no blanks. "
+            f"A file has at most {LARGEST_FILE >> 20} MB; no key is there twice."
+        ),
+        "oneOf": references,
+        "$defs": records,
+    }
+
+
 def _checksum(body: dict[str, Any]) -> str:
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
@@ -130,3 +155,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         raise ValueError(f"{max(keys, key=keys.count)[:40]!r} is there twice")
     return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))

@@ -13,10 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
-from calspline.calibrators.serialize import classes_from, parameters_from, plain_classes, plain_parameters
-from calspline.curve import CalibrationCurve
+from calspline.curve import CURVE, CalibrationCurve
+from calspline.domains import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
 from calspline.labels import check_binary_labels, check_matrix_labels, check_rows
-from calspline.options import check_one_of
 from calspline.scores import (
     BinaryScores,
     Kind,
@@ -37,14 +36,24 @@ PROBES = {
 }
 """Scores that any calibrator read from a file has to make probabilities of, but for rounding (``PROPER``)."""
 PROPER = 1e-6
+MAX_CLASSES_SIZE = 64 * 2**20
 
 
 class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator whose features are a model's scores.
 
-    A method says how it fits checked scores (``_fit_two``, ``_fit_many``), how it evaluates
-    them (``_two``, ``_many``), and what a file has to know (``_facts``, ``_restore``).
+    A method says how it fits checked scores (``_fit_two``, ``_fit_many``) and how it evaluates
+    them (``_two``, ``_many``). It declares its options and what a file has to know of a fit, each
+    with its domain; the checks and the JSON schema of saved models follow from that.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {}
+    """Options of the constructor."""
+    _stored: ClassVar[dict[str, Domain]] = {}
+    """What a file has to know besides the curves: ``{"p_min": ...}`` is the fitted attribute ``p_min_``."""
+    _stores_curves: ClassVar[bool] = True
+    _structure_record: ClassVar[Record | None] = None
+    """The map of all classes at once, of a method that has one."""
 
     classes_: NDArray[Any]
     curves_: list[CalibrationCurve]
@@ -53,7 +62,6 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
-    _fact_names: ClassVar[tuple[str, ...]] = ()
     _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -108,12 +116,13 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.kind_ = kind
         self.difference_ = difference
 
-    @abstractmethod
-    def _options(self, *, margins: bool) -> Any:
-        """Check the constructor's options, and return what the fit needs of them.
+    def _validate_params(self) -> dict[str, Any]:
+        """Check the constructor's options, and return them in the form that code wants."""
+        return {name: domain.check(getattr(self, name), name) for name, domain in self._parameter_constraints.items()}
 
-        ``margins`` says that the scores were declared to be margins.
-        """
+    def _options(self, *, margins: bool) -> Any:
+        """What a fit needs of the options, checked; ``margins`` says that the scores were declared to be margins."""
+        return self._validate_params()
 
     def _kinds(self, options: Any) -> tuple[Kind | None, MatrixKind]:
         """What scores have to be, in one or two columns and in more; by default they decide."""
@@ -188,13 +197,30 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         array = check_real_array(scores, "scores")
         return in_class_order(array, column_names(scores), self.classes_)
 
+    @classmethod
+    def record(cls) -> Record:
+        """What :meth:`to_dict` gives and :meth:`from_dict` takes, as a domain."""
+        name = cls.__name__
+        fitted = {"kind": Choice("probability", "margin"), "difference": BOOLEAN} | cls._stored
+        return Record(
+            name,
+            {
+                "class": Choice(name),
+                "parameters": Record(f"{name}.parameters", cls._parameter_constraints),
+                "classes": ClassLabels(),
+                "fitted": Record(f"{name}.fitted", fitted),
+                "curves": ListOf(CURVE, most=None if cls._stores_curves else 0),
+                "structure": NULL if cls._structure_record is None else optional(cls._structure_record),
+            },
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The fitted calibrator in plain JSON values."""
         check_is_fitted(self, "curves_")
         return {
             "class": type(self).__name__,
-            "parameters": plain_parameters(self),
-            "classes": plain_classes(self.classes_),
+            "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            "classes": _plain_classes(self.classes_),
             "fitted": {"kind": self.kind_, "difference": self.difference_} | self._facts(),
             "curves": [curve.to_dict() for curve in self.curves_],
             "structure": self._structure(),
@@ -203,22 +229,42 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The calibrator that :meth:`to_dict` described; anything else is an error."""
-        calibrator = cls(**parameters_from(data["parameters"], cls))
-        calibrator._options(margins=False)
-        classes = classes_from(data["classes"])
-        facts = data["fitted"]
-        names = ("kind", "difference", *cls._fact_names)
-        if not isinstance(facts, dict) or set(facts) != set(names):
-            raise ValueError(f"fitted must be a dict with the keys {', '.join(names)}")
-        check_one_of(facts["kind"], "kind", ("probability", "margin"))
-        check_one_of(facts["difference"], "difference", (True, False))
+        fields = cls.record().fields
+        names = sorted(cls._parameter_constraints)
+        if not isinstance(data["parameters"], dict) or sorted(data["parameters"]) != names:
+            raise ValueError(f"parameters must be exactly {', '.join(names) or 'none'}")
+        calibrator = cls(**{key: np.inf if value == "infinity" else value for key, value in data["parameters"].items()})
+        calibrator._validate_params()
+        classes = fields["classes"].check(data["classes"], "classes")
+        facts = fields["fitted"].check(data["fitted"], "fitted")
+        if not isinstance(data["curves"], list):
+            raise ValueError("curves must be a list")
+        if data["curves"] and not cls._stores_curves:
+            raise ValueError(f"curves must be empty for {cls.__name__}")
+        if data["structure"] is not None and cls._structure_record is None:
+            raise ValueError(f"structure must be null for {cls.__name__}")
         with np.errstate(all="ignore"):
-            calibrator._restore(facts, data["curves"], data["structure"], len(classes))
+            curves = [CalibrationCurve.from_dict(curve) for curve in data["curves"]]
+            calibrator._restore(facts, curves, data["structure"], len(classes))
         if facts["kind"] == "margin" and any(curve.transform.takes_probabilities for curve in calibrator.curves_):
             raise ValueError("kind must be probability for the transform of the curves")
         calibrator._remember(classes, facts["kind"], difference=facts["difference"])
         calibrator._check_that_it_works()
         return calibrator
+
+    def _facts(self) -> dict[str, Any]:
+        """What a file has to know besides the curves, as JSON values."""
+        return {name: getattr(self, f"{name}_") for name in self._stored}
+
+    def _structure(self) -> dict[str, Any] | None:
+        """The map of all classes, if there is one, as JSON values."""
+        return None
+
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
+        """Set fitted attributes from what a file says; what makes no sense is an error."""
+        for name in self._stored:
+            setattr(self, f"{name}_", facts[name])
+        self.curves_ = curves
 
     def _check_that_it_works(self) -> None:
         """Refuse numbers so large or so small that no probabilities come of them."""
@@ -232,17 +278,61 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not (np.isfinite(p).all() and p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() < PROPER):
             raise ValueError("its numbers give no probabilities")
 
-    @abstractmethod
-    def _facts(self) -> dict[str, Any]:
-        """What a file has to know beside the curves, as JSON values named ``_fact_names``."""
 
-    def _structure(self) -> dict[str, Any] | None:
-        """The structure, if there is one, as JSON values."""
+class ClassLabels(Domain):
+    """Class labels with their dtype, so that the same labels come back."""
+
+    def check(self, value: Any, name: str, also: str = "") -> NDArray[Any]:
+        """An array of two or more labels."""
+        if not isinstance(value, dict) or set(value) != {"dtype", "values"} or not isinstance(value["dtype"], str):
+            raise ValueError(f"{name} must be a dict with dtype and values")
+        values = value["values"]
+        if not isinstance(values, list) or not all(isinstance(label, (bool, int, float, str)) for label in values):
+            raise ValueError(f"{name} must be strings or numbers")
+        if len(values) < 2 or len(set(values)) != len(values):
+            raise ValueError(f"{name} must be two or more different labels")
+        dtype = np.dtype(value["dtype"])
+        if dtype.kind not in "biufUO":
+            raise ValueError(f"{name} cannot have dtype {dtype}")
+        if dtype.itemsize * len(values) > MAX_CLASSES_SIZE:
+            # A file of a few bytes may name a dtype of gigabytes.
+            raise ValueError(f"{name} must take at most {MAX_CLASSES_SIZE >> 20} MB; dtype {dtype} takes more")
+        labels = np.array(values, dtype=dtype)
+        if labels.tolist() != values:
+            raise ValueError(f"{name} must be labels that dtype {dtype} can hold")
+        return labels
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An object."""
+        labels = {
+            "type": "array",
+            "minItems": 2,
+            "uniqueItems": True,
+            "items": {"type": ["string", "number", "boolean"]},
+        }
+        dtype = {"type": "string", "description": "As numpy writes it, or object."}
+        return object_schema({"dtype": dtype, "values": labels})
+
+
+def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    values = classes.tolist()
+    if not all(isinstance(value, (bool, int, float, str)) for value in values):
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise TypeError(f"classes of type {kinds} cannot be saved; use strings or numbers")
+    return {"dtype": classes.dtype.str if classes.dtype.kind != "O" else "object", "values": values}
+
+
+def _plain(value: Any) -> Any:
+    """An option as a JSON value; a RandomState has none, and becomes null."""
+    if isinstance(value, np.random.RandomState):
         return None
-
-    @abstractmethod
-    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
-        """Set fitted attributes from what a file says; what makes no sense is an error."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else "infinity"  # JSON has no number for it
+    return np.asarray(value, dtype=np.float64).tolist()
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

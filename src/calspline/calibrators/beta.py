@@ -12,10 +12,11 @@ from scipy.special import expit, softmax
 from calspline.arrays import Array, chunks
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.counts import Counts
+from calspline.curve import CalibrationCurve
+from calspline.domains import BOOLEAN, Choice, Domain, Numbers
 from calspline.fitting.newton import fit_logistic
 from calspline.multiclass.columns import Columns
-from calspline.options import check_one_of
-from calspline.scores import BinaryScores, Kind, MatrixScores, check_numeric_array
+from calspline.scores import BinaryScores, Kind, MatrixScores
 
 RIDGE = 1e-6
 """Strength of the ridge penalty: a millionth of an observation, for scores that separate the classes."""
@@ -100,13 +101,12 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
     array([0.02, 0.33, 0.85])
     """
 
-    _fact_names: ClassVar[tuple[str, ...]] = ("converged", "coefficients")
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {"parameters": Choice("abm", "am", "ab")}
+    _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN, "coefficients": Numbers(columns=3)}
+    _stores_curves: ClassVar[bool] = False
 
     def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
         self.parameters = parameters
-
-    def _options(self, *, margins: bool) -> None:
-        check_one_of(self.parameters, "parameters", ("abm", "am", "ab"))
 
     def _columns(self, scores: MatrixScores) -> Columns:
         if scores.kind == "margin":
@@ -142,13 +142,11 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         self.curves_ = []
 
     def _facts(self) -> dict[str, Any]:
-        return super()._facts() | {"coefficients": [[each.a, each.b, each.c] for each in self._maps]}
+        return {"converged": self.converged_, "coefficients": [[each.a, each.b, each.c] for each in self._maps]}
 
-    def _maps_from(self, facts: dict[str, Any], curves: Any) -> list[BetaMap]:
-        if curves != []:
-            raise ValueError("curves must be empty for BetaCalibrator")
-        coefficients = check_numeric_array(facts["coefficients"], "coefficients")
-        if coefficients.ndim != 2 or coefficients.shape[1] != 3 or coefficients[:, :2].min(initial=0.0) < 0.0:
+    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[BetaMap]:
+        coefficients = facts["coefficients"]
+        if coefficients[:, :2].min(initial=0.0) < 0.0:
             raise ValueError("coefficients must be a, b and c for each curve, with a and b not negative")
         if np.abs(coefficients).max(initial=0.0) > LARGEST_COEFFICIENT:
             raise ValueError(f"coefficients must be at most {LARGEST_COEFFICIENT:g} in size")

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import BaseCalibrator
-from calspline.options import check_number
+from calspline.curve import CalibrationCurve
+from calspline.domains import Choice, Domain, Either, Number
 from calspline.scores import BinaryScores, Kind, MatrixKind, MatrixScores
 
 PAPERS_FLOORS = (0.00001, 0.0001, 0.001, 0.01)
-MIN_FLOOR = 1e-15
+FLOOR = Number(above=1e-15, below=0.5)
 
 
 class ClippingCalibrator(BaseCalibrator):
@@ -55,17 +56,19 @@ class ClippingCalibrator(BaseCalibrator):
     array([[0.9804, 0.0098, 0.0098]])
     """
 
-    _fact_names: ClassVar[tuple[str, ...]] = ("p_min",)
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {"p_min": Either(Choice("best"), FLOOR)}
+    _stored: ClassVar[dict[str, Domain]] = {"p_min": FLOOR}
+    _stores_curves: ClassVar[bool] = False
     _advice: ClassVar[str] = "Clipping is for probabilities only, not for margins such as a decision_function gives."
 
     def __init__(self, p_min: float | Literal["best"] = "best") -> None:
         self.p_min = p_min
 
-    def _options(self, *, margins: bool) -> None:
-        if not (isinstance(self.p_min, str) and self.p_min == "best"):
-            _floor(self.p_min)
+    def _options(self, *, margins: bool) -> dict[str, Any]:
+        options = self._validate_params()
         if margins:
             raise ValueError(f"scores must be probabilities in [0, 1]; got margins. {self._advice}")
+        return options
 
     def _kinds(self, options: Any) -> tuple[Kind | None, MatrixKind]:
         return "probability", "probability"
@@ -97,19 +100,10 @@ class ClippingCalibrator(BaseCalibrator):
             out[rows] = _clipped(scores.values[rows], self.p_min_)
         return out
 
-    def _facts(self) -> dict[str, Any]:
-        return {"p_min": self.p_min_}
-
-    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
-        if structure is not None or curves != []:
-            raise ValueError("structure must be null and curves empty for ClippingCalibrator")
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
         if facts["kind"] != "probability":
             raise ValueError("kind must be probability for ClippingCalibrator")
-        self.curves_, self.p_min_ = [], _floor(facts["p_min"])
-
-
-def _floor(value: Any) -> float:
-    return check_number(value, "p_min", above=MIN_FLOOR, below=0.5, also=' or "best"')
+        super()._restore(facts, curves, structure, n_classes)
 
 
 def _pair(scores: BinaryScores, rows: slice) -> Array:

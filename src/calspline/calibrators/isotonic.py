@@ -61,9 +61,6 @@ class IsotonicCalibrator(CurveCalibrator):
 
     _prefers_margins: ClassVar[bool] = True
 
-    def _options(self, *, margins: bool) -> None:
-        """There are none."""
-
     def _fit_map(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None
     ) -> MapFit[CalibrationCurve]:

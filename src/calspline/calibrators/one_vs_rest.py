@@ -14,10 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.calibrators.lines import constant
-from calspline.calibrators.serialize import curves_from
 from calspline.curve import CalibrationCurve
+from calspline.domains import BOOLEAN, Domain
 from calspline.multiclass.columns import Columns, normalise
-from calspline.options import check_one_of
 from calspline.scores import BinaryScores, Kind, MatrixScores
 
 
@@ -52,7 +51,7 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
     _maps: list[M]
     converged_: bool
 
-    _fact_names: ClassVar[tuple[str, ...]] = ("converged",)
+    _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN}
 
     @abstractmethod
     def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[M]:
@@ -111,17 +110,11 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
         normalise(out)
         return out
 
-    def _facts(self) -> dict[str, Any]:
-        return {"converged": self.converged_}
-
     @abstractmethod
-    def _maps_from(self, facts: dict[str, Any], curves: Any) -> list[M]:
+    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[M]:
         """The maps that a file describes."""
 
-    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
-        if structure is not None:
-            raise ValueError(f"structure must be null for {type(self).__name__}")
-        check_one_of(facts["converged"], "converged", (True, False))
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
         maps = self._maps_from(facts, curves)
         if len(maps) != (1 if n_classes == 2 else n_classes):
             raise ValueError(f"curves must be one for two classes, or one per class; got {len(maps)}")
@@ -138,5 +131,5 @@ class CurveCalibrator(OneVsRestCalibrator[CalibrationCurve]):
     def _set_maps(self, maps: list[CalibrationCurve]) -> None:
         self.curves_ = maps
 
-    def _maps_from(self, facts: dict[str, Any], curves: Any) -> list[CalibrationCurve]:
-        return curves_from(curves)
+    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[CalibrationCurve]:
+        return curves

@@ -12,8 +12,8 @@ from calspline.calibrators.lines import constant, line, slope_and_intercept
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
+from calspline.domains import Choice, Domain
 from calspline.fitting.newton import fit_logistic
-from calspline.options import check_one_of
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform
 
@@ -81,13 +81,11 @@ class SigmoidCalibrator(CurveCalibrator):
     0.3
     """
 
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {"on": Choice("log_odds", "probability")}
     _prefers_margins: ClassVar[bool] = True
 
     def __init__(self, *, on: Literal["log_odds", "probability"] = "log_odds") -> None:
         self.on = on
-
-    def _options(self, *, margins: bool) -> None:
-        check_one_of(self.on, "on", ("log_odds", "probability"))
 
     def _fit_map(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None

@@ -11,16 +11,30 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array, one_blas_thread
-from calspline.binary_fit import FittedCurve, Recipe, checked_recipe, fit_curve, matrix_kind, recipe_kind
+from calspline.binary_fit import FIT, FittedCurve, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
-from calspline.calibrators.serialize import fits_from, plain_fit
+from calspline.curve import CalibrationCurve
+from calspline.domains import (
+    BOOLEAN,
+    Choice,
+    Domain,
+    Either,
+    Integer,
+    ListOf,
+    Number,
+    Numbers,
+    RandomState,
+    Record,
+    optional,
+)
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, check_weights
 from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
 from calspline.multiclass.options import describe, fit_structure
-from calspline.multiclass.structured_map import StructuredMap
+from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import check_one_of
 from calspline.scores import MARGIN_ADVICE, BinaryScores, Kind, MatrixKind, MatrixScores, check_binary_scores
+from calspline.transforms import NAMES
 
 
 class SplineCalibrator(BaseCalibrator):
@@ -127,7 +141,22 @@ class SplineCalibrator(BaseCalibrator):
     array([0.17, 0.5 , 0.83])
     """
 
-    _fact_names: ClassVar[tuple[str, ...]] = ("fits",)
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {
+        "transform": Choice("auto", *NAMES),
+        "epsilon": Either(Choice("auto"), Number(above=0.0, below=0.5)),
+        "knots": Either(Choice("quantile", "sample"), Numbers(least=2, increasing=True)),
+        "n_knots": optional(Integer(least=2)),
+        "penalty": Choice("curvature", "ridge"),
+        "smoothing": Either(Choice("reml", "cv", "loo"), Number(not_negative=True, infinite=True)),
+        "smoothing_grid": optional(Numbers(least=1, positive=True)),
+        "cv": Integer(least=2),
+        "loss": Choice("log", "brier"),
+        "monotone": BOOLEAN,
+        "multiclass": Choice("structured", "ovr"),
+        "random_state": RandomState(),
+    }
+    _stored: ClassVar[dict[str, Domain]] = {"fits": ListOf(FIT)}
+    _structure_record: ClassVar[Record | None] = STRUCTURE
     _advice: ClassVar[str] = MARGIN_ADVICE
 
     def __init__(
@@ -205,7 +234,7 @@ class SplineCalibrator(BaseCalibrator):
             All labels, in the order wanted for ``classes_``. Needed in the first call
             if its rows show only one.
         """
-        recipe = self._recipe()
+        recipe = self.recipe()
         seen = getattr(self, "histogram_", None)
         if seen is None and len(getattr(self, "classes_", ())) > 2:
             raise ValueError("partial_fit is for two classes; this calibrator was fitted to more")
@@ -239,7 +268,7 @@ class SplineCalibrator(BaseCalibrator):
         >>> SplineCalibrator().fit_histogram(counts).calibrate([0.5]).round(1)
         array([0.3])
         """
-        recipe = self._recipe()
+        recipe = self.recipe()
         if not isinstance(histogram, ScoreHistogram):
             raise TypeError(f"histogram must be a ScoreHistogram; got {type(histogram).__name__}")
         if recipe_kind(recipe.transform) == "probability" and histogram.kind == "margin":
@@ -364,12 +393,14 @@ class SplineCalibrator(BaseCalibrator):
             lines += describe(self.structure_)
         return "\n".join(lines)
 
-    def _recipe(self) -> Recipe:
-        """The options, checked."""
-        return checked_recipe(self.get_params(deep=False))
+    def recipe(self) -> Recipe:
+        """The options, checked, as a fit wants them."""
+        options = self._validate_params()
+        del options["multiclass"]
+        return Recipe(seed=options.pop("random_state"), **options)
 
     def _options(self, *, margins: bool) -> Recipe:
-        recipe = self._recipe()
+        recipe = self.recipe()
         if not margins or recipe.transform == "identity":
             return recipe
         if recipe.transform != "auto":
@@ -383,19 +414,21 @@ class SplineCalibrator(BaseCalibrator):
         return recipe_kind(options.transform), matrix_kind(options.transform)
 
     def _facts(self) -> dict[str, Any]:
-        return {"fits": [plain_fit(fit) for fit in self._fits]}
+        return {"fits": [fit.to_dict() for fit in self._fits]}
 
     def _structure(self) -> dict[str, Any] | None:
         return None if self.curves_ else self.structure_.to_dict()
 
-    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
+        if len(facts["fits"]) != len(curves):
+            raise ValueError("fits and curves must be lists of the same length")
         if structure is None:
-            fits = fits_from(facts["fits"], curves)
+            fits = [FittedCurve.restored(curve, fit) for curve, fit in zip(curves, facts["fits"], strict=True)]
             if len(fits) != (1 if n_classes == 2 else n_classes):
                 raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
             self._set_fits(fits)
         else:
             shared = StructuredMap.from_dict(structure)
-            if len(shared.b) != n_classes or facts["fits"] != [] or curves != []:
+            if len(shared.b) != n_classes or curves:
                 raise ValueError("structure must be one for the classes, without curves")
             self._set_structure(shared)

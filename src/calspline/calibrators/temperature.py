@@ -13,9 +13,9 @@ from scipy.special import expit
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
 from calspline.calibrators.lines import constant, line
-from calspline.calibrators.serialize import curves_from
 from calspline.counts import MIN_SPAN, Counts
-from calspline.options import check_number, check_positive_list
+from calspline.curve import CalibrationCurve
+from calspline.domains import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores
 from calspline.transforms import Transform
 
@@ -78,15 +78,15 @@ class TemperatureCalibrator(BaseCalibrator):
     temperature_: float
     _rates: list[float] | None
 
-    _fact_names: ClassVar[tuple[str, ...]] = ("temperature", "rates")
+    _stored: ClassVar[dict[str, Domain]] = {
+        "temperature": optional(Number(above=0.0)),
+        "rates": optional(Numbers(positive=True)),
+    }
 
     @property
     def beta_(self) -> float:
         """The inverse temperature, by scikit-learn's name."""
         return 1.0 / self.temperature_
-
-    def _options(self, *, margins: bool) -> None:
-        """There are none."""
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
         transform = Transform("logit" if scores.kind == "probability" else "identity")
@@ -149,19 +149,17 @@ class TemperatureCalibrator(BaseCalibrator):
     def _facts(self) -> dict[str, Any]:
         return {"temperature": None if self._rates else self.temperature_, "rates": self._rates}
 
-    def _restore(self, facts: dict[str, Any], curves: Any, structure: Any, n_classes: int) -> None:
-        if structure is not None:
-            raise ValueError("structure must be null for TemperatureCalibrator")
-        self.curves_ = curves_from(curves)
-        if len(self.curves_) != (1 if n_classes == 2 else 0):
-            raise ValueError(f"curves must be one for two classes, and none for more; got {len(self.curves_)}")
-        if facts["rates"] is None:
-            self.temperature_, self._rates = check_number(facts["temperature"], "temperature", above=0.0), None
-            return
-        rates = check_positive_list(facts["rates"], "rates")
-        if len(rates) != n_classes or abs(rates.sum() - 1.0) > 1e-9 or facts["temperature"] is not None:
-            raise ValueError("rates must be one for each class, and sum to one, without a temperature")
-        self.temperature_, self._rates = np.nan, rates.tolist()
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
+        if len(curves) != (1 if n_classes == 2 else 0):
+            raise ValueError(f"curves must be one for two classes, and none for more; got {len(curves)}")
+        temperature, rates = facts["temperature"], facts["rates"]
+        if (temperature is None) == (rates is None):
+            raise ValueError("temperature must be a number, unless there are rates")
+        if rates is not None and (len(rates) != n_classes or abs(rates.sum() - 1.0) > 1e-9):
+            raise ValueError("rates must be one for each class, and sum to one")
+        self.curves_ = curves
+        self.temperature_ = np.nan if temperature is None else temperature
+        self._rates = None if rates is None else rates.tolist()
 
 
 def _logits(scores: MatrixScores, rows: slice) -> Array:

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from calspline.arrays import one_blas_thread
-from calspline.binary_fit import Recipe, checked_recipe, matrix_kind, recipe_kind
+from calspline.binary_fit import Recipe, matrix_kind, recipe_kind
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines.checks import (
     check_column,
@@ -93,7 +93,7 @@ def fit_frame(
     ValueError: label must be a column of frame; there is no 'payed'. Did you mean 'paid'?
     """
     calibrator = SplineCalibrator(**spline_params)
-    recipe = checked_recipe(calibrator.get_params(deep=False))
+    recipe = calibrator.recipe()
     check_one_of(missing, "missing", ("error", "drop"))
     known = check_frame(frame)
     schema = known.collect_schema()

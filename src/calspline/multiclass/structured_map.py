@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
+from calspline.domains import ListOf, Matrix, Number, Numbers, Record, optional
 from calspline.multiclass.lookup import CurveTable, PowerTable, Workspace
 from calspline.multiclass.structured_fit import StructuredFit
 from calspline.multiclass.temperature import MIN_LOG_PROBABILITY, Scale, log_scores
-from calspline.options import check_increasing, check_number
-from calspline.scores import MatrixScores, check_numeric_array
+from calspline.scores import MatrixScores
 
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
@@ -28,6 +28,22 @@ MAX_BETA = 200.0
 """More than any fit gives: the table of powers grows with it."""
 FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
 """More than any fit gives, and too little for the sums of a row to overflow."""
+
+STRUCTURE = Record(
+    "structure",
+    {
+        "floor": Number(above=MIN_LOG_PROBABILITY - 1.0, below=0.0),
+        "beta": Number(above=0.0, below=MAX_BETA),
+        "uniform": Number(above=MIN_UNIFORM, below=1.0),
+        "breaks": Numbers(least=2, increasing=True),
+        "coefficients": Numbers(columns=4),
+        "matrix": optional(Matrix()),
+        "intercepts": Numbers(least=3, most=MAX_CLASSES),
+        "strengths": ListOf(optional(Number()), least=4, most=4),
+        "effective": Numbers(least=4, most=4),
+    },
+)
+"""A map in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,26 +184,11 @@ class StructuredMap(StructuredFit):
     @classmethod
     def from_dict(cls, data: Any) -> StructuredMap:
         """The map that :meth:`to_dict` described; anything else is an error."""
-        fields = {
-            "floor", "beta", "uniform", "breaks", "coefficients", "matrix", "intercepts", "strengths", "effective",
-        }  # fmt: skip
-        if not isinstance(data, dict) or set(data) != fields:
-            raise ValueError(f"a structure must be a dict with the keys {', '.join(sorted(fields))}")
-        scale = Scale(
-            check_number(data["floor"], "floor", above=MIN_LOG_PROBABILITY - 1.0, below=0.0),
-            check_number(data["beta"], "beta", above=0.0, below=MAX_BETA),
-            check_number(data["uniform"], "uniform", above=MIN_UNIFORM, below=1.0),
-        )
-        breaks = check_increasing(data["breaks"], "breaks", least=2)
-        coefficients = check_numeric_array(data["coefficients"], "coefficients")
-        b = check_numeric_array(data["intercepts"], "intercepts")
-        W = None if data["matrix"] is None else check_numeric_array(data["matrix"], "matrix")
-        if coefficients.shape != (len(breaks) + 1, 4):
-            raise ValueError(
-                f"coefficients must have {len(breaks) + 1} rows of 4 numbers; got shape {coefficients.shape}"
-            )
-        if b.ndim != 1 or not 3 <= len(b) <= MAX_CLASSES:
-            raise ValueError(f"intercepts must be one number for each of three or more classes; got shape {b.shape}")
+        read = STRUCTURE.check(data, "a structure")
+        breaks, coefficients, b = read["breaks"], read["coefficients"], read["intercepts"]
+        W = read["matrix"]
+        if len(coefficients) != len(breaks) + 1:
+            raise ValueError(f"coefficients must have {len(breaks) + 1} rows; got {len(coefficients)}")
         if W is not None and W.shape not in ((len(b),), (len(b), len(b))):
             raise ValueError(f"matrix must be one of {len(b)} classes; got shape {W.shape}")
         for name, values, limit in (
@@ -198,11 +199,9 @@ class StructuredMap(StructuredFit):
         ):
             if np.abs(values).max(initial=0.0) > limit:
                 raise ValueError(f"{name} must be at most {limit:g} in size")
-        strengths = [np.inf if s is None else s for s in data["strengths"]]
-        effective = check_numeric_array(data["effective"], "effective")
-        if len(strengths) != 4 or effective.shape != (4,):
-            raise ValueError("strengths and effective must have 4 numbers")
-        return cls(scale, breaks, np.ascontiguousarray(coefficients.T), W, b, np.array(strengths, float), effective)
+        scale = Scale(read["floor"], read["beta"], read["uniform"])
+        strengths = np.array([np.inf if s is None else s for s in read["strengths"]])
+        return cls(scale, breaks, np.ascontiguousarray(coefficients.T), W, b, strengths, read["effective"])
 
 
 def _keep_from_one(p: Array) -> None:

@@ -10,6 +10,7 @@ from tests.faults.files.test_hostile_files import places, spoiled
 
 from calspline import ScoreHistogram, SplineCalibrator, save
 from calspline.persistence import FIELDS, HISTOGRAM_FIELDS, LARGEST_FILE, VERSION
+from calspline.persistence import schema as made_schema
 from calspline.registry import classes
 
 
@@ -41,6 +42,10 @@ def test_55_the_schema_is_one_and_of_this_version(schema):
         assert set(one["required"]) == (HISTOGRAM_FIELDS if histogram else FIELDS)
         assert one["properties"]["version"]["const"] == VERSION
     assert f"{LARGEST_FILE >> 20} MB" in schema["description"]
+
+
+def test_55_the_file_is_what_the_declarations_of_the_calibrators_make(schema):
+    assert schema == json.loads(json.dumps(made_schema())), "make schema writes it anew"
 
 
 def test_55_every_saved_model_keeps_to_the_schema(valid, cal, problem):
