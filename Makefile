@@ -25,7 +25,7 @@ demo: $(VENV)/.core
 
 # The answer while you work: no JVM, no browser, no other processes.
 check: $(VENV)/.dev lint
-	$(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or slow)'
+	HYPOTHESIS_PROFILE=check $(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or slow)'
 
 # Everything. Half of the tests wait for other processes, so there are more workers than cores.
 test: $(VENV)/.dev lint

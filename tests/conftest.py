@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
+settings.register_profile("check", max_examples=20, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=10_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
@@ -23,12 +24,25 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 LAYERS = {"engine", "process", "browser", "site", "slow"}
 """What `make check` leaves out. A test is in one by its decorator, or by one of these."""
 LAYER_OF_PATH = {
+    "calibrators/test_spline.py::test_monotone_means_monotone_whatever_the_weights": "slow",
+    "calibrators/test_spline.py::test_weights_of_any_size_converge": "slow",
     "cli/test_a_million_rows.py": "slow",
     "crash": "process",
+    "crossfit/test_oob.py::test_it_does_as_well_as_folds": "slow",
     "docs/test_site.py": "site",
+    "evaluation/test_calibration_test.py::test_it_finds_a_slope_of_one_and_a_half": "slow",
+    "evaluation/test_calibration_test.py::test_it_rejects_right_probabilities_about_as_often_as_it_says": "slow",
+    "evaluation/test_calibration_test.py::test_with_more_classes_all_are_tested": "slow",
+    "evaluation/test_compare.py::test_intervals_cover_the_true_difference": "slow",
     "examples": "process",
+    "faults/calibrators/test_life.py::test_50_the_number_of_threads_does_not_matter": "slow",
+    "faults/calibrators/test_scores.py::test_18_many_rows_are_all_seen": "slow",
     "packaging/test_distribution.py": "site",
     "stress/test_offline.py": "process",
+    "test_classifier_as_sklearn.py::test_check_estimator_passes_without_exceptions": "slow",
+    "test_learning_curve.py::test_the_rate_of_a_fit_with_two_parameters_is_one": "slow",
+    "test_monitoring.py::test_without_drift_the_tests_reject_as_often_as_they_should": "slow",
+    "test_pages.py::test_a_how_to_page_runs_from_top_to_bottom": "slow",
 }
 LAYER_OF_FIXTURE = {
     "browser": "browser",
@@ -42,9 +56,10 @@ TESTS = Path(__file__).parent
 
 def layers(item):
     """The layers that a test belongs to."""
-    path = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+    path = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else Path()
+    names = [*map(Path.as_posix, path.parents), path.as_posix(), f"{path.as_posix()}::{item.name.partition('[')[0]}"]
     parameters = item.callspec.id if hasattr(item, "callspec") else ""
-    found = {layer for start, layer in LAYER_OF_PATH.items() if path == start or path.startswith(f"{start}/")}
+    found = {LAYER_OF_PATH[name] for name in names if name in LAYER_OF_PATH}
     found |= {LAYER_OF_FIXTURE[name] for name in getattr(item, "fixturenames", ()) if name in LAYER_OF_FIXTURE}
     return found | ({"engine"} if ENGINE_PARAMETER.search(parameters) else set())
 
