@@ -20,7 +20,7 @@ ALLOWED = {
     "formatting": set(),
     "arrays": set(),
     "counts": {"arrays"},
-    "expression": set(),
+    "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
     "options": CORE,
     "domains": CORE,

@@ -20,7 +20,7 @@ from calspline.fitting.knots import default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.histogram import ScoreHistogram
 from calspline.scores import Kind, check_binary_scores
-from calspline.transforms import Transform, compact_logit_slope, epsilon_from_log_odds
+from calspline.transforms import TRANSFORMS, Transform, epsilon_from_log_odds
 
 SMOOTHING_LIMITS = 1e-10, 1e15
 MIN_KNOT_GAP = 1e-9
@@ -62,14 +62,14 @@ def recipe_kind(transform: str) -> Kind | None:
     """The kind of scores a transform asks for; None leaves it to the scores."""
     if transform == "auto":
         return None
-    return "margin" if transform == "identity" else "probability"
+    return "probability" if TRANSFORMS[transform].takes_probabilities else "margin"
 
 
 def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
     """The same for three or more columns; identity takes logits and probabilities."""
-    if transform == "identity":
-        return "either"
-    return "auto" if transform == "auto" else "probability"
+    if transform == "auto":
+        return "auto"
+    return "probability" if TRANSFORMS[transform].takes_probabilities else "either"
 
 
 FIT = Record(
@@ -212,7 +212,7 @@ def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
 
 
 def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
-    if recipe.transform != "compact_logit":
+    if not TRANSFORMS[recipe.transform].takes_epsilon:
         return None
     return epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
 
@@ -239,14 +239,9 @@ def _line(transform: Transform, bins: Counts, recipe: Recipe) -> tuple[float, fl
     if recipe.penalty == "ridge":
         return 0.0, 0.0
     if recipe.loss == "brier":
-        unchanged = transform.name == "identity" and bins.x[0] >= 0.0 and bins.x[-1] <= 1.0
+        unchanged = not transform.takes_probabilities and bins.x[0] >= 0.0 and bins.x[-1] <= 1.0
         return (0.0, 1.0) if unchanged else (bins.base_rate, 0.0)
-    if transform.epsilon is not None:
-        slope = compact_logit_slope(transform.epsilon)
-        return -0.5 / slope, 1.0 / slope
-    if transform.name == "identity":
-        return float(np.log(bins.base_rate / (1.0 - bins.base_rate))), 0.0
-    return 0.0, 1.0
+    return transform.unchanged or (float(np.log(bins.base_rate / (1.0 - bins.base_rate))), 0.0)
 
 
 def _targets(bins: Counts, recipe: Recipe) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from calspline.domains import Choice, ListOf, Number, Numbers, Record, optional
 from calspline.fitting.constraints import smallest_slope
 from calspline.options import check_number
 from calspline.scores import BinaryScores, check_binary_scores, check_numeric_array
-from calspline.transforms import NAMES, Transform
+from calspline.transforms import TRANSFORMS, Transform
 
 MAX_CELLS = 8192
 MAX_BREAKS = 100_000
@@ -29,7 +29,7 @@ NARROW, FARTHEST = 1e-8, 1e300
 CURVE = Record(
     "curve",
     {
-        "transform": Choice(*NAMES),
+        "transform": Choice(registry=TRANSFORMS),
         "epsilon": optional(Number(above=0.0, below=0.5)),
         "origin": Number(),
         "unit": Number(above=0.0),

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import cast
 
 import numpy as np
 
+from calspline.arrays import Array
+
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
 ATOM = 4
+NUMPY: dict[str, Callable[..., Array]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "negative": np.negative, "abs": np.abs,
+    "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +112,29 @@ def substituted(formula: Expression, values: Mapping[str, Expression]) -> Expres
         return values[str(formula.value)]
     return Expression(
         formula.operation, tuple(substituted(argument, values) for argument in formula.arguments), formula.value
+    )
+
+
+def names_in(formula: Expression) -> set[str]:
+    """The names that a formula uses."""
+    if formula.operation == "name":
+        return {str(formula.value)}
+    return set().union(*map(names_in, formula.arguments))
+
+
+def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
+    """The numbers that a formula stands for, given those of its names."""
+    if formula.operation == "number":
+        return np.asarray(formula.real)
+    if formula.operation == "name":
+        return values[str(formula.value)]
+    arguments = [evaluate(argument, values) for argument in formula.arguments]
+    if formula.operation == "between":
+        assert isinstance(formula.value, tuple)
+        low, high = formula.value
+        return np.where((arguments[0] >= low) & (arguments[0] <= high), *arguments[1:])
+    return np.asarray(
+        reduce(NUMPY[formula.operation], arguments) if len(arguments) > 1 else NUMPY[formula.operation](*arguments)
     )
 
 

@@ -12,24 +12,27 @@ identity       the score itself                            margins; Algorithm 1 
 Probabilities travel as log-odds. From one column these are known down to
 ``p = 1e-300`` but only up to ``1 - p = 1e-16``, where ``p`` rounds to 1; from the
 two columns of a ``predict_proba`` they are known equally well at both ends.
+
+Each is declared once, in :data:`TRANSFORMS`; fits, files and exports read it from there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from calspline.arrays import Array
+from calspline.expression import Expression, between, call, evaluate, name, names_in
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16
 LOGIT_CLIP = float(np.log((1.0 - 1e-9) / 1e-9))
 ASINH_SCALE = 5.0
-
-NAMES = ("logit", "asinh_logit", "compact_logit", "identity")
 
 
 def log_odds(p: ArrayLike) -> Array:
@@ -96,6 +99,94 @@ def compact_logit_slope(epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
+class Definition:
+    """What a transform is. Where ``epsilon`` is of no use, it is NaN.
+
+    Parameters
+    ----------
+    name : str
+    formula : callable
+        ``formula(p, u, epsilon)``, ``x`` as an expression of the score and of its log-odds.
+    inverse : callable
+        ``inverse(x, epsilon)``, the scores.
+    slope : callable
+        ``slope(p, u, epsilon)``, the derivative of ``x`` in the score.
+    unchanged : callable, optional
+        ``unchanged(epsilon)``, intercept and slope of the line in ``x`` that has the log-odds of the score, or comes
+        close to them. None: the score has none.
+    takes_probabilities, takes_epsilon : bool
+    """
+
+    name: str
+    formula: Callable[[Expression, Expression, float], Expression]
+    inverse: Callable[[Array, float], Array]
+    slope: Callable[[Array, Array, float], Array]
+    unchanged: Callable[[float], tuple[float, float]] | None = lambda epsilon: (0.0, 1.0)
+    takes_probabilities: bool = True
+    takes_epsilon: bool = False
+
+
+def steepness(p: Array) -> Array:
+    """Derivative of the log-odds in the probability."""
+    p = np.maximum(p, SMALLEST_PROBABILITY)
+    return np.asarray(1.0 / (p * np.maximum(1.0 - p, SMALLEST_COMPLEMENT)))
+
+
+def _compact_formula(p: Expression, u: Expression, epsilon: float) -> Expression:
+    # Where 1 - epsilon rounds to 1, a score of exactly 1 stays on the line.
+    middle = epsilon, min(1.0 - epsilon, float(np.nextafter(1.0, 0.0)))
+    # A tiny epsilon is coarse in floating point next to 1: the limits keep the map monotone.
+    return between(p, middle, (compact_logit_slope(epsilon) * u + 0.5).clipped(epsilon, 1.0 - epsilon), p)
+
+
+def _compact_inverse(x: Array, epsilon: float) -> Array:
+    x = np.clip(x, 0.0, 1.0)
+    middle = (x >= epsilon) & (x <= 1.0 - epsilon) & (x < 1.0)
+    return np.where(middle, expit((x - 0.5) / compact_logit_slope(epsilon)), x)
+
+
+def _compact_derivative(p: Array, u: Array, epsilon: float) -> Array:
+    middle = (p >= epsilon) & (p <= 1.0 - epsilon)
+    return np.where(middle, compact_logit_slope(epsilon) * steepness(p), 1.0)
+
+
+TRANSFORMS = {
+    each.name: each
+    for each in (
+        Definition(
+            "logit",
+            formula=lambda p, u, _: u.clipped(-LOGIT_CLIP, LOGIT_CLIP),
+            inverse=lambda x, _: expit(x),
+            slope=lambda p, u, _: np.where(np.abs(u) < LOGIT_CLIP, steepness(p), 0.0),
+        ),
+        Definition(
+            "asinh_logit",
+            formula=lambda p, u, _: ASINH_SCALE * call("asinh", u / ASINH_SCALE),
+            inverse=lambda x, _: expit(ASINH_SCALE * np.sinh(x / ASINH_SCALE)),
+            slope=lambda p, u, _: steepness(p) / np.sqrt(1.0 + (u / ASINH_SCALE) ** 2),
+        ),
+        Definition(
+            "compact_logit",
+            formula=_compact_formula,
+            inverse=_compact_inverse,
+            slope=_compact_derivative,
+            unchanged=lambda epsilon: (-0.5 / compact_logit_slope(epsilon), 1.0 / compact_logit_slope(epsilon)),
+            takes_epsilon=True,
+        ),
+        Definition(
+            "identity",
+            formula=lambda p, u, _: p,
+            inverse=lambda x, _: x,
+            slope=lambda p, u, _: np.ones_like(p),
+            unchanged=None,
+            takes_probabilities=False,
+        ),
+    )
+}
+"""All transforms, by name; one from outside is added as ``TRANSFORMS[name] = Definition(name, ...)``."""
+
+
+@dataclass(frozen=True)
 class Transform:
     """A named, increasing map from scores to ``x``, with its inverse.
 
@@ -118,70 +209,56 @@ class Transform:
     epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise ValueError(f"transform must be one of {', '.join(NAMES)}; got {self.name!r}")
-        if self.name == "compact_logit" and not (self.epsilon is not None and 0.0 < self.epsilon < 0.5):
+        if self.name not in TRANSFORMS:
+            raise ValueError(f"transform must be one of {', '.join(TRANSFORMS)}; got {self.name!r}")
+        if self._definition.takes_epsilon and not (self.epsilon is not None and 0.0 < self.epsilon < 0.5):
             raise ValueError(f"epsilon must be a number in (0, 0.5); got {self.epsilon!r}")
+
+    @property
+    def _definition(self) -> Definition:
+        return TRANSFORMS[self.name]
+
+    @property
+    def _epsilon(self) -> float:
+        return np.nan if self.epsilon is None else self.epsilon
 
     @property
     def takes_probabilities(self) -> bool:
         """Whether scores have to lie in [0, 1]."""
-        return self.name != "identity"
+        return self._definition.takes_probabilities
 
     @property
-    def _epsilon(self) -> float:
-        assert self.epsilon is not None
-        return self.epsilon
+    def unchanged(self) -> tuple[float, float] | None:
+        """Intercept and slope, in ``x``, of the log-odds of the score, where it has any."""
+        line = self._definition.unchanged
+        return None if line is None else line(self._epsilon)
+
+    def formula(self, p: Expression, u: Expression) -> Expression:
+        """``x`` of a score ``p`` whose log-odds are ``u``."""
+        return self._definition.formula(p, u, self._epsilon)
+
+    @cached_property
+    def _formula(self) -> tuple[Expression, set[str]]:
+        formula = self.formula(name("p"), name("u"))
+        return formula, names_in(formula)
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Map scores to ``x``."""
         scores = np.asarray(scores, dtype=np.float64)
-        if self.name == "identity":
-            return scores
-        if self.name == "compact_logit":
-            return self._compact(scores, log_odds(scores))
-        return self.from_log_odds(log_odds(scores))
+        formula, used = self._formula
+        return evaluate(formula, {"p": scores} | ({"u": log_odds(scores)} if "u" in used else {}))
 
     def from_log_odds(self, u: Array) -> Array:
         """Map scores given as log-odds to ``x``."""
-        if self.name == "logit":
-            return np.asarray(np.clip(u, -LOGIT_CLIP, LOGIT_CLIP))
-        if self.name == "asinh_logit":
-            return np.asarray(ASINH_SCALE * np.arcsinh(u / ASINH_SCALE))
-        p = np.asarray(expit(u))
-        return self._compact(p, u) if self.name == "compact_logit" else p
-
-    def _compact(self, p: Array, u: Array) -> Array:
-        epsilon = self._epsilon
-        middle = (p >= epsilon) & (p <= 1.0 - epsilon) & (p < 1.0)
-        # A tiny epsilon is coarse in floating point next to 1: the limits keep the map monotone.
-        between = np.clip(compact_logit_slope(epsilon) * u + 0.5, epsilon, 1.0 - epsilon)
-        return np.where(middle, between, p)
+        formula, used = self._formula
+        return evaluate(formula, {"u": u} | ({"p": np.asarray(expit(u))} if "p" in used else {}))
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map ``x`` back to scores."""
-        x = np.asarray(x, dtype=np.float64)
-        if self.name == "logit":
-            return np.asarray(expit(x))
-        if self.name == "asinh_logit":
-            return np.asarray(expit(ASINH_SCALE * np.sinh(x / ASINH_SCALE)))
-        if self.name == "compact_logit":
-            x = np.asarray(np.clip(x, 0.0, 1.0))
-            middle = (x >= self._epsilon) & (x <= 1.0 - self._epsilon) & (x < 1.0)
-            return np.where(middle, expit((x - 0.5) / compact_logit_slope(self._epsilon)), x)
-        return x
+        return np.asarray(self._definition.inverse(np.asarray(x, dtype=np.float64), self._epsilon))
 
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of ``x`` in the score; zero where the score is clipped."""
         scores = np.asarray(scores, dtype=np.float64)
-        if self.name == "identity":
-            return np.ones_like(scores)
-        p = np.maximum(scores, SMALLEST_PROBABILITY)
-        steepness = 1.0 / (p * np.maximum(1.0 - p, SMALLEST_COMPLEMENT))
-        if self.name == "compact_logit":
-            middle = (scores >= self._epsilon) & (scores <= 1.0 - self._epsilon)
-            return np.where(middle, compact_logit_slope(self._epsilon) * steepness, 1.0)
-        u = log_odds(scores)
-        if self.name == "logit":
-            return np.where(np.abs(u) < LOGIT_CLIP, steepness, 0.0)
-        return np.asarray(steepness / np.sqrt(1.0 + (u / ASINH_SCALE) ** 2))
+        u = log_odds(scores) if self.takes_probabilities else scores
+        return np.asarray(self._definition.slope(scores, u, self._epsilon))

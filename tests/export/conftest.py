@@ -1,4 +1,5 @@
 import functools
+import json
 import sqlite3
 import subprocess
 import tempfile
@@ -271,3 +272,76 @@ def spark(spark_session):
 def database(request):
     """An engine that runs a dialect of SQL."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def node(find_program):
+    """Run a JavaScript source over scores."""
+    path = find_program("node")
+
+    def run(source, scores):
+        code = source + (
+            "\nconst rows = JSON.parse(require('fs').readFileSync(0));"
+            "\nconsole.log(JSON.stringify(rows.map((row) => calibrate(row))));\n"
+        )
+        text = json.dumps([None if row != row else row for row in scores] if np.ndim(scores) == 1 else scores)
+        out = subprocess.run([path, "-e", code], input=text, capture_output=True, text=True, check=False)
+        assert out.returncode == 0, out.stderr
+        answer = json.loads(out.stdout)
+        return np.array(answer, dtype=float)  # null becomes NaN
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def gcc(find_program):
+    """Compile a C source without a warning, and run it over scores."""
+    path = find_program("gcc")
+
+    def run(source, scores, folder):
+        scores = np.asarray(scores, dtype=float)
+        m = scores.shape[1] if scores.ndim == 2 else 1
+        call = "calibrate(p, out);" if m > 1 else "out[0] = calibrate(p[0]);"
+        main = f"""
+#include <stdio.h>
+int main(void)
+{{
+    double p[{m}], out[{m}];
+    for (;;) {{
+        for (int j = 0; j < {m}; j++)
+            if (scanf("%lf", &p[j]) != 1)
+                return 0;
+        {call}
+        for (int j = 0; j < {m}; j++)
+            printf("%.17g ", out[j]);
+        printf("\\n");
+    }}
+}}
+"""
+        (folder / "calibrate.c").write_text(source + main)
+        flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+        built = subprocess.run(
+            [path, *flags, str(folder / "calibrate.c"), "-o", str(folder / "calibrate"), "-lm"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert built.returncode == 0, built.stderr
+        text = "\n".join(" ".join(map(repr, row)) for row in scores.reshape(-1, m).tolist())
+        out = subprocess.run([str(folder / "calibrate")], input=text, capture_output=True, text=True, check=True).stdout
+        answer = np.array([[float(value) for value in line.split()] for line in out.splitlines()])
+        return answer if m > 1 else answer[:, 0]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def python():
+    """The function that a Python source defines."""
+
+    def define(source):
+        code = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            exec(compile(source, "calibrate.py", "exec"), code)
+        return code["calibrate"]
+
+    return define

@@ -1,7 +1,5 @@
-import json
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -12,75 +10,7 @@ from calspline.export import to_c, to_javascript, to_python
 PRECISION = 1e-9
 
 
-@pytest.fixture(scope="session")
-def node(find_program):
-    """Run a JavaScript source over scores."""
-    path = find_program("node")
-
-    def run(source, scores):
-        code = source + (
-            "\nconst rows = JSON.parse(require('fs').readFileSync(0));"
-            "\nconsole.log(JSON.stringify(rows.map((row) => calibrate(row))));\n"
-        )
-        text = json.dumps([None if row != row else row for row in scores] if np.ndim(scores) == 1 else scores)
-        out = subprocess.run([path, "-e", code], input=text, capture_output=True, text=True, check=False)
-        assert out.returncode == 0, out.stderr
-        answer = json.loads(out.stdout)
-        return np.array(answer, dtype=float)  # null becomes NaN
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def gcc(find_program):
-    """Compile a C source without a warning, and run it over scores."""
-    path = find_program("gcc")
-
-    def run(source, scores, folder):
-        scores = np.asarray(scores, dtype=float)
-        m = scores.shape[1] if scores.ndim == 2 else 1
-        call = "calibrate(p, out);" if m > 1 else "out[0] = calibrate(p[0]);"
-        main = f"""
-#include <stdio.h>
-int main(void)
-{{
-    double p[{m}], out[{m}];
-    for (;;) {{
-        for (int j = 0; j < {m}; j++)
-            if (scanf("%lf", &p[j]) != 1)
-                return 0;
-        {call}
-        for (int j = 0; j < {m}; j++)
-            printf("%.17g ", out[j]);
-        printf("\\n");
-    }}
-}}
-"""
-        (folder / "calibrate.c").write_text(source + main)
-        flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
-        built = subprocess.run(
-            [path, *flags, str(folder / "calibrate.c"), "-o", str(folder / "calibrate"), "-lm"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert built.returncode == 0, built.stderr
-        text = "\n".join(" ".join(map(repr, row)) for row in scores.reshape(-1, m).tolist())
-        out = subprocess.run([str(folder / "calibrate")], input=text, capture_output=True, text=True, check=True).stdout
-        answer = np.array([[float(value) for value in line.split()] for line in out.splitlines()])
-        return answer if m > 1 else answer[:, 0]
-
-    return run
-
-
-def python(source):
-    """The function that a source defines."""
-    code = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exec(compile(source, "calibrate.py", "exec"), code)
-    return code["calibrate"]
-
-
-def test_python_source_agrees(case):
+def test_python_source_agrees(case, python):
     calibrate = python(to_python(case.calibrator))
     got = np.array([calibrate(score) for score in case.scores.tolist()])
     np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=PRECISION)
@@ -96,7 +26,7 @@ def test_c_source_agrees_and_compiles_without_a_warning(case, gcc, tmp_path):
     np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=PRECISION)
 
 
-def test_the_matrix_of_many_classes_and_its_diagonal_are_written(node, gcc, tmp_path):
+def test_the_matrix_of_many_classes_and_its_diagonal_are_written(node, gcc, tmp_path, python):
     rng = np.random.default_rng(3)
     logits = rng.normal(0.0, 2.0, (1500, 12))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
@@ -120,7 +50,7 @@ def _with_diagonal(data):
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.0000001, float("nan"), float("inf")])
-def test_what_is_no_probability_is_an_error_in_python_and_nan_elsewhere(fitted, node, gcc, tmp_path, score):
+def test_what_is_no_probability_is_an_error_in_python_and_nan_elsewhere(fitted, node, gcc, tmp_path, score, python):
     calibrator = fitted("logit")
     with pytest.raises(ValueError, match=r"p must be a probability in \[0, 1\]; got"):
         python(to_python(calibrator))(score)
@@ -132,7 +62,7 @@ def test_what_is_no_probability_is_an_error_in_python_and_nan_elsewhere(fitted, 
 @pytest.mark.parametrize("row", [[0.2, 0.3, 0.4], [1.2, -0.2, 0.0]])
 @pytest.mark.parametrize("name", ["ovr", "structured", "softmax temperature"])
 def test_rows_that_are_no_probabilities_are_an_error_in_python_and_nan_elsewhere(
-    fitted, node, gcc, tmp_path, name, row
+    fitted, node, gcc, tmp_path, name, row, python
 ):
     calibrator = fitted(name)
     with pytest.raises(ValueError, match="p must be 3 probabilities that sum to one"):
@@ -141,7 +71,7 @@ def test_rows_that_are_no_probabilities_are_an_error_in_python_and_nan_elsewhere
     assert np.isnan(node(to_javascript(calibrator), [row])).all()
 
 
-def test_rows_of_another_length_are_refused(fitted, node):
+def test_rows_of_another_length_are_refused(fitted, node, python):
     with pytest.raises(ValueError, match="p must be 3 probabilities"):
         python(to_python(fitted("ovr")))([0.5, 0.5])
     assert np.isnan(node(to_javascript(fitted("ovr")), [[0.5, 0.5]])).all()
@@ -151,13 +81,13 @@ def test_javascript_takes_no_null_for_zero_and_no_string_for_a_number(fitted, no
     assert np.isnan(node(to_javascript(fitted("logit")), [None, "0.5"])).all()
 
 
-def test_a_margin_has_to_be_finite(fitted):
+def test_a_margin_has_to_be_finite(fitted, python):
     with pytest.raises(ValueError, match="p must be a finite number; got inf"):
         python(to_python(fitted("identity")))(float("inf"))
 
 
 @pytest.mark.parametrize("label", ["*/ int x; /*", '"""', "\\", "a\nb", "é", "</script>", "??/"])
-def test_a_label_cannot_break_out_of_its_comment(node, gcc, tmp_path, label):
+def test_a_label_cannot_break_out_of_its_comment(node, gcc, tmp_path, label, python):
     calibrator = SplineCalibrator().fit([0.1, 0.4, 0.6, 0.9], ["", label, "", label])
     expected = calibrator.calibrate([0.3])
     assert python(to_python(calibrator))(0.3) == pytest.approx(expected[0], abs=PRECISION)

@@ -34,7 +34,7 @@ from calspline.multiclass.options import describe, fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import check_one_of
 from calspline.scores import MARGIN_ADVICE, BinaryScores, Kind, MatrixKind, MatrixScores, check_binary_scores
-from calspline.transforms import NAMES
+from calspline.transforms import TRANSFORMS
 
 
 class SplineCalibrator(BaseCalibrator):
@@ -142,7 +142,7 @@ class SplineCalibrator(BaseCalibrator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Domain]] = {
-        "transform": Choice("auto", *NAMES),
+        "transform": Choice("auto", registry=TRANSFORMS),
         "epsilon": Either(Choice("auto"), Number(above=0.0, below=0.5)),
         "knots": Either(Choice("quantile", "sample"), Numbers(least=2, increasing=True)),
         "n_knots": optional(Integer(least=2)),

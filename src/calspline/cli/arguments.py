@@ -142,9 +142,9 @@ def _missing(command: argparse.ArgumentParser, *, keep: bool = False) -> None:
 
 
 def _transform(text: str) -> str:
-    from calspline.transforms import NAMES
+    from calspline.transforms import TRANSFORMS
 
-    names = ("auto", *NAMES)
+    names = ("auto", *TRANSFORMS)
     if text not in names:
         raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(names)})")
     return text

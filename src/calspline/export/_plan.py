@@ -17,14 +17,7 @@ from calspline.curve import CalibrationCurve
 from calspline.expression import Expression, Pieces, between, call, name, number
 from calspline.multiclass.structured_map import StructuredMap
 from calspline.scores import LARGEST_MARGIN, Kind
-from calspline.transforms import (
-    ASINH_SCALE,
-    LOGIT_CLIP,
-    SMALLEST_COMPLEMENT,
-    SMALLEST_PROBABILITY,
-    Transform,
-    compact_logit_slope,
-)
+from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
 Source = Literal["one", "pair", "value"]
 
@@ -178,7 +171,9 @@ def _curve(curve: CalibrationCurve, source: Source, *, guarded: bool) -> Program
 
     if curve.transform.takes_probabilities:
         logs = _logarithms(source)
-        x = let("x", _transformed(curve.transform, let("u", logs[0] - logs[1]), source))
+        p = name("p")
+        share = p if source == "one" else p / (p + name("rest"))
+        x = let("x", curve.transform.formula(share, let("u", logs[0] - logs[1])))
     else:
         source, x = "value", name("p")
     low, high = curve.clip
@@ -223,21 +218,6 @@ def _logarithms(source: Source) -> tuple[Expression, Expression]:
     p = name("p")
     rest, least = (1.0 - p, SMALLEST_COMPLEMENT) if source == "one" else (name("rest"), SMALLEST_PROBABILITY)
     return call("log", call("max", p, SMALLEST_PROBABILITY)), call("log", call("max", rest, least))
-
-
-def _transformed(transform: Transform, u: Expression, source: Source) -> Expression:
-    """``x`` of log-odds ``u``."""
-    if transform.name == "logit":
-        return u.clipped(-LOGIT_CLIP, LOGIT_CLIP)
-    if transform.name == "asinh_logit":
-        return ASINH_SCALE * call("asinh", u / ASINH_SCALE)
-    epsilon = transform.epsilon
-    assert epsilon is not None
-    p = name("p")
-    share = p if source == "one" else p / (p + name("rest"))
-    # Where 1 - epsilon rounds to 1, a score of exactly 1 stays on the line.
-    limits = epsilon, min(1.0 - epsilon, float(np.nextafter(1.0, 0.0)))
-    return between(share, limits, (compact_logit_slope(epsilon) * u + 0.5).clipped(epsilon, 1.0 - epsilon), share)
 
 
 def domain(kind: Kind) -> tuple[float, float]:
