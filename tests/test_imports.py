@@ -41,7 +41,9 @@ ALLOWED = {
     | NUMERICS
     | FITS
     | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
-    "display": CORE | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
+    "display": CORE
+    | NUMERICS
+    | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
     "persistence": CORE | {"files", "histogram", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "export"},
@@ -59,6 +61,7 @@ ALLOWED = {
         "evaluation",
         "export",
         "files",
+        "fitting",
         "formatting",
         "histogram",
         "persistence",

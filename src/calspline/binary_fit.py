@@ -12,17 +12,16 @@ from calspline.arrays import Array
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
 from calspline.domains import BOOLEAN, Integer, Number, Numbers, Record, optional
-from calspline.fitting import smoothing as smooth
 from calspline.fitting.batched_newton import together
 from calspline.fitting.constraints import Shape
 from calspline.fitting.fit import SplineTask
 from calspline.fitting.knots import default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
+from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
 from calspline.histogram import ScoreHistogram
 from calspline.scores import Kind, check_binary_scores
 from calspline.transforms import TRANSFORMS, Transform, epsilon_from_log_odds
 
-SMOOTHING_LIMITS = 1e-10, 1e15
 MIN_KNOT_GAP = 1e-9
 FARTHEST_KNOT = 1e6
 """Knots may span this many times the range of the scores; beyond, rounding eats the fit."""
@@ -50,12 +49,22 @@ class Recipe:
     knots: Literal["quantile", "sample"] | Array = "quantile"
     n_knots: int | None = None
     penalty: Literal["curvature", "ridge"] = "curvature"
-    smoothing: Literal["reml", "cv", "loo"] | float = "reml"
+    smoothing: str | float = "reml"
     smoothing_grid: Array | None = None
     cv: int = 5
     loss: Literal["log", "brier"] = "log"
     monotone: bool = False
     seed: int = 0
+
+    @property
+    def criterion(self) -> Criterion | None:
+        """What chooses the smoothing, if it is not given as a number."""
+        return CRITERIA[self.smoothing] if isinstance(self.smoothing, str) else None
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether the marginal likelihood chooses the smoothing."""
+        return self.criterion is not None and self.criterion.is_evidence
 
 
 def recipe_kind(transform: str) -> Kind | None:
@@ -126,9 +135,9 @@ def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[Fit
     """Fit the curve of each histogram, all that share the work together."""
     rivals = [_rivals(histogram, recipe) for histogram in histograms]
     contested = [rival.task for each in rivals if len(each) > 1 for rival in each]
-    choices = dict(zip(contested, _choose_smoothing(contested, replace(recipe, smoothing="reml")), strict=True))
+    choices = dict(zip(contested, _choose_smoothing(contested, replace(recipe, smoothing=EVIDENCE.name)), strict=True))
     winners = [_winner(each, choices) for each in rivals]
-    if recipe.smoothing != "reml":
+    if not recipe.by_evidence:
         choices = {}
     rest = [winner.task for winner in winners if winner is not None and winner.task not in choices]
     choices |= dict(zip(rest, _choose_smoothing(rest, recipe), strict=True))
@@ -143,7 +152,7 @@ def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[Fit
 def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """The fit itself, or one with more knots where it used up those that it had."""
     # Only REML: to leave-one-out and folds a crowd of parameters may just be noise.
-    free = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.smoothing == "reml"
+    free = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.by_evidence
     count = len(fitted.curve.breaks)
     while free and fitted.edf > MAX_USED * count and count < MAX_ROOM:
         more = replace(recipe, transform=fitted.curve.transform.name, n_knots=min(2 * count, MAX_ROOM))
@@ -179,7 +188,7 @@ def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
     return [Transform("logit")]
 
 
-def _winner(rivals: list[_Rival], choices: dict[SplineTask, smooth.Choice]) -> _Rival | None:
+def _winner(rivals: list[_Rival], choices: dict[SplineTask, Choice]) -> _Rival | None:
     """The first, unless the evidence for the second is clear."""
     if len(rivals) < 2:
         return rivals[0] if rivals else None
@@ -187,9 +196,9 @@ def _winner(rivals: list[_Rival], choices: dict[SplineTask, smooth.Choice]) -> _
     return rivals[1] if second < first - CLEAR_EVIDENCE else rivals[0]
 
 
-def _finish(rival: _Rival, choice: smooth.Choice, total: float, recipe: Recipe) -> FittedCurve:
+def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> FittedCurve:
     """The curve at the chosen smoothing."""
-    fit = rival.task.finish(choice, learnt=recipe.smoothing == "reml" and recipe.penalty == "curvature")
+    fit = rival.task.finish(choice, learnt=recipe.by_evidence and recipe.penalty == "curvature")
     curve = CalibrationCurve(
         rival.transform,
         fit.breaks,
@@ -299,37 +308,15 @@ def constant_fit(transform: Transform, where: float, rate: float, total: float, 
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
 
 
-def _choose_smoothing(tasks: list[SplineTask], recipe: Recipe) -> list[smooth.Choice]:
+def _choose_smoothing(tasks: list[SplineTask], recipe: Recipe) -> list[Choice]:
     """The smoothing of each task; on few bins the searches share their work."""
     searches = [_search(task, recipe) for task in tasks]
-    if recipe.smoothing != "reml" or len(tasks) == 1:
-        return [smooth.alone(search) for search in searches]
-    return together(searches, [task.merged for task in tasks])
+    if recipe.by_evidence and len(tasks) > 1:
+        return together(searches, [task.merged for task in tasks])
+    return [alone(search) for search in searches]
 
 
-def _search(task: SplineTask, recipe: Recipe) -> smooth.Search:
-    method, grid = recipe.smoothing, recipe.smoothing_grid
-    if not isinstance(method, str):
-        return smooth.fixed(task.problem, task.coordinates, float(np.clip(method, *SMOOTHING_LIMITS)))
-    exhaustive = grid is not None
-    grid = smooth.DEFAULT_GRID if grid is None else np.unique(np.clip(grid, *SMOOTHING_LIMITS))
-    if method == "reml":
-        return smooth.reml(task.merged, task.coordinates, grid, exhaustive=exhaustive)
-    if method == "loo":
-        return smooth.leave_one_out(task.problem, task.coordinates, grid, task.bins.positives)
-    return smooth.cross_validation(task.problem, task.coordinates, grid, _folds(task, recipe))
-
-
-def _folds(task: SplineTask, recipe: Recipe) -> list[smooth.Fold]:
-    rng = np.random.default_rng([recipe.seed, 1])
-    low, high = task.shape.targets
-    folds = []
-    for w1, w0 in zip(
-        smooth.split_folds(task.bins.positives, recipe.cv, rng),
-        smooth.split_folds(task.bins.negatives, recipe.cv, rng),
-        strict=True,
-    ):
-        problem = task.problem
-        kept = replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0)
-        folds.append(smooth.Fold(kept, w1 + w0, w1))
-    return folds
+def _search(task: SplineTask, recipe: Recipe) -> Search:
+    if recipe.criterion is None:
+        return fixed(task.problem, task.coordinates, float(recipe.smoothing))
+    return recipe.criterion.search(task, SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed))

@@ -27,6 +27,7 @@ from calspline.domains import (
     Record,
     optional,
 )
+from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, check_weights
 from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
@@ -147,7 +148,7 @@ class SplineCalibrator(BaseCalibrator):
         "knots": Either(Choice("quantile", "sample"), Numbers(least=2, increasing=True)),
         "n_knots": optional(Integer(least=2)),
         "penalty": Choice("curvature", "ridge"),
-        "smoothing": Either(Choice("reml", "cv", "loo"), Number(not_negative=True, infinite=True)),
+        "smoothing": Either(Choice(registry=CRITERIA), Number(not_negative=True, infinite=True)),
         "smoothing_grid": optional(Numbers(least=1, positive=True)),
         "cv": Integer(least=2),
         "loss": Choice("log", "brier"),

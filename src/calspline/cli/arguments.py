@@ -151,12 +151,14 @@ def _transform(text: str) -> str:
 
 
 def _smoothing(text: str) -> str | float:
-    if text in ("reml", "cv", "loo"):
+    from calspline.fitting.smoothing import CRITERIA  # with scipy: not for --help
+
+    if text in CRITERIA:
         return text
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be reml, cv, loo or a number; got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be {', '.join(CRITERIA)} or a number; got {text!r}") from None
 
 
 def _delimiter(text: str) -> str:

@@ -11,16 +11,11 @@ from calspline.arrays import Array
 from calspline.display import style
 from calspline.display.axes import room, small_multiples
 from calspline.display.style import BLUE, VERMILION
+from calspline.fitting.smoothing import CRITERIA, EVIDENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-CRITERIA = {
-    "reml": "REML criterion",
-    "cv": "cross-validated log-loss",
-    "loo": "leave-one-out log-loss",
-}
 
 
 class SmoothingPath(NamedTuple):
@@ -87,8 +82,8 @@ class SmoothingDisplay:
         found = [_path(*one) for one in zip(*columns, strict=True)]
         if not any(len(one.smoothing) for one in found):
             raise ValueError("calibrator must have chosen its smoothing along a path; this one has none")
-        how = "reml" if not isinstance(calibrator.smoothing, str) else calibrator.smoothing
-        return cls(found, label=CRITERIA[how]).plot(ax)
+        how = CRITERIA[calibrator.smoothing] if isinstance(calibrator.smoothing, str) else EVIDENCE
+        return cls(found, label=how.label).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw, in ``ax`` or a new figure; several paths divide its room.

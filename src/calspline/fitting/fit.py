@@ -61,8 +61,8 @@ class SplineTask:
     """
 
     def __init__(self, bins: Counts, knots: Array, shape: Shape) -> None:
-        self.bins = bins
-        self.shape = shape
+        self.bins: Counts = bins
+        self.shape: Shape = shape
         self.origin = float(bins.x[0])
         self.unit = float(bins.x[-1] - bins.x[0])
         self.basis = NaturalSpline((knots - self.origin) / self.unit)

@@ -3,13 +3,16 @@
 A search asks for the fits it needs and is sent their solutions: so one search runs
 :func:`alone`, and many run side by side, a fit of each at a time
 (:func:`~calspline.fitting.batched_newton.together`).
+
+:data:`CRITERIA` has the criteria by name. A new one is one more entry there: ``SplineCalibrator(smoothing=name)``, the
+command line and the pictures read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +20,10 @@ from calspline.arrays import Array
 from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.newton import Local, Point, Problem, Solution, brier_loss, minimize
 
+if TYPE_CHECKING:
+    from calspline.fitting.fit import SplineTask
+
+SMOOTHING_LIMITS = 1e-10, 1e15
 DEFAULT_GRID = 10.0 ** np.arange(-8.0, 6.25, 0.5)
 SEARCH_TOLERANCE = 1e-2
 COARSE_STRIDE = 4
@@ -48,6 +55,42 @@ Search = Generator[Request, Solution, Choice]
 Step = Generator[Request, Solution, Solution]
 
 
+class SearchOptions(NamedTuple):
+    """What a user may say about a search: values to try (None: as the criterion likes), folds and their seed."""
+
+    grid: Array | None = None
+    cv: int = 5
+    seed: int = 0
+
+    @property
+    def values(self) -> Array:
+        """The values to try, within limits."""
+        return DEFAULT_GRID if self.grid is None else np.unique(np.clip(self.grid, *SMOOTHING_LIMITS))
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A way to choose the smoothing.
+
+    Parameters
+    ----------
+    name : str
+        As in ``SplineCalibrator(smoothing=name)``.
+    label : str
+        What a picture writes at its axis; lower is better.
+    search : callable
+        Makes the search of a :class:`~calspline.fitting.fit.SplineTask`, given :class:`SearchOptions`.
+    is_evidence : bool
+        Whether it is the negative log marginal likelihood, sought on the merged bins of a task. By that transforms are
+        compared, bands know that the smoothing was learnt, and a curve that needs more knots gets them.
+    """
+
+    name: str
+    label: str
+    search: Callable[[SplineTask, SearchOptions], Search]
+    is_evidence: bool = False
+
+
 def alone(search: Search) -> Choice:
     """Run one search."""
     try:
@@ -61,6 +104,7 @@ def alone(search: Search) -> Choice:
 
 def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Search:
     """No choice at all; the criterion is REML's, for the record."""
+    smoothing = float(np.clip(smoothing, *SMOOTHING_LIMITS))
     path = _Path(problem, coordinates, np.array([smoothing]))
     solution = yield from path.at(0)
     return (yield from path.choose({0: reml_score(problem, coordinates, smoothing, solution)}))
@@ -197,6 +241,17 @@ def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
     return folds
 
 
+def task_folds(task: SplineTask, k: int, seed: int) -> list[Fold]:
+    """The folds of a task's bins."""
+    rng = np.random.default_rng([seed, 1])
+    problem, bins, (low, high) = task.problem, task.bins, task.shape.targets
+    positives, negatives = split_folds(bins.positives, k, rng), split_folds(bins.negatives, k, rng)
+    return [
+        Fold(replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0), w1 + w0, w1)
+        for w1, w0 in zip(positives, negatives, strict=True)
+    ]
+
+
 def _smoothest(criterion: dict[int, float], tie: float) -> int:
     """The last place whose criterion is within ``tie`` of the least."""
     limit = min(criterion.values()) + tie
@@ -226,3 +281,32 @@ class _Path:
         solution = yield from self.at(best)
         seen = sorted(criterion)
         return Choice(float(self.grid[best]), solution.point.u, self.grid[seen], np.array([criterion[i] for i in seen]))
+
+
+CRITERIA: dict[str, Criterion] = {
+    criterion.name: criterion
+    for criterion in (
+        Criterion(
+            "reml",
+            "REML criterion",
+            lambda task, options: reml(
+                task.merged, task.coordinates, options.values, exhaustive=options.grid is not None
+            ),
+            is_evidence=True,
+        ),
+        Criterion(
+            "cv",
+            "cross-validated log-loss",
+            lambda task, options: cross_validation(
+                task.problem, task.coordinates, options.values, task_folds(task, options.cv, options.seed)
+            ),
+        ),
+        Criterion(
+            "loo",
+            "leave-one-out log-loss",
+            lambda task, options: leave_one_out(task.problem, task.coordinates, options.values, task.bins.positives),
+        ),
+    )
+}
+"""Every criterion by its name."""
+EVIDENCE = CRITERIA["reml"]

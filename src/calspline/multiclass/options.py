@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.binary_fit import SMOOTHING_LIMITS, Recipe
+from calspline.binary_fit import Recipe
+from calspline.fitting.smoothing import SMOOTHING_LIMITS
 from calspline.multiclass.curve_basis import N_KNOTS
 from calspline.multiclass.structured_fit import fit_structured
 from calspline.multiclass.structured_map import GROUPS, StructuredMap
