@@ -33,8 +33,8 @@ ALLOWED = {
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
     "multiclass": CORE | NUMERICS | FITS,
     "calibrators": CORE | FITS | {"calibrators"},
-    "crossfit": CORE | {"calibrators", "crossfit"},
-    "classifier": CORE | {"crossfit", "registry"},
+    "crossfit": CORE | {"formatting"},
+    "classifier": CORE | {"calibrators", "crossfit", "registry"},
     "datasets": set(),
     "learning_curve": CORE | {"calibrators"},
     "evaluation": CORE

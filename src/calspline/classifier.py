@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from inspect import isclass
+from dataclasses import dataclass, replace
+from inspect import isclass, signature
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.svm import LinearSVC
 from sklearn.utils import column_or_1d, get_tags, indexable
@@ -19,15 +20,23 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from calspline import registry
 from calspline.arrays import Array
-from calspline.crossfit.calibrated import Rule
-from calspline.crossfit.folds import Fold, Training, fit_folds, splits
-from calspline.crossfit.out_of_bag import fit_out_of_bag
-from calspline.crossfit.responses import Reading
+from calspline.calibrators.base import BaseCalibrator
+from calspline.crossfit import (
+    Fold,
+    ModelScores,
+    ResponseMethod,
+    Training,
+    fit_folds,
+    fit_out_of_bag,
+    model_scores,
+    pool,
+    split_rows,
+)
 from calspline.labels import check_label_array, check_weights
 from calspline.options import check_integer, check_one_of
 
-PROBABILITIES_FIRST: tuple[Reading, ...] = ("predict_proba", "decision_function")
-MARGINS_FIRST: tuple[Reading, ...] = ("decision_function", "predict_proba")
+PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
+MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
 """Scikit-learn's order, for the methods that it has too."""
 
 
@@ -155,20 +164,17 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         model_params, split_params = self._routed(estimator, weight, fit_params)
         frozen = isinstance(estimator, FrozenEstimator)
         classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
-        order = MARGINS_FIRST if getattr(calibrator, "_prefers_margins", False) else PROBABILITIES_FIRST
-        training = Training(X, y, classes, rows, model_params, order)
-        rule = Rule(calibrator, classes, codes, weight, order)
+        methods = MARGINS_FIRST if getattr(calibrator, "_prefers_margins", False) else PROBABILITIES_FIRST
+        training = Training(X, y, classes, codes, weight, rows, model_params, methods)
         if isinstance(self.cv, str):
-            fold = fit_out_of_bag(estimator, training)
-            pairs = [rule.calibrated(fold.model, [fold])]
+            folds = [fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
-            pairs = [rule.calibrated(estimator, [Fold(estimator, rows, training.read(estimator, rows))])]
+            folds = [Fold(estimator, rows, training.scores(estimator, rows))]
         else:
-            found = splits(training, self.cv, split_params, every_class=ensemble)
-            folds, model = fit_folds(
-                estimator, training, found, refit=not ensemble, n_jobs=self.n_jobs, show=bool(self.verbose)
-            )
-            pairs = rule.each_calibrated(folds) if ensemble else [rule.calibrated(model, folds)]
+            splits = split_rows(training, self.cv, split_params, every_class=ensemble)
+            show = bool(self.verbose)
+            folds = fit_folds(estimator, training, splits, refit=not ensemble, n_jobs=self.n_jobs, show=show)
+        pairs = [_calibrated(fold, folds, calibrator, training) for fold in folds]
         self.classes_ = classes
         self.calibrated_classifiers_ = pairs
         for name in ("n_features_in_", "feature_names_in_"):
@@ -268,6 +274,77 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self._estimator()).input_tags
         return tags
+
+
+@dataclass(frozen=True)
+class CalibratedClassifier:
+    """A fitted model and the calibrator of its scores.
+
+    ``known`` holds the positions in ``classes`` of the classes that the calibrator tells apart; a model that has seen
+    only one class has no calibrator.
+    """
+
+    estimator: Any
+    calibrators: list[Any]
+    classes: NDArray[Any]
+    known: NDArray[np.intp]
+    methods: tuple[ResponseMethod, ...]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities, with a column for each of ``classes``."""
+        scores = model_scores(self.estimator, X, self.methods, self.classes)
+        out = np.zeros((len(scores), len(self.classes)))
+        if not self.calibrators:
+            out[:, self.known] = 1.0
+            return out
+        p = np.asarray(self.calibrators[0].predict_proba(scores.for_classes(self.known).values), dtype=np.float64)
+        if p.ndim == 1 or p.shape[1] == 1:
+            p = np.column_stack([1.0 - p.reshape(-1), p.reshape(-1)])
+        if p.shape[1] == len(self.classes):
+            return p
+        out[:, self.known] = p
+        return out
+
+
+def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Training) -> CalibratedClassifier:
+    """A fold's model, with a calibrator fitted on the fold's scores.
+
+    If the rows of the fold show one class only, the calibrator is fitted on the scores of all folds.
+    """
+    known = fold.scores.known
+    if len(known) == 1:
+        return CalibratedClassifier(fold.model, [], training.classes, known, training.methods)
+    if len(np.intersect1d(training.codes[fold.rows], known)) < 2:
+        fold = pool(folds, fold.model)
+    codes, values, weight = training.codes[fold.rows], fold.scores.values, fold.share
+    if training.weight is not None:
+        weight = training.weight[fold.rows] * (1.0 if weight is None else weight)
+    if len(known) < len(training.classes):
+        able = np.isin(codes, known)
+        codes, values = np.searchsorted(known, codes[able]), values[able]
+        weight = None if weight is None else weight[able]
+    scores = replace(fold.scores, values=values).for_classes(known)
+    calibrator = clone(calibrator, safe=False)
+    _fit_calibrator(calibrator, scores, codes, weight)
+    if isinstance(calibrator, BaseCalibrator):
+        calibrator.classes_ = training.classes[known]
+    return CalibratedClassifier(fold.model, [calibrator], training.classes, known, training.methods)
+
+
+def _fit_calibrator(calibrator: Any, scores: ModelScores, codes: NDArray[np.intp], weight: Array | None) -> None:
+    """Fit a calibrator; one from elsewhere whose ``fit`` does not take weights is fitted without, with a warning."""
+    if isinstance(calibrator, BaseCalibrator):
+        fit = calibrator._fit_margins if scores.margins else calibrator.fit
+        fit(scores.values, codes, weight)
+    elif weight is None:
+        calibrator.fit(scores.values, codes)
+    elif "sample_weight" in signature(calibrator.fit).parameters:
+        calibrator.fit(scores.values, codes, sample_weight=weight)
+    else:
+        warnings.warn(
+            f"{type(calibrator).__name__}.fit does not take sample_weight: it is fitted without weights", stacklevel=4
+        )
+        calibrator.fit(scores.values, codes)
 
 
 def _classes(

@@ -14,8 +14,7 @@ from calspline import (
     evaluate,
     report,
 )
-from calspline.formatting import number
-from calspline.reporting.diagrams import fine
+from calspline.formatting import number, precise_percent
 from calspline.reporting.views import MAX_CLASSES
 
 
@@ -204,4 +203,4 @@ def test_odd_predictions_still_give_a_page(y, p):
     ],
 )
 def test_a_share_close_to_nothing_is_not_shown_as_nothing(share, shown):
-    assert fine(share) == shown
+    assert precise_percent(share) == shown

@@ -1,1 +1,1 @@
-"""``report``: what happened to the probabilities, on one page that needs nothing else."""
+"""The report: sets of predictions judged on one self-contained HTML page."""

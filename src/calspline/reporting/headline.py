@@ -11,6 +11,7 @@ from scipy.special import expit
 from calspline.arrays import Array
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.compare import Comparison, Verdict
+from calspline.formatting import rounded_percent
 from calspline.reporting.views import Forecast, View
 from calspline.transforms import log_odds
 
@@ -52,40 +53,35 @@ class Finding:
     upper: float
 
     @property
-    def reach(self) -> float:
+    def half_width(self) -> float:
         """Half the width of the band."""
         return 0.5 * (self.upper - self.lower)
 
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
     """Name and sentence: of the set in use and, if there is another, of the best of the others."""
-    others = [name for name in view.forecasts if name != comparison.reference]
-    n = comparison.evaluations[comparison.reference].n_rows
+    reference = comparison.reference
+    others = [name for name in view.forecasts if name != reference]
+    n = comparison.evaluations[reference].n_rows
     if not others:
-        return [(comparison.reference, _of_the_reference(_judge(view, comparison.reference), view, n, alone=True))]
+        return [(reference, _reference_sentence(_judge(view, reference, LEVELS), view, n, alone=True))]
     best = min(others, key=lambda name: (name != comparison.recommended, comparison.evaluations[name].log_loss))
-    before = _judge(view, comparison.reference, beside=best)
-    sentences = [(before.name, _of_the_reference(before, view, n, alone=False))]
+    # At a level that both reach.
+    before = _judge(view, reference, _within(LEVELS, view.forecasts[best].p))
+    sentences = [(reference, _reference_sentence(before, view, n, alone=False))]
     if before.kind not in ("unknown", "one-sided"):
-        after = _judge(view, best, level=before.level)
-        sentences.append((best, _of_another(after, before, n, comparison.log_loss[best].verdict)))
+        after = _judge(view, best, LEVELS, before.level)
+        sentences.append((best, _other_sentence(after, before, n, comparison.log_loss[best].verdict)))
     return sentences
 
 
-def _judge(view: View, name: str, *, beside: str | None = None, level: float | None = None) -> Finding:
-    """Judge one set, at a level that the one beside it reaches too."""
-    levels = LEVELS
-    if beside is not None:
-        levels = _within(LEVELS, view.forecasts[beside].p)
-    return find(name, view.forecasts[name], view.top_label, levels, level)
-
-
-def find(name: str, forecast: Forecast, top_label: bool, levels: Array = LEVELS, level: float | None = None) -> Finding:
+def _judge(view: View, name: str, levels: Array, level: float | None = None) -> Finding:
     """Judge one set of predictions, at one of some levels, or at a given one if it has scores there."""
+    forecast = view.forecasts[name]
     p, evaluation, spline = forecast.p, forecast.evaluation, forecast.diagram.spline
     if spline is None:
-        mean = evaluation.mean_probability
-        return Finding(name, "one-sided", mean, evaluation.base_rate, evaluation.base_rate, evaluation.base_rate)
+        rate = evaluation.base_rate
+        return Finding(name, "one-sided", evaluation.mean_probability, rate, rate, rate)
     levels, near = _levels(p, forecast.weight, levels)
     happened = spline.curve(levels)
     lower, upper = spline.curve.band(levels, forecast.diagram.level).T
@@ -94,17 +90,17 @@ def find(name: str, forecast: Forecast, top_label: bool, levels: Array = LEVELS,
         at = int(np.flatnonzero(levels == level)[0])
     elif rejected:
         # Where the error is large and common; of much the same, at the plainer number, and where the model is sure.
-        sure = (levels < lower) | (levels > upper)
+        outside = (levels < lower) | (levels > upper)
         weight = np.abs(happened - levels) * np.sqrt(near) * np.where(levels > 0.5, 1.1, 1.0)
         weight *= np.where((levels >= PLAIN) & (levels <= 1.0 - PLAIN), 1.5, 1.0)
-        at = int(np.argmax(weight * np.where(sure, 1.0, 0.01)))
+        at = int(np.argmax(weight * np.where(outside, 1.0, 0.01)))
     else:
         common = near >= min(COMMON, near.max())
         at = int(np.argmin(np.where(common, np.abs(log_odds(levels) - log_odds([USUAL])), np.inf)))
     found = Finding(name, "right", float(levels[at]), float(happened[at]), float(lower[at]), float(upper[at]))
     if rejected:
-        return replace(found, kind=_kind(forecast, spline.curve, top_label))
-    return replace(found, kind="unknown") if found.reach > WIDE else found
+        return replace(found, kind=_kind(forecast, spline.curve, view.top_label))
+    return replace(found, kind="unknown") if found.half_width > WIDE else found
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
@@ -137,36 +133,35 @@ def _kind(forecast: Forecast, curve: CalibrationCurve, top_label: bool) -> Kind:
     return "off"
 
 
-def _of_the_reference(f: Finding, view: View, n: int, *, alone: bool) -> str:
-    subject = _subject(f.name)
+def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
+    name, level = "raw scores" if _is_raw(f.name) else f.name, rounded_percent(f.level)
     if f.kind == "one-sided":
         e = view.forecasts[f.name].evaluation
         what = "answers were right" if view.top_label else "events happened"
         share = "All" if f.happened == 1.0 else "None"
         return (
-            f"{share} of the {n:,} {what}, where {_name(f.name)} expected {e.mean_probability * e.total_weight:.3g}: "
+            f"{share} of the {n:,} {what}, where {name} expected {e.mean_probability * e.total_weight:.3g}: "
             "with one outcome only, there is no more to say."
         )
     if f.kind == "unknown":
         return (
-            f"{n:,} rows are too few to say whether {_name(f.name)} can be trusted: "
-            f"{percent(f.level)} may mean anything from {percent(f.lower)} to {percent(f.upper)}."
+            f"{n:,} rows are too few to say whether {name} can be trusted: "
+            f"{level} may mean anything from {rounded_percent(f.lower)} to {rounded_percent(f.upper)}."
         )
     if f.kind == "right":
-        already = "" if alone else "already "
-        return f"{subject} {already}well calibrated: {_meaning(f)}."
+        return f"{_subject(f.name)} {'' if alone else 'already '}well calibrated: {_meaning(f)}."
     slightly = "slightly " if abs(f.happened - f.level) < SLIGHT else ""
-    what = "answers given {} were right {} of the time" if view.top_label else "events given {} happened {} of the time"
-    said = what.format(percent(f.level), percent(f.happened))
-    return f"{subject} {slightly}{f.kind}: {said}."
+    what, verb = ("answers", "were right") if view.top_label else ("events", "happened")
+    said = f"{what} given {level} {verb} {rounded_percent(f.happened)} of the time"
+    return f"{_subject(f.name)} {slightly}{f.kind}: {said}."
 
 
-def _of_another(f: Finding, before: Finding, n: int, verdict: Verdict) -> str:
+def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> str:
     lead = _lead(f.name)
     if f.kind == "unknown":
         return (
-            f"{lead} nothing speaks against it, but {n:,} rows leave {percent(f.level)} "
-            f"anywhere between {percent(f.lower)} and {percent(f.upper)}."
+            f"{lead} nothing speaks against it, but {n:,} rows leave {rounded_percent(f.level)} "
+            f"anywhere between {rounded_percent(f.lower)} and {rounded_percent(f.upper)}."
         )
     if f.kind == "right":
         return f"{lead} {_meaning(f)}."
@@ -181,30 +176,18 @@ def _meaning(f: Finding) -> str:
     """``90% means 90% ± 1.6%``, or from where to where if the band is lopsided."""
     up, down = f.upper - f.happened, f.happened - f.lower
     if max(up, down) > 1.5 * min(up, down):
-        return f"{percent(f.level)} means {percent(f.lower)} to {percent(f.upper)}"
-    reach = 100.0 * f.reach
-    shown = f"{100.0 * f.happened:.1f}%" if reach < 0.5 else percent(f.happened)
-    return f"{percent(f.level)} means {shown} ± {reach:.{0 if reach >= 10.0 else 1 if reach >= 0.1 else 2}f}%"
+        return f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} to {rounded_percent(f.upper)}"
+    half = 100.0 * f.half_width
+    shown = f"{100.0 * f.happened:.1f}%" if half < 0.5 else rounded_percent(f.happened)
+    return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else 1 if half >= 0.1 else 2}f}%"
 
 
-def percent(x: float) -> str:
-    """A share in per cent, with decimals where it is near 0 or 1."""
-    least = min(x, 1.0 - x)
-    digits = 0 if least >= 0.015 or least == 0.0 else 1 if least >= 0.0005 else 2
-    shown = f"{100.0 * x:.{digits}f}"
-    return f"{shown.rstrip('0').rstrip('.') if digits else shown}%"
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower()
-
-
-def _name(name: str) -> str:
-    return "raw scores" if _plain(name) in ("raw", "raw scores") else name
+def _is_raw(name: str) -> bool:
+    return name.strip().lower() in ("raw", "raw scores")
 
 
 def _subject(name: str) -> str:
-    if _plain(name) in ("raw", "raw scores"):
+    if _is_raw(name):
         return "Raw scores are"
     start = name[0].upper() + name[1:] if name.replace(" ", "").isalpha() and name[0].islower() else name
     return f"{start} is"
@@ -212,4 +195,4 @@ def _subject(name: str) -> str:
 
 def _lead(name: str) -> str:
     known = ("calibrated", "after", "after calibration", "calibration")
-    return "After calibration" if _plain(name) in known else f"With {name},"
+    return "After calibration" if name.strip().lower() in known else f"With {name},"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from calspline.evaluation.compare import Comparison, compare
-from calspline.evaluation.predictions import check_predictions
+from calspline.evaluation.compare import Comparison, compare_rows
+from calspline.evaluation.predictions import check_prediction_sets
 from calspline.files import write_whole
 from calspline.options import check_fitted_calibrator, check_text
-from calspline.reporting.markup import tag
 from calspline.reporting.page import page
 from calspline.reporting.summary import summarise
 
@@ -45,12 +45,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that neither its style nor its script meets the notebook's."""
-        return tag(
-            "iframe",
-            srcdoc=str(self.html),
-            sandbox="allow-scripts",
-            title="Calibration report",
-            style=f"width:100%;height:{INLINE_HEIGHT}px;border:0",
+        style = f"width:100%;height:{INLINE_HEIGHT}px;border:0"
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" title="Calibration report" '
+            f'style="{style}"></iframe>'
         )
 
 
@@ -108,18 +106,15 @@ def report(
     >>> print(report(None, happened[2000:], sets, calibrator=cal))
     Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 88% ± 2.8%.
     """
-    comparison = compare(y, predictions, sample_weight=sample_weight, labels=labels)
-    rows = {
-        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]')
-        for name, probs in predictions.items()
-    }
+    rows = check_prediction_sets(y, predictions, sample_weight, labels)
     if calibrator is not None:
         check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
     if title is not None:
         check_text(title, "title")
+    comparison = compare_rows(rows)
     summary = summarise(rows, comparison, calibrator, title)
-    html = str(page(summary))
+    html = page(summary)
     where = None if path is None else Path(path)
     if where is not None:
         write_whole(where, html)
-    return Report(where, " ".join(summary["headline"]), comparison, html)
+    return Report(where, " ".join(sentence for _, sentence in summary["headline"]), comparison, html)

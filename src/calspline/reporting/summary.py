@@ -1,23 +1,31 @@
-"""All that a page says, as one plain dict: numbers, strings, lists."""
+"""The summary: all that a page says, as one plain dict of numbers, strings and lists."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
+import platform
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from calspline.evaluation.compare import Comparison
+import calspline
+from calspline.evaluation.compare import Comparison, Difference
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
-from calspline.formatting import p_value
-from calspline.reporting.diagrams import diagram, fine, scale_to_start_with
-from calspline.reporting.fitted import fitted
+from calspline.formatting import number, p_value, percent, precise_percent
+from calspline.reporting.calibrator import describe_calibrator
+from calspline.reporting.charts import calibrator_charts, reliability_charts, starting_scale
 from calspline.reporting.headline import ALPHA, headline
-from calspline.reporting.measures import measure_rows
-from calspline.reporting.provenance import fingerprints, versions
 from calspline.reporting.views import View, views
+
+NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
+LOSSES = {"log_loss": ("Log-loss", "mean surprise in nats"), "brier": ("Brier score", "mean squared error")}
+SMALL_DIFFERENCE = 0.001
+
+Cell = dict[str, str]
 
 
 def summarise(
@@ -26,80 +34,136 @@ def summarise(
     """The page as data; :func:`calspline.reporting.page.page` makes it HTML."""
     first = next(iter(rows.values()))
     shown = views(rows, comparison.evaluations)
-    sentences = headline(shown[0], comparison)
-    classes = [str(label) for label in first.classes.tolist()]
+    fit = None if calibrator is None else describe_calibrator(calibrator, first)
+    curve = None if fit is None else fit["curve"]
     return {
         "title": "Calibration report" if title is None else title,
-        "headline": [sentence for _, sentence in sentences],
-        "headline_sets": [list(rows).index(name) for name, _ in sentences],
+        "headline": [(list(rows).index(name), sentence) for name, sentence in headline(shown[0], comparison)],
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
         "leave_it": comparison.recommended == comparison.reference,
-        "facts": _facts(comparison, classes),
+        "facts": _facts(comparison, first),
         "sets": list(rows),
-        "level": f"{100.0 * comparison.level:g}%",
-        "classes": classes,
-        "table": measure_rows(comparison),
-        "scale": scale_to_start_with(shown[0]),
-        "views": [diagram(view) for view in shown],
-        "loss": [
-            _parts(comparison, name, label) for name, label in (("log_loss", "Log-loss"), ("brier", "Brier score"))
-        ],
+        "level": percent(comparison.level),
+        "n_classes": len(first.classes),
+        "table": _table(comparison),
+        "scale": starting_scale(shown[0]),
+        "views": [reliability_charts(view) for view in shown],
+        "losses": [_loss(comparison, name, label) for name, (label, _) in LOSSES.items()],
         "certainty": _certainty(shown[0], comparison),
-        "fit": None if calibrator is None else fitted(calibrator, first),
-        "versions": versions(),
-        "fingerprints": fingerprints(rows),
-        "evaluations": {name: _finite(e.to_dict()) for name, e in comparison.evaluations.items()},
+        "fit": fit,
+        "curve_charts": [] if curve is None else calibrator_charts(curve, shown[0]),
+        "versions": _versions(),
+        "fingerprints": _fingerprints(rows),
+        "evaluations": {
+            name: {key: value if math.isfinite(value) else None for key, value in e.to_dict().items()}
+            for name, e in comparison.evaluations.items()
+        },
     }
 
 
-def _facts(comparison: Comparison, classes: list[str]) -> list[str]:
-    e = next(iter(comparison.evaluations.values()))
-    out = [f"{e.n_rows:,} rows"]
-    if not math.isclose(e.total_weight, e.n_rows):
-        out.append(f"total weight {e.total_weight:,.6g}")
-    out.append(f"{len(classes)} classes" if len(classes) > 2 else f"event: {classes[1]} ({fine(e.base_rate)} of rows)")
-    return [
-        *out,
-        "1 set of predictions"
-        if len(comparison.evaluations) == 1
-        else f"{len(comparison.evaluations)} sets of predictions",
-    ]
+def _facts(comparison: Comparison, rows: Predictions) -> list[str]:
+    e, n_sets = comparison.evaluations[comparison.reference], len(comparison.evaluations)
+    weight = [] if math.isclose(e.total_weight, e.n_rows) else [f"total weight {e.total_weight:,.6g}"]
+    classes = f"{len(rows.classes)} classes"
+    if rows.binary:
+        classes = f"event: {rows.classes.tolist()[1]} ({precise_percent(e.base_rate)} of rows)"
+    sets = "1 set of predictions" if n_sets == 1 else f"{n_sets} sets of predictions"
+    return [f"{e.n_rows:,} rows", *weight, classes, sets]
 
 
-def _parts(comparison: Comparison, name: str, label: str) -> dict[str, Any]:
+def _table(comparison: Comparison) -> list[dict[str, Any]]:
+    """Rows of the table of measures: a label, what it is, and a cell for each set of predictions."""
+    evaluations = comparison.evaluations.values()
+    top = " of the top label" if comparison.evaluations[comparison.reference].per_class else ""
+    out: list[dict[str, Any]] = []
+
+    def add(label: str, hint: str, measure: str | Callable[[Evaluation], Cell], *, part: bool = False) -> None:
+        cells = [{"text": number(getattr(e, measure))} if isinstance(measure, str) else measure(e) for e in evaluations]
+        out.append({"label": label, "hint": hint, "part": part, "cells": cells})
+
+    for name, (label, hint) in LOSSES.items():
+        add(label, f"{hint}; lower is better", name)
+        add("calibration", "what better calibration would save", f"calibration_{name}", part=True)
+        add("refinement", "what would remain", f"refinement_{name}", part=True)
+        if len(evaluations) > 1:
+            differences = getattr(comparison, name)
+            cells = [_difference(differences.get(name)) for name in comparison.evaluations]
+            hint = f"paired, {percent(comparison.level)} interval"
+            out.append({"label": f"against {comparison.reference}", "hint": hint, "part": True, "cells": cells})
+    add("Accuracy", "share of right answers", "accuracy")
+    add("AUC", "how well the scores rank", "auc")
+    add(f"ECE{top}", "mean gap between said and happened, 15 bins", "ece")
+    add(f"Smooth ECE{top}", "the same without bins", "smooth_ece")
+    add(f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", _slope)
+    add(
+        "Test of calibration",
+        "p-value of “the probabilities are right”",
+        lambda e: {"text": p_value(e.calibration_p_value).replace(" ", NO_BREAK_SPACE)},
+    )
+    return out
+
+
+def _difference(d: Difference | None) -> Cell:
+    if d is None:
+        return {"text": ""}
+    # Differences too small for four digits get more, all three alike.
+    digits = 4 if max(abs(d.lower), abs(d.upper)) >= SMALL_DIFFERENCE else 6
+    value, lower, upper = (f"{x:+.{digits}f}".replace("-", MINUS) for x in (d.value, d.lower, d.upper))
+    return {"text": value, "beside": f"{lower} to {upper}", "verdict": d.verdict}
+
+
+def _slope(e: Evaluation) -> Cell:
+    slope, error = e.calibration_slope, e.calibration_slope_se
+    return {"text": number(slope)} if math.isnan(error) else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
+
+
+def _loss(comparison: Comparison, name: str, label: str) -> dict[str, Any]:
+    """One loss of all sets with its parts, and the largest of all for the width of bars."""
     parts = ("calibration", "refinement", "discrimination", "uncertainty")
-    return {
-        "label": label,
-        "sets": [
-            {"name": set_name, "loss": getattr(e, name)} | {part: getattr(e, f"{part}_{name}") for part in parts}
-            for set_name, e in comparison.evaluations.items()
-        ],
-    }
+    sets = [
+        {"name": set_name, "loss": getattr(e, name)} | {part: getattr(e, f"{part}_{name}") for part in parts}
+        for set_name, e in comparison.evaluations.items()
+    ]
+    return {"label": label, "sets": sets, "largest": max(max(one["loss"], one["uncertainty"]) for one in sets) or 1.0}
 
 
-def _certainty(view: View, comparison: Comparison) -> list[dict[str, str]]:
+def _certainty(view: View, comparison: Comparison) -> list[str]:
     """For each set: the test, and how wide the band of its curve is."""
     out = []
     for name, forecast in view.forecasts.items():
-        e, spline = comparison.evaluations[name], forecast.diagram.spline
-        band = "with one outcome only there is no curve"
+        spline, band = forecast.diagram.spline, "with one outcome only there is no curve"
         if spline is not None:
             lower, upper = spline.curve.band(forecast.p, comparison.level).T
             width = 50.0 * float(np.average(upper - lower, weights=forecast.weight))
             band = f"the curve is known to ± {width:.{1 if width >= 0.1 else 2}f} points on average"
-        out.append({"name": name, "test": _test(e), "band": band})
+        out.append(f"{_test(comparison.evaluations[name])}; {band}.")
     return out
 
 
 def _test(e: Evaluation) -> str:
     p = e.calibration_p_value
     shown = f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
-    verdict = "the probabilities are not right" if p < ALPHA else "nothing speaks against the probabilities"
+    verdict = "The probabilities are not right" if p < ALPHA else "Nothing speaks against the probabilities"
     if e.impossible_weight:
         rows = "row" if e.impossible_weight == 1.0 else "rows"
         return f"{verdict} ({shown}; {e.impossible_weight:g} {rows} happened with probability 0)"
     return f"{verdict} ({shown})"
 
 
-def _finite(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+def _versions() -> dict[str, str]:
+    """Versions of what computed the numbers. There is no time, so that the same input gives the same page."""
+    return {
+        "calspline": calspline.__version__,
+        "Python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+    }
+
+
+def _fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
+    """SHA-256 of what happened and of each set of predictions, as 64-bit little-endian numbers in the order of rows."""
+    first = next(iter(rows.values()))
+    happened = first.codes.astype("<i8").tobytes()
+    if first.weight is not None:
+        happened += first.weight.astype("<f8").tobytes()
+    inputs = {"what happened": happened} | {name: one.probs.astype("<f8").tobytes() for name, one in rows.items()}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in inputs.items()}

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.reliability import Reliability, reliability
+from calspline.evaluation.reliability import Reliability, reliability_rows
 
 MAX_CLASSES, MAX_DIAGRAMS = 12, 24
-FEWEST_BINS, MAX_BINS, ROWS_PER_BIN = 4, 12, 20
+MIN_BINS, MAX_BINS, ROWS_PER_BIN = 4, 12, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +47,15 @@ class View:
 
 
 def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]) -> list[View]:
-    """Two classes: one view. More: that of the top label, then of the classes that are shown."""
+    """Two classes: one view. More: that of the top label, then those of the classes that are shown."""
     first = next(iter(rows.values()))
     if first.binary:
         found = {
             name: _forecast(one.probs, one.codes == 1, one.weight, evaluations[name]) for name, one in rows.items()
         }
         return [View(str(first.classes[1]), False, found)]
-    out = [View("top label", True, {name: _top(one, evaluations[name]) for name, one in rows.items()})]
-    for j in shown_classes(evaluations):
+    out = [View("top label", True, {name: _top_label(one, evaluations[name]) for name, one in rows.items()})]
+    for j in _shown_classes(evaluations):
         label = first.classes.tolist()[j]
         found = {
             name: _forecast(one.probs[:, j], one.codes == j, one.weight, evaluations[name].per_class[label])
@@ -65,19 +65,20 @@ def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
     return out
 
 
-def shown_classes(evaluations: Mapping[str, Evaluation]) -> list[int]:
-    """Places of the classes to show: all, or of many those whose miscalibration costs most, in their order."""
+def _shown_classes(evaluations: Mapping[str, Evaluation]) -> list[int]:
+    """Indices of the classes to show: all, or of many those whose miscalibration costs most, in their order."""
     worst = np.max([[one.calibration_brier for one in e.per_class.values()] for e in evaluations.values()], axis=0)
     most = max(1, min(MAX_CLASSES, MAX_DIAGRAMS // len(evaluations)))
     return sorted(np.argsort(-worst, kind="stable")[:most].tolist())
 
 
-def _top(rows: Predictions, evaluation: Evaluation) -> Forecast:
+def _top_label(rows: Predictions, evaluation: Evaluation) -> Forecast:
     guess = rows.probs.argmax(axis=1)
     confidence = rows.probs[np.arange(len(guess)), guess]
     return _forecast(confidence, guess == rows.codes, rows.weight, evaluation.top_label or evaluation)
 
 
 def _forecast(p: Array, happened: NDArray[Any], weight: Array | None, evaluation: Evaluation) -> Forecast:
-    n_bins = int(np.clip(len(p) // ROWS_PER_BIN, FEWEST_BINS, MAX_BINS))
-    return Forecast(p, weight, evaluation, reliability(happened, p, sample_weight=weight, n_bins=n_bins))
+    n_bins = int(np.clip(len(p) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
+    rows = Predictions(p, happened.astype(np.intp), weight, np.array([False, True]))
+    return Forecast(p, weight, evaluation, reliability_rows(rows, n_bins=n_bins))

@@ -1,4 +1,4 @@
-"""How the calibrator was fitted, and what it does: plain numbers and text."""
+"""The calibrator on the page: how it was fitted, and what it makes of scores."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ MIDDLE = (0.1, 0.9)
 MAX_VALUES = 8
 
 
-def fitted(calibrator: Any, rows: Predictions) -> dict[str, Any]:
+def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
     """Name, summary, parameters, facts and curve of a fitted calibrator; ``rows`` are what it is meant for."""
-    summary = calibrator.summary() if hasattr(calibrator, "summary") else _short(calibrator)
+    name = type(calibrator).__name__
+    kind = calibrator.to_dict()["fitted"]["kind"]
     return {
-        "name": type(calibrator).__name__,
-        "summary": summary,
-        "parameters": {name: repr(value) for name, value in sorted(calibrator.get_params(deep=False).items())},
+        "name": name,
+        "summary": getattr(calibrator, "summary", lambda: f"{name} for {len(calibrator.classes_)} classes")(),
+        "parameters": {key: repr(value) for key, value in sorted(calibrator.get_params(deep=False).items())},
         "facts": _facts(calibrator),
-        "curve": _curve(calibrator, calibrator.to_dict()["fitted"]["kind"], rows),
+        "curve": _binary_curve(calibrator, kind) if rows.binary else _top_label_curve(calibrator, kind, rows),
     }
-
-
-def _short(calibrator: Any) -> str:
-    return f"{type(calibrator).__name__} for {len(calibrator.classes_)} classes"
 
 
 def _facts(calibrator: Any) -> dict[str, str]:
@@ -56,14 +53,8 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _curve(calibrator: Any, kind: str, rows: Predictions) -> dict[str, Any] | None:
-    """What comes out for what goes in.
-
-    Two classes: the calibration curve with its band. More: on the rows given, the calibrated probability of the
-    class that was most probable, by what it was: mean, and from where to where the middle 80% of rows go.
-    """
-    if not rows.binary:
-        return _of_top_label(calibrator, rows) if kind == "probability" else None
+def _binary_curve(calibrator: Any, kind: str) -> dict[str, Any] | None:
+    """The calibration curve with its band."""
     if kind == "margin":
         if not calibrator.curves_:
             return None
@@ -77,27 +68,33 @@ def _curve(calibrator: Any, kind: str, rows: Predictions) -> dict[str, Any] | No
     return {
         "kind": kind,
         "top_label": False,
-        "score": score.tolist(),
-        "value": calibrator.calibrate(score).tolist(),
-        "band": calibrator.interval(score).T.tolist() if has_band else None,
+        "score": score,
+        "value": calibrator.calibrate(score),
+        "band": calibrator.interval(score).T if has_band else None,
     }
 
 
-def _of_top_label(calibrator: Any, rows: Predictions) -> dict[str, Any]:
+def _top_label_curve(calibrator: Any, kind: str, rows: Predictions) -> dict[str, Any] | None:
+    """The calibrated probability of the class that was most probable, by what it was, on the rows given.
+
+    Mean, and from where to where the middle 80% of rows go.
+    """
+    if kind != "probability":
+        return None
     guess = rows.probs.argmax(axis=1)
     each = np.arange(len(guess))
-    given, made = rows.probs[each, guess], calibrator.predict_proba(rows.probs)[each, guess]
-    order = np.argsort(given, kind="stable")
+    before, after = rows.probs[each, guess], calibrator.predict_proba(rows.probs)[each, guess]
+    order = np.argsort(before, kind="stable")
     weight = np.ones(len(order)) if rows.weight is None else rows.weight[order]
-    given, made = given[order], made[order]
+    before, after = before[order], after[order]
     cell = ((np.cumsum(weight) - 0.5 * weight) / weight.sum() * TOP_CELLS).astype(np.intp)
     inside = [cell == k for k in np.unique(cell)]
     return {
-        "kind": "probability",
+        "kind": kind,
         "top_label": True,
-        "score": [float(np.average(given[k], weights=weight[k])) for k in inside],
-        "value": [float(np.average(made[k], weights=weight[k])) for k in inside],
-        "band": [[_quantile(made[k], weight[k], share) for k in inside] for share in MIDDLE],
+        "score": [float(np.average(before[k], weights=weight[k])) for k in inside],
+        "value": [float(np.average(after[k], weights=weight[k])) for k in inside],
+        "band": [[_quantile(after[k], weight[k], share) for k in inside] for share in MIDDLE],
     }
 
 

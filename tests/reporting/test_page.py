@@ -1,12 +1,16 @@
 import json
-from html import unescape
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
-from calspline.reporting.markup import Markup, data, fill, join, safe, tag
+import calspline.reporting
+from calspline import report
+from calspline.reporting.page import template_environment
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -16,6 +20,7 @@ HOSTILE = [
     "]]>",
     "&lt;b&gt;",
     "$name ${name}",
+    "{{ 7 * 7 }} {% raw %} {# note #}",
     "\u2028\u2029\x00",
 ]
 
@@ -35,9 +40,13 @@ class Elements(HTMLParser):
         self.text += text
 
 
+def fill(template, **values):
+    return template_environment().from_string(template).render(values)
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_value_in_a_template_stays_text(text):
-    found = Elements(fill('<p title="$t">$t</p>', t=text))
+    found = Elements(fill('<p title="{{ t }}">{{ t }}</p>', t=text))
     assert found.tags == ["p"]
     assert found.text == text
     assert found.attributes == [("title", text)]
@@ -45,10 +54,12 @@ def test_a_value_in_a_template_stays_text(text):
 
 @given(st.text())
 def test_any_text_in_an_element_comes_back_as_it_was(text):
-    made = tag("b", text, title=text)
+    made = fill('<b title="{{ t }}">{{ t }}</b>', t=text)
     assert made.count("<") == 2
-    assert unescape(made[made.index(">") + 1 : made.rindex("<")]) == unescape(safe(text))
     assert made.count('"') == 2
+    inner = made[made.index(">") + 1 : made.rindex("<")]
+    assert inner == made[made.index('"') + 1 : made.rindex('"')]
+    assert not set("<>\"'") & set(inner)
 
 
 @given(
@@ -57,27 +68,29 @@ def test_any_text_in_an_element_comes_back_as_it_was(text):
     )
 )
 def test_data_is_json_that_cannot_leave_its_script(value):
-    made = data(value)
+    made = fill("{{ value|tojson }}", value=value)
     assert json.loads(made) == value
     assert not set("<>&") & set(made)
 
 
 def test_data_refuses_what_json_does_not_have():
     with pytest.raises(ValueError, match="JSON"):
-        data(float("nan"))
+        fill("{{ value|tojson }}", value=float("nan"))
 
 
 def test_every_name_of_a_template_must_be_given():
-    with pytest.raises(KeyError):
-        fill("<p>$one $two</p>", one=1)
+    with pytest.raises(UndefinedError):
+        fill("<p>{{ one }} {{ two }}</p>", one=1)
 
 
-def test_markup_is_not_escaped_twice():
-    assert join(tag("b", "<"), "<") == "<b>&lt;</b>&lt;"
-    assert fill("$x", x=Markup("<i>")) == "<i>"
+def test_no_template_marks_a_value_as_safe():
+    for path in (Path(calspline.reporting.__file__).parent / "templates").glob("*.html"):
+        assert not re.search(r"\|\s*safe|autoescape", path.read_text(encoding="utf-8"))
 
 
-def test_attributes_may_stand_alone_or_be_left_out():
-    assert tag("input", class_="a", data_bin=0, checked=True, hidden=False, title=None) == (
-        '<input class="a" data-bin="0" checked></input>'
-    )
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own():
+    found = report(None, [0, 1, 0, 1], {"<b>raw": [0.1, 0.8, 0.3, 0.6]})
+    frame = Elements(found._repr_html_())
+    assert frame.tags == ["iframe"]
+    assert dict(frame.attributes)["srcdoc"] == found.html
+    assert dict(frame.attributes)["sandbox"] == "allow-scripts"

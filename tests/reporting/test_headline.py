@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from calspline import report
-from calspline.reporting.headline import percent
+from calspline.formatting import rounded_percent
 
 N = 4000
 rng = np.random.default_rng(1)
@@ -113,4 +113,4 @@ def test_rare_events_are_spoken_of_at_levels_that_occur():
     ],
 )
 def test_shares_are_shown_as_people_say_them(share, shown):
-    assert percent(share) == shown
+    assert rounded_percent(share) == shown

@@ -1,0 +1,284 @@
+"""Scores for rows that the model has not seen: from cross-validation, or from out-of-bag votes."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
+
+from calspline.arrays import Array
+from calspline.formatting import duration
+from calspline.scores import check_model_probabilities
+
+T = TypeVar("T")
+ResponseMethod = Literal["predict_proba", "decision_function"]
+Rows = NDArray[np.intp]
+
+DEFAULT_FOLDS = 5
+K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
+
+
+@dataclass(frozen=True)
+class ModelScores:
+    """What a fitted model says about some rows: probabilities or margins.
+
+    ``values`` has a column for each class, or one column for the margins of two classes. ``known`` holds the
+    positions of the classes that the model has seen; the columns of the others have the least value a class can have.
+    """
+
+    method: ResponseMethod
+    values: NDArray[np.floating[Any]]
+    known: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def margins(self) -> bool:
+        """Whether these are margins, which need not lie in [0, 1]."""
+        return self.method == "decision_function"
+
+    def for_classes(self, classes: NDArray[np.intp]) -> ModelScores:
+        """Scores with columns for some of the classes only."""
+        if self.values.shape[1] == 1 or len(classes) == self.values.shape[1]:
+            return self
+        values = self.values[:, classes]
+        if self.margins and len(classes) == 2:
+            values = values[:, 1:] - values[:, :1]
+        elif not self.margins:
+            sums = values.sum(axis=1, keepdims=True)
+            values = np.where(sums > 0.0, values / np.where(sums > 0.0, sums, 1.0), 1.0 / len(classes))
+        return ModelScores(self.method, values, np.arange(len(classes)))
+
+
+def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classes: NDArray[Any]) -> ModelScores:
+    """Scores of the rows of ``X``, from the first of ``methods`` that the model has.
+
+    A class that the model has not seen gets probability 0, or the model's least margin.
+    """
+    name = type(model).__name__
+    method = next((method for method in methods if hasattr(model, method)), None)
+    if method is None:
+        raise TypeError(f"estimator must have predict_proba or decision_function; {name} has neither")
+    raw = np.asarray(getattr(model, method)(X))
+    labels = getattr(model, "classes_", classes)
+    place = {label: j for j, label in enumerate(np.asarray(classes).tolist())}
+    known = np.array([place[label] for label in np.asarray(labels).tolist()], dtype=np.intp)
+    if method == "predict_proba" and raw.ndim == 1:
+        raw = np.column_stack([1.0 - raw, raw])
+    if method == "decision_function" and len(known) == 2 and (raw.ndim == 1 or raw.shape[1] == 1):
+        margin = raw.reshape(-1, 1)
+        if len(classes) == 2:
+            return ModelScores(method, margin, known)
+        raw = np.column_stack([np.zeros_like(margin), margin])
+    if raw.ndim != 2 or raw.shape[1] != len(known):
+        raise ValueError(
+            f"{method} of {name} must give a column for each of {len(known)} classes; got shape {raw.shape}"
+            + (' (with SVC, use decision_function_shape="ovr")' if method == "decision_function" else "")
+        )
+    if method == "predict_proba":
+        raw = check_model_probabilities(raw, name)
+    if len(known) == len(classes) and np.all(np.diff(known) > 0):
+        return ModelScores(method, raw, known)
+    least = 0.0 if method == "predict_proba" or not raw.size else raw.min()
+    values = np.full((len(raw), len(classes)), least, dtype=raw.dtype if raw.dtype.kind == "f" else np.float64)
+    values[:, known] = raw
+    return ModelScores(method, values, np.sort(known))
+
+
+@dataclass(frozen=True)
+class Training:
+    """The data that models and calibrators are fitted on.
+
+    ``codes`` are positions in ``classes``. ``rows`` are those that count: the others have weight zero. ``params`` go
+    to the model's ``fit``; those with a value for each row are indexed as the rows are.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    classes: NDArray[Any]
+    codes: NDArray[np.intp]
+    weight: Array | None
+    rows: Rows
+    params: dict[str, Any]
+    methods: tuple[ResponseMethod, ...]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def fit(self, estimator: Any, rows: Rows | None = None) -> Any:
+        """Fit a copy of ``estimator`` on some rows, by default on all that count."""
+        rows = self.rows if rows is None else rows
+        model = clone(estimator)
+        if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
+            return model.fit(self.X, self.y, **self.params)
+        params = {name: self.param_for(value, rows) for name, value in self.params.items()}
+        return model.fit(_safe_indexing(self.X, rows), self.y[rows], **params)
+
+    def scores(self, model: Any, rows: Rows) -> ModelScores:
+        """Scores of some rows by a fitted model."""
+        return model_scores(model, _safe_indexing(self.X, rows), self.methods, self.classes)
+
+    def param_for(self, value: Any, rows: Rows) -> Any:
+        """A parameter for some rows: indexed, if it has a value for each row."""
+        if isinstance(value, (str, bytes, dict)):
+            return value
+        try:
+            length = value.shape[0] if hasattr(value, "shape") else len(value)
+        except (TypeError, IndexError):
+            return value
+        return _safe_indexing(value, rows) if length == len(self) else value
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A model, rows, and their scores by a model that has not seen them.
+
+    ``share`` is the part of its weight that a row has here, if it is scored more than once.
+    """
+
+    model: Any
+    rows: Rows
+    scores: ModelScores
+    share: Array | None = None
+
+
+def pool(folds: list[Fold], model: Any = None) -> Fold:
+    """The scores of all folds, by row.
+
+    A row that several folds score (repeated splits) counts once, in shares.
+    """
+    rows = np.concatenate([fold.rows for fold in folds])
+    by_row = np.argsort(rows, kind="stable")
+    values = np.concatenate([fold.scores.values for fold in folds])[by_row]
+    known = np.unique(np.concatenate([fold.scores.known for fold in folds]))
+    rows = rows[by_row]
+    times = np.bincount(rows)[rows]
+    scores = ModelScores(folds[0].scores.method, values, known)
+    return Fold(model, rows, scores, None if np.all(times == 1) else 1.0 / times)
+
+
+def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_class: bool) -> list[tuple[Rows, Rows]]:
+    """Rows to train on and rows to score, for each fold.
+
+    ``every_class`` requires that the scored rows of each fold can show every class.
+    """
+    y = training.y[training.rows]
+    fewest = int(np.unique(y, return_counts=True)[1].min())
+    if cv is None:
+        cv = min(DEFAULT_FOLDS, fewest) if fewest > 1 else DEFAULT_FOLDS
+    n_folds = cv if isinstance(cv, int) else cv.n_splits if isinstance(cv, K_FOLDS) else 0
+    if fewest < n_folds:
+        raise ValueError(
+            f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples "
+            "for at least one class."
+        )
+    if every_class and isinstance(cv, LeaveOneOut):
+        raise ValueError(
+            "LeaveOneOut cross-validation does not allow all classes to be present in test splits; "
+            "use folds of several rows, or ensemble=False"
+        )
+    splitter = check_cv(cv, y, classifier=True)
+    if hasattr(cv, "split") or not isinstance(cv, Iterable):
+        X = _safe_indexing(training.X, training.rows)
+        params = {name: training.param_for(value, training.rows) for name, value in params.items()}
+        found = [(training.rows[train], training.rows[test]) for train, test in splitter.split(X, y, **params)]
+    else:
+        every = np.arange(len(training))
+        given = ((every[np.asarray(train)], every[np.asarray(test)]) for train, test in splitter.split())
+        counts = np.isin(every, training.rows)
+        found = [(train[counts[train]], test[counts[test]]) for train, test in given]
+    if not found:
+        raise ValueError("cv must give at least one split")
+    return found
+
+
+def fit_folds(
+    estimator: Any, training: Training, splits: list[tuple[Rows, Rows]], *, refit: bool, n_jobs: int | None, show: bool
+) -> list[Fold]:
+    """Fit a model on the training rows of each split, and score the others.
+
+    With ``refit``, a model is then fitted on all rows and the one fold returned has it, with the scores of all
+    folds; the models of the folds are not kept.
+    """
+    jobs = [delayed(_fit_fold)(estimator, training, train, test, keep=not refit) for train, test in splits]
+    if refit:
+        jobs.append(delayed(training.fit)(estimator))
+    results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
+    done = list(show_progress(results, len(jobs), "models fitted", show=show))
+    return [pool(done[:-1], done[-1])] if refit else done
+
+
+def _fit_fold(estimator: Any, training: Training, train: Rows, test: Rows, *, keep: bool) -> Fold:
+    model = training.fit(estimator, train)
+    return Fold(model if keep else None, test, training.scores(model, test))
+
+
+def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
+    """Fit once on all rows, and score each row by the votes of the trees that did not draw it.
+
+    A row that every tree drew has no such vote and is left out.
+    """
+    # The bagging estimator is the estimator itself, or the last step of a pipeline.
+    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    model = clone(estimator)
+    params = model.get_params()
+    if f"{prefix}oob_score" not in params:
+        raise ValueError(
+            'cv="oob" needs a bagging estimator, one with the parameter oob_score, such as RandomForestClassifier or '
+            f"BaggingClassifier; got {type(model).__name__}"
+        )
+    if params.get(f"{prefix}bootstrap") is False:
+        raise ValueError('cv="oob" needs trees that leave rows out; set bootstrap=True on the estimator')
+    model.set_params(**{f"{prefix}oob_score": True})
+    with warnings.catch_warnings():
+        # Rows without a vote are dealt with below.
+        warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores", category=UserWarning)
+        warnings.filterwarnings("ignore", message="invalid value encountered in", category=RuntimeWarning)
+        fitted = training.fit(model)
+    last = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    votes: Array = np.asarray(last.oob_decision_function_, dtype=np.float64)
+    voted = np.isfinite(votes).all(axis=1) & (votes.sum(axis=1) > 0.0)
+    if not voted.any():
+        raise ValueError('cv="oob" found no row that some tree did not draw; use more trees, or folds')
+    known = np.arange(len(training.classes))
+    return Fold(fitted, training.rows[voted], ModelScores("predict_proba", votes[voted], known))
+
+
+def show_progress(
+    results: Iterable[T], total: int, what: str, *, show: bool, stream: TextIO | None = None
+) -> Iterator[T]:
+    """Pass results on, and show how many are done and how long the rest will take.
+
+    The progress is one line that is overwritten, on a terminal or in a notebook. Nothing is written to a pipe or a
+    log, or unless ``show`` is true.
+    """
+    stream = sys.stderr if stream is None else stream
+    # A notebook's streams are not terminals, but are shown as they are written.
+    watched = stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
+    if not (show and watched):
+        yield from results
+        return
+    start, width = time.monotonic(), 0
+    try:
+        for done, result in enumerate(results, 1):
+            left = (time.monotonic() - start) / done * (total - done)
+            line = f"{what}: {done} of {total}" + (f", about {duration(left)} left" if done < total else "")
+            stream.write("\r" + line.ljust(width))
+            stream.flush()
+            width = len(line)
+            yield result
+    finally:
+        stream.write("\n")
+        stream.flush()

@@ -1,0 +1,288 @@
+"""Charts: places, paths and labels of the reliability diagram and of the calibration curve, for the SVG template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.evaluation.reliability import Reliability
+from calspline.formatting import percent, precise_percent
+from calspline.reporting.views import Forecast, View
+from calspline.transforms import log_odds
+
+SCALES = ("linear", "logit")
+WIDTH, LEFT, TOP, RIGHT = 600.0, 66.0, 34.0, 16.0
+PLOT = WIDTH - LEFT - RIGHT
+CURVE_HEIGHT = 340.0
+GAP, STRIP, FOOT = 34.0, 76.0, 30.0
+MIN_STEP = 0.5
+"""Points of a line nearer than this to the last one are not drawn."""
+MAX_RADIUS, MIN_RADIUS = 8.5, 3.0
+
+HISTOGRAM_CELLS = 50
+CURVE_POINTS, BAND_POINTS = 81, 61
+NEAREST, FARTHEST = 0.3, 1e-4
+"""The logit axis goes at least from 0.3 to 0.7, and at most from 0.0001 to 0.9999."""
+MARGIN = 0.04
+EXTREME = 0.02
+MIN_PROBABILITY = 1e-15
+COARSE_TICKS = (0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
+FINE_TICKS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+MAX_FINE = 10.0
+"""An axis longer than this, in log-odds, has the coarser ticks."""
+
+
+def starting_scale(view: View) -> str:
+    """The logit scale if half of the rows lie so close to 0 or 1 that a linear one shows nothing of them."""
+    forecast = next(iter(view.forecasts.values()))
+    extreme = np.minimum(forecast.p, 1.0 - forecast.p) < EXTREME
+    return "logit" if np.average(extreme, weights=forecast.weight) > 0.5 else "linear"
+
+
+def reliability_charts(view: View) -> dict[str, Any]:
+    """A view: its diagram on both scales, and the numbers of the bins as text."""
+    bins = [_bin_texts(forecast) for forecast in view.forecasts.values()]
+    charts = [_reliability_chart(view, bins, scale) for scale in SCALES]
+    return {"name": view.name, "top_label": view.top_label, "bins": bins, "charts": charts}
+
+
+def _reliability_chart(view: View, bins: list[list[dict[str, str]]], scale: str) -> dict[str, Any]:
+    axis = _probability_axis(view, scale)
+    frame = Frame(axis, axis, PLOT)
+    across, up = ("Confidence", "Right") if view.top_label else ("Given probability", "Happened")
+    sets = [
+        {"name": name, "color": s, "paths": _paths(forecast.diagram, frame), "bins": _bins(forecast, texts, frame)}
+        for s, ((name, forecast), texts) in enumerate(zip(view.forecasts.items(), bins, strict=True))
+    ]
+    return frame.chart(
+        scale,
+        f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against how often it came true",
+        (across, up),
+        diagonal=True,
+        sets=sets,
+        histograms=frame.histograms([_shares(forecast, axis) for forecast in view.forecasts.values()]),
+    )
+
+
+def calibrator_charts(curve: dict[str, Any], view: View) -> list[dict[str, Any]]:
+    """What the calibrator makes of a score, on both scales; beneath, the probabilities given."""
+    out = []
+    for scale in SCALES:
+        y = _probability_axis(view, scale)
+        of_probabilities = curve["kind"] == "probability"
+        frame = Frame(y if of_probabilities else Axis(curve["score"][0], curve["score"][-1]), y, CURVE_HEIGHT)
+        paths = [{"class": "curve", "d": frame.line(curve["score"], curve["value"])}]
+        if curve["band"] is not None:
+            paths.insert(0, {"class": "band", "d": frame.area(curve["score"], *curve["band"])})
+        first = next(iter(view.forecasts.values()))
+        out.append(
+            frame.chart(
+                scale,
+                f"Calibration curve, {scale} scale",
+                ("Confidence" if curve["top_label"] else "Score", "Calibrated"),
+                diagonal=of_probabilities,
+                sets=[{"color": 1, "paths": paths, "bins": []}],
+                histograms=frame.histograms([_shares(first, y)]) if of_probabilities else [],
+            )
+        )
+    return out
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Places in [0, 1] along an axis from ``low`` to ``high``; what lies beyond stays at the end."""
+
+    low: float
+    high: float
+    logit: bool = False
+
+    def __call__(self, values: object) -> Array:
+        """Places of values."""
+        return np.clip(self._places(values), 0.0, 1.0)
+
+    def contains(self, values: object) -> NDArray[np.bool_]:
+        """Whether values lie between the ends."""
+        places = self._places(values)
+        return np.asarray((places >= 0.0) & (places <= 1.0))
+
+    def _places(self, values: object) -> Array:
+        x = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        if self.logit:
+            x = log_odds(np.clip(x, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY))
+        return np.asarray((x - self.low) / (self.high - self.low))
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Place and label of each tick."""
+        if self.logit:
+            values = np.array(COARSE_TICKS if self.high - self.low > MAX_FINE else FINE_TICKS)
+            values = values[(self.low <= log_odds(values)) & (log_odds(values) <= self.high)]
+        else:
+            values = np.linspace(self.low, self.high, 6)
+        of_probabilities = self.logit or (self.low, self.high) == (0.0, 1.0)
+        labels = [percent(v) if of_probabilities else f"{v:.3g}" for v in values]
+        return list(zip(self(values).tolist(), labels, strict=True))
+
+
+def _probability_axis(view: View, scale: str) -> Axis:
+    """Probabilities from 0 to 1, or their log-odds as far as the outermost bins of any set."""
+    if scale == "linear":
+        return Axis(0.0, 1.0)
+    bins = [forecast.diagram.bins for forecast in view.forecasts.values()]
+    values = np.concatenate([column for b in bins for column in (b.mean_score, b.observed)])
+    low, high = log_odds(
+        [np.clip(values.min(), FARTHEST, NEAREST), np.clip(values.max(), 1.0 - NEAREST, 1.0 - FARTHEST)]
+    ).tolist()
+    margin = MARGIN * (high - low)
+    return Axis(low - margin, high + margin, logit=True)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where things are on a chart: a plot, and beneath it a strip for histograms."""
+
+    x_axis: Axis
+    y_axis: Axis
+    height: float
+
+    @property
+    def bottom(self) -> float:
+        """Lower end of the plot."""
+        return TOP + self.height
+
+    @property
+    def floor(self) -> float:
+        """Lower end of the strip."""
+        return self.bottom + GAP + STRIP
+
+    def x(self, values: object) -> Array:
+        """Horizontal places."""
+        return LEFT + PLOT * self.x_axis(values)
+
+    def y(self, values: object) -> Array:
+        """Vertical places."""
+        return self.bottom - self.height * self.y_axis(values)
+
+    def line(self, x: object, y: object) -> str:
+        """A path through the points within the axis."""
+        inside = self.x_axis.contains(x)
+        return _path(self.x(x)[inside], self.y(y)[inside])
+
+    def area(self, x: object, lower: object, upper: object) -> str:
+        """A path around a band, as far as the axis goes."""
+        inside = self.x_axis.contains(x)
+        along = self.x(x)[inside]
+        there, back = _path(along, self.y(upper)[inside]), _path(along[::-1], self.y(lower)[inside][::-1])
+        return f"{there}L{back[1:]}Z" if there else ""
+
+    def histograms(self, shares: list[Array]) -> list[str]:
+        """Paths around the shares of rows along the axis."""
+        tallest = max(one.max() for one in shares)
+        out = []
+        for one in shares:
+            x = np.repeat(np.linspace(LEFT, LEFT + PLOT, len(one) + 1), 2)
+            tops = self.floor - STRIP * one / tallest
+            y = np.concatenate([[self.floor], np.repeat(tops, 2), [self.floor]])
+            corner = np.append(True, (np.diff(y) != 0.0) | (np.diff(x) != 0.0))
+            out.append(_points(x[corner], y[corner]) + "Z")
+        return out
+
+    def chart(
+        self, scale: str, label: str, titles: tuple[str, str], *, histograms: list[str], **contents: Any
+    ) -> dict[str, Any]:
+        """The chart for the template; without histograms there is no strip."""
+        floor = self.floor if histograms else self.bottom + 18.0
+        return contents | {
+            "scale": scale,
+            "label": label,
+            "titles": titles,
+            "width": WIDTH,
+            "height": floor + FOOT,
+            "left": LEFT,
+            "right": LEFT + PLOT,
+            "top": TOP,
+            "bottom": self.bottom,
+            "floor": floor,
+            "x_ticks": [(LEFT + PLOT * place, text) for place, text in self.x_axis.ticks()],
+            "y_ticks": [(self.bottom - self.height * place, text) for place, text in self.y_axis.ticks()],
+            "histograms": histograms,
+        }
+
+
+def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
+    """The curves of one set, by the layer that shows or hides them."""
+    corp, spline = found.corp, found.spline
+    at = _thinned(len(corp.score), BAND_POINTS)
+    expected = frame.area(corp.score[at], corp.band_lower[at], corp.band_upper[at])
+    out = [{"class": "band expected", "layer": "corp-band", "hidden": True, "d": expected}]
+    if spline is not None:
+        at = _thinned(len(spline.score), CURVE_POINTS)
+        band = frame.area(spline.score[at], spline.lower[at], spline.upper[at])
+        out.append({"class": "band", "layer": "spline-band", "hidden": False, "d": band})
+        line = frame.line(spline.score[at], spline.value[at])
+        out.append({"class": "curve", "layer": "spline", "hidden": False, "d": line})
+    steps = frame.line(np.column_stack([corp.lower, corp.upper]).ravel(), np.repeat(corp.value, 2))
+    return [*out, {"class": "steps", "layer": "corp", "hidden": True, "d": steps}]
+
+
+def _thinned(n: int, most: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
+
+
+def _bins(forecast: Forecast, texts: list[dict[str, str]], frame: Frame) -> list[dict[str, Any]]:
+    """Places of the bins, the area of each growing with its weight."""
+    b = forecast.diagram.bins
+    columns = {
+        "x": frame.x(b.mean_score),
+        "y": frame.y(b.observed),
+        "low": frame.y(b.interval_lower),
+        "high": frame.y(b.interval_upper),
+        "radius": np.maximum(MIN_RADIUS, MAX_RADIUS * np.sqrt(b.weight / b.weight.max())),
+    }
+    return [{name: column[i] for name, column in columns.items()} | {"text": text} for i, text in enumerate(texts)]
+
+
+def _bin_texts(forecast: Forecast) -> list[dict[str, str]]:
+    b, weighted = forecast.diagram.bins, forecast.weight is not None
+    return [
+        {
+            "range": f"{precise_percent(b.lower[i])} to {precise_percent(b.upper[i])}",
+            "rows": f"{b.count[i]:,}" + (f" (weight {b.weight[i]:,.4g})" if weighted else ""),
+            "given": precise_percent(b.mean_score[i]),
+            "happened": precise_percent(b.observed[i]),
+            "interval": f"{precise_percent(b.interval_lower[i])} to {precise_percent(b.interval_upper[i])}",
+        }
+        for i in range(len(b))
+    ]
+
+
+def _shares(forecast: Forecast, axis: Axis) -> Array:
+    """Share of the rows in each cell of an axis of probabilities."""
+    weight: NDArray[Any] = forecast.diagram.histogram_weight
+    if axis.logit:
+        cell = np.minimum((axis(forecast.p) * HISTOGRAM_CELLS).astype(np.intp), HISTOGRAM_CELLS - 1)
+        weight = np.bincount(cell, weights=forecast.weight, minlength=HISTOGRAM_CELLS)
+    return np.asarray(weight / weight.sum())
+
+
+def _path(x: Array, y: Array) -> str:
+    """A path through points, without those that are next to the last one."""
+    if not len(x):
+        return ""
+    kept, last = [0], len(x) - 1
+    for i in range(1, len(x)):
+        if i == last or max(abs(x[i] - x[kept[-1]]), abs(y[i] - y[kept[-1]])) > MIN_STEP:
+            kept.append(i)
+    return _points(x[kept], y[kept])
+
+
+def _points(x: Array, y: Array) -> str:
+    return "M" + "L".join(f"{pixels(a)},{pixels(b)}" for a, b in zip(x, y, strict=True))
+
+
+def pixels(value: float) -> str:
+    """Format a coordinate with one decimal, if it has any."""
+    return f"{value:.1f}".removesuffix(".0")
