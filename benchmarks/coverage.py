@@ -19,8 +19,8 @@ from scipy.special import expit, logit
 from benchmarks.tables import table
 from calspline import SplineCalibrator
 from calspline.arrays import one_blas_thread
+from calspline.counts import Counts
 from calspline.evaluation.calibration_test import calibration_p_value
-from calspline.evaluation.forecasts import Forecasts
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def rejected(shape: str, n: int, replications: int, slope: float = 1.0) -> float
         p = SHAPES[shape](rng, n)
         truth = p if slope == 1.0 else expit(slope * logit(p))
         happened = rng.random(n) < truth
-        count += calibration_p_value(Forecasts.collect(p, happened)) <= LEVEL
+        count += calibration_p_value(Counts.from_rows(p, happened)) <= LEVEL
     return count / replications
 
 

@@ -40,7 +40,7 @@ ALLOWED = {
     "evaluation": CORE
     | NUMERICS
     | FITS
-    | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
+    | {"counts", "display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
     "display": CORE
     | NUMERICS
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
@@ -48,7 +48,7 @@ ALLOWED = {
     "persistence": CORE | {"files", "histogram", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "export"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
-    "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
+    "monitoring": CORE | {"calibrators", "counts", "evaluation", "formatting", "grid", "histogram"},
     "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},
     "cli": CORE
     | {

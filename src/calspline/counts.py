@@ -67,9 +67,30 @@ class Counts:
         return n1 / (n1 + n0)
 
     @property
+    def mean(self) -> float:
+        """Mean value."""
+        return float(self.w @ self.x) / self.total
+
+    @property
     def all_equal(self) -> bool:
         """Whether there is but one value."""
         return bool(self.x[-1] - self.x[0] <= MIN_SPAN)
+
+    def where(self, keep: NDArray[np.bool_]) -> Counts:
+        """Some of the values."""
+        return Counts(self.x[keep], self.positives[keep], self.negatives[keep])
+
+    def equal_weight_bins(self, n_bins: int) -> NDArray[np.intp]:
+        """The bin of each value when bins share the weight evenly.
+
+        Equal values are never split: each goes where the middle of its weight lies.
+        """
+        middle = (np.cumsum(self.w) - 0.5 * self.w) / self.total
+        return np.minimum((middle * n_bins).astype(np.intp), n_bins - 1)
+
+    def coarsened(self, n_bins: int) -> Counts:
+        """At most about ``n_bins`` values: beyond that, neighbours are merged in bins of equal weight."""
+        return self if len(self) <= n_bins else self.merged(run_starts(self.equal_weight_bins(n_bins)))
 
     def merged(self, first: NDArray[np.intp], x: Array | None = None) -> Counts:
         """Runs of neighbours, which begin at the places ``first``, made one: at their mean, or at ``x``."""

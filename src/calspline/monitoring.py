@@ -1,4 +1,4 @@
-"""``drift``: whether the scores have moved since, and whether the calibrator is still right."""
+"""``drift``: whether the scores have moved, and whether the calibrator is still right."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from scipy.stats import chi2_contingency, norm
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.spline import SplineCalibrator
+from calspline.counts import Counts
 from calspline.evaluation.calibration_test import calibration_p_value
-from calspline.evaluation.forecasts import Forecasts
 from calspline.evaluation.recalibration import recalibration
-from calspline.formatting import number, p_value, text_table
+from calspline.formatting import number, p_value, percent, text_table
 from calspline.grid import cells_of, coarser
 from calspline.histogram import ScoreHistogram
 from calspline.options import check_fitted_calibrator, check_number
 
 Interval = tuple[float, float]
 
-BINS = 10
+N_BINS = 10
 """Bins of the reference's quantiles, as is customary for the population stability index."""
-SOME, MUCH = 0.1, 0.25
-"""From where an index is customarily called some, or much, of a shift."""
+SOME_SHIFT, MUCH_SHIFT = 0.1, 0.25
+"""From these values on, the index is customarily called some shift, or much."""
 NEARLY_CERTAIN = 1e-12
 ROWS_TOGETHER = 4
 
@@ -89,7 +89,7 @@ class Drift:
     @property
     def verdict(self) -> str:
         """Both answers in words."""
-        size = "little" if self.psi < SOME else "some" if self.psi < MUCH else "much"
+        size = "little" if self.psi < SOME_SHIFT else "some" if self.psi < MUCH_SHIFT else "much"
         scores = f"The scores have moved ({size}: PSI {self.psi:.3f})" if self.moved else "The scores have not moved"
         if not self.miscalibrated:
             return f"{scores}; the calibrator is still right, as far as these data can tell."
@@ -111,8 +111,6 @@ class Drift:
         return asdict(self) | {"moved": self.moved, "miscalibrated": self.miscalibrated, "verdict": self.verdict}
 
     def __str__(self) -> str:
-        percent = f"{100.0 * self.level:g}%"
-
         def limits(interval: Interval) -> str:
             low, high = interval
             return "" if np.isnan(low) else f"{number(low)} to {number(high)}"
@@ -131,7 +129,7 @@ class Drift:
             ("calibration slope (1 if right)", number(self.slope), limits(self.slope_interval)),
             ("p-value of 'the calibrator is right'", p_value(self.calibration_p_value), ""),
         ]
-        return text_table(rows, ("", "value", f"{percent} interval")) + "\n" + self.verdict
+        return text_table(rows, ("", "value", f"{percent(self.level)} interval")) + "\n" + self.verdict
 
 
 def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any = None, level: float = 0.95) -> Drift:
@@ -200,7 +198,7 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
         f = _forecasts(current, calibrator, share)
         cox = recalibration(f)
         # A fraction of a row cannot be drawn by itself.
-        right = calibration_p_value(f if share == 1.0 else f.coarse(max(int(f.total / ROWS_TOGETHER), 2)))
+        right = calibration_p_value(f if share == 1.0 else f.coarsened(max(int(f.total / ROWS_TOGETHER), 2)))
     z = float(norm.isf(0.5 * (1.0 - level)))
 
     def around(value: float, error: float) -> Interval:
@@ -259,7 +257,7 @@ def _shares(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Array, 
         w = histogram.positives + histogram.negatives
         weights.append(np.bincount(np.searchsorted(cells, key), w, minlength=len(cells)) / histogram.total)
     middle = np.cumsum(weights[0]) - 0.5 * weights[0]
-    bins = np.minimum((middle * BINS).astype(np.intp), BINS - 1)
+    bins = np.minimum((middle * N_BINS).astype(np.intp), N_BINS - 1)
     used, place = np.unique(bins, return_inverse=True)
     before, now = (np.bincount(place, w, minlength=len(used)).astype(np.float64) for w in weights)
     return before, now
@@ -273,16 +271,14 @@ def _cells(histogram: ScoreHistogram, level: int | None) -> NDArray[Any]:
     return coarser(histogram.cells, level - histogram.level)
 
 
-def _forecasts(histogram: ScoreHistogram, calibrator: Any, share: float) -> Forecasts:
+def _forecasts(histogram: ScoreHistogram, calibrator: Any, share: float) -> Counts:
     """What the calibrator says of the histogram's scores, and what happened; each row counts as ``share`` of one."""
-    p, place = np.unique(calibrator.calibrate(histogram.scores), return_inverse=True)
-    positives = share * np.bincount(place, histogram.positives).astype(np.float64)
-    negatives = share * np.bincount(place, histogram.negatives).astype(np.float64)
-    return Forecasts(p, positives, negatives, np.maximum(np.rint(positives + negatives), 1.0).astype(np.intp))
+    p = calibrator.calibrate(histogram.scores)
+    return Counts.from_sums(p, share * histogram.positives, share * histogram.negatives)
 
 
-def _rate_error(f: Forecasts, shift: float) -> float:
+def _rate_error(f: Counts, shift: float) -> float:
     """Standard error of the rate, given the scores: of the probabilities once they have the right mean."""
-    p = np.clip(f.p, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
+    p = np.clip(f.x, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
     q = expit(logit(p) + shift) if np.isfinite(shift) else p
     return float(np.sqrt(f.w @ (q * (1.0 - q)))) / f.total

@@ -5,14 +5,14 @@ from scipy.stats import chi2
 
 from calspline import evaluate
 from calspline.arrays import one_blas_thread
+from calspline.counts import Counts
 from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value, weighted_chi2_tail
-from calspline.evaluation.forecasts import Forecasts
 
 
 def p_values(binary, n, count, **options):
     pairs = (binary(n, seed, **options) for seed in range(count))
     with one_blas_thread():
-        return np.array([calibration_p_value(Forecasts.collect(p, y == 1)) for p, y in pairs])
+        return np.array([calibration_p_value(Counts.from_rows(p, y == 1)) for p, y in pairs])
 
 
 @pytest.mark.parametrize("shape", ["uniform", "rare events", "U-shaped", "ten values"])
@@ -41,7 +41,7 @@ def test_simulation_and_formula_agree_where_both_hold(binary, monkeypatch):
     from calspline.evaluation import calibration_test
 
     p, y = binary(20_000, seed=3)
-    f = Forecasts.collect(p, y == 1)
+    f = Counts.from_rows(p, y == 1)
     by_formula = calibration_p_value(f)
     monkeypatch.setattr(calibration_test, "NORMAL_KURTOSIS", 0.0)
     by_simulation = calibration_p_value(f)

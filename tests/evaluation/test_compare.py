@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calspline import compare, evaluate
-from calspline.evaluation.bootstrap import CELLS, bootstrap_means
 from calspline.evaluation.losses import row_log_losses
+from calspline.evaluation.resampling import BOOTSTRAP_CELLS, bootstrap_means
 
 
 def sharper(p, by=3.0):
@@ -101,7 +101,7 @@ def expected_difference(p):
 def test_the_bootstrap_has_the_spread_of_the_mean(n):
     values = np.random.default_rng(n).normal(size=n) ** 3
     replicates = bootstrap_means(values, None, 4000, 0)
-    assert (n > CELLS) == (n == 20_000)
+    assert (n > BOOTSTRAP_CELLS) == (n == 20_000)
     assert replicates.std() == pytest.approx(values.std() / np.sqrt(n), rel=0.06)
     assert replicates.mean() == pytest.approx(values.mean(), abs=5 * values.std() / np.sqrt(4000 * n))
 

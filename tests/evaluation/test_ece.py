@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from calspline import evaluate
-from calspline.evaluation.ece import ece
-from calspline.evaluation.forecasts import Forecasts
+from calspline.counts import Counts
+from calspline.evaluation.calibration_error import ece, equal_width_bins
 
 
 def by_definition(p, y, bin_of_row):
@@ -44,8 +44,8 @@ def unclipped(f, cell):
     total = 0.0
     for b in np.unique(cell):
         inside = cell == b
-        gap = abs(np.sum(f.positives[inside] - f.w[inside] * f.p[inside]))
-        s = np.sqrt(np.sum(f.w[inside] * f.p[inside] * (1 - f.p[inside])))
+        gap = abs(np.sum(f.positives[inside] - f.w[inside] * f.x[inside]))
+        s = np.sqrt(np.sum(f.w[inside] * f.x[inside] * (1 - f.x[inside])))
         total += gap * (2 * norm.cdf(gap / s) - 1) - 2 * s * norm.pdf(gap / s)
     return total / f.total
 
@@ -54,11 +54,11 @@ def test_the_debiased_ece_of_right_probabilities_has_mean_zero_where_the_plain_h
     plain, free, given = [], [], []
     for seed in range(300):
         p, y = binary(400, seed)
-        f = Forecasts.collect(p, y == 1)
-        a, b = ece(f, f.equal_width(15))
+        f = Counts.from_rows(p, y == 1)
+        a, b = ece(f, equal_width_bins(f.x, 15))
         plain.append(a)
         given.append(b)
-        free.append(unclipped(f, f.equal_width(15)))
+        free.append(unclipped(f, equal_width_bins(f.x, 15)))
     error = np.std(free) / np.sqrt(300)
     assert abs(np.mean(free)) < 4 * error
     assert np.mean(plain) > 40 * error

@@ -4,7 +4,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from calspline import evaluate
-from calspline.evaluation.forecasts import Forecasts
+from calspline.counts import Counts
 from calspline.evaluation.recalibration import recalibration
 
 
@@ -25,7 +25,7 @@ def test_the_shift_makes_the_mean_right(binary, weights):
 
 
 def test_standard_errors_are_the_spread_of_the_estimates(binary):
-    found = [recalibration(Forecasts.collect(p, y == 1)) for p, y in (binary(500, seed) for seed in range(200))]
+    found = [recalibration(Counts.from_rows(p, y == 1)) for p, y in (binary(500, seed) for seed in range(200))]
     for name in ("slope", "in_the_large"):
         spread = np.std([getattr(e, name) for e in found])
         claimed = np.mean([getattr(e, f"{name}_se") for e in found])

@@ -31,8 +31,8 @@ from scipy.special import ndtr
 from scipy.stats import cauchy, chi2
 
 from calspline.arrays import Array
-from calspline.evaluation.forecasts import Forecasts
-from calspline.evaluation.simulation import drawn_events
+from calspline.counts import Counts
+from calspline.evaluation.resampling import simulated_events
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.knots import quantile_knots
 from calspline.transforms import Transform
@@ -43,38 +43,38 @@ DEGREES = 4.0
 DRAWS = 999
 NEARLY_CERTAIN = 1e-9
 NORMAL_KURTOSIS = 0.01
-"""Scores with tails less heavy than this count as normal."""
+"""Scores whose tails are lighter than this count as normal."""
 
 
-def calibration_p_value(f: Forecasts) -> float:
+def calibration_p_value(f: Counts) -> float:
     """P-value of the hypothesis that the probabilities are right.
 
-    Rows within 1e-9 of 0 or 1 are judged apart. If one of them came out the other way, the p-value is the chance of
-    that, at most the sum of their distances to 0 or 1: 0 where something happened that had probability 0.
+    Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other way, the p-value is the chance of
+    that, at most the sum of their distances to 0 or 1: 0 if something happened that had probability 0.
     """
-    unlikely = np.minimum(f.p, 1.0 - f.p)
+    unlikely = np.minimum(f.x, 1.0 - f.x)
     certain = unlikely < NEARLY_CERTAIN
     if certain.any():
-        surprise = np.where(f.p < 0.5, f.positives, f.negatives)[certain]
+        surprise = np.where(f.x < 0.5, f.positives, f.negatives)[certain]
         if surprise.any():
             return min(1.0, float(f.w[certain] @ unlikely[certain]))
         f = f.where(~certain)
     if not len(f):
         return 1.0
-    f = f.coarse(CELLS)
+    f = f.coarsened(CELLS)
     A = directions(f)
-    statistic = float(((A.T @ (f.positives - f.w * f.p)) ** 2).sum())
+    statistic = float(((A.T @ (f.positives - f.w * f.x)) ** 2).sum())
     if _nearly_normal(A, f):
-        return weighted_chi2_tail(statistic, (A.T**2 * (f.w * f.p * (1.0 - f.p))).sum(axis=1))
-    null = (((drawn_events(f, DRAWS) - f.w * f.p) @ A) ** 2).sum(axis=1)
+        return weighted_chi2_tail(statistic, (A.T**2 * (f.w * f.x * (1.0 - f.x))).sum(axis=1))
+    null = (((simulated_events(f, DRAWS) - f.w * f.x) @ A) ** 2).sum(axis=1)
     # Draws that equal what happened must count, whatever their rounding.
     return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + DRAWS)
 
 
-def directions(f: Forecasts) -> Array:
+def directions(f: Counts) -> Array:
     """Columns ``sqrt(a_k) X c_k``: the statistic is the squared length of their products with ``y - p``."""
-    x = Transform("logit")(f.p)
-    v = f.w * f.p * (1.0 - f.p)
+    x = Transform("logit")(f.x)
+    v = f.w * f.x * (1.0 - f.x)
     if x[0] == x[-1]:
         return np.full((len(x), 1), 1.0 / np.sqrt(v.sum()))
     z = (x - x[0]) / (x[-1] - x[0])
@@ -96,11 +96,11 @@ def directions(f: Forecasts) -> Array:
     return np.asarray((X @ C) * np.sqrt(weight))
 
 
-def _nearly_normal(A: Array, f: Forecasts) -> bool:
+def _nearly_normal(A: Array, f: Counts) -> bool:
     """Whether the scores, sums of many small independent terms, are close to normal."""
-    variance = f.w * f.p * (1.0 - f.p)
+    variance = f.w * f.x * (1.0 - f.x)
     # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
-    heavy = np.abs((variance * (1.0 - 6.0 * f.p * (1.0 - f.p))) @ A**4)
+    heavy = np.abs((variance * (1.0 - 6.0 * f.x * (1.0 - f.x))) @ A**4)
     return float(heavy.sum()) < NORMAL_KURTOSIS * float(((variance @ A**2) ** 2).sum())
 
 

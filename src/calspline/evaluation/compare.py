@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.evaluation.bootstrap import bootstrap_means
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
-from calspline.formatting import html_table, number, p_value, text_table
+from calspline.evaluation.resampling import bootstrap_means
+from calspline.formatting import html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 
 Verdict = Literal["better", "no worse", "worse", "unclear"]
@@ -89,7 +89,7 @@ class Comparison:
         return out | {"reference": self.reference, "recommended": self.recommended}
 
     def _header(self) -> tuple[str, ...]:
-        level = f"{100.0 * self.level:g}%"
+        level = percent(self.level)
         return (
             "predictions", "log-loss", "of it calibration", "Brier", "p-value",
             f"log-loss against {self.reference} [{level}]", f"Brier against {self.reference} [{level}]",
@@ -253,7 +253,7 @@ def _recommend(
         measure, d = ("log-loss", by_log[best]) if by_log[best].verdict == "better" else ("Brier score", by_brier[best])
         return best, (
             f"Use {best}: its {measure} is lower than that of {reference} by {-d.value:.4f} "
-            f"({100.0 * level:g}% interval {-d.upper:.4f} to {-d.lower:.4f})."
+            f"({percent(level)} interval {-d.upper:.4f} to {-d.lower:.4f})."
         )
     if not by_log:
         return reference, f"Nothing to compare {reference} with."

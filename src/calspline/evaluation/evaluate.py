@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calspline.arrays import Array, map_blocks, one_blas_thread
+from calspline.counts import Counts
 from calspline.evaluation import losses
+from calspline.evaluation.calibration_error import N_BINS, ece, equal_width_bins, smooth_ece
 from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value
-from calspline.evaluation.decomposition import (
-    Murphy,
-    Parts,
-    brier_parts,
-    log_loss_parts,
-    multiclass_log_loss_parts,
-    murphy,
-    recalibrated,
-    summed,
-)
-from calspline.evaluation.ece import N_BINS, ece
-from calspline.evaluation.forecasts import Forecasts
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.recalibration import recalibration
-from calspline.evaluation.smooth_ece import smooth_ece
-from calspline.formatting import html_table, number, p_value, text_table
+from calspline.formatting import html_table, number, p_value, text_table, with_error
+
+SUMMED_OVER_CLASSES = (
+    "brier", "calibration_brier", "refinement_brier", "discrimination_brier", "uncertainty_brier",
+    "murphy_reliability", "murphy_resolution", "murphy_uncertainty", "murphy_within_bins",
+)  # fmt: skip
+OF_TOP_LABEL = (
+    "ece", "ece_debiased", "ece_equal_mass", "ece_equal_mass_debiased", "smooth_ece", "base_rate", "mean_probability",
+    "calibration_in_the_large", "calibration_in_the_large_se", "calibration_slope", "calibration_slope_se",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +147,8 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, float]:
         """All numbers, flat: ``{"log_loss": ..., "brier": ..., ...}``."""
-        beside = {"classes", "top_label", "per_class"}
-        out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in beside}
+        others = {"classes", "top_label", "per_class"}
+        out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in others}
         out["n_classes"] = float(len(self.classes))
         if self.per_class:
             names = ("ece", "ece_debiased", "smooth_ece", "p_value")
@@ -186,9 +184,9 @@ class Evaluation:
             ("  what happened", number(self.base_rate)),
             (
                 "calibration in the large (0 is right)",
-                _with_error(self.calibration_in_the_large, self.calibration_in_the_large_se),
+                with_error(self.calibration_in_the_large, self.calibration_in_the_large_se),
             ),
-            ("calibration slope (1 is right)", _with_error(self.calibration_slope, self.calibration_slope_se)),
+            ("calibration slope (1 is right)", with_error(self.calibration_slope, self.calibration_slope_se)),
             ("p-value of 'the probabilities are right'", p_value(self.calibration_p_value)),
         ]
         if self.impossible_weight:
@@ -271,90 +269,72 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
 
 
 def evaluate_rows(rows: Predictions) -> Evaluation:
-    """:func:`evaluate` for rows that have been checked."""
+    """:func:`evaluate` for predictions that are checked already."""
     with one_blas_thread():
-        return _binary(rows) if rows.binary else _multiclass(rows)
+        return _binary(rows)[0] if rows.binary else _multiclass(rows)
 
 
-def _binary(rows: Predictions) -> Evaluation:
-    f = Forecasts.collect(rows.probs, rows.codes == 1, rows.weight)
-    return evaluate_forecasts(f, len(rows.codes), tuple(rows.classes.tolist()))[0]
-
-
-def evaluate_forecasts(f: Forecasts, n_rows: int, classes: tuple[Any, ...]) -> tuple[Evaluation, Array]:
-    """All measures of a two-class problem, and the recalibrated probabilities."""
-    q = recalibrated(f)
+def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
+    """All measures of a two-class problem, its distinct probabilities, and the same recalibrated."""
+    f = rows.counts()
+    q = losses.recalibrated(f)
     log_loss, brier = losses.log_loss(f), losses.brier(f)
-    wide, even = f.equal_width(N_BINS), f.equal_mass(N_BINS)
-    plain, debiased = ece(f, wide)
-    plain_even, debiased_even = ece(f, even)
-    by_log, by_brier = log_loss_parts(f, log_loss, q), brier_parts(f, brier, q)
-    classic = murphy(f, brier, wide)
+    equal_width = equal_width_bins(f.x, N_BINS)
+    plain, debiased = ece(f, equal_width)
+    plain_equal_mass, debiased_equal_mass = ece(f, f.equal_weight_bins(N_BINS))
     cox = recalibration(f)
     result = Evaluation(
-        n_rows=n_rows,
+        n_rows=len(rows.codes),
         total_weight=f.total,
-        classes=classes,
+        classes=tuple(rows.classes.tolist()),
         log_loss=log_loss,
         brier=brier,
         accuracy=losses.accuracy(f),
         auc=losses.auc(f),
-        **_named(by_log, "{}_log_loss"),
-        **_named(by_brier, "{}_brier"),
-        **_named(classic, "murphy_{}"),
+        **_renamed("{}_log_loss", losses.log_loss_parts(f, log_loss, q)),
+        **_renamed("{}_brier", losses.brier_parts(f, brier, q)),
+        **_renamed("murphy_{}", losses.murphy(f, brier, equal_width)),
         ece=plain,
         ece_debiased=debiased,
-        ece_equal_mass=plain_even,
-        ece_equal_mass_debiased=debiased_even,
+        ece_equal_mass=plain_equal_mass,
+        ece_equal_mass_debiased=debiased_equal_mass,
         smooth_ece=smooth_ece(f),
         base_rate=f.base_rate,
         mean_probability=f.mean,
-        calibration_in_the_large=cox.in_the_large,
-        calibration_in_the_large_se=cox.in_the_large_se,
-        calibration_slope=cox.slope,
-        calibration_slope_se=cox.slope_se,
+        **_renamed("calibration_{}", cox),
         calibration_p_value=calibration_p_value(f),
-        impossible_weight=losses.impossible(f),
+        impossible_weight=losses.impossible_weight(f),
     )
-    return result, q
+    return result, f, q
 
 
 def _multiclass(rows: Predictions) -> Evaluation:
-    p, codes, weight, n = rows.probs, rows.codes, rows.weight, len(rows.codes)
-    classes = tuple(rows.classes.tolist())
-    m = p.shape[1]
-    recalibrated_rows = np.empty_like(p)
+    p, codes, weight = rows.probs, rows.codes, rows.weight
+    recalibrated = np.empty_like(p)
 
-    def against_the_rest(block: slice) -> Evaluation:
+    def against_rest(block: slice) -> Evaluation:
         j = block.start
-        f = Forecasts.collect(p[:, j], codes == j, weight)
-        one, q = evaluate_forecasts(f, n, (f"not {classes[j]}", classes[j]))
-        recalibrated_rows[:, j] = q[np.searchsorted(f.p, p[:, j])]
+        one, f, q = _binary(rows.against_rest(j))
+        recalibrated[:, j] = q[np.searchsorted(f.x, p[:, j])]
         return one
 
-    ovr = list(map_blocks(against_the_rest, [slice(j, j + 1) for j in range(m)], p.size))
-    guess = p.argmax(axis=1)
-    right = guess == codes
-    top, _ = evaluate_forecasts(Forecasts.collect(p[np.arange(n), guess], right, weight), n, ("wrong", "right"))
-    given = p[np.arange(n), codes]
+    ovr = list(map_blocks(against_rest, [slice(j, j + 1) for j in range(p.shape[1])], p.size))
+    top, _, _ = _binary(rows.top_label())
     log_loss = float(np.average(losses.row_log_losses(p, codes), weights=weight))
-    by_log = multiclass_log_loss_parts(log_loss, recalibrated_rows, codes, weight)
-    by_brier = summed([_brier_parts_of(one) for one in ovr])
-    areas = [one.auc for one in ovr if not np.isnan(one.auc)]
+    aucs = [one.auc for one in ovr if not np.isnan(one.auc)]
     class_wise = combined_p_value(np.array([one.calibration_p_value for one in ovr]))
-    impossible = given == 0.0
+    impossible = losses.probability_of_outcome(p, codes) == 0.0
+    classes = tuple(rows.classes.tolist())
     return Evaluation(
-        n_rows=n,
+        n_rows=len(codes),
         total_weight=top.total_weight,
         classes=classes,
         log_loss=log_loss,
-        brier=by_brier.calibration + by_brier.refinement,
-        accuracy=float(np.average(right, weights=weight)),
-        auc=float(np.mean(areas)) if areas else float("nan"),
-        **_named(by_log, "{}_log_loss"),
-        **_named(by_brier, "{}_brier"),
-        **{f"murphy_{f.name}": float(sum(getattr(one, f"murphy_{f.name}") for one in ovr)) for f in fields(Murphy)},
-        **{name: getattr(top, name) for name in _OF_TOP_LABEL},
+        accuracy=top.base_rate,
+        auc=float(np.mean(aucs)) if aucs else float("nan"),
+        **_renamed("{}_log_loss", losses.multiclass_log_loss_parts(log_loss, recalibrated, codes, weight)),
+        **{name: float(sum(getattr(one, name) for one in ovr)) for name in SUMMED_OVER_CLASSES},
+        **{name: getattr(top, name) for name in OF_TOP_LABEL},
         calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
         impossible_weight=float(impossible.sum() if weight is None else weight[impossible].sum()),
         top_label=top,
@@ -362,19 +342,5 @@ def _multiclass(rows: Predictions) -> Evaluation:
     )
 
 
-_OF_TOP_LABEL = (
-    "ece", "ece_debiased", "ece_equal_mass", "ece_equal_mass_debiased", "smooth_ece", "base_rate", "mean_probability",
-    "calibration_in_the_large", "calibration_in_the_large_se", "calibration_slope", "calibration_slope_se",
-)  # fmt: skip
-
-
-def _brier_parts_of(one: Evaluation) -> Parts:
-    return Parts(one.calibration_brier, one.refinement_brier, one.discrimination_brier, one.uncertainty_brier)
-
-
-def _named(record: Any, pattern: str) -> dict[str, Any]:
-    return {pattern.format(f.name): getattr(record, f.name) for f in fields(record)}
-
-
-def _with_error(value: float, error: float) -> str:
-    return number(value) if np.isnan(error) else f"{value:.3f} ± {error:.3f}"
+def _renamed(pattern: str, record: NamedTuple) -> dict[str, Any]:
+    return {pattern.format(name): value for name, value in record._asdict().items()}

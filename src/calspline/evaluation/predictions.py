@@ -1,4 +1,4 @@
-"""Predictions to be judged: probabilities, what happened, weights, and the order of the classes."""
+"""The checked input of an evaluation: probabilities, what happened, weights, and the classes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
+from calspline.counts import Counts
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, check_weights, distinct_labels
 from calspline.scores import check_real_array, check_sums, column_names, in_class_order
 
-FEWEST_ROWS, MAX_ROWS = 1e-9, 1e15
-"""Sums of weights that make sense as numbers of rows, and whose squares are numbers too."""
+MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
+"""Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Probabilities and outcomes that go together; rows of weight zero are gone.
+    """Checked probabilities and outcomes, without the rows of weight zero.
 
-    ``probs`` has one number a row, the probability of the second class, for two classes, and
-    a column for each of three or more. ``codes`` is the place in ``classes`` of what happened.
+    For two classes ``probs`` has the probability of the second one for each row; for three or more, a column for each
+    class. ``codes`` holds the positions in ``classes`` of what happened.
     """
 
     probs: Array
@@ -35,11 +36,27 @@ class Predictions:
         """Whether there are two classes."""
         return self.probs.ndim == 1
 
+    def counts(self) -> Counts:
+        """Two classes: the distinct probabilities, with the weight of events and non-events at each."""
+        return Counts.from_rows(self.probs, self.codes == 1, self.weight)
+
+    def top_label(self) -> Predictions:
+        """Three or more classes: whether the most probable one was right, as a two-class problem."""
+        guess = self.probs.argmax(axis=1)
+        confidence = self.probs[np.arange(len(guess)), guess]
+        return Predictions(confidence, (guess == self.codes).astype(np.intp), self.weight, np.array(["wrong", "right"]))
+
+    def against_rest(self, j: int) -> Predictions:
+        """Three or more classes: one of them against the rest, as a two-class problem."""
+        label = self.classes.tolist()[j]
+        classes = np.array([f"not {label}", label], dtype=object)
+        return Predictions(self.probs[:, j], (self.codes == j).astype(np.intp), self.weight, classes)
+
 
 def check_predictions(
     y: Any, probs: Any, sample_weight: Any = None, labels: Any = None, name: str = "probs"
 ) -> Predictions:
-    """Check predictions and what happened.
+    """Check probabilities and what happened.
 
     Without ``labels``, the classes are what the rows show, in sorted order; labels 0 and 1, booleans and, for
     three or more columns, integers from 0 to m-1 need not all occur.
@@ -58,23 +75,24 @@ def check_predictions(
         check_sums(array, name)
     n = len(array)
     weight = check_weights(sample_weight, n, beside=name)
-    if weight is not None and not FEWEST_ROWS <= float(weight.sum()) <= MAX_ROWS:
+    if weight is not None and not MIN_TOTAL_WEIGHT <= float(weight.sum()) <= MAX_TOTAL_WEIGHT:
         raise ValueError(
-            f"sample_weight counts rows, so its sum must be between {FEWEST_ROWS:g} and {MAX_ROWS:g}; "
+            f"sample_weight counts rows, so its sum must be between {MIN_TOTAL_WEIGHT:g} and {MAX_TOTAL_WEIGHT:g}; "
             f"got {weight.sum():g}"
         )
     found = check_label_array(y, n, beside=name)
     names = column_names(probs) if array.ndim == 2 else None
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
-        classes, codes = _named(found, _label_list(labels, n_classes))
+        classes = _label_list(labels, n_classes)
+        codes = _codes(found, classes)
     elif n_classes == 2:
         classes, positive = check_binary_labels(found, n, _zero_and_one(found))
         codes = positive.astype(np.intp)
     else:
         classes, codes = check_matrix_labels(found, n, n_classes, names, beside=name, least=1)
     if array.ndim == 2:
-        # Columns named after the classes go where the names say, whatever the order.
+        # Columns that are named after the classes may come in any order.
         array = in_class_order(array, names, classes)
     if n_classes == 2 and array.ndim == 2:
         array = array[:, 1]
@@ -86,6 +104,7 @@ def check_predictions(
 
 
 def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:
+    """The classes 0 and 1, which need not both occur, if the labels are such."""
     if found.dtype.kind not in "biuf" or not np.all((found == 0) | (found == 1)):
         values = distinct_labels(found, "y")
         if len(values) == 1:
@@ -104,15 +123,15 @@ def _label_list(labels: Any, count: int) -> NDArray[Any]:
     return array
 
 
-def _named(found: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Places of the labels in a list of classes given in any order."""
+def _codes(found: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Positions of the labels in a list of classes in any order."""
     codes = np.full(len(found), -1, dtype=np.intp)
     for j, value in enumerate(classes.tolist()):
         codes[np.asarray(found == value)] = j
     if codes.min() < 0:
         row = int(np.argmax(codes < 0))
         raise ValueError(f"y must be one of the labels {classes.tolist()!r}; row {row} is {found[row]!r}")
-    return classes, codes
+    return codes
 
 
 def check_prediction_sets(y: Any, sets: Any, sample_weight: Any = None, labels: Any = None) -> dict[str, Predictions]:

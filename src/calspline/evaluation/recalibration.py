@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.evaluation.forecasts import Forecasts
+from calspline.counts import Counts
 from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
 from calspline.transforms import Transform
 
@@ -28,7 +28,7 @@ MAX_CELLS = 4096
 
 
 class Recalibration(NamedTuple):
-    """Estimates with standard errors. Where none is finite: infinite or NaN, with a NaN for the error."""
+    """Estimates with standard errors. An estimate that is not finite has the error NaN."""
 
     in_the_large: float
     in_the_large_se: float
@@ -36,17 +36,15 @@ class Recalibration(NamedTuple):
     slope_se: float
 
 
-def recalibration(f: Forecasts) -> Recalibration:
+def recalibration(f: Counts) -> Recalibration:
     """Fit both models.
 
-    Only one class seen: ``in_the_large`` is infinite. All events above all non-events: the slope is. One
-    probability only: there is no slope, NaN.
+    If only one class occurs, ``in_the_large`` is infinite. If all events lie above all non-events, the slope is
+    infinite. If there is only one probability, the slope is NaN.
     """
-    x = Transform("logit")(f.p)
-    if len(f) > MAX_CELLS:
-        f, x = _binned(f, x)
+    f = Counts(Transform("logit")(f.x), f.positives, f.negatives).coarsened(MAX_CELLS)
+    x, w1, w0 = f.x, f.positives, f.negatives
     nan = float("nan")
-    w1, w0 = f.positives, f.negatives
     if not (w1.any() and w0.any()):
         return Recalibration(np.inf if w1.any() else -np.inf, nan, nan, nan)
     large, large_se = _fit(np.ones((len(x), 1)), x, w1, f.w)
@@ -58,17 +56,9 @@ def recalibration(f: Forecasts) -> Recalibration:
     elif up.max() <= down.min():
         slope, slope_se = -np.inf, nan
     else:
-        centred = x - float(f.w @ x) / f.total
+        centred = x - f.mean
         slope, slope_se = _fit(np.column_stack([np.ones_like(x), centred]), np.zeros_like(x), w1, f.w)
     return Recalibration(large, large_se, slope, slope_se)
-
-
-def _binned(f: Forecasts, x: Array) -> tuple[Forecasts, Array]:
-    """Cells of equal weight, each at the mean of ``x``."""
-    cell = f.equal_mass(MAX_CELLS)
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
-    binned = f.gathered(cell)
-    return binned, np.add.reduceat(f.w * x, first) / binned.w
 
 
 def _fit(X: Array, offset: Array, w1: Array, w: Array) -> tuple[float, float]:

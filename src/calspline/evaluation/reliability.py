@@ -12,11 +12,12 @@ from scipy.special import betaincinv, expit
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import Recipe, fit_curve
+from calspline.counts import Counts, run_starts
 from calspline.curve import CalibrationCurve
-from calspline.evaluation.forecasts import Forecasts
+from calspline.evaluation.calibration_error import equal_width_bins
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.evaluation.simulation import drawn_events
-from calspline.formatting import html_table, text_table
+from calspline.evaluation.resampling import simulated_events
+from calspline.formatting import html_table, percent, text_table
 from calspline.histogram import ScoreHistogram
 from calspline.options import check_integer, check_number, check_one_of
 from calspline.scores import BinaryScores
@@ -162,7 +163,7 @@ class Reliability:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: _to_builtin(getattr(self, f.name)) for f in fields(self)}
 
     def plot(self, ax: Any = None, **options: Any) -> ReliabilityDisplay:
         """Draw the diagram with matplotlib.
@@ -195,7 +196,7 @@ class Reliability:
         ]
 
     def _header(self) -> tuple[str, ...]:
-        return "probability", "rows", "mean", "happened", f"{100.0 * self.level:g}% interval"
+        return "probability", "rows", "mean", "happened", f"{percent(self.level)} interval"
 
     def _title(self) -> str:
         return f"Reliability of {self.name}, {self.n_rows:,} rows"
@@ -277,55 +278,45 @@ def reliability_rows(
     options = n_bins, strategy, level
     with one_blas_thread():
         if rows.binary:
-            return _diagram(rows.probs, rows.codes == 1, rows.weight, str(rows.classes[1]), *options)
-        return _several(rows, *options)
-
-
-def _several(rows: Predictions, *options: Any) -> Reliability:
-    p, codes, weight = rows.probs, rows.codes, rows.weight
-    guess = p.argmax(axis=1)
-    top = _diagram(p[np.arange(len(p)), guess], guess == codes, weight, "top label", *options)
-    names = [str(value) for value in rows.classes.tolist()]
-    each = (_diagram(p[:, j], codes == j, weight, name, *options) for j, name in enumerate(names))
-    return replace(top, classes=tuple(each))
+            return _diagram(rows, str(rows.classes[1]), *options)
+        top = _diagram(rows.top_label(), "top label", *options)
+        names = map(str, rows.classes.tolist())
+        each = (_diagram(rows.against_rest(j), name, *options) for j, name in enumerate(names))
+        return replace(top, classes=tuple(each))
 
 
 def _diagram(
-    p: Array,
-    positive: NDArray[np.bool_],
-    weight: Array | None,
-    name: str,
-    n_bins: int,
-    strategy: Literal["quantile", "uniform"],
-    level: float,
+    rows: Predictions, name: str, n_bins: int, strategy: Literal["quantile", "uniform"], level: float
 ) -> Reliability:
-    f = Forecasts.collect(p, positive, weight)
-    histogram = np.bincount(f.equal_width(HISTOGRAM_CELLS), weights=f.w, minlength=HISTOGRAM_CELLS).astype(np.float64)
+    """The diagram of a two-class problem."""
+    f = rows.counts()
+    histogram = np.bincount(equal_width_bins(f.x, HISTOGRAM_CELLS), weights=f.w, minlength=HISTOGRAM_CELLS)
     return Reliability(
         name=name,
-        n_rows=len(p),
+        n_rows=len(rows.codes),
         total_weight=f.total,
         level=level,
         strategy=strategy,
-        bins=_bins(f, n_bins, strategy, level),
+        bins=_bins(f, rows.probs, n_bins, strategy, level),
         corp=_corp(f, level),
-        spline=_spline(p, positive, weight, level),
+        spline=_spline(rows, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
-        histogram_weight=histogram,
+        histogram_weight=histogram.astype(np.float64),
     )
 
 
-def _bins(f: Forecasts, n_bins: int, strategy: str, level: float) -> Bins:
-    cell = f.equal_width(n_bins) if strategy == "uniform" else f.equal_mass(n_bins)
-    inside = f.gathered(cell)
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
+def _bins(f: Counts, p: Array, n_bins: int, strategy: str, level: float) -> Bins:
+    bins = equal_width_bins(f.x, n_bins) if strategy == "uniform" else f.equal_weight_bins(n_bins)
+    first = run_starts(bins)
+    used, binned = bins[first], f.merged(first)
+    count = np.bincount(bins[np.searchsorted(f.x, p)])[used]
     if strategy == "uniform":
-        lower, upper = cell[first] / n_bins, (cell[first] + 1) / n_bins
+        lower, upper = used / n_bins, (used + 1) / n_bins
     else:
-        between = 0.5 * (f.p[first[1:] - 1] + f.p[first[1:]])
-        lower, upper = np.append(f.p[0], between), np.append(between, f.p[-1])
-    low, high = clopper_pearson(inside.positives, inside.negatives, level)
-    return Bins(lower, upper, inside.count, inside.w, inside.p, inside.positives / inside.w, low, high)
+        between = 0.5 * (f.x[first[1:] - 1] + f.x[first[1:]])
+        lower, upper = np.append(f.x[0], between), np.append(between, f.x[-1])
+    low, high = clopper_pearson(binned.positives, binned.negatives, level)
+    return Bins(lower, upper, count, binned.w, binned.x, binned.positives / binned.w, low, high)
 
 
 def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[Array, Array]:
@@ -337,22 +328,23 @@ def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[A
     return lower, upper
 
 
-def _corp(f: Forecasts, level: float) -> CorpCurve:
+def _corp(f: Counts, level: float) -> CorpCurve:
     found = isotonic_regression(f.positives / f.w, weights=f.w)
     first, last = found.blocks[:-1], found.blocks[1:] - 1
-    cells = f.coarse(BAND_CELLS)
-    events = drawn_events(cells, BAND_DRAWS)
+    cells = f.coarsened(BAND_CELLS)
+    events = simulated_events(cells, BAND_DRAWS)
     curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in events / cells.w])
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
-    at = np.searchsorted(f.p, cells.p, side="right") - 1
-    return CorpCurve(f.p[first], f.p[last], found.weights, found.x[first], cells.p, found.x[at], low, high)
+    at = np.searchsorted(f.x, cells.x, side="right") - 1
+    return CorpCurve(f.x[first], f.x[last], found.weights, found.x[first], cells.x, found.x[at], low, high)
 
 
-def _spline(p: Array, positive: NDArray[np.bool_], weight: Array | None, level: float) -> SplineBand | None:
+def _spline(rows: Predictions, level: float) -> SplineBand | None:
+    p, positive = rows.probs, rows.codes == 1
     if positive.all() or not positive.any():
         return None
-    histogram = ScoreHistogram.collect(BinaryScores("probability", p, None, p.shape), positive, weight)
+    histogram = ScoreHistogram.collect(BinaryScores("probability", p, None, p.shape), positive, rows.weight)
     fit = fit_curve(histogram, Recipe())
     low, high = float(p.min()), float(p.max())
     ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
@@ -363,12 +355,12 @@ def _spline(p: Array, positive: NDArray[np.bool_], weight: Array | None, level: 
     return SplineBand(grid, fit.curve(grid), lower, upper, whole_lower, whole_upper, fit.curve, fit.edf)
 
 
-def _plain(value: Any) -> Any:
+def _to_builtin(value: Any) -> Any:
     if isinstance(value, (Bins, CorpCurve, SplineBand, Reliability)):
         names = [f.name for f in fields(value)]
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {name: _to_builtin(getattr(value, name)) for name in names}
     if isinstance(value, CalibrationCurve):
         return value.to_dict()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    return [_to_builtin(one) for one in value] if isinstance(value, tuple) else value
