@@ -66,7 +66,7 @@ def draw(results: pd.DataFrame) -> Any:
     longest = max(len(found) for found in tables)
     figure = Figure(figsize=(6.2 * len(kinds), 1.2 + 0.34 * longest), layout="constrained", dpi=130, facecolor="white")
     for ax, kind, found in zip(np.ravel(figure.subplots(1, len(kinds))), kinds, tables, strict=True):
-        style.dress(ax)
+        style.style_axes(ax)
         names, rates = [str(name) for name in found.index], found["win rate"].to_numpy()
         colours = [_colour(name, style) for name in names]
         places = np.arange(len(names))

@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from calspline import SplineCalibrator, reliability
 from calspline.display import CalibrationCurveDisplay, style
+from calspline.formatting import scientific
 
 Array = NDArray[np.float64]
 
@@ -49,7 +50,7 @@ def draw() -> dict[str, Figure]:
     chosen = SplineCalibrator(transform="logit").fit(data.score, data.happened)
     fits = (
         ("too little: λ = 10⁻⁷", SplineCalibrator(transform="logit", smoothing=1e-7), style.VERMILION),
-        (f"by REML: λ = {style.number(float(chosen.smoothing_))}", chosen, style.BLUE),
+        (f"by REML: λ = {scientific(float(chosen.smoothing_))}", chosen, style.BLUE),
         ("all there is: λ = 10⁶", SplineCalibrator(transform="logit", smoothing=1e6), style.VERMILION),
     )
     axes = figure.subplots(1, 3, sharex=True, sharey=True)
@@ -73,7 +74,7 @@ def draw() -> dict[str, Figure]:
 
 def _points(ax: Axes, data: Simulated) -> None:
     """Observed log-odds in bins."""
-    style.dress(ax)
+    style.style_axes(ax)
     bins = reliability(data.happened, data.score, n_bins=25).bins
     rate = np.clip(bins.observed, 0.5 / bins.weight, 1.0 - 0.5 / bins.weight)
     at = np.log(bins.mean_score / (1.0 - bins.mean_score))

@@ -27,7 +27,7 @@ def draw() -> dict[str, Figure]:
 
     figure = sheet(7.6, 3.3)
     left, right = figure.subplots(1, 2)
-    style.dress(left)
+    style.style_axes(left)
     for weight, colour, name, at, side in (
         (cells.negatives, style.VERMILION, "did not happen", (-2.9, 620), "right"),
         (cells.positives, style.BLUE, "happened", (2.9, 620), "left"),
@@ -38,7 +38,7 @@ def draw() -> dict[str, Figure]:
     left.set(xlabel="log-odds of the score", ylabel="rows in a cell", xlim=(-11, 11))
     left.set_ylim(bottom=0)
     style.title(left, f"{ROWS:,} rows in {len(cells):,} places")
-    style.dress(right)
+    style.style_axes(right)
     right.plot(p, change * 1e6, color=style.INK, lw=1.4)
     right.set(xlabel="score", ylabel="change of the prediction, millionths", xlim=(0, 1))
     style.title(right, "what that changes")

@@ -50,7 +50,7 @@ def _spread() -> Figure:
     left, right = figure.subplots(1, 2)
     rng = np.random.default_rng(0)
     for ax, column, name in ((left, 0, "effective parameters"), (right, 1, "log-loss above the truth's, nats")):
-        style.dress(ax)
+        style.style_axes(ax)
         for row, (method, (_, colour)) in enumerate(METHODS.items()):
             values = found[method][:, column]
             ax.scatter(values, -row + rng.uniform(-0.24, 0.24, SAMPLES), s=13, color=colour, alpha=0.45, lw=0)

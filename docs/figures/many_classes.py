@@ -21,7 +21,7 @@ def draw() -> dict[str, Figure]:
     structure = SplineCalibrator().fit(scores, y).structure_
     figure = sheet(7.6, 3.7)
     left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.95))
-    style.dress(left)
+    style.style_axes(left)
     low = float(structure.breaks[0])
     u = np.linspace(low, 0.0, 400)
     left.plot(u, u, color=style.RULE, lw=1.1)

@@ -30,11 +30,11 @@ def draw() -> dict[str, Figure]:
     }
     for i, (ax, (name, p)) in enumerate(zip(wrong.subplots(2, 2).ravel(), kinds.items(), strict=True)):
         _diagram(ax, name, happened, p)
-        ax.set_ylabel("" if i % 2 else style.HAPPENED)
+        ax.set_ylabel("" if i % 2 else style.OBSERVED)
     chance = sheet(7.6, 4.0)
     for i, (ax, n) in enumerate(zip(chance.subplots(1, 2), (150, ROWS), strict=True)):
         _diagram(ax, f"Right, {n:,} rows", happened[:n], expit(u[:n]), corp=True)
-        ax.set_ylabel("" if i else style.HAPPENED)
+        ax.set_ylabel("" if i else style.OBSERVED)
     return {"four_shapes": wrong, "chance": chance}
 
 

@@ -33,7 +33,7 @@ def draw() -> dict[str, Figure]:
 
 def _win_rates(ax: Axes, kind: str) -> None:
     rates = [(row["method"], float(row["win rate"])) for row in _rows("benchmarks/arena/RESULTS.md", kind)]
-    style.dress(ax)
+    style.style_axes(ax)
     for place, (name, rate) in enumerate(reversed(rates)):
         colour = style.BLUE if name == OURS else style.RULE
         ax.plot([0.0, rate], [place, place], color=colour, lw=2.0, solid_capstyle="round")
@@ -48,7 +48,7 @@ def _win_rates(ax: Axes, kind: str) -> None:
 
 
 def _times(ax: Axes) -> None:
-    style.dress(ax)
+    style.style_axes(ax)
     ends = []
     for row in _rows("benchmarks/speed/RESULTS.md", "Fit, milliseconds"):
         name = row["rows"]

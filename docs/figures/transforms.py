@@ -16,7 +16,7 @@ def draw() -> dict[str, Figure]:
     figure = sheet(7.6, 3.5)
     left, right = figure.subplots(1, 2)
     u = np.linspace(-40.0, 40.0, 801)
-    style.dress(left)
+    style.style_axes(left)
     ends = []
     for name, colour in (("logit", style.BLUE), ("asinh_logit", style.VERMILION)):
         x = Transform(name).from_log_odds(u)
@@ -25,7 +25,7 @@ def draw() -> dict[str, Figure]:
     left.set(xlabel="log-odds of the score", ylabel="x", xlim=(-40, 40), ylim=(-24, 24))
     for value, name, colour in ends:
         style.note(left, name, (39, value), offset=(0, 5), ha="right", color=colour, fontweight="bold")
-    style.dress(right)
+    style.style_axes(right)
     p = expit(np.linspace(-9.0, 9.0, 2001))
     for epsilon, colour in ((0.1, style.PURPLE), (0.001, style.GREEN)):
         right.plot(p, Transform("compact_logit", epsilon)(p), color=colour, lw=2.2)

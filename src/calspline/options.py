@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,19 @@ def check_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string; got {type(value).__name__}")
     return value
+
+
+def check_by_name(given: Any, name: str, alone: str | None) -> dict[str, Any]:
+    """Several things by name as they are; one thing by the name ``alone``."""
+    if not isinstance(given, Mapping):
+        given, name = {"" if alone is None else alone: given}, "name"
+    elif alone is not None:
+        raise ValueError(f"name must be None when {name} is a mapping, which has names of its own; got {alone!r}")
+    elif not given:
+        raise ValueError(f"{name} must hold at least one set")
+    else:
+        name = f"the names of {name}"
+    for key in given:
+        if not isinstance(key, str):
+            raise TypeError(f"{name} must be a string; got {key!r}")
+    return dict(given)

@@ -8,7 +8,8 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from calspline.display import axes, style
-from calspline.display.probability_axis import percent, ticks
+from calspline.display.axes import ticks
+from calspline.formatting import percent
 
 # Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as people without one kind of cone see it.
 VISION = {
@@ -54,24 +55,24 @@ def test_colours_stand_out_from_white_paper():
 
 @pytest.mark.parametrize("count", [2, 3, 6])
 def test_series_differ_in_grey_by_marker_and_dashes(count):
-    looks = style.looks(count)
+    looks = style.series_styles(count)
     assert len({look.marker for look in looks}) == count
     assert len({str(look.dashes) for look in looks}) == count
-    assert len({str(look.dashes) for look in style.curve_looks(count)}) == count
+    assert len({str(look.dashes) for look in style.curve_styles(count)}) == count
 
 
 def test_more_series_than_colours_still_differ_in_some_way():
-    assert len({str(look) for look in style.looks(12)}) == 12
+    assert len({str(look) for look in style.series_styles(12)}) == 12
 
 
 def test_functions_laid_over_before_and_after_have_other_colours():
-    taken = {look.colour for look in style.looks(2)}
-    assert not taken & {look.colour for look in style.curve_looks(6)}
+    taken = {look.color for look in style.series_styles(2)}
+    assert not taken & {look.color for look in style.curve_styles(6)}
 
 
-def test_dressing_one_axes_leaves_the_next_alone():
+def test_styling_one_axes_leaves_the_next_alone():
     figure, (ax, other) = plt.subplots(1, 2)
-    style.dress(ax)
+    style.style_axes(ax)
     assert not ax.spines["top"].get_visible()
     assert other.spines["top"].get_visible()
     plt.close(figure)

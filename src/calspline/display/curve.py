@@ -13,9 +13,9 @@ from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.display import style
-from calspline.display.axes import room, small_multiples
-from calspline.display.probability_axis import CUSTOMARY, SCALES, ProbabilityScale, Scale, decades
-from calspline.display.style import BLUE, MUTED, RULE, SAYS
+from calspline.display.axes import MIN_DECADES, SCALES, ProbabilityScale, Scale, decades, get_panels
+from calspline.display.style import BLUE, MUTED, PREDICTED, RULE
+from calspline.formatting import percent
 from calspline.options import check_number, check_one_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class CalibrationCurveDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            None: a new figure. Several curves divide its room.
+            None: a new figure. Several curves divide it.
         scale : {"probability", "logit"}
             For both axes; scores that are margins keep a plain axis.
         band, simultaneous : bool, default=True
@@ -153,73 +153,60 @@ class CalibrationCurveDisplay:
         self
         """
         check_one_of(scale, "scale", SCALES)
-        panels = small_multiples(ax, len(self.curves)) if len(self.curves) > 1 else None
-        self.axes_ = [room(ax)] if panels is None else panels.axes
-        for one, own in zip(self.curves, self.axes_, strict=True):
-            drawn = self._draw(own, one, scale, band, simultaneous, knots, small=panels is not None)
-            if panels is None:
-                style.legend(own, [handle for handle, _ in drawn], [name for _, name in drawn])
-            else:
+        panels = get_panels(ax, len(self.curves))
+        for one, own in zip(self.curves, panels.axes, strict=True):
+            across, up = _scales(one, scale)
+            style.style_axes(own)
+            drawn = self._draw_curve(own, one, across, band=band, simultaneous=simultaneous)
+            up.apply(own, "y", few=panels.small)
+            inside = one.knots
+            if across is not None:
+                ends = max(across.low, up.low), min(across.high, up.high)
+                own.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal")
+                across.apply(own, "x", few=panels.small)
+                inside = inside[(inside >= across.low) & (inside <= across.high)]
+            if knots:
+                foot = own.get_xaxis_transform()
+                own.vlines(inside, 0.0, 0.018, color=MUTED, lw=0.9, transform=foot, zorder=3, gid="knots")
+            own.set_xlabel("score" if one.margins else PREDICTED)
+            own.set_ylabel("calibrated" if panels.small else "calibrated probability")
+            if panels.small:
                 style.title(own, style.class_title(one.name))
-        if panels is not None:
-            panels.quieten()
-        self.ax_ = self.axes_[0]
-        self.figure_ = self.ax_.figure
+            else:
+                style.legend(own, [handle for handle, _ in drawn], [name for _, name in drawn])
+        panels.hide_inner_labels()
+        self.axes_, self.ax_, self.figure_ = panels.axes, panels.axes[0], panels.axes[0].figure
         return self
 
-    def _draw(
-        self,
-        ax: Axes,
-        one: CurveData,
-        scale: Scale,
-        band: bool,
-        simultaneous: bool,
-        knots: bool,
-        *,
-        small: bool,
+    def _draw_curve(
+        self, ax: Axes, one: CurveData, across: ProbabilityScale | None, *, band: bool, simultaneous: bool
     ) -> list[tuple[Any, str]]:
-        """Draw one curve; what was drawn, with its names."""
-        across, up = self._axes(one, scale)
-        style.dress(ax)
-        percent = f"{100.0 * self.level:g}%"
-        if across is not None:
-            ends = max(across.low, up.low), min(across.high, up.high)
-            ax.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal")
+        """Draw one curve with its bands; handles and names of what was drawn."""
+        level = percent(self.level)
         x, y = (one.score, one.value) if across is None else across.cut(one.score, one.value)
         drawn: list[tuple[Any, str]] = [
             (ax.plot(x, y, color=BLUE, lw=2.2, zorder=4, gid="curve")[0], "calibration curve"),
         ]
-        sure = (one.score >= one.knots[0]) & (one.score <= one.knots[-1])
+        inside = (one.score >= one.knots[0]) & (one.score <= one.knots[-1])
         for wanted, limits, alpha, name, gid in (
-            (band, one.band, 0.30, f"{percent} at each score", "band"),
-            (simultaneous, one.simultaneous_band, 0.14, f"{percent} for the whole curve", "simultaneous-band"),
+            (band, one.band, 0.30, f"{level} at each score", "band"),
+            (simultaneous, one.simultaneous_band, 0.14, f"{level} for the whole curve", "simultaneous-band"),
         ):
-            if wanted and limits is not None and sure.any():
-                shown = one.score[sure], *limits[sure].T
+            if wanted and limits is not None and inside.any():
+                shown = one.score[inside], *limits[inside].T
                 score, low, high = shown if across is None else across.cut(*shown)
                 made = ax.fill_between(score, low, high, color=BLUE, alpha=alpha, lw=0, zorder=2, gid=gid)
                 drawn.append((made, name))
-        up.put_on(ax, x=False, few=small)
-        inside = one.knots
-        if across is not None:
-            across.put_on(ax, y=False, few=small)
-            inside = inside[(inside >= across.low) & (inside <= across.high)]
-        if knots:
-            foot = ax.get_xaxis_transform()
-            ax.vlines(inside, 0.0, 0.018, color=MUTED, lw=0.9, transform=foot, zorder=3, gid="knots")
-        ax.set_xlabel("score" if one.margins else SAYS)
-        ax.set_ylabel("calibrated" if small else "calibrated probability")
         return drawn
 
-    @staticmethod
-    def _axes(one: CurveData, scale: Scale) -> tuple[ProbabilityScale | None, ProbabilityScale]:
-        """The axis of scores, none for margins, and that of probabilities."""
-        if scale == "probability":
-            plain = ProbabilityScale(scale, (0.0, 1.0))
-            return None if one.margins else plain, plain
-        up = ProbabilityScale(scale, (10.0**-CUSTOMARY, 1.0 - 10.0**-CUSTOMARY))
-        if one.margins:
-            return None, up
+
+def _scales(one: CurveData, scale: Scale) -> tuple[ProbabilityScale | None, ProbabilityScale]:
+    """The scale of scores, none for margins, and that of probabilities."""
+    if scale == "probability":
+        up = across = ProbabilityScale(scale, (0.0, 1.0))
+    else:
+        up = ProbabilityScale(scale, (10.0**-MIN_DECADES, 1.0 - 10.0**-MIN_DECADES))
         # Scores may be far surer than what comes of them.
-        reach = 10.0 ** -decades(one.knots), 1.0 - 10.0 ** -decades(1.0 - one.knots)
-        return ProbabilityScale(scale, reach), up
+        limits = 10.0 ** -decades(one.knots), 1.0 - 10.0 ** -decades(1.0 - one.knots)
+        across = ProbabilityScale(scale, limits)
+    return None if one.margins else across, up

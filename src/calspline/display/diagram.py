@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.probability_axis import ProbabilityScale
-from calspline.display.score_cells import Cells
-from calspline.display.style import HAPPENED, INK, MUTED, RULE, SAYS, Look
+from calspline.display.axes import ProbabilityScale
+from calspline.display.style import INK, MUTED, OBSERVED, PREDICTED, RULE, SeriesStyle
+from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.reliability import Reliability
+from calspline.formatting import percent
+from calspline.transforms import log_odds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,12 +24,45 @@ MIN_AREA, AREA = 16.0, 330.0
 """Square points of a point: without rows, and with all of them."""
 FAINT = "#94a0ab"
 CORP_DASHES = (0, (1.0, 0.8))
-LINE, WIDTH = 0.048, 0.36
+LINE_HEIGHT, TEXT_WIDTH = 0.048, 0.36
 """Share of the height and of the width that a line of a legend or note takes."""
+CELL, REACH = 0.5, 28
+"""Cells of half a unit of log-odds, to a probability of about a millionth on either side."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Weight of the probabilities in cells; ``edges`` are probabilities, the ends being 0 and 1."""
+
+    edges: Array
+    weight: Array
+
+    @classmethod
+    def in_log_odds(cls, p: Array, weight: Array | None) -> Spread:
+        """Cells of equal width in log-odds; the outermost take all that is beyond."""
+        cell = np.clip(np.floor(log_odds(p) / CELL).astype(np.intp) + REACH, 0, 2 * REACH - 1)
+        edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
+        edges[0], edges[-1] = 0.0, 1.0
+        return cls(edges, np.bincount(cell, weights=weight, minlength=2 * REACH).astype(np.float64))
+
+    def heights(self, scale: ProbabilityScale) -> tuple[Array, Array]:
+        """Weight per width within a scale, the highest being 1, and the edges; the end cells take what is beyond."""
+        edges = np.unique(np.clip(self.edges, scale.low, scale.high))
+        middle = np.clip(0.5 * (self.edges[:-1] + self.edges[1:]), scale.low, scale.high)
+        cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
+        weight = np.bincount(cell, weights=self.weight, minlength=len(edges) - 1)
+        density = weight / np.diff(logit(edges) if scale.logit else edges)
+        return np.asarray(density / density.max()), edges
+
+
+def log_odds_spreads(rows: Predictions) -> tuple[Spread, ...]:
+    """Of two classes: the second's. Of more: the top label's, then each class's, in the order of ``Reliability``."""
+    columns = [rows.probs] if rows.binary else [rows.probs.max(axis=1), *rows.probs.T]
+    return tuple(Spread.in_log_odds(p, rows.weight) for p in columns)
 
 
 @dataclass(frozen=True)
-class Parts:
+class Layers:
     """What is drawn."""
 
     bins: bool
@@ -36,188 +71,165 @@ class Parts:
     legend: bool
     small: bool
 
-    def only_legend_if(self, wanted: bool) -> Parts:
-        """Without the legend, unless wanted."""
-        return replace(self, legend=self.legend and wanted)
-
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A set of predictions: its name, numbers, spread and look."""
+    """A set of predictions: its name, numbers, spread and style."""
 
     name: str
     data: Reliability
-    cells: Cells
-    look: Look
+    spread: Spread
+    style: SeriesStyle
 
 
 @dataclass(frozen=True, eq=False)
 class Diagram:
-    """Sets of predictions and functions of the score (name, scores, values, look) in one picture.
+    """Sets of predictions and functions of the score (name, scores, values, style) in one picture.
 
     Artists carry a ``gid`` that says what they are, such as ``points-0``, which an SVG keeps.
     """
 
     series: list[Series]
-    curves: list[tuple[str, Array, Array, Look]]
-    axis: ProbabilityScale
-    parts: Parts
+    curves: list[tuple[str, Array, Array, SeriesStyle]]
+    scale: ProbabilityScale
+    layers: Layers
 
     def draw(self, ax: Axes, strip: Axes | None, legend_ax: Axes | None = None) -> None:
         """Draw the diagram, in ``strip`` how the probabilities spread, and in ``legend_ax`` the legend."""
-        style.dress(ax)
-        self._diagonal(ax)
+        small, ends = self.layers.small, (self.scale.low, self.scale.high)
+        style.style_axes(ax)
+        ax.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal", solid_capstyle="round")
         for i, one in enumerate(self.series):
-            if self.parts.corp:
+            if self.layers.corp:
                 self._corp(ax, one, i)
-            if self.parts.spline and one.data.spline is not None:
+            if self.layers.spline and one.data.spline is not None:
                 self._spline(ax, one, i)
-            if self.parts.bins:
+            if self.layers.bins:
                 self._bins(ax, one, i)
         for i, (_, score, value, look) in enumerate(self.curves):
-            x, y = self.axis.cut(score, value)
-            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.8, zorder=4, gid=f"function-{i}")
-        said = self.axis.beyond([one.data.bins.mean_score for one in self.series])
-        happened = self.axis.beyond([one.data.bins.observed for one in self.series])
-        self.axis.put_on(ax, beyond=said, y=False, few=self.parts.small)
-        self.axis.put_on(ax, beyond=happened, x=False, few=self.parts.small)
-        ax.set_ylabel(self._happened(), parse_math=False)
-        lowest = ax
+            x, y = self.scale.cut(score, value)
+            ax.plot(x, y, color=look.color, ls=look.dashes, lw=1.8, zorder=4, gid=f"function-{i}")
+        predicted = self.scale.beyond([one.data.bins.mean_score for one in self.series])
+        observed = self.scale.beyond([one.data.bins.observed for one in self.series])
+        self.scale.apply(ax, "x", beyond=predicted, few=small)
+        self.scale.apply(ax, "y", beyond=observed, few=small)
         if strip is not None:
             self._spread(strip)
-            self.axis.put_on(strip, y=False, beyond=said, few=self.parts.small)
+            self.scale.apply(strip, "x", beyond=predicted, few=small)
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
-            lowest = strip
-        lowest.set_xlabel(self._says(), parse_math=False)
-        entries = self._entries() if self.parts.legend else []
-        hidden = self._hidden(len(entries))
-        corner = min(hidden, key=lambda name: hidden[name])
-        if entries:
-            where = "center left" if legend_ax is not None else corner
-            style.legend(legend_ax or ax, *map(list, zip(*entries, strict=True)), loc=where)
-        if not self.parts.small:
-            free = [name for name, count in self._hidden(2).items() if count == 0]
-            self._say_sides(ax, [name for name in free if not entries or name != corner])
+        x_label, y_label = self._axis_labels()
+        (ax if strip is None else strip).set_xlabel(x_label, parse_math=False)
+        ax.set_ylabel(y_label, parse_math=False)
+        self._explain(ax, legend_ax)
 
-    def _says(self) -> str:
+    def _axis_labels(self) -> tuple[str, str]:
         name = self.series[0].data.name
-        if self.parts.small or name in ("1", "True"):
-            return SAYS
-        return f"{SAYS} (of its first choice)" if name == "top label" else f"{SAYS} (probability of {name})"
-
-    def _happened(self) -> str:
-        first_choice = self.series[0].data.name == "top label" and not self.parts.small
-        return f"{HAPPENED} (it was right)" if first_choice else HAPPENED
-
-    def _diagonal(self, ax: Axes) -> None:
-        ends = self.axis.low, self.axis.high
-        ax.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal", solid_capstyle="round")
+        if self.layers.small or name in ("1", "True"):
+            return PREDICTED, OBSERVED
+        if name == "top label":
+            return f"{PREDICTED} (of its first choice)", f"{OBSERVED} (it was right)"
+        return f"{PREDICTED} (probability of {name})", OBSERVED
 
     def _bins(self, ax: Axes, one: Series, i: int) -> None:
-        b, inside, size = one.data.bins, self.axis.inside, 0.3 if self.parts.small else 1.0
-        x, width = inside(b.mean_score), 1.2 if self.parts.small else 1.6
-        low, high = inside(b.interval_lower), inside(b.interval_upper)
-        ax.vlines(x, low, high, color=one.look.colour, lw=width, alpha=0.5, zorder=5, gid=f"intervals-{i}")
-        area = MIN_AREA + size * AREA * b.weight / one.data.total_weight
+        b, clip, small, color = one.data.bins, self.scale.clip, self.layers.small, one.style.color
+        x, low, high = clip(b.mean_score), clip(b.interval_lower), clip(b.interval_upper)
+        ax.vlines(x, low, high, color=color, lw=1.2 if small else 1.6, alpha=0.5, zorder=5, gid=f"intervals-{i}")
+        area = MIN_AREA + (0.3 if small else 1.0) * AREA * b.weight / one.data.total_weight
         ax.scatter(
             x,
-            inside(b.observed),
-            s=style.EVEN_AREA.get(one.look.marker, 1.0) * area,
-            color=one.look.colour,
-            marker=one.look.marker,
+            clip(b.observed),
+            s=style.EVEN_AREA.get(one.style.marker, 1.0) * area,
+            color=color,
+            marker=one.style.marker,
             edgecolor="white",
-            linewidth=0.4 if self.parts.small else 0.8,
+            linewidth=0.4 if small else 0.8,
             zorder=6,
             gid=f"points-{i}",
             clip_on=False,
         )
 
     def _corp(self, ax: Axes, one: Series, i: int) -> None:
-        c = one.data.corp
-        x, y = self.axis.cut(np.column_stack([c.lower, c.upper]).ravel(), np.repeat(c.value, 2))
-        score, low, high = self.axis.cut(c.score, c.band_lower, c.band_upper)
-        colour, wide = one.look.colour, 1.1 if self.parts.small else 1.5
+        c, width = one.data.corp, 1.1 if self.layers.small else 1.5
+        x, y = self.scale.cut(np.column_stack([c.lower, c.upper]).ravel(), np.repeat(c.value, 2))
+        score, low, high = self.scale.cut(c.score, c.band_lower, c.band_upper)
         ax.fill_between(score, low, high, color=RULE, alpha=0.35, lw=0, zorder=1.2, gid=f"corp-band-{i}")
-        ax.plot(x, y, color=colour, lw=wide, zorder=3, gid=f"corp-{i}", ls=CORP_DASHES)
+        ax.plot(x, y, color=one.style.color, lw=width, zorder=3, gid=f"corp-{i}", ls=CORP_DASHES)
 
     def _spline(self, ax: Axes, one: Series, i: int) -> None:
-        s = one.data.spline
+        s, color = one.data.spline, one.style.color
         assert s is not None
-        x, y, low, high = self.axis.cut(s.score, s.value, s.lower, s.upper)
-        colour = one.look.colour
-        ax.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=2, gid=f"spline-band-{i}")
-        ax.plot(x, y, color=colour, lw=1.4 if self.parts.small else 2.0, zorder=3.5, gid=f"spline-{i}")
+        x, y, low, high = self.scale.cut(s.score, s.value, s.lower, s.upper)
+        ax.fill_between(x, low, high, color=color, alpha=0.16, lw=0, zorder=2, gid=f"spline-band-{i}")
+        ax.plot(x, y, color=color, lw=1.4 if self.layers.small else 2.0, zorder=3.5, gid=f"spline-{i}")
 
     def _spread(self, ax: Axes) -> None:
-        style.dress(ax)
+        style.style_axes(ax)
         ax.grid(visible=False, axis="y")
         alone = len(self.series) == 1
         for i, one in enumerate(self.series):
-            cells = one.cells.within(self.axis.low, self.axis.high)
-            heights = cells.heights(log_odds_scale=self.axis.scale == "logit")
-            colour = one.look.colour
-            ax.stairs(heights, cells.edges, fill=True, color=colour, alpha=0.75 if alone else 0.28, gid=f"spread-{i}")
+            drawn = one.spread.heights(self.scale)
+            ax.stairs(*drawn, fill=True, color=one.style.color, alpha=0.75 if alone else 0.28, gid=f"spread-{i}")
             if not alone:
-                ax.stairs(heights, cells.edges, color=colour, lw=1.1, gid=f"spread-outline-{i}")
+                ax.stairs(*drawn, color=one.style.color, lw=1.1, gid=f"spread-outline-{i}")
         ax.set_ylim(0.0, 1.08)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_ylabel("" if self.parts.small else "rows", color=INK)
+        ax.set_ylabel("" if self.layers.small else "rows", color=INK)
 
-    def _entries(self) -> list[tuple[Any, str]]:
+    def _explain(self, ax: Axes, legend_ax: Axes | None) -> None:
+        """A legend where it hides the fewest bins, and in a free corner what that side of the diagonal means."""
+        entries = self._legend_entries() if self.layers.legend else []
+        corner = ""
+        if entries:
+            hidden = self._hidden_bins(len(entries))
+            corner = min(hidden, key=lambda name: hidden[name])
+            loc = corner if legend_ax is None else "center left"
+            style.legend(legend_ax or ax, *map(list, zip(*entries, strict=True)), loc=loc)
+        if self.layers.small:
+            return
+        for side, count in self._hidden_bins(2).items():
+            if count == 0 and side != corner:
+                above = side == "upper left"
+                text = f"happens {'more' if above else 'less'} often\nthan the model says"
+                where: dict[str, Any] = {"va": "top" if above else "bottom", "ha": "left" if above else "right"}
+                at = (0.03, 0.97) if above else (0.97, 0.03)
+                style.note(ax, text, at, xycoords="axes fraction", color=FAINT, style="italic", zorder=1, **where)
+
+    def _legend_entries(self) -> list[tuple[Any, str]]:
         """Handles and names of what is drawn; none if it is one set without a name, in bins."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        def line(colour: str, **look: Any) -> Any:
-            return Line2D([], [], color=colour, **look)
+        def line(color: str, **options: Any) -> Any:
+            return Line2D([], [], color=color, **options)
 
-        several, level = len(self.series) > 1, f"{100.0 * self.series[0].data.level:g}%"
-        colour = MUTED if several else self.series[0].look.colour
+        several, level = len(self.series) > 1, percent(self.series[0].data.level)
+        color = MUTED if several else self.series[0].style.color
         more: list[tuple[Any, str]] = []
-        if self.parts.corp:
-            more.append((line(colour, ls=CORP_DASHES, lw=1.5), "isotonic (CORP)"))
+        if self.layers.corp:
+            more.append((line(color, ls=CORP_DASHES, lw=1.5), "isotonic (CORP)"))
             more.append((Patch(color=RULE, alpha=0.5, lw=0), f"its {level} band if honest"))
-        if self.parts.spline and any(one.data.spline is not None for one in self.series):
-            more.append((line(colour, lw=2.0), f"spline, {level} band"))
-        more += [(line(look.colour, ls=look.dashes, lw=1.8), name) for name, _, _, look in self.curves]
+        if self.layers.spline and any(one.data.spline is not None for one in self.series):
+            more.append((line(color, lw=2.0), f"spline, {level} band"))
+        more += [(line(look.color, ls=look.dashes, lw=1.8), name) for name, _, _, look in self.curves]
         sets = []
         for one in self.series:
-            if self.parts.bins:
-                point = line(one.look.colour, marker=one.look.marker, ls="", ms=6.5, mec="white", mew=0.8)
-            else:
-                point = line(one.look.colour, lw=2.0)
-            if several or one.name or (self.parts.bins and more):
-                sets.append((point, one.name or f"bins, {level} interval"))
+            handle = line(one.style.color, lw=2.0)
+            if self.layers.bins:
+                handle = line(one.style.color, marker=one.style.marker, ls="", ms=6.5, mec="white", mew=0.8)
+            if several or one.name or (self.layers.bins and more):
+                sets.append((handle, one.name or f"bins, {level} interval"))
         return sets + more
 
-    def _hidden(self, lines: int) -> dict[str, int]:
+    def _hidden_bins(self, lines: int) -> dict[str, int]:
         """How many bins so many lines of text would hide in either corner beside the diagonal."""
-        low, high = self.axis.view()
-        to_unit = logit if self.axis.scale == "logit" else np.asarray
-        origin, reach = to_unit(low), to_unit(high) - to_unit(low)
-
-        def place(p: Array) -> Array:
-            return np.asarray((to_unit(self.axis.inside(p)) - origin) / reach)
-
         every = [one.data.bins for one in self.series]
-        x = np.concatenate([place(b.mean_score) for b in every])
-        bottom = np.concatenate([place(b.interval_lower) for b in every])
-        top = np.concatenate([place(b.interval_upper) for b in every])
-        height = LINE * (lines + 0.5)
+        x = self.scale.fraction(np.concatenate([b.mean_score for b in every]))
+        bottom = self.scale.fraction(np.concatenate([b.interval_lower for b in every]))
+        top = self.scale.fraction(np.concatenate([b.interval_upper for b in every]))
+        height = LINE_HEIGHT * (lines + 0.5)
         return {
-            "upper left": int(np.sum((x < WIDTH) & (top > 1.0 - height))),
-            "lower right": int(np.sum((x > 1.0 - WIDTH) & (bottom < height))),
+            "upper left": int(np.sum((x < TEXT_WIDTH) & (top > 1.0 - height))),
+            "lower right": int(np.sum((x > 1.0 - TEXT_WIDTH) & (bottom < height))),
         }
-
-    def _say_sides(self, ax: Axes, corners: list[str]) -> None:
-        """Say in some corners what this side of the diagonal means."""
-        for corner, text, at in (
-            ("upper left", "happens more often\nthan the model says", (0.03, 0.97)),
-            ("lower right", "happens less often\nthan the model says", (0.97, 0.03)),
-        ):
-            if corner in corners:
-                up, across = corner.split()
-                sides: dict[str, Any] = {"va": "top" if up == "upper" else "bottom", "ha": across}
-                style.note(ax, text, at, xycoords="axes fraction", color=FAINT, style="italic", zorder=1, **sides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.axes import room, strip_below
-from calspline.display.checks import check_by_name, check_series
-from calspline.display.style import Look
+from calspline.display.axes import add_strip_below, get_axes
+from calspline.display.style import SeriesStyle
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import check_predictions
-from calspline.options import check_increasing
+from calspline.formatting import percent
+from calspline.options import check_by_name, check_increasing
+from calspline.scores import check_numeric_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,9 +64,9 @@ class EpochsDisplay:
         if epochs is not None:
             epochs = check_increasing(epochs, "epochs", least=1)
             count = len(epochs)
-        self.log_loss = check_series(log_loss, "log_loss", count)
+        self.log_loss = _check_series(log_loss, "log_loss", count)
         count = len(next(iter(self.log_loss.values())))
-        self.accuracy = None if accuracy is None else check_series(accuracy, "accuracy", count)
+        self.accuracy = None if accuracy is None else _check_series(accuracy, "accuracy", count)
         self.epochs: Array = np.arange(1.0, count + 1.0) if epochs is None else epochs
 
     @classmethod
@@ -110,42 +112,53 @@ class EpochsDisplay:
         -------
         self
         """
-        both = self.accuracy is not None
-        self.ax_ = ax = room(ax, style.SIDE + 0.6, 5.4 if both else 4.2)
+        has_accuracy = self.accuracy is not None
+        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 5.4 if has_accuracy else 4.2)
         self.figure_ = ax.figure
-        self.accuracy_ax_ = strip_below(ax, ACCURACY_STRIP, 0.08) if both else None
-        looks = dict(zip(self.log_loss, style.looks(len(self.log_loss)), strict=True))
-        self._lines(ax, self.log_loss, looks, best=np.argmin, names=True)
+        self.accuracy_ax_ = add_strip_below(ax, ACCURACY_STRIP, 0.08) if has_accuracy else None
+        styles = dict(zip(self.log_loss, style.series_styles(len(self.log_loss)), strict=True))
+        self._draw_lines(ax, self.log_loss, styles, best=np.argmin)
+        style.label_line_ends(ax, sorted((float(v[-1]), name, styles[name].color) for name, v in self.log_loss.items()))
+        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
+        style.note(ax, "marked: the best epoch", (0.98, 0.98), **corner)
         ax.set_ylabel("log-loss, nats per row")
         lowest = ax
         if self.accuracy is not None and self.accuracy_ax_ is not None:
             from matplotlib.ticker import FuncFormatter
 
             lowest = self.accuracy_ax_
-            more = style.looks(len(self.accuracy))
-            known = {name: looks.get(name, look) for name, look in zip(self.accuracy, more, strict=True)}
-            self._lines(lowest, self.accuracy, known, best=np.argmax, names=False)
-            lowest.yaxis.set_major_formatter(FuncFormatter(lambda p, _: f"{100.0 * p:g}%"))
+            others = dict(zip(self.accuracy, style.series_styles(len(self.accuracy)), strict=True))
+            self._draw_lines(lowest, self.accuracy, others | styles, best=np.argmax)
+            lowest.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
             lowest.set_ylabel("accuracy")
             ax.tick_params(labelbottom=False)
         lowest.set_xlabel("epoch")
         return self
 
-    def _lines(self, ax: Axes, series: dict[str, Array], looks: dict[str, Look], *, best: Any, names: bool) -> None:
+    def _draw_lines(self, ax: Axes, series: dict[str, Array], styles: dict[str, SeriesStyle], *, best: Any) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        style.dress(ax)
+        style.style_axes(ax)
         for i, (name, values) in enumerate(series.items()):
-            look, at = looks[name], int(best(values))
-            ax.plot(self.epochs, values, color=look.colour, ls=look.dashes, lw=2.0, zorder=3, gid=f"line-{i}")
-            point: dict[str, Any] = {"marker": look.marker, "ms": 8, "mec": "white", "mew": 1.0, "ls": "", "zorder": 4}
-            ax.plot(self.epochs[at], values[at], color=look.colour, gid=f"best-{i}", **point)
+            own, at = styles[name], int(best(values))
+            ax.plot(self.epochs, values, color=own.color, ls=own.dashes, lw=2.0, zorder=3, gid=f"line-{i}")
+            point: dict[str, Any] = {"marker": own.marker, "ms": 8, "mec": "white", "mew": 1.0, "ls": "", "zorder": 4}
+            ax.plot(self.epochs[at], values[at], color=own.color, gid=f"best-{i}", **point)
         ax.margins(x=0.02, y=0.1)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if names:
-            style.name_ends(ax, sorted((float(v[-1]), name, looks[name].colour) for name, v in series.items()))
-            corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
-            style.note(ax, "marked: the best epoch", (0.98, 0.98), **corner)
+
+
+def _check_series(given: Any, name: str, count: int | None = None) -> dict[str, Array]:
+    """Check named series of finite numbers, all of one length."""
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(f'{name} must be a mapping such as {{"before": values}}; got {given!r}')
+    out = {}
+    for key, values in check_by_name(given, name, None).items():
+        out[key] = array = check_numeric_array(values, f"{name}[{key!r}]")
+        count = len(array) if count is None and array.ndim == 1 else count
+        if array.ndim != 1 or len(array) != count or count == 0:
+            raise ValueError(f"{name}[{key!r}] must be one number for each of {count} epochs; got shape {array.shape}")
+    return out
 
 
 def _guess(p: Array) -> NDArray[np.intp]:

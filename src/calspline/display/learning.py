@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from calspline.display import style
-from calspline.display.axes import room
+from calspline.display.axes import get_axes
 from calspline.display.style import BLUE, INK, MUTED, VERMILION
+from calspline.formatting import percent
 from calspline.learning_curve import FEWEST_FOR_RATE, CalibrationLearningCurve
 
 if TYPE_CHECKING:
@@ -63,67 +64,52 @@ class LearningCurveDisplay:
         -------
         self
         """
-        self.ax_ = ax = room(ax, style.SIDE + 0.6, 4.4)
+        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 4.4)
         self.figure_ = ax.figure
-        style.dress(ax)
+        style.style_axes(ax)
         ax.set_xscale("log")
-        self._measured(ax)
-        self._enough(ax)
-        self._uncalibrated(ax)
-        self._marks(ax)
-        self._names(ax)
+        self._draw_curve(ax)
+        self._mark_enough(ax)
+        uncalibrated, spread = self.curve.uncalibrated, np.ptp(self.curve.interval)
+        fits = bool(uncalibrated <= self.curve.interval.max() + TALLEST * spread)
+        if fits:
+            ax.axhline(uncalibrated, color=VERMILION, lw=1.8, ls=(0, (5, 2)), zorder=2, gid="uncalibrated")
+        self._set_ticks(ax)
+        # Each line's name and value at the right, where it ends.
+        loss = float(self.curve.log_loss[-1])
+        ends = [(loss, f"calibrated\n{loss:.3f}", BLUE)]
+        if np.isfinite(uncalibrated):
+            words = f"uncalibrated\n{uncalibrated:.3f}" + ("" if fits else " ↑")
+            ends.append((uncalibrated if fits else ax.get_ylim()[1], words, VERMILION))
+        style.label_line_ends(ax, sorted(ends), lines=2)
         return self
 
-    def _measured(self, ax: Axes) -> None:
+    def _draw_curve(self, ax: Axes) -> None:
         c = self.curve
         low, high = c.interval.T
         ax.vlines(c.sizes, low, high, color=BLUE, lw=1.6, alpha=0.5, zorder=4, gid="intervals")
-        ax.plot(
-            c.sizes, c.log_loss, color=BLUE, marker="o", ms=6.5, mec="white", mew=0.8, lw=1.8, zorder=5, gid="curve"
-        )
+        points: dict[str, Any] = {"marker": "o", "ms": 6.5, "mec": "white", "mew": 0.8}
+        ax.plot(c.sizes, c.log_loss, color=BLUE, lw=1.8, zorder=5, gid="curve", **points)
         limit = c.log_loss[-1] - c.rate / c.sizes[-1]
         end = max(float(c.sizes[-1]), min(float(c.enough), FARTHEST * float(c.sizes[-1])))
         # With fewer rows priors speak louder than the law.
         grid = np.geomspace(min(FEWEST_FOR_RATE, float(c.sizes[-3:][0])), 1.15 * end, 100)
         ax.plot(grid, limit + c.rate / grid, color=MUTED, lw=1.0, ls=(0, (4, 2)), zorder=3, gid="law")
 
-    def _enough(self, ax: Axes) -> None:
+    def _mark_enough(self, ax: Axes) -> None:
         c = self.curve
-        most = float(c.sizes[-1])
-        up = {"xycoords": ax.get_xaxis_transform(), "va": "top"}
-        if c.enough > FARTHEST * most:
-            words = f"enough: about {c.enough:,} rows →"
-            style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
-        elif c.enough <= c.sizes[0]:
-            words = f"{int(c.sizes[0]):,} rows are enough"
-            style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
-        else:
+        first, last = float(c.sizes[0]), float(c.sizes[-1])
+        if first < c.enough <= FARTHEST * last:
             ax.axvline(c.enough, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=2, gid="enough")
-            late = np.log(c.enough / c.sizes[0]) > 0.55 * np.log(max(most, c.enough) / c.sizes[0])
+            late = np.log(c.enough / first) > 0.55 * np.log(max(last, c.enough) / first)
             words = f"about {c.enough:,} rows are enough:\nmore gains less than {c.gain:g}"
-            where = {"ha": "right" if late else "left", "color": INK}
-            style.note(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), **up, **where)
+            where = {"xycoords": ax.get_xaxis_transform(), "va": "top", "ha": "right" if late else "left"}
+            style.note(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), color=INK, **where)
+        else:
+            words = f"{int(first):,} rows are enough" if c.enough <= first else f"enough: about {c.enough:,} rows →"
+            style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
 
-    def _uncalibrated(self, ax: Axes) -> None:
-        if self._shows_uncalibrated():
-            dashes = (0, (5, 2))
-            ax.axhline(self.curve.uncalibrated, color=VERMILION, lw=1.8, ls=dashes, zorder=2, gid="uncalibrated")
-
-    def _shows_uncalibrated(self) -> bool:
-        low, high = self.curve.interval.min(), self.curve.interval.max()
-        return bool(self.curve.uncalibrated <= high + TALLEST * (high - low))
-
-    def _names(self, ax: Axes) -> None:
-        """Each line's name and value at the right, where it ends."""
-        c = self.curve
-        found = [(float(c.log_loss[-1]), f"calibrated\n{c.log_loss[-1]:.3f}", BLUE)]
-        if np.isfinite(c.uncalibrated):
-            shown = self._shows_uncalibrated()
-            words = f"uncalibrated\n{c.uncalibrated:.3f}" + ("" if shown else " ↑")
-            found.append((c.uncalibrated if shown else ax.get_ylim()[1], words, VERMILION))
-        style.name_ends(ax, sorted(found), lines=2)
-
-    def _marks(self, ax: Axes) -> None:
+    def _set_ticks(self, ax: Axes) -> None:
         from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
         low, high = ax.get_ylim()
@@ -132,4 +118,4 @@ class LearningCurveDisplay:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("rows to calibrate on")
-        ax.set_ylabel(f"log-loss on new rows, nats ({100.0 * self.curve.level:g}% intervals)")
+        ax.set_ylabel(f"log-loss on new rows, nats ({percent(self.curve.level)} intervals)")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.display.axes import room, small_multiples, strip_below
-from calspline.display.checks import check_by_name, check_limits, check_score_functions, classes_of, function_values
-from calspline.display.diagram import Diagram, Parts, Series
-from calspline.display.probability_axis import SCALES, ProbabilityScale, Scale, decades
-from calspline.display.score_cells import Cells, log_odds_cells
-from calspline.display.style import SIDE, class_title, curve_looks, looks, title
+from calspline.display.axes import SCALES, ProbabilityScale, Scale, add_strip_below, decades, get_axes, small_multiples
+from calspline.display.diagram import Diagram, Layers, Series, Spread, log_odds_spreads
+from calspline.display.style import SIDE, class_title, curve_styles, series_styles, title
 from calspline.evaluation.predictions import check_predictions
-from calspline.evaluation.reliability import Reliability, reliability
-from calspline.options import check_one_of
+from calspline.evaluation.reliability import Reliability, reliability_rows
+from calspline.options import check_by_name, check_increasing, check_one_of
+from calspline.scores import check_numeric_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,8 +82,8 @@ class ReliabilityDisplay:
 
     def __init__(self, reliability: Reliability | Mapping[str, Reliability], *, curves: Any = None) -> None:
         self.reliability: dict[str, Reliability] = check_by_name(reliability, "reliability", None)
-        self.curves: dict[str, Callable[[Array], Any]] = check_score_functions(curves)
-        self._log_odds_cells: dict[str, tuple[Cells, ...]] = {}
+        self.curves: dict[str, Callable[[Array], Any]] = _check_curves(curves)
+        self._log_odds_spreads: dict[str, tuple[Spread, ...]] = {}
 
     @classmethod
     def from_predictions(
@@ -128,14 +127,15 @@ class ReliabilityDisplay:
         """
         if strategy is None:
             strategy = "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
-        found, cells = {}, {}
-        for key, one in check_by_name(probs, "probs", name).items():
-            found[key] = reliability(
-                y, one, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight, labels=labels, level=level
-            )
-            cells[key] = log_odds_cells(check_predictions(y, one, sample_weight, labels))
+        sets = {
+            key: check_predictions(y, one, sample_weight, labels)
+            for key, one in check_by_name(probs, "probs", name).items()
+        }
+        found = {
+            key: reliability_rows(rows, n_bins=n_bins, strategy=strategy, level=level) for key, rows in sets.items()
+        }
         display = cls(found, curves=curves)
-        display._log_odds_cells = cells
+        display._log_odds_spreads = {key: log_odds_spreads(rows) for key, rows in sets.items()}
         return display.plot(ax, **plot_options)
 
     @classmethod
@@ -163,7 +163,7 @@ class ReliabilityDisplay:
         for key, one in estimator.items():
             if not hasattr(one, "predict_proba"):
                 raise TypeError(f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without")
-        options = {"labels": classes_of(estimator)} | options
+        options = {"labels": _common_classes(estimator)} | options
         return cls.from_predictions(y, {key: one.predict_proba(X) for key, one in estimator.items()}, **options)
 
     def plot(
@@ -214,19 +214,19 @@ class ReliabilityDisplay:
         chosen = self._chosen(classes)
         several = len(chosen) > 1 or not isinstance(classes, str)
         axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
-        parts = Parts(bins=bool(bins), corp=bool(corp), spline=bool(spline), legend=bool(legend), small=several)
+        layers = Layers(bins=bool(bins), corp=bool(corp), spline=bool(spline), legend=bool(legend), small=several)
         if several:
-            self._plot_several(ax, chosen, axis, parts, histogram, colors)
+            self._plot_several(ax, chosen, axis, layers, histogram, colors)
         else:
-            self.ax_ = room(ax, SIDE, SIDE + (0.5 if histogram is True else 0.0))
-            strip = strip_below(self.ax_, STRIP) if histogram is True else None if histogram is False else histogram
+            self.ax_ = get_axes(ax, SIDE, SIDE + (0.5 if histogram is True else 0.0))
+            strip = add_strip_below(self.ax_, STRIP) if histogram is True else histogram or None
             self.histogram_ax_, self.axes_ = strip, [self.ax_]
-            self._diagram(chosen[0], axis, parts, colors).draw(self.ax_, strip)
+            self._diagram(chosen[0], axis, layers, colors).draw(self.ax_, strip)
         self.figure_ = self.ax_.figure
         return self
 
     def _plot_several(
-        self, ax: Axes | None, chosen: list[int], axis: ProbabilityScale, parts: Parts, histogram: Any, colors: Any
+        self, ax: Axes | None, chosen: list[int], axis: ProbabilityScale, layers: Layers, histogram: Any, colors: Any
     ) -> None:
         if not isinstance(histogram, bool):
             raise TypeError(f"histogram must be True or False with several diagrams; got {histogram!r}")
@@ -234,10 +234,10 @@ class ReliabilityDisplay:
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
         first = next(iter(self.reliability.values()))
         for i, (place, one, strip) in enumerate(zip(chosen, panels.axes, strips, strict=True)):
-            diagram = self._diagram(place, axis, parts.only_legend_if(i == 0), colors)
+            diagram = self._diagram(place, axis, replace(layers, legend=layers.legend and i == 0), colors)
             diagram.draw(one, strip, legend_ax=panels.spare)
             title(one, class_title(first.classes[place - 1].name))
-        panels.quieten()
+        panels.hide_inner_labels()
         self.axes_, self.ax_, self.histogram_ax_ = panels.axes, panels.axes[0], strips[0]
 
     def _chosen(self, classes: Any) -> list[int]:
@@ -261,7 +261,7 @@ class ReliabilityDisplay:
 
     def _limits(self, scale: Scale, limits: Any, chosen: list[int]) -> tuple[float, float]:
         if limits is not None:
-            return check_limits(limits, least=0.0, largest=1.0, open_=scale == "logit")
+            return _check_limits(limits, open_=scale == "logit")
         if scale == "probability":
             return 0.0, 1.0
         # Far out only where there is something to see: a tiny probability with a handful of rows behind it
@@ -275,15 +275,69 @@ class ReliabilityDisplay:
             return 0.5, 1.0 - 10.0 ** -decades(1.0 - high)
         return 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
 
-    def _diagram(self, place: int, axis: ProbabilityScale, parts: Parts, colors: Any) -> Diagram:
+    def _diagram(self, place: int, axis: ProbabilityScale, layers: Layers, colors: Any) -> Diagram:
         sets = self._at(place)
         series = []
-        for (key, one), look in zip(sets.items(), looks(len(sets), colors), strict=True):
-            fine = self._log_odds_cells.get(key) if axis.scale == "logit" else None
-            series.append(Series(key, one, Cells.even(one) if fine is None else fine[place], look))
+        for (key, one), look in zip(sets.items(), series_styles(len(sets), colors), strict=True):
+            spreads = self._log_odds_spreads.get(key) if axis.logit else None
+            spread = Spread(one.histogram_edges, one.histogram_weight) if spreads is None else spreads[place]
+            series.append(Series(key, one, spread, look))
         grid = axis.grid()
         curves = [
-            (name, grid, function_values(function(grid), name, len(grid)), look)
-            for (name, function), look in zip(self.curves.items(), curve_looks(len(self.curves)), strict=True)
+            (name, grid, _curve_values(function, name, grid), look)
+            for (name, function), look in zip(self.curves.items(), curve_styles(len(self.curves)), strict=True)
         ]
-        return Diagram(series, curves, axis, parts)
+        return Diagram(series, curves, axis, layers)
+
+
+def _common_classes(estimators: Mapping[str, Any]) -> Any:
+    """The classes that classifiers have in common, in order; None if the first has none."""
+    first, *others = estimators
+    classes = getattr(estimators[first], "classes_", None)
+    for name in others:
+        other = getattr(estimators[name], "classes_", None)
+        if not np.array_equal(np.asarray(classes), np.asarray(other)):
+            raise ValueError(
+                f"estimators must have the same classes_; {first!r} has {classes} and {name!r} has {other}"
+            )
+    return classes
+
+
+def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
+    """Functions of the score by name: callables, or calibrators of two classes fitted on probabilities."""
+    if curves is not None and not isinstance(curves, Mapping):
+        raise TypeError(f'curves must be a mapping such as {{"spline": calibrator}}; got {type(curves).__name__}')
+    out: dict[str, Callable[[Array], Any]] = {}
+    if not curves:
+        return out
+    for name, curve in check_by_name(curves, "curves", None).items():
+        out[name] = getattr(curve, "calibrate", curve)
+        if not hasattr(curve, "calibrate"):
+            if not callable(curve):
+                what = type(curve).__name__
+                raise TypeError(f"curves[{name!r}] must be a fitted calibrator or a callable; got {what}")
+        elif len(getattr(curve, "classes_", (0, 1))) > 2:
+            raise ValueError(f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}")
+        elif getattr(curve, "kind_", "probability") != "probability" and getattr(curve, "difference_", True):
+            raise ValueError(f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins")
+    return out
+
+
+def _curve_values(function: Callable[[Array], Any], name: str, scores: Array) -> Array:
+    """Values of a function of the score: as many finite numbers as there are scores."""
+    values = function(scores)
+    if np.shape(values) != scores.shape:
+        raise ValueError(
+            f"curves[{name!r}] must give one number for each of {len(scores)} scores; got shape {np.shape(values)}"
+        )
+    return check_numeric_array(values, f"what curves[{name!r}] gives")
+
+
+def _check_limits(limits: Any, *, open_: bool) -> tuple[float, float]:
+    """Check the limits of an axis of probabilities; ``open_`` excludes 0 and 1."""
+    array = check_increasing(limits, "limits", least=2)
+    low, high = float(array[0]), float(array[-1])
+    outside = low <= 0.0 or high >= 1.0 if open_ else low < 0.0 or high > 1.0
+    if len(array) != 2 or outside:
+        raise ValueError(f"limits must be two numbers in {'(0, 1)' if open_ else '[0, 1]'}; got {array.tolist()}")
+    return low, high

@@ -9,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.axes import room, small_multiples
+from calspline.display.axes import get_panels
 from calspline.display.style import BLUE, VERMILION
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE
+from calspline.formatting import scientific
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,31 +87,28 @@ class SmoothingDisplay:
         return cls(found, label=how.label).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure; several paths divide its room.
+        """Draw, in ``ax`` or a new figure; several paths divide it.
 
         Returns
         -------
         self
         """
-        panels = small_multiples(ax, len(self.paths)) if len(self.paths) > 1 else None
-        self.axes_ = [room(ax, style.SIDE, 4.2)] if panels is None else panels.axes
+        panels = get_panels(ax, len(self.paths), height=4.2)
         every = np.concatenate([one.smoothing for one in self.paths])
-        for i, (one, own) in enumerate(zip(self.paths, self.axes_, strict=True)):
-            self._draw(own, one, small=panels is not None)
+        for i, (one, own) in enumerate(zip(self.paths, panels.axes, strict=True)):
+            self._draw(own, one, small=panels.small)
             own.set_xlim(every.min() / 3.0, every.max() * 3.0)
-            if panels is not None:
+            if panels.small:
                 style.title(own, style.class_title(one.name))
                 own.set_ylabel(self.label if panels.is_first(i) else "")
-        if panels is not None:
-            panels.quieten(y=False)
-        self.ax_ = self.axes_[0]
-        self.figure_ = self.ax_.figure
+        panels.hide_inner_labels(y=False)
+        self.axes_, self.ax_, self.figure_ = panels.axes, panels.axes[0], panels.axes[0].figure
         return self
 
     def _draw(self, ax: Axes, one: SmoothingPath, *, small: bool) -> None:
         from matplotlib.ticker import LogLocator, NullLocator
 
-        style.dress(ax)
+        style.style_axes(ax)
         ax.set_xscale("log")
         ax.plot(one.smoothing, one.criterion, color=BLUE, lw=1.8, marker="o", ms=4, mec="white", mew=0.7, gid="path")
         if len(one.smoothing):
@@ -118,7 +116,7 @@ class SmoothingDisplay:
             chosen = one.smoothing[at], one.criterion[at]
             ax.axvline(chosen[0], color=VERMILION, lw=1.0, ls=(0, (4, 3)), zorder=1.5, gid="chosen-line")
             ax.plot(*chosen, marker="D", ms=9, color=VERMILION, mec="white", mew=1.0, ls="", zorder=5, gid="chosen")
-            words = f"λ = {style.number(one.chosen)}" + ("" if small else f"\n{one.edf:.1f} effective parameters")
+            words = f"λ = {scientific(one.chosen)}" + ("" if small else f"\n{one.edf:.1f} effective parameters")
             right = np.log(chosen[0] / one.smoothing[0]) > 0.6 * np.log(one.smoothing[-1] / one.smoothing[0])
             where = {"ha": "right" if right else "left", "va": "top", "color": VERMILION, "fontweight": "bold"}
             place = (chosen[0], 0.97)

@@ -1,4 +1,4 @@
-"""The house style, put on one axes at a time: nothing global is touched.
+"""The style of the pictures, set on one axes at a time: nothing global is touched.
 
 Colours are those of Okabe and Ito, chosen to differ for every kind of colour vision, in an
 order that keeps neighbours apart; yellow is left out, as it vanishes on white. Series also differ by marker and
@@ -29,40 +29,40 @@ LINE = 0.055
 """Share of an axes' height that a line of text takes."""
 SIDE = 6.0
 """Inches of a figure of our own: notebook size."""
-SAYS, HAPPENED = "what the model says", "what happened"
+PREDICTED, OBSERVED = "what the model says", "what happened"
 
 
-class Look(NamedTuple):
+class SeriesStyle(NamedTuple):
     """How a series is told from the others."""
 
-    colour: str
+    color: str
     marker: str
     dashes: Any
 
 
-def looks(count: int, colours: Any = None) -> list[Look]:
-    """How to tell ``count`` series apart.
+def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
+    """Styles that tell ``count`` series apart.
 
     One alone is blue. Of several the first is vermilion and the second blue: what was
     before, and what is better.
     """
     several = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY)
-    order = tuple(colours) if colours is not None else (BLUE,) if count == 1 else several
+    order = tuple(colors) if colors is not None else (BLUE,) if count == 1 else several
     dashes = DASHES if count == 1 else (DASHES[1], DASHES[0], *DASHES[2:])
     return [
-        Look(order[i % len(order)], MARKERS[i % len(MARKERS)], dashes[(i + i // len(order)) % len(dashes)])
+        SeriesStyle(order[i % len(order)], MARKERS[i % len(MARKERS)], dashes[(i + i // len(order)) % len(dashes)])
         for i in range(count)
     ]
 
 
-def curve_looks(count: int) -> list[Look]:
-    """How functions laid over points are told apart: ink first, then colours that the points do not have."""
+def curve_styles(count: int) -> list[SeriesStyle]:
+    """Styles of functions laid over points: ink first, then colours that the points do not have."""
     order = (INK, GREEN, PURPLE, ORANGE, SKY, MUTED)
-    return [Look(order[i % len(order)], "", DASHES[i % len(DASHES)]) for i in range(count)]
+    return [SeriesStyle(order[i % len(order)], "", DASHES[i % len(DASHES)]) for i in range(count)]
 
 
-def dress(ax: Axes) -> None:
-    """Two quiet spines, a light grid behind, small ticks, one ink."""
+def style_axes(ax: Axes) -> None:
+    """Give an axes two light spines, a light grid behind, small ticks and one colour of text."""
     ax.set_facecolor("white")
     ax.set_axisbelow(True)
     ax.grid(visible=True, which="major", color=GRID, linewidth=0.8, linestyle="-")
@@ -88,34 +88,21 @@ def class_title(name: str) -> str:
     return f"class {name}" if name.isdigit() else name
 
 
-def number(value: float) -> str:
-    """A number to two digits, with a power of ten where it is large or small.
-
-    >>> number(8.53e-5), number(1e6), number(0.0342)
-    ('8.5·10⁻⁵', '10⁶', '0.034')
-    """
-    mantissa, exponent = f"{value:.1e}".split("e")
-    if -4 < int(exponent) < 4:
-        return f"{value:.2g}"
-    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return power if mantissa == "1.0" else f"{mantissa.removesuffix('.0')}·{power}"
-
-
 def note(ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, float] = (0.0, 0.0), **more: Any) -> Any:
     """Words next to what they name, in place of a legend; ``offset`` is in points."""
     options: dict[str, Any] = {"color": MUTED, "fontsize": SMALL, "parse_math": False, "annotation_clip": False} | more
     return ax.annotate(text, at, xytext=offset, textcoords="offset points", **options)
 
 
-def name_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1) -> None:
-    """Write names (value, name, colour; in order of value) to the right of lines, apart where they would overlap."""
+def label_line_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1) -> None:
+    """Write names (value, name, color; in order of value) to the right of lines, apart where they would overlap."""
     low, high = ax.get_ylim()
     steps = LINE * lines * np.arange(len(ends))
     wanted = np.array([(value - low) / (high - low) for value, _, _ in ends])
     # The nearest places that keep a line of text between neighbours.
     places = isotonic_regression(wanted - steps).x + steps
-    for place, (_, name, colour) in zip(places, ends, strict=True):
-        where = {"xycoords": "axes fraction", "va": "center", "fontweight": "bold", "fontsize": TEXT, "color": colour}
+    for place, (_, name, color) in zip(places, ends, strict=True):
+        where = {"xycoords": "axes fraction", "va": "center", "fontweight": "bold", "fontsize": TEXT, "color": color}
         note(ax, name, (1.0, float(place)), offset=(6, 0), **where)
 
 

@@ -264,9 +264,6 @@ def reliability(
     0.5 to 0.75   260  0.6263    0.4154  0.3548 to 0.4779
     0.75 to 1     267  0.8703    0.7828  0.7284 to 0.8307
     """
-    check_integer(n_bins, "n_bins", least=1)
-    check_one_of(strategy, "strategy", ("quantile", "uniform"))
-    level = check_number(level, "level", above=0.0, below=1.0)
     rows = check_predictions(y, probs, sample_weight, labels)
     return reliability_rows(rows, n_bins=n_bins, strategy=strategy, level=level)
 
@@ -275,7 +272,9 @@ def reliability_rows(
     rows: Predictions, *, n_bins: int, strategy: Literal["quantile", "uniform"] = "quantile", level: float = 0.95
 ) -> Reliability:
     """The reliability diagram of predictions that are checked already."""
-    options = n_bins, strategy, level
+    check_integer(n_bins, "n_bins", least=1)
+    check_one_of(strategy, "strategy", ("quantile", "uniform"))
+    options = n_bins, strategy, check_number(level, "level", above=0.0, below=1.0)
     with one_blas_thread():
         if rows.binary:
             return _diagram(rows, str(rows.classes[1]), *options)

@@ -21,7 +21,7 @@ MAX_VALUES = 8
 def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
     """Name, summary, parameters, facts and curve of a fitted calibrator; ``rows`` are what it is meant for."""
     name = type(calibrator).__name__
-    kind = calibrator.to_dict()["fitted"]["kind"]
+    kind = calibrator.kind_
     return {
         "name": name,
         "summary": getattr(calibrator, "summary", lambda: f"{name} for {len(calibrator.classes_)} classes")(),
