@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency, norm
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.counts import Counts
+from calspline.counts import Counts, run_starts
 from calspline.evaluation.calibration_test import calibration_p_value
 from calspline.evaluation.recalibration import recalibration
 from calspline.formatting import number, p_value, percent, text_table
@@ -46,15 +46,15 @@ class Drift:
     distance : float
         The largest difference of cumulative shares over these bins.
     score_p_value : float
-        Of the hypothesis that the scores have the same distribution: a chi-square test on the bins.
+        P-value of the hypothesis that the scores have the same distribution: a chi-square test on the bins.
     expected_rate : float
         The rate that the calibrator expects of the current scores.
     difference : float
         ``current_rate - expected_rate``, with ``difference_interval``.
     in_the_large, slope : float
-        Cox's recalibration of the current data: 0 and 1 if the calibrator is right. With intervals.
+        Cox's recalibration of the current data, with intervals: 0 and 1 if the calibrator is right.
     calibration_p_value : float
-        Of the hypothesis that the calibrator is right for the current data.
+        P-value of the hypothesis that the calibrator is right for the current data.
     level : float
         Confidence of the intervals; a p-value below ``1 - level`` counts as evidence.
     """
@@ -107,7 +107,7 @@ class Drift:
         return f"{scores}; the calibrator is no longer right: {how}. Refit it."
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, by name, with the verdict."""
+        """All attributes by name, with the verdict."""
         return asdict(self) | {"moved": self.moved, "miscalibrated": self.miscalibrated, "verdict": self.verdict}
 
     def __str__(self) -> str:
@@ -133,19 +133,19 @@ class Drift:
 
 
 def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any = None, level: float = 0.95) -> Drift:
-    """Compare current data with those of the reference: scores, and what happened.
+    """Compare current data with reference data: the scores, and what happened.
 
-    Both are :class:`~calspline.ScoreHistogram`, of a day or a year, as one keeps them with :func:`~calspline.save`
-    and adds them up; no rows are needed, and it takes milliseconds.
+    Both are given as :class:`~calspline.ScoreHistogram`, of a day or a year; they can be kept with
+    :func:`~calspline.save` and added up. No rows are needed, and it takes milliseconds.
 
     Parameters
     ----------
     reference, current : ScoreHistogram
         Weights count as rows.
     calibrator : fitted calibrator of two classes, optional
-        The one in use, which is taken as it is. None: a :class:`~calspline.SplineCalibrator` fitted to the
-        reference, whose uncertainty is allowed for: the current data count for less, by
-        ``1 + current / reference`` in weight.
+        The one in use, taken as it is. None fits a :class:`~calspline.SplineCalibrator` to the reference, and allows
+        for its uncertainty: the weights of the current data are divided by ``1 + current / reference``, the ratio of
+        total weights.
     level : float in (0, 1), default=0.95
         Confidence of the intervals and of the verdict.
 
@@ -161,8 +161,8 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     Notes
     -----
     The test of the calibrator is that of :func:`~calspline.evaluate`, on the cells of the histogram. The interval of
-    the difference takes the outcomes as random and the scores as given. In large data the tests find
-    differences of no consequence: read the index and the intervals.
+    the difference takes the outcomes as random and the scores as given. In large data the tests find differences that
+    do not matter in practice: look at the index and the intervals.
 
     Examples
     --------
@@ -188,17 +188,16 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     check_number(level, "level", above=0.0, below=1.0)
     if calibrator is not None:
         check_fitted_calibrator(calibrator, 2)
-    before, now = _shares(reference, current)
-    shift = _Shift.between(before, now, reference.total, current.total)
+    psi, distance, score_p_value = _score_shift(reference, current)
     with one_blas_thread():
-        share = 1.0
-        if calibrator is None:
-            calibrator = SplineCalibrator().fit_histogram(reference)
-            share = reference.total / (reference.total + current.total)
-        f = _forecasts(current, calibrator, share)
+        # A calibrator that is fitted here is uncertain itself: each current row counts as a part of one.
+        share = 1.0 if calibrator is not None else reference.total / (reference.total + current.total)
+        calibrator = SplineCalibrator().fit_histogram(reference) if calibrator is None else calibrator
+        p = calibrator.calibrate(current.scores)
+        f = Counts.from_sums(p, share * current.positives, share * current.negatives)
         cox = recalibration(f)
-        # A fraction of a row cannot be drawn by itself.
-        right = calibration_p_value(f if share == 1.0 else f.coarsened(max(int(f.total / ROWS_TOGETHER), 2)))
+        # Outcomes of a part of a row cannot be simulated, so rows are taken together.
+        p_right = calibration_p_value(f if share == 1.0 else f.coarsened(max(int(f.total / ROWS_TOGETHER), 2)))
     z = float(norm.isf(0.5 * (1.0 - level)))
 
     def around(value: float, error: float) -> Interval:
@@ -210,9 +209,9 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
         current_weight=current.total,
         reference_rate=reference.base_rate,
         current_rate=current.base_rate,
-        psi=shift.psi,
-        distance=shift.distance,
-        score_p_value=shift.p_value,
+        psi=psi,
+        distance=distance,
+        score_p_value=score_p_value,
         expected_rate=f.mean,
         difference=difference,
         difference_interval=around(difference, _rate_error(f, cox.in_the_large)),
@@ -220,47 +219,40 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
         in_the_large_interval=around(cox.in_the_large, cox.in_the_large_se),
         slope=cox.slope,
         slope_interval=around(cox.slope, cox.slope_se),
-        calibration_p_value=right,
+        calibration_p_value=p_right,
         level=level,
     )
 
 
-@dataclass(frozen=True)
-class _Shift:
-    """How far two distributions over bins are apart."""
-
-    psi: float
-    distance: float
-    p_value: float
-
-    @classmethod
-    def between(cls, before: Array, now: Array, n_before: float, n_now: float) -> _Shift:
-        # Half a row more in each bin, so that an empty one has a logarithm.
-        a = (n_before * before + 0.5) / (n_before + 0.5 * len(before))
-        b = (n_now * now + 0.5) / (n_now + 0.5 * len(now))
-        distance = float(np.abs(np.cumsum(now - before)).max())
-        same = len(before) == 1
-        test = 1.0 if same else float(chi2_contingency([n_before * before, n_now * now], correction=False).pvalue)
-        return cls(float(((b - a) * np.log(b / a)).sum()), distance, test)
+def _score_shift(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[float, float, float]:
+    """Stability index, largest difference of cumulative shares, and p-value of "not moved"."""
+    before, now = _bin_weights(reference, current)
+    distance = float(np.abs(np.cumsum(now / current.total - before / reference.total)).max())
+    same = len(before) == 1
+    test = 1.0 if same else float(chi2_contingency([before, now], correction=False).pvalue)
+    # Half a row more in each bin, so that an empty one has a logarithm.
+    a, b = ((weight + 0.5) / (weight + 0.5).sum() for weight in (before, now))
+    return float(((b - a) * np.log(b / a)).sum()), distance, test
 
 
-def _shares(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Array, Array]:
-    """Shares of both in bins of the reference's quantiles.
+def _bin_weights(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Array, Array]:
+    """Weights of both in bins of the reference's quantiles.
 
     The bins are made of cells of one grid, so that equal scores fall in the same bin in both.
     """
     level = (reference + current).level
     keys = [_cells(histogram, level) for histogram in (reference, current)]
-    cells = np.unique(np.concatenate(keys))
-    weights = []
-    for key, histogram in zip(keys, (reference, current), strict=True):
-        w = histogram.positives + histogram.negatives
-        weights.append(np.bincount(np.searchsorted(cells, key), w, minlength=len(cells)) / histogram.total)
-    middle = np.cumsum(weights[0]) - 0.5 * weights[0]
+    cells, place = np.unique(np.concatenate(keys), return_inverse=True)
+    places = np.split(place, [len(keys[0])])
+    before, now = (
+        np.bincount(where, histogram.positives + histogram.negatives, minlength=len(cells))
+        for where, histogram in zip(places, (reference, current), strict=True)
+    )
+    share = before / reference.total
+    middle = np.cumsum(share) - 0.5 * share
     bins = np.minimum((middle * N_BINS).astype(np.intp), N_BINS - 1)
-    used, place = np.unique(bins, return_inverse=True)
-    before, now = (np.bincount(place, w, minlength=len(used)).astype(np.float64) for w in weights)
-    return before, now
+    first = run_starts(bins)
+    return np.add.reduceat(before, first), np.add.reduceat(now, first)
 
 
 def _cells(histogram: ScoreHistogram, level: int | None) -> NDArray[Any]:
@@ -271,14 +263,8 @@ def _cells(histogram: ScoreHistogram, level: int | None) -> NDArray[Any]:
     return coarser(histogram.cells, level - histogram.level)
 
 
-def _forecasts(histogram: ScoreHistogram, calibrator: Any, share: float) -> Counts:
-    """What the calibrator says of the histogram's scores, and what happened; each row counts as ``share`` of one."""
-    p = calibrator.calibrate(histogram.scores)
-    return Counts.from_sums(p, share * histogram.positives, share * histogram.negatives)
-
-
 def _rate_error(f: Counts, shift: float) -> float:
-    """Standard error of the rate, given the scores: of the probabilities once they have the right mean."""
+    """Standard error of the rate, given the scores, if the probabilities are shifted to the right mean."""
     p = np.clip(f.x, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
     q = expit(logit(p) + shift) if np.isfinite(shift) else p
     return float(np.sqrt(f.w @ (q * (1.0 - q)))) / f.total

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.evaluation.evaluate import Evaluation
@@ -50,17 +48,13 @@ def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
     """Two classes: one view. More: that of the top label, then those of the classes that are shown."""
     first = next(iter(rows.values()))
     if first.binary:
-        found = {
-            name: _forecast(one.probs, one.codes == 1, one.weight, evaluations[name]) for name, one in rows.items()
-        }
+        found = {name: _forecast(one, evaluations[name]) for name, one in rows.items()}
         return [View(str(first.classes[1]), False, found)]
-    out = [View("top label", True, {name: _top_label(one, evaluations[name]) for name, one in rows.items()})]
+    tops = {name: evaluation.top_label or evaluation for name, evaluation in evaluations.items()}
+    out = [View("top label", True, {name: _forecast(one.top_label(), tops[name]) for name, one in rows.items()})]
     for j in _shown_classes(evaluations):
         label = first.classes.tolist()[j]
-        found = {
-            name: _forecast(one.probs[:, j], one.codes == j, one.weight, evaluations[name].per_class[label])
-            for name, one in rows.items()
-        }
+        found = {name: _forecast(one.against_rest(j), evaluations[name].per_class[label]) for name, one in rows.items()}
         out.append(View(str(label), False, found))
     return out
 
@@ -72,13 +66,6 @@ def _shown_classes(evaluations: Mapping[str, Evaluation]) -> list[int]:
     return sorted(np.argsort(-worst, kind="stable")[:most].tolist())
 
 
-def _top_label(rows: Predictions, evaluation: Evaluation) -> Forecast:
-    guess = rows.probs.argmax(axis=1)
-    confidence = rows.probs[np.arange(len(guess)), guess]
-    return _forecast(confidence, guess == rows.codes, rows.weight, evaluation.top_label or evaluation)
-
-
-def _forecast(p: Array, happened: NDArray[Any], weight: Array | None, evaluation: Evaluation) -> Forecast:
-    n_bins = int(np.clip(len(p) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
-    rows = Predictions(p, happened.astype(np.intp), weight, np.array([False, True]))
-    return Forecast(p, weight, evaluation, reliability_rows(rows, n_bins=n_bins))
+def _forecast(rows: Predictions, evaluation: Evaluation) -> Forecast:
+    n_bins = int(np.clip(len(rows.probs) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
+    return Forecast(rows.probs, rows.weight, evaluation, reliability_rows(rows, n_bins=n_bins))
