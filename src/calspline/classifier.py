@@ -34,6 +34,7 @@ from calspline.crossfit import (
 )
 from calspline.labels import check_label_array, check_weights
 from calspline.options import check_integer, check_one_of
+from calspline.scores import check_scores
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
@@ -334,8 +335,7 @@ def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Traini
 def _fit_calibrator(calibrator: Any, scores: ModelScores, codes: NDArray[np.intp], weight: Array | None) -> None:
     """Fit a calibrator; one from elsewhere whose ``fit`` does not take weights is fitted without, with a warning."""
     if isinstance(calibrator, BaseCalibrator):
-        fit = calibrator._fit_margins if scores.margins else calibrator.fit
-        fit(scores.values, codes, weight)
+        calibrator.fit(check_scores(scores.values, margins=scores.margins), codes, weight)
     elif weight is None:
         calibrator.fit(scores.values, codes)
     elif "sample_weight" in signature(calibrator.fit).parameters:

@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.scores import check_numeric_array, check_real_array, column_names, is_missing
+from calspline.scores import (
+    BinaryScores,
+    GivenScores,
+    Kind,
+    MatrixKind,
+    MatrixScores,
+    check_binary_scores,
+    check_matrix_scores,
+    check_numeric_array,
+    check_scores,
+    is_missing,
+)
 
 NEVER_MISSING = {str, bytes, int, bool}
 
@@ -164,25 +175,51 @@ def check_two_classes(classes: Any) -> NDArray[Any]:
 class LabelledRows:
     """Scores, labels and weights that go together; rows of weight zero are gone."""
 
-    scores: NDArray[np.floating[Any]]
-    names: list[str] | None
+    scores: GivenScores
     labels: NDArray[Any]
     weight: Array | None
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of scores."""
-        return 1 if self.scores.ndim == 1 else self.scores.shape[1]
 
 
 def check_rows(scores: Any, y: Any, sample_weight: Any) -> LabelledRows:
     """Check what a calibrator is fitted on: at least two rows that count."""
-    array = check_real_array(scores, "scores")
-    weight = check_weights(sample_weight, len(array))
-    labels = check_label_array(y, len(array))
+    given = check_scores(scores)
+    weight = check_weights(sample_weight, len(given))
+    labels = check_label_array(y, len(given))
     if weight is not None and weight.size and weight.min() == 0.0:
         present = weight > 0.0
-        array, labels, weight = array[present], labels[present], weight[present]
-    if len(array) < 2:
-        raise ValueError(f"scores must have at least two rows, of different classes; got {len(array)}")
-    return LabelledRows(array, column_names(scores), labels, weight)
+        given, labels, weight = given.of(present), labels[present], weight[present]
+    if len(given) < 2:
+        raise ValueError(f"scores must have at least two rows, of different classes; got {len(given)}")
+    return LabelledRows(given, labels, weight)
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What a calibrator learns from: scores of a known kind, the class of every row, and weights."""
+
+    scores: BinaryScores | MatrixScores
+    classes: NDArray[Any]
+    codes: NDArray[np.intp]
+    weight: Array | None
+
+
+def check_training_rows(scores: Any, y: Any, sample_weight: Any, *, kind: MatrixKind, advice: str) -> TrainingRows:
+    """Check what a calibrator is fitted on, and take its scores for probabilities or for margins.
+
+    In one or two columns, ``"either"`` means margins.
+    """
+    rows = check_rows(scores, y, sample_weight)
+    n, m = len(rows.labels), rows.scores.n_columns
+    if m > 2:
+        classes, codes = check_matrix_labels(rows.labels, n, m, rows.scores.names)
+        matrix = check_matrix_scores(rows.scores.in_class_order(classes), kind=kind, advice=advice)
+        return TrainingRows(matrix, classes, codes, rows.weight)
+    classes, positive = check_binary_labels(rows.labels, n)
+    wanted: Kind | None = None if kind == "auto" else "probability" if kind == "probability" else "margin"
+    binary = check_binary_scores(
+        rows.scores.in_class_order(classes),
+        kind=wanted,
+        difference=True if rows.scores.margins else None,
+        advice=advice,
+    )
+    return TrainingRows(binary, classes, positive.astype(np.intp), rows.weight)

@@ -254,7 +254,7 @@ def _variance_of_mean(of_block: Array) -> Array:
 
 def _uncalibrated(data: LabelledRows, codes: Ints, w: Array) -> float:
     """Log-loss of probabilities as they are; nan for margins."""
-    p = data.scores.astype(np.float64)
+    p = data.scores.values.astype(np.float64)
     if p.min() < 0.0 or p.max() > 1.0:
         return float("nan")
     p = p.reshape(len(p), -1)

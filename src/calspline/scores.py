@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import narwhals as nw
 import numpy as np
@@ -19,6 +20,48 @@ ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
 ROUNDING = 1e-6  # of a sum of float32
 LARGEST_MARGIN = 1e300
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
+
+
+@dataclass(frozen=True, eq=False)
+class GivenScores:
+    """Scores as they came in: finite numbers, not yet taken for probabilities or for margins.
+
+    ``names`` are those of a data frame's columns. ``margins`` declares that they are margins,
+    even if all of them lie in [0, 1]. What is checked once, here, is passed on.
+    """
+
+    values: NDArray[np.floating[Any]]
+    names: list[str] | None = None
+    margins: bool = False
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of scores."""
+        return 1 if self.values.ndim == 1 else self.values.shape[1]
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """Least and largest score; NaN if there is one."""
+        return (float(self.values.min()), float(self.values.max())) if self.values.size else (0.0, 0.0)
+
+    @property
+    def outside(self) -> bool:
+        """Whether a score is outside [0, 1]."""
+        return self.limits[0] < 0.0 or self.limits[1] > 1.0
+
+    def of(self, rows: NDArray[np.bool_]) -> GivenScores:
+        """Some of the rows."""
+        return replace(self, values=self.values[rows])
+
+    def in_class_order(self, classes: NDArray[Any]) -> GivenScores:
+        """Columns in the order of the classes, where a frame's columns are named after them."""
+        wanted = [str(value) for value in classes]
+        if self.names is None or self.names == wanted or sorted(self.names) != sorted(wanted):
+            return self
+        return replace(self, values=self.values[:, [self.names.index(value) for value in wanted]], names=wanted)
 
 
 @dataclass(frozen=True)
@@ -58,23 +101,26 @@ class MatrixScores:
 
     kind: Kind
     values: NDArray[np.floating[Any]]
+    difference: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """LabelledRows and columns."""
+        """Rows and columns."""
         return self.values.shape
 
 
 def check_numeric_array(values: Any, name: str) -> Array:
     """``values`` as float64, one or two dimensions, all finite."""
-    return check_real_array(values, name).astype(np.float64, copy=False)
+    return check_scores(values, name).values.astype(np.float64, copy=False)
 
 
-def check_real_array(values: Any, name: str) -> NDArray[np.floating[Any]]:
+def check_scores(values: Any, name: str = "scores", *, margins: bool = False) -> GivenScores:
     """``values`` as floats of the type they have, one or two dimensions, all finite."""
+    if isinstance(values, GivenScores):
+        return values
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         raise TypeError(f"{name} must be a dense array; got a sparse {type(values).__name__}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -92,13 +138,13 @@ def check_real_array(values: Any, name: str) -> NDArray[np.floating[Any]]:
         raise TypeError(f"{name} must be real numbers; got dtype {array.dtype}")
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
-    # min and max carry a NaN along, and cost no temporary array.
-    if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+    given = GivenScores(array, column_names(values, array.ndim), margins)
+    if not np.isfinite(given.limits).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         bad = np.atleast_1d(array[row])
         bad = bad[~np.isfinite(bad)][0]
         raise ValueError(f"{name} must be finite; row {row} is {bad}")
-    return array
+    return given
 
 
 def _object_to_float(array: NDArray[Any], name: str) -> Array:
@@ -156,19 +202,19 @@ def check_binary_scores(
     advice : str
         What to do about scores outside [0, 1].
     """
-    array = check_real_array(scores, name)
-    if array.ndim == 2 and array.shape[1] not in (1, 2):
+    given = check_scores(scores, name)
+    array, outside = given.values, given.outside
+    if given.n_columns > 2 or not given.n_columns:
         raise ValueError(f"{name} must have one or two columns for a two-class problem; got shape {array.shape}")
-    outside = bool(array.size) and bool(array.min() < 0.0 or array.max() > 1.0)
     if kind == "probability" and outside:
         raise ValueError(_outside_message(array, name, advice))
-    two = array.ndim == 2 and array.shape[1] == 2
+    two = given.n_columns == 2
     if kind == "probability" or (kind is None and not outside):
         if two:
             check_sums(array, name)
         first, values = (array[:, 0], array[:, 1]) if two else (None, array.reshape(-1))
         return BinaryScores("probability", values, first, array.shape)
-    _check_size(array, name)
+    _check_size(given, name)
     if difference is None:
         difference = outside or (two and _first_bad_sum(array) is not None)
     if two:
@@ -199,17 +245,17 @@ def check_matrix_scores(
     advice : str
         What to do about scores outside [0, 1].
     """
-    array = check_real_array(scores, name)
+    given = check_scores(scores, name)
+    array, outside = given.values, given.outside
     if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):
         wanted = "a column for each class" if n_columns is None else f"{n_columns} columns, one for each class"
         raise ValueError(f"{name} must have {wanted}; got shape {array.shape}")
-    outside = bool(array.size) and bool(array.min() < 0.0 or array.max() > 1.0)
     if (
         kind == "margin"
         or (kind != "probability" and outside)
         or (kind == "either" and _first_bad_sum(array) is not None)
     ):
-        _check_size(array, name)
+        _check_size(given, name)
         return MatrixScores("margin", array)
     if outside:
         raise ValueError(_outside_message(array, name, advice))
@@ -217,22 +263,12 @@ def check_matrix_scores(
     return MatrixScores("probability", array)
 
 
-def column_names(scores: Any) -> list[str] | None:
+def column_names(scores: Any, n_dimensions: int) -> list[str] | None:
     """Names of the columns of a data frame; None for anything else."""
-    if isinstance(scores, (np.ndarray, list, tuple)) or np.ndim(scores) != 2:
+    if n_dimensions != 2 or isinstance(scores, (np.ndarray, list, tuple)):
         return None
     frame = nw.from_native(scores, eager_only=True, pass_through=True)
     return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
-
-
-def in_class_order(
-    array: NDArray[np.floating[Any]], names: list[str] | None, classes: NDArray[Any]
-) -> NDArray[np.floating[Any]]:
-    """Columns in the order of the classes, where a frame's columns are named after them."""
-    wanted = [str(value) for value in classes]
-    if names is None or names == wanted or sorted(names) != sorted(wanted):
-        return array
-    return array[:, [names.index(value) for value in wanted]]
 
 
 def check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
@@ -260,9 +296,9 @@ def _outside_message(array: NDArray[np.floating[Any]], name: str, advice: str) -
     return f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. {advice}"
 
 
-def _check_size(array: NDArray[np.floating[Any]], name: str) -> None:
-    if array.size and max(-float(array.min()), float(array.max())) > LARGEST_MARGIN:
-        row = int(np.argwhere(np.abs(array) > LARGEST_MARGIN)[0][0])
+def _check_size(given: GivenScores, name: str) -> None:
+    if max(-given.limits[0], given.limits[1]) > LARGEST_MARGIN:
+        row = int(np.argwhere(np.abs(given.values) > LARGEST_MARGIN)[0][0])
         raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
 
 

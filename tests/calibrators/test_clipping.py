@@ -4,6 +4,7 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from calspline import ClippingCalibrator
+from calspline.scores import check_scores
 
 PAPERS = [0.01, 0.001, 0.0001, 0.00001]
 
@@ -63,4 +64,4 @@ def test_margins_are_refused():
         ):
             ClippingCalibrator().fit(scores, y)
     with pytest.raises(ValueError, match="got margins"):
-        ClippingCalibrator()._fit_margins([0.2, 0.4], [0, 1])
+        ClippingCalibrator().fit(check_scores([0.2, 0.4], margins=True), [0, 1])

@@ -15,17 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from calspline.arrays import Array
 from calspline.curve import CURVE, CalibrationCurve
 from calspline.domains import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
-from calspline.labels import check_binary_labels, check_matrix_labels, check_rows
+from calspline.labels import check_training_rows
 from calspline.scores import (
     BinaryScores,
+    GivenScores,
     Kind,
     MatrixKind,
     MatrixScores,
     check_binary_scores,
     check_matrix_scores,
-    check_real_array,
-    column_names,
-    in_class_order,
+    check_scores,
 )
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
@@ -83,31 +82,14 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        return self._learn(scores, y, sample_weight, margins=False)
-
-    def _fit_margins(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to scores that are known to be margins, even if all of them lie in [0, 1]."""
-        return self._learn(scores, y, sample_weight, margins=True)
-
-    def _learn(self, scores: Any, y: Any, sample_weight: Any, *, margins: bool) -> Self:
-        options = self._options(margins=margins)
-        rows = check_rows(scores, y, sample_weight)
-        kinds: tuple[Kind | None, MatrixKind] = ("margin", "margin") if margins else self._kinds(options)
-        n = len(rows.labels)
-        if rows.n_columns > 2:
-            classes, codes = check_matrix_labels(rows.labels, n, rows.n_columns, rows.names)
-            array = in_class_order(rows.scores, rows.names, classes)
-            matrix = check_matrix_scores(array, kind=kinds[1], advice=self._advice)
-            self._fit_many(matrix, codes, rows.weight, options)
-            self._remember(classes, matrix.kind, difference=False)
+        options = self._options()
+        margins = isinstance(scores, GivenScores) and scores.margins
+        rows = check_training_rows(scores, y, sample_weight, kind=self._takes(options, margins), advice=self._advice)
+        if isinstance(rows.scores, BinaryScores):
+            self._fit_two(rows.scores, rows.codes == 1, rows.weight, options)
         else:
-            classes, positive = check_binary_labels(rows.labels, n)
-            array = in_class_order(rows.scores, rows.names, classes)
-            checked = check_binary_scores(
-                array, kind=kinds[0], difference=True if margins else None, advice=self._advice
-            )
-            self._fit_two(checked, positive, rows.weight, options)
-            self._remember(classes, checked.kind, difference=checked.difference)
+            self._fit_many(rows.scores, rows.codes, rows.weight, options)
+        self._remember(rows.classes, rows.scores.kind, difference=rows.scores.difference)
         return self
 
     def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
@@ -120,13 +102,13 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check the constructor's options, and return them in the form that code wants."""
         return {name: domain.check(getattr(self, name), name) for name, domain in self._parameter_constraints.items()}
 
-    def _options(self, *, margins: bool) -> Any:
-        """What a fit needs of the options, checked; ``margins`` says that the scores were declared to be margins."""
+    def _options(self) -> Any:
+        """What a fit needs of the options, checked."""
         return self._validate_params()
 
-    def _kinds(self, options: Any) -> tuple[Kind | None, MatrixKind]:
-        """What scores have to be, in one or two columns and in more; by default they decide."""
-        return None, "auto"
+    def _takes(self, options: Any, margins: bool) -> MatrixKind:
+        """What the scores have to be; by default they decide, unless they were declared to be margins."""
+        return "margin" if margins else "auto"
 
     @abstractmethod
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
@@ -180,22 +162,18 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Two classes: those of the second, flat. More: a column for each.
         """
         check_is_fitted(self, "curves_")
-        if len(self.classes_) == 2:
-            checked = self._check_scores(scores)
-            return self._two(checked), checked.shape
-        array, m = self._ordered(scores), len(self.classes_)
-        matrix = check_matrix_scores(array, kind=self.kind_, n_columns=m, advice=self._advice)
+        m = len(self.classes_)
+        if m == 2:
+            binary = self._check_scores(scores)
+            return self._two(binary), binary.shape
+        given = check_scores(scores).in_class_order(self.classes_)
+        matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
         return self._many(matrix), matrix.shape
 
     def _check_scores(self, scores: Any) -> BinaryScores:
         """Scores of two classes to calibrate, taken as those of the fit were."""
-        return check_binary_scores(
-            self._ordered(scores), kind=self.kind_, difference=self.difference_, advice=self._advice
-        )
-
-    def _ordered(self, scores: Any) -> NDArray[np.floating[Any]]:
-        array = check_real_array(scores, "scores")
-        return in_class_order(array, column_names(scores), self.classes_)
+        given = check_scores(scores).in_class_order(self.classes_)
+        return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
 
     @classmethod
     def record(cls) -> Record:

@@ -11,7 +11,7 @@ from calspline.arrays import Array, chunks
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.domains import Choice, Domain, Either, Number
-from calspline.scores import BinaryScores, Kind, MatrixKind, MatrixScores
+from calspline.scores import BinaryScores, MatrixKind, MatrixScores
 
 PAPERS_FLOORS = (0.00001, 0.0001, 0.001, 0.01)
 FLOOR = Number(above=1e-15, below=0.5)
@@ -64,14 +64,10 @@ class ClippingCalibrator(BaseCalibrator):
     def __init__(self, p_min: float | Literal["best"] = "best") -> None:
         self.p_min = p_min
 
-    def _options(self, *, margins: bool) -> dict[str, Any]:
-        options = self._validate_params()
+    def _takes(self, options: Any, margins: bool) -> MatrixKind:
         if margins:
             raise ValueError(f"scores must be probabilities in [0, 1]; got margins. {self._advice}")
-        return options
-
-    def _kinds(self, options: Any) -> tuple[Kind | None, MatrixKind]:
-        return "probability", "probability"
+        return "probability"
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
         self._choose(_pair(scores, slice(None)), positive.astype(np.intp), weight)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
 from calspline.multiclass.options import describe, fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import check_one_of
-from calspline.scores import MARGIN_ADVICE, BinaryScores, Kind, MatrixKind, MatrixScores, check_binary_scores
+from calspline.scores import MARGIN_ADVICE, BinaryScores, MatrixKind, MatrixScores, check_binary_scores
 from calspline.transforms import TRANSFORMS
 
 
@@ -400,19 +399,18 @@ class SplineCalibrator(BaseCalibrator):
         del options["multiclass"]
         return Recipe(seed=options.pop("random_state"), **options)
 
-    def _options(self, *, margins: bool) -> Recipe:
-        recipe = self.recipe()
-        if not margins or recipe.transform == "identity":
-            return recipe
-        if recipe.transform != "auto":
+    def _options(self) -> Recipe:
+        return self.recipe()
+
+    def _takes(self, options: Recipe, margins: bool) -> MatrixKind:
+        if not margins:
+            return matrix_kind(options.transform)
+        if options.transform not in ("auto", "identity"):
             raise ValueError(
                 f'transform must be "auto" or "identity" for margins; got {self.transform!r}, which needs '
                 'probabilities. To calibrate margins, use transform="identity".'
             )
-        return replace(recipe, transform="identity")
-
-    def _kinds(self, options: Recipe) -> tuple[Kind | None, MatrixKind]:
-        return recipe_kind(options.transform), matrix_kind(options.transform)
+        return "margin"
 
     def _facts(self) -> dict[str, Any]:
         return {"fits": [fit.to_dict() for fit in self._fits]}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.counts import Counts
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, check_weights, distinct_labels
-from calspline.scores import check_real_array, check_sums, column_names, in_class_order
+from calspline.scores import check_scores, check_sums
 
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
 """Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
@@ -61,10 +61,11 @@ def check_predictions(
     Without ``labels``, the classes are what the rows show, in sorted order; labels 0 and 1, booleans and, for
     three or more columns, integers from 0 to m-1 need not all occur.
     """
-    array = check_real_array(probs, name)
+    given = check_scores(probs, name)
+    array = given.values
     if len(array) == 0 or (array.ndim == 2 and array.shape[1] == 0):
         raise ValueError(f"{name} must have at least one row and one column; got shape {array.shape}")
-    if array.min() < 0.0 or array.max() > 1.0:
+    if given.outside:
         outside = (array < 0.0) | (array > 1.0)
         row = int(np.argwhere(outside)[0][0])
         value = np.atleast_1d(array[row])[np.atleast_1d(outside[row])][0]
@@ -81,7 +82,6 @@ def check_predictions(
             f"got {weight.sum():g}"
         )
     found = check_label_array(y, n, beside=name)
-    names = column_names(probs) if array.ndim == 2 else None
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
         classes = _label_list(labels, n_classes)
@@ -90,10 +90,10 @@ def check_predictions(
         classes, positive = check_binary_labels(found, n, _zero_and_one(found))
         codes = positive.astype(np.intp)
     else:
-        classes, codes = check_matrix_labels(found, n, n_classes, names, beside=name, least=1)
+        classes, codes = check_matrix_labels(found, n, n_classes, given.names, beside=name, least=1)
     if array.ndim == 2:
         # Columns that are named after the classes may come in any order.
-        array = in_class_order(array, names, classes)
+        array = given.in_class_order(classes).values
     if n_classes == 2 and array.ndim == 2:
         array = array[:, 1]
     values = array.astype(np.float64, copy=False)

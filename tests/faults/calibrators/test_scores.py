@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from calspline import ClippingCalibrator, SplineCalibrator
+from calspline.scores import check_scores
 
 BAD = (ValueError, TypeError)
 
@@ -70,9 +71,9 @@ def test_03_declared_margins_may_lie_in_the_unit_interval(cal, problem, takes_ma
     if not takes_margins:
         advice = "Clipping is for" if isinstance(cal, ClippingCalibrator) else 'use transform="identity"'
         with pytest.raises(ValueError, match=advice):
-            cal._fit_margins(problem.scores, problem.y)
+            cal.fit(check_scores(problem.scores, margins=True), problem.y)
         return
-    cal._fit_margins(problem.scores, problem.y)
+    cal.fit(check_scores(problem.scores, margins=True), problem.y)
     check(cal.predict_proba(5.0 * problem.scores - 2.0))
     if isinstance(cal, SplineCalibrator) and problem.n_classes == 2:
         identity = SplineCalibrator(**(cal.get_params() | {"transform": "identity"})).fit(problem.scores, problem.y)
@@ -81,7 +82,7 @@ def test_03_declared_margins_may_lie_in_the_unit_interval(cal, problem, takes_ma
 
 def test_03_declared_margins_are_what_margins_outside_are(cal, problem, takes_margins):
     if takes_margins:
-        declared = type(cal)(**cal.get_params())._fit_margins(problem.margins, problem.y)
+        declared = type(cal)(**cal.get_params()).fit(check_scores(problem.margins, margins=True), problem.y)
         cal.fit(problem.margins, problem.y)
         np.testing.assert_array_equal(declared.calibrate(problem.margins), cal.calibrate(problem.margins))
 
