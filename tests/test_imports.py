@@ -11,7 +11,7 @@ import calspline.export
 SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
-CORE = {"arrays", "domains", "options", "scores", "labels"}
+CORE = {"arrays", "options", "scores", "labels"}
 NUMERICS = {"arrays", "counts", "fitting"}
 FITS = NUMERICS | {"binary_fit", "counts", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
@@ -23,7 +23,6 @@ ALLOWED = {
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
     "options": CORE,
-    "domains": CORE,
     "scores": CORE | {"transforms"},
     "labels": CORE,
     "grid": CORE | {"transforms"},

@@ -11,7 +11,6 @@ import numpy as np
 from calspline.arrays import Array
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
-from calspline.domains import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.fitting.batched_newton import together
 from calspline.fitting.constraints import Shape
 from calspline.fitting.fit import SplineTask
@@ -19,6 +18,7 @@ from calspline.fitting.knots import default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
 from calspline.histogram import ScoreHistogram
+from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.scores import Kind, check_binary_scores
 from calspline.transforms import TRANSFORMS, Transform, epsilon_from_log_odds
 

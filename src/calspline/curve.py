@@ -12,9 +12,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, chunks
-from calspline.domains import Choice, ListOf, Number, Numbers, Record, optional
 from calspline.fitting.constraints import smallest_slope
-from calspline.options import check_number
+from calspline.options import Choice, ListOf, Number, Numbers, Record, check_number, optional
 from calspline.scores import BinaryScores, check_binary_scores, check_numeric_array
 from calspline.transforms import TRANSFORMS, Transform
 

@@ -1,9 +1,17 @@
-"""Options: what a constructor or a function may be told."""
+"""Options: what a constructor or a function may be told, and what a saved model may say.
+
+Most functions check an argument as it comes. The options of calibrators and the values in files are declared as
+domains instead, once for two uses: ``check`` refuses what lies outside, with an error that names the option and its
+domain, and ``schema`` says the same as JSON schema. (scikit-learn's own constraints take True for an integer, forget
+the order of choices, and know no JSON.)
+"""
 
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +19,8 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.scores import check_numeric_array
+
+Schema = dict[str, Any]
 
 
 def check_one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
@@ -56,24 +66,6 @@ def check_increasing(values: Any, name: str, *, least: int) -> Array:
     if len(steps) and steps.min() <= 0.0:
         at = int(np.argmax(steps <= 0.0)) + 1
         raise ValueError(f"{name} must be sorted, without repeats; item {at} is {array[at]:g} after {array[at - 1]:g}")
-    return array
-
-
-def check_not_negative(value: Any, name: str, also: str = "") -> float:
-    """Check that an option is a number of at least zero; infinity will do."""
-    expected = f"a number of at least 0{also}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise _wrong(value, name, expected)
-    if not float(value) >= 0.0:
-        raise ValueError(f"{name} must be {expected}; got {value!r}")
-    return float(value)
-
-
-def check_positive_list(values: Any, name: str) -> Array:
-    """Check that an option is a list of positive numbers."""
-    array = check_numeric_array(values, name)
-    if array.ndim != 1 or len(array) == 0 or array.min() <= 0.0:
-        raise ValueError(f"{name} must be one list of positive numbers; got {values!r}")
     return array
 
 
@@ -128,3 +120,266 @@ def check_by_name(given: Any, name: str, alone: str | None) -> dict[str, Any]:
         if not isinstance(key, str):
             raise TypeError(f"{name} must be a string; got {key!r}")
     return dict(given)
+
+
+class Domain(ABC):
+    """A set of values, with its check and its JSON schema."""
+
+    @abstractmethod
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """The value in the form that code wants; ``also`` ends the error's description of the domain."""
+
+    @abstractmethod
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """The domain as JSON schema; records are written into ``records`` and referred to."""
+
+
+class Choice(Domain):
+    """One of a few constants, or of the names in a registry."""
+
+    def __init__(self, *constants: Any, registry: Mapping[str, Any] | None = None) -> None:
+        self.constants, self.registry = constants, {} if registry is None else registry
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """All constants, also those registered since."""
+        return (*self.constants, *self.registry)
+
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """One of the constants."""
+        check_one_of(value, name, self.choices)
+        return value
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """A constant or an enumeration."""
+        if self.choices == (True, False):
+            return {"type": "boolean"}
+        if self.choices == (None,):
+            return {"type": "null"}
+        return {"const": self.choices[0]} if len(self.choices) == 1 else {"enum": list(self.choices)}
+
+
+BOOLEAN, NULL = Choice(True, False), Choice(None)
+
+
+@dataclass(frozen=True)
+class Number(Domain):
+    """A number strictly between two limits, or not negative; then it may also be ``infinite``."""
+
+    above: float = -np.inf
+    below: float = np.inf
+    not_negative: bool = False
+    infinite: bool = False
+
+    def check(self, value: Any, name: str, also: str = "") -> float:
+        """A float."""
+        if not self.not_negative:
+            return check_number(value, name, above=self.above, below=self.below, also=also)
+        expected = f"a number of at least 0{also}"
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+            raise _wrong(value, name, expected)
+        if not float(value) >= 0.0:
+            raise ValueError(f"{name} must be {expected}; got {value!r}")
+        return float(value)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """A number; JSON has none for infinity, which is a word in files."""
+        found: Schema = {"type": "number"}
+        if self.not_negative:
+            found["minimum"] = 0
+        if np.isfinite(self.above):
+            found["exclusiveMinimum"] = self.above
+        if np.isfinite(self.below):
+            found["exclusiveMaximum"] = self.below
+        return {"anyOf": [{"const": "infinity"}, found]} if self.infinite else found
+
+
+@dataclass(frozen=True)
+class Integer(Domain):
+    """An integer of at least ``least``."""
+
+    least: int
+    largest: int | None = None
+
+    def check(self, value: Any, name: str, also: str = "") -> int:
+        """An int."""
+        found = check_integer(value, name, least=self.least, also=also)
+        if self.largest is not None and found > self.largest:
+            raise ValueError(f"{name} must be at most {self.largest}; got {value!r}")
+        return found
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An integer."""
+        limit = {} if self.largest is None else {"maximum": self.largest}
+        return {"type": "integer", "minimum": self.least} | limit
+
+
+class RandomState(Domain):
+    """What seeds a random generator, as in scikit-learn."""
+
+    def check(self, value: Any, name: str, also: str = "") -> int:
+        """A seed."""
+        return check_seed(value, name)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An integer or null; a generator is saved as null."""
+        return {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0}]}
+
+
+@dataclass(frozen=True)
+class Numbers(Domain):
+    """A list of finite numbers, or rows of ``columns`` numbers each."""
+
+    least: int = 0
+    most: int | None = None
+    columns: int | None = None
+    increasing: bool = False
+    positive: bool = False
+    not_negative: bool = False
+    note: str = ""
+
+    def check(self, value: Any, name: str, also: str = "") -> Array:
+        """An array."""
+        if self.most is not None and isinstance(value, list) and len(value) > self.most:
+            raise ValueError(f"{name} must have at most {self.most} numbers; got {len(value)}")
+        if self.increasing:
+            return check_increasing(value, name, least=self.least)
+        array = check_numeric_array(value, name)
+        if self.positive and (array.ndim != 1 or len(array) == 0 or array.min() <= 0.0):
+            raise ValueError(f"{name} must be one list of positive numbers; got {value!r}")
+        if self.columns is not None and (array.ndim != 2 or array.shape[1] != self.columns):
+            raise ValueError(f"{name} must have rows of {self.columns} numbers; got shape {array.shape}")
+        if self.not_negative and array.min(initial=0.0) < 0.0:
+            raise ValueError(f"{name} must not be negative")
+        if self.columns is None and (array.ndim != 1 or len(array) < self.least):
+            raise ValueError(f"{name} must be one list of at least {self.least} numbers; got shape {array.shape}")
+        return array
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An array, of arrays if there are columns."""
+        items: Schema = {"type": "number"}
+        if self.positive:
+            items["exclusiveMinimum"] = 0
+        if self.not_negative:
+            items["minimum"] = 0
+        if self.columns is not None:
+            items = {"type": "array", "items": items, "minItems": self.columns, "maxItems": self.columns}
+        return _array(items, self.least, self.most, self.note)
+
+
+class Matrix(Domain):
+    """A matrix of finite numbers, or its diagonal as a list."""
+
+    def check(self, value: Any, name: str, also: str = "") -> Array:
+        """An array."""
+        return check_numeric_array(value, name)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An array of numbers, or of arrays."""
+        row = {"type": "array", "items": {"type": "number"}}
+        return {"anyOf": [row, {"type": "array", "items": row}]}
+
+
+@dataclass(frozen=True)
+class Integers(Domain):
+    """A list of whole numbers."""
+
+    most: int | None = None
+
+    def check(self, value: Any, name: str, also: str = "") -> NDArray[np.int64]:
+        """An array."""
+        if not isinstance(value, list) or not all(type(one) is int for one in value):
+            raise ValueError(f"{name} must be a list of whole numbers")
+        return np.array(value, dtype=np.int64)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An array."""
+        return _array({"type": "integer"}, 0, self.most)
+
+
+@dataclass(frozen=True)
+class ListOf(Domain):
+    """A list whose items are all of one domain."""
+
+    items: Domain
+    least: int = 0
+    most: int | None = None
+
+    def check(self, value: Any, name: str, also: str = "") -> list[Any]:
+        """A list of checked items."""
+        if not isinstance(value, list):
+            raise ValueError(f"{name} must be a list")
+        if len(value) < self.least or (self.most is not None and len(value) > self.most):
+            raise ValueError(f"{name} must have at least {self.least} and at most {self.most} items; got {len(value)}")
+        each = f"a {self.items.title}" if isinstance(self.items, Record) else name
+        return [self.items.check(item, each) for item in value]
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An array."""
+        return _array(self.items.schema(records), self.least, self.most)
+
+
+@dataclass(frozen=True)
+class Either(Domain):
+    """A word (or None) of a choice, or a value of a domain: ``Either(Choice("auto"), Number(above=0.0))``."""
+
+    choice: Choice
+    domain: Domain
+
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """The word itself, or what the domain makes of the value."""
+        words = self.choice.choices
+        if (value is None or isinstance(value, str)) and value in words:
+            return value
+        if isinstance(value, str) and len(words) > 1:
+            return self.choice.check(value, name)
+        shown = ", ".join("None" if word is None else f'"{word}"' for word in words)
+        return self.domain.check(value, name, f" or {'one of ' if len(words) > 1 else ''}{shown}")
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """Either of the two."""
+        return {"anyOf": [self.choice.schema(records), self.domain.schema(records)]}
+
+
+def optional(domain: Domain) -> Either:
+    """None, or a value of a domain."""
+    return Either(NULL, domain)
+
+
+@dataclass(frozen=True)
+class Record(Domain):
+    """A JSON object with exactly these fields, known to the schema by its ``title``."""
+
+    title: str
+    fields: dict[str, Domain]
+
+    def check(self, value: Any, name: str, also: str = "") -> dict[str, Any]:
+        """A dict of checked values."""
+        if not isinstance(value, dict) or set(value) != set(self.fields):
+            raise ValueError(f"{name} must be a dict with the keys {', '.join(self.fields)}")
+        return {field: domain.check(value[field], field) for field, domain in self.fields.items()}
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """A reference; the object itself goes to ``records``."""
+        if self.title not in records:
+            records[self.title] = object_schema({name: one.schema(records) for name, one in self.fields.items()})
+        return {"$ref": f"#/$defs/{self.title}"}
+
+
+def object_schema(properties: dict[str, Schema]) -> Schema:
+    """A JSON object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _array(items: Schema, least: int, most: int | None, note: str = "") -> Schema:
+    found: Schema = {"type": "array"} if most == 0 else {"type": "array", "items": items}
+    if least:
+        found["minItems"] = least
+    if most is not None:
+        found["maxItems"] = most
+    return found | ({"description": note} if note else {})

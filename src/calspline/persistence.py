@@ -16,10 +16,9 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from calspline.domains import Choice, Record, object_schema
 from calspline.files import write_whole
 from calspline.histogram import HISTOGRAM, ScoreHistogram
-from calspline.options import check_one_of
+from calspline.options import Choice, Record, check_one_of, object_schema
 from calspline.registry import classes
 
 FORMAT = "calspline"

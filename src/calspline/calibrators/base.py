@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
 from calspline.curve import CURVE, CalibrationCurve
-from calspline.domains import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
 from calspline.labels import check_training_rows
+from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
 from calspline.scores import (
     BinaryScores,
     GivenScores,

@@ -13,9 +13,9 @@ from calspline.arrays import Array, chunks
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
-from calspline.domains import BOOLEAN, Choice, Domain, Numbers
 from calspline.fitting.newton import fit_logistic
 from calspline.multiclass.columns import Columns
+from calspline.options import BOOLEAN, Choice, Domain, Numbers
 from calspline.scores import BinaryScores, Kind, MatrixScores
 
 RIDGE = 1e-6

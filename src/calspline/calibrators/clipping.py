@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
-from calspline.domains import Choice, Domain, Either, Number
+from calspline.options import Choice, Domain, Either, Number
 from calspline.scores import BinaryScores, MatrixKind, MatrixScores
 
 PAPERS_FLOORS = (0.00001, 0.0001, 0.001, 0.01)

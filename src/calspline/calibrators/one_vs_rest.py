@@ -15,8 +15,8 @@ from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.calibrators.lines import constant
 from calspline.curve import CalibrationCurve
-from calspline.domains import BOOLEAN, Domain
 from calspline.multiclass.columns import Columns, normalise
+from calspline.options import BOOLEAN, Domain
 from calspline.scores import BinaryScores, Kind, MatrixScores
 
 

@@ -12,8 +12,8 @@ from calspline.calibrators.lines import constant, line, slope_and_intercept
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.counts import Counts
 from calspline.curve import CalibrationCurve
-from calspline.domains import Choice, Domain
 from calspline.fitting.newton import fit_logistic
+from calspline.options import Choice, Domain
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform
 

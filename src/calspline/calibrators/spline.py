@@ -13,7 +13,13 @@ from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.curve import CalibrationCurve
-from calspline.domains import (
+from calspline.fitting.smoothing import CRITERIA
+from calspline.histogram import ScoreHistogram
+from calspline.labels import check_binary_labels, check_two_classes, check_weights
+from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
+from calspline.multiclass.options import describe, fit_structure
+from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
+from calspline.options import (
     BOOLEAN,
     Choice,
     Domain,
@@ -24,15 +30,9 @@ from calspline.domains import (
     Numbers,
     RandomState,
     Record,
+    check_one_of,
     optional,
 )
-from calspline.fitting.smoothing import CRITERIA
-from calspline.histogram import ScoreHistogram
-from calspline.labels import check_binary_labels, check_two_classes, check_weights
-from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
-from calspline.multiclass.options import describe, fit_structure
-from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
-from calspline.options import check_one_of
 from calspline.scores import MARGIN_ADVICE, BinaryScores, MatrixKind, MatrixScores, check_binary_scores
 from calspline.transforms import TRANSFORMS
 

@@ -15,7 +15,7 @@ from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
 from calspline.calibrators.lines import constant, line
 from calspline.counts import MIN_SPAN, Counts
 from calspline.curve import CalibrationCurve
-from calspline.domains import Domain, Number, Numbers, optional
+from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores
 from calspline.transforms import Transform
 

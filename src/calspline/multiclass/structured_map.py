@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
-from calspline.domains import ListOf, Matrix, Number, Numbers, Record, optional
 from calspline.multiclass.lookup import CurveTable, PowerTable, Workspace
 from calspline.multiclass.structured_fit import StructuredFit
 from calspline.multiclass.temperature import MIN_LOG_PROBABILITY, Scale, log_scores
+from calspline.options import ListOf, Matrix, Number, Numbers, Record, optional
 from calspline.scores import MatrixScores
 
 BLOCK = 1 << 15
