@@ -8,6 +8,7 @@ surface has no such input for, is said here.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -187,6 +188,7 @@ NOT_APPLICABLE: dict[str, dict[int, str]] = {
 _NAME = re.compile(r"test_((?:\d\d_)+)")
 
 
+@functools.cache
 def found_in(surface: str) -> dict[int, list[str]]:
     """Tests of a surface by case, as ``file::function``."""
     found: dict[int, list[str]] = {}
