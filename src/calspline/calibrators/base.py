@@ -126,6 +126,12 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _many(self, scores: MatrixScores) -> Array:
         """Calibrated probabilities of three or more classes, a column for each."""
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.classifier_tags.poor_score = True  # on features that are no scores
+        return tags
+
     def predict_proba(self, scores: Any) -> Array:
         """Calibrated probabilities of all classes.
 
