@@ -86,7 +86,7 @@ def test_the_wrapper_knows_it_by_name():
         warnings.simplefilter("ignore")
         fitted = CalibratedClassifierCV(LogisticRegression(), method="toy", cv=3).fit(X, y)
     assert type(fitted.calibrated_classifiers_[0].calibrators[0]).__name__ == "ToyCalibrator"
-    with pytest.raises(ValueError, match="method must be one of 'spline', .*'toy'"):
+    with pytest.raises(ValueError, match=r"method must be one of 'spline', .*'toy'"):
         CalibratedClassifierCV(LogisticRegression(), method="tot").fit(X, y)
 
 
