@@ -12,14 +12,17 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, chunks
+from calspline.expression import Expression, Pieces, Program, between, call, name, number
 from calspline.fitting.constraints import smallest_slope
 from calspline.options import Choice, ListOf, Number, Numbers, Record, check_number, optional
-from calspline.scores import BinaryScores, check_binary_scores, check_numeric_array
-from calspline.transforms import TRANSFORMS, Transform
+from calspline.scores import LARGEST_MARGIN, BinaryScores, check_binary_scores, check_numeric_array
+from calspline.transforms import SMALLEST_PROBABILITY, TRANSFORMS, Source, Transform, log_odds_formula
 
 MAX_CELLS = 8192
 MAX_BREAKS = 100_000
 BISECTIONS = 64
+NEAR = 1e-90
+"""Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
 NARROWEST = 1e-300
 """A span of breaks below which their number to a unit could overflow."""
 NARROW, FARTHEST = 1e-8, 1e300
@@ -276,6 +279,40 @@ class CalibrationCurve:
         value += 1.0
         return np.asarray(np.divide(1.0, value, out=value))
 
+    def program(self, source: Source = "one") -> Program:
+        """The curve in steps that every export can write, from one probability or two, or from a margin.
+
+        They neither overflow nor underflow, however large or small a margin is.
+        """
+        steps: list[tuple[str, Expression]] = []
+
+        def let(what: str, value: Expression) -> Expression:
+            steps.append((what, value))
+            return name(what)
+
+        low, high = self.clip
+        if self.link == "logit":
+            low, high = float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high)))
+        pieces = Pieces(self.breaks.tolist(), self.coefficients.T.tolist(), self.origin, self.unit)
+        p = name("p")
+        if self.transform.takes_probabilities:
+            share = p if source == "one" else p / (p + name("rest"))
+            x = let("x", self.transform.formula(share, let("u", log_odds_formula(source))))
+        else:
+            near = max((NEAR if pieces.bent else 0.0) * self.unit, SMALLEST_PROBABILITY)
+            ends = [self.origin + self.unit * end for end in _reach(pieces, low, high)]
+            left, right = (min(max(end, -LARGEST_MARGIN), LARGEST_MARGIN) for end in ends)
+            x = let("x", between(p, (-near, near), number(0.0), p).clipped(left, right))
+        if pieces.line is None:
+            y = let("f", Expression("cubic", (x,), pieces))
+        else:
+            slope, intercept = pieces.line
+            if slope == 0.0:
+                return Program([], response(number(min(max(intercept, low), high)), self.link))
+            y = slope * pieces.place(x)
+            y = y + intercept if intercept else y
+        return Program(steps, response(let("y", y.clipped(low, high)), self.link))
+
     def __repr__(self) -> str:
         shape = "increasing" if self.is_monotone else "not monotone"
         ends = self.transform.inverse(self.origin + self.unit * self.breaks[[0, -1]])
@@ -311,11 +348,11 @@ class CalibrationCurve:
         breaks, (low, high) = read["breaks"], read["clip"]
         if not low < high:
             raise ValueError(f"clip must be sorted, without repeats; got {data['clip']}")
-        for name in ("coefficients", "variance"):
-            if read[name] is not None and len(read[name]) != len(breaks) + 1:
-                raise ValueError(f"{name} must have {len(breaks) + 1} rows; got {len(read[name])}")
-            if read[name] is not None:
-                read[name] = np.ascontiguousarray(read[name].T)
+        for key in ("coefficients", "variance"):
+            if read[key] is not None and len(read[key]) != len(breaks) + 1:
+                raise ValueError(f"{key} must have {len(breaks) + 1} rows; got {len(read[key])}")
+            if read[key] is not None:
+                read[key] = np.ascontiguousarray(read[key].T)
         coefficients = read["coefficients"]
         if coefficients[:2, [0, -1]].any():
             raise ValueError("coefficients must be those of a line before the first break and after the last")
@@ -325,3 +362,20 @@ class CalibrationCurve:
                 raise ValueError("coefficients must give finite numbers between the breaks")
         transform = Transform(read.pop("transform"), read.pop("epsilon"))
         return cls(**read | {"transform": transform, "clip": (low, high)})
+
+
+def response(y: Expression, link: str) -> Expression:
+    """The probability, given what the link makes of it."""
+    return 1.0 / (1.0 + call("exp", -y)) if link == "logit" else y
+
+
+def _reach(pieces: Pieces, low: float, high: float) -> tuple[float, float]:
+    """Where the outer lines have long left ``low`` and ``high``: beyond, nothing changes."""
+    ends = []
+    for sign, start, (_, _, c, d) in (
+        (-1.0, pieces.breaks[0], pieces.coefficients[0]),
+        (1.0, pieces.breaks[-1], pieces.coefficients[-1]),
+    ):
+        distance = (abs(d) + abs(low) + abs(high)) / abs(c) if c else 0.0
+        ends.append(start + sign * min(2.0 * distance + 1.0, LARGEST_MARGIN))
+    return ends[0], ends[1]

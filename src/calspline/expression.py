@@ -1,11 +1,15 @@
-"""Formulas that every target can write: numbers, names, arithmetic and a few functions."""
+"""Formulas: what a calibrator computes, in terms that every target of an export can write.
+
+An :class:`Expression` is arithmetic on numbers and names. A :class:`Program` is named steps, and a :class:`Formula` is
+the program of a calibrator with what there is to know about its scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -13,6 +17,7 @@ from calspline.arrays import Array
 
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
 ATOM = 4
+ROW_OPERATIONS = "softmax", "log_softmax", "centred", "normalise", "rest", "matrix", "classes"
 NUMPY: dict[str, Callable[..., Array]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "negative": np.negative, "abs": np.abs,
     "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
@@ -25,12 +30,23 @@ class Expression:
 
     Operations are ``+ - * / negative max min log exp asinh abs``; ``number`` and ``name``, which hold a
     ``value``; ``between``, which chooses its second argument if the first lies in ``value``, else the third; and
-    ``cubic``, the curve in ``value`` of its argument.
+    ``cubic``, the curve in ``value`` of its argument. On rows, which have a number for each class, all of these
+    work class by class; ``constant`` is a row, the same for all scores.
+
+    Some operations are on whole rows, which have to be names (see :data:`ROW_OPERATIONS`):
+
+    - ``softmax`` and ``log_softmax``;
+    - ``centred``: less the largest of the row;
+    - ``normalise``: divided by the sum of the row;
+    - ``rest``: the probability of all classes but one. For the most probable class it is the sum of the others, which
+      ``1 - p`` would round away;
+    - ``matrix``: the product of the matrix in ``value`` with the row;
+    - ``classes``: the programs in ``value``, one for each class, of that class's numbers in the rows.
     """
 
     operation: str
     arguments: tuple[Expression, ...] = ()
-    value: float | str | tuple[float, float] | Pieces | None = None
+    value: float | str | tuple[float, float] | Pieces | Constant | list[Program] | None = None
 
     def __add__(self, other: Expression | float) -> Expression:
         other = expression(other)
@@ -106,20 +122,28 @@ def between(value: Expression, limits: tuple[float, float], inside: Expression, 
     return Expression("between", (value, inside, outside), limits)
 
 
-def substituted(formula: Expression, values: Mapping[str, Expression]) -> Expression:
-    """A formula with some of its names replaced."""
+def substituted(
+    formula: Expression, values: Mapping[str, Expression], constant: Callable[[Constant], Expression] | None = None
+) -> Expression:
+    """A formula with some of its names, and its constant rows, replaced."""
     if formula.operation == "name" and formula.value in values:
         return values[str(formula.value)]
-    return Expression(
-        formula.operation, tuple(substituted(argument, values) for argument in formula.arguments), formula.value
-    )
+    if constant is not None and isinstance(formula.value, Constant) and formula.operation == "constant":
+        return constant(formula.value)
+    arguments = tuple(substituted(argument, values, constant) for argument in formula.arguments)
+    return Expression(formula.operation, arguments, formula.value)
 
 
-def names_in(formula: Expression) -> set[str]:
-    """The names that a formula uses."""
-    if formula.operation == "name":
-        return {str(formula.value)}
-    return set().union(*map(names_in, formula.arguments))
+def parts(formula: Expression) -> Iterator[Expression]:
+    """The formula and all that it is made of."""
+    yield formula
+    for argument in formula.arguments:
+        yield from parts(argument)
+
+
+def names_in(formula: Expression) -> list[str]:
+    """The names that a formula uses, as often as it does."""
+    return [str(part.value) for part in parts(formula) if part.operation == "name"]
 
 
 def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
@@ -179,6 +203,72 @@ class Pieces:
             return None
         on_line = d[:2] == d[0], d[2:] == d[0] + c[0] * np.array(self.breaks[1:])
         return (float(c[0]), float(d[0])) if all(part.all() for part in on_line) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A row, or a matrix, of numbers with a name."""
+
+    name: str
+    values: list[Any]
+
+    @property
+    def expression(self) -> Expression:
+        """The row in a formula."""
+        return Expression("constant", value=self)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Named steps, each of which may use those before, and the result.
+
+    It starts from ``p``: a score, or a row of them. The program of one class may start from ``rest``, too, the
+    probability of all other classes. A step on rows is one of the :data:`ROW_OPERATIONS` or made class by class; the
+    result is one of the former.
+    """
+
+    steps: list[tuple[str, Expression]]
+    result: Expression
+
+    @property
+    def arguments(self) -> list[str]:
+        """What it starts from: nothing, if the result is always the same."""
+        used = {name for formula in self.formulas for name in names_in(formula)}
+        return [name for name in ("p", "rest") if name in used]
+
+    @property
+    def formulas(self) -> list[Expression]:
+        """Those of the steps and of the result."""
+        return [*[value for _, value in self.steps], self.result]
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """What a calibrator computes.
+
+    ``program`` starts from one score for two classes, else from a row. For two classes ``from_pair`` starts from
+    the probabilities of both; ``difference`` says that two margins count by their difference.
+    """
+
+    classes: list[Any]
+    kind: Literal["probability", "margin"]
+    program: Program
+    from_pair: Program | None = None
+    difference: bool = False
+
+
+def one_vs_rest(programs: list[Program], first: str = "") -> Program:
+    """A program for each class, whose results are normalised; ``first`` is an operation on the row before."""
+    steps, p = [], name("p")
+    if first:
+        steps.append(("v", call(first, p)))
+        p = name("v")
+    rows = [p]
+    if any("rest" in program.arguments for program in programs):
+        steps.append(("rest", call("rest", p)))
+        rows.append(name("rest"))
+    steps.append(("q", Expression("classes", tuple(rows), programs)))
+    return Program(steps, call("normalise", name("q")))
 
 
 @dataclass(frozen=True)

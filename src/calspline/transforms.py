@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,9 @@ from scipy.special import expit
 
 from calspline.arrays import Array
 from calspline.expression import Expression, between, call, evaluate, name, names_in
+
+Source = Literal["one", "pair"]
+"""Whether a probability comes alone, or with that of everything else."""
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16
@@ -60,6 +64,13 @@ def log_odds_from_pair(p0: ArrayLike, p1: ArrayLike) -> Array:
     p0 = np.maximum(np.asarray(p0, dtype=np.float64), SMALLEST_PROBABILITY)
     p1 = np.maximum(np.asarray(p1, dtype=np.float64), SMALLEST_PROBABILITY)
     return np.asarray(np.log(p1) - np.log(p0))
+
+
+def log_odds_formula(source: Source) -> Expression:
+    """Either of them as a formula of ``p`` and, from a pair, of ``rest``."""
+    p = name("p")
+    rest, least = (1.0 - p, SMALLEST_COMPLEMENT) if source == "one" else (name("rest"), SMALLEST_PROBABILITY)
+    return call("log", call("max", p, SMALLEST_PROBABILITY)) - call("log", call("max", rest, least))
 
 
 def choose_epsilon(p: ArrayLike) -> float:
@@ -238,7 +249,7 @@ class Transform:
         return self._definition.formula(p, u, self._epsilon)
 
     @cached_property
-    def _formula(self) -> tuple[Expression, set[str]]:
+    def _formula(self) -> tuple[Expression, list[str]]:
         formula = self.formula(name("p"), name("u"))
         return formula, names_in(formula)
 

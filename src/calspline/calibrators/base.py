@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
 from calspline.curve import CURVE, CalibrationCurve
+from calspline.expression import Formula, Program
 from calspline.labels import check_training_rows
 from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
 from calspline.scores import (
@@ -26,6 +27,7 @@ from calspline.scores import (
     check_matrix_scores,
     check_scores,
 )
+from calspline.transforms import Source
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
 NOT_CONVERGED = "the fit did not converge"
@@ -59,6 +61,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     kind_: Kind
     difference_: bool
 
+    exported: ClassVar[bool] = False
+    """Whether there is a :meth:`formula`."""
     _prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
     _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
@@ -117,6 +121,23 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
         """Fit three or more classes."""
+
+    def formula(self) -> Formula:
+        """What it computes, in terms that the exports write; only calibrators that are ``exported`` have one."""
+        check_is_fitted(self, "curves_")
+        classes = self.classes_.tolist()
+        if len(classes) > 2:
+            return Formula(classes, self.kind_, self._many_program())
+        one, pair = self._two_program("one"), self._two_program("pair")
+        return Formula(classes, self.kind_, one, pair, self.difference_)
+
+    def _two_program(self, source: Source) -> Program:
+        """The steps from the score of two classes."""
+        return self.curves_[0].program(source)
+
+    def _many_program(self) -> Program:
+        """The steps from a row of scores of three or more classes."""
+        raise NotImplementedError(f"{type(self).__name__} has no export")
 
     @abstractmethod
     def _two(self, scores: BinaryScores) -> Array:

@@ -12,11 +12,13 @@ from scipy.special import expit, softmax
 from calspline.arrays import Array, chunks
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.counts import Counts
-from calspline.curve import CalibrationCurve
+from calspline.curve import CalibrationCurve, response
+from calspline.expression import Program, call, name, number, one_vs_rest
 from calspline.fitting.newton import fit_logistic
 from calspline.multiclass.columns import Columns
 from calspline.options import BOOLEAN, Choice, Domain, Numbers
 from calspline.scores import BinaryScores, Kind, MatrixScores
+from calspline.transforms import Source, log_odds_formula
 
 RIDGE = 1e-6
 """Strength of the ridge penalty: a millionth of an observation, for scores that separate the classes."""
@@ -45,6 +47,20 @@ class BetaMap:
             eta = self.a * first + self.b * second + self.c
             out[rows] = expit(np.clip(eta, -MAX_LOG_ODDS, MAX_LOG_ODDS))
         return out
+
+    def program(self, source: Source | None) -> Program:
+        """The map in steps that every export can write; without a source, from a margin."""
+        if self.a == self.b == 0.0:
+            return Program([], response(number(min(max(self.c, -MAX_LOG_ODDS), MAX_LOG_ODDS)), "logit"))
+        value = name("p") if source is None else log_odds_formula(source)
+        x, s = name("x"), name("s")
+        y = self.a * (call("min", x, 0.0) - s) + self.b * (call("max", x, 0.0) + s) + self.c
+        steps = [
+            ("x", value.clipped(-FARTHEST, FARTHEST)),
+            ("s", call("log", 1.0 + call("exp", -call("abs", x)))),
+            ("y", y.clipped(-MAX_LOG_ODDS, MAX_LOG_ODDS)),
+        ]
+        return Program(steps, response(name("y"), "logit"))
 
 
 class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
@@ -130,6 +146,13 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
             _, a, b = fit.theta
             c = (a - b) * np.log(2.0)
         return MapFit(BetaMap(float(a), float(b), float(c)), converged=fit.converged)
+
+    def _two_program(self, source: Source) -> Program:
+        return self._maps[0].program(None if self.kind_ == "margin" else source)
+
+    def _many_program(self) -> Program:
+        first = "softmax" if self.kind_ == "margin" else ""
+        return one_vs_rest([each.program("pair") for each in self._maps], first)
 
     def _constant_map(self, kind: Kind, rate: float) -> BetaMap:
         return BetaMap(0.0, 0.0, float(np.log(rate / (1.0 - rate))))

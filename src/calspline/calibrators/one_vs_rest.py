@@ -15,6 +15,7 @@ from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.calibrators.lines import constant
 from calspline.curve import CalibrationCurve
+from calspline.expression import Program, one_vs_rest
 from calspline.multiclass.columns import Columns, normalise
 from calspline.options import BOOLEAN, Domain
 from calspline.scores import BinaryScores, Kind, MatrixScores
@@ -50,6 +51,8 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
 
     _maps: list[M]
     converged_: bool
+
+    exported: ClassVar[bool] = True
 
     _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN}
 
@@ -133,3 +136,6 @@ class CurveCalibrator(OneVsRestCalibrator[CalibrationCurve]):
 
     def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[CalibrationCurve]:
         return curves
+
+    def _many_program(self) -> Program:
+        return one_vs_rest([curve.program("pair") for curve in self.curves_])

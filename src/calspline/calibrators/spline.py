@@ -13,6 +13,7 @@ from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.curve import CalibrationCurve
+from calspline.expression import Program, one_vs_rest
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, check_weights
@@ -157,6 +158,7 @@ class SplineCalibrator(BaseCalibrator):
     }
     _stored: ClassVar[dict[str, Domain]] = {"fits": ListOf(FIT)}
     _structure_record: ClassVar[Record | None] = STRUCTURE
+    exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
 
     def __init__(
@@ -308,6 +310,12 @@ class SplineCalibrator(BaseCalibrator):
 
     def _many(self, scores: MatrixScores) -> Array:
         return combine(self.curves_, scores, self.transform) if self.curves_ else self.structure_.probabilities(scores)
+
+    def _many_program(self) -> Program:
+        if not self.curves_:
+            return self.structure_.program(self.kind_)
+        first = "log_softmax" if self.kind_ == "margin" else ""
+        return one_vs_rest([curve.program("pair") for curve in self.curves_], first)
 
     def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
         """Set the attributes of a two-class fit."""

@@ -15,9 +15,10 @@ from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
 from calspline.calibrators.lines import constant, line
 from calspline.counts import MIN_SPAN, Counts
 from calspline.curve import CalibrationCurve
+from calspline.expression import Constant, Program, between, call, name, number
 from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores
-from calspline.transforms import Transform
+from calspline.transforms import SMALLEST_PROBABILITY, Transform
 
 MIN_PROBABILITY = 1e-9
 LARGEST_EXPONENT = float(-np.log(1e-15))
@@ -73,6 +74,7 @@ class TemperatureCalibrator(BaseCalibrator):
     2.0
     """
 
+    exported: ClassVar[bool] = True
     _prefers_margins: ClassVar[bool] = True
 
     temperature_: float
@@ -145,6 +147,20 @@ class TemperatureCalibrator(BaseCalibrator):
             e = np.exp(z, out=out[rows])
             e /= e.sum(axis=1, keepdims=True)
         return out
+
+    def _many_program(self) -> Program:
+        if self._rates is not None:
+            return Program([("q", Constant("RATES", self._rates).expression)], call("normalise", name("q")))
+        steps, z = [], name("p")
+        if self.kind_ == "probability":
+            steps.append(("z", call("log", call("max", z, MIN_PROBABILITY))))
+            z = name("z")
+        d = call("max", name("d"), -LARGEST_EXPONENT * self.temperature_)
+        if self.kind_ == "margin":
+            # PostgreSQL takes it for an error if the quotient of a tiny difference vanishes.
+            d = between(d, (-SMALLEST_PROBABILITY, 0.0), number(0.0), d)
+        steps += [("d", call("centred", z)), ("e", call("exp", d / self.temperature_))]
+        return Program(steps, call("normalise", name("e")))
 
     def _facts(self) -> dict[str, Any]:
         return {"temperature": None if self._rates else self.temperature_, "rates": self._rates}

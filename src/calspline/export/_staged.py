@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calspline.export._plan import Binary, Plan, Program, plan
 from calspline.export._statement import Statement, with_names
 from calspline.export.dialects import DIALECTS, Dialect, numeral
-from calspline.expression import Expression, name, substituted
+from calspline.export.plan import formula_of
+from calspline.expression import Expression, Formula, Program, name, substituted
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ def in_stages(
     prefix = "stage_"
     while any(prefix in column.lower() for column in taken):
         prefix = "_" + prefix
-    what = plan(calibrator)
-    return _Staged(DIALECTS[dialect], columns, prefix).write(what, otherwise)
+    return _Staged(DIALECTS[dialect], columns, prefix).stages(formula_of(calibrator), otherwise)
 
 
 class _Staged(Statement):
@@ -52,17 +51,17 @@ class _Staged(Statement):
         self._stage_of: dict[str, int] = {}
         self._stages: list[dict[str, str]] = []
 
-    def write(self, what: Plan, otherwise: str) -> Stages:
+    def stages(self, formula: Formula, otherwise: str) -> Stages:
         """All stages and results."""
-        valid = self._named(self._valid(what))
+        valid = self._named(self._valid(formula.kind))
         # Scores in place of what is none keep the arithmetic within its bounds.
-        safe = numeral(0.0 if what.kind == "margin" else 1.0 / max(len(self._columns), 2))
+        safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
         self._columns = [self._named(f"CASE WHEN {valid} THEN {column} ELSE {safe} END") for column in self._columns]
-        if isinstance(what, Binary):
-            values = [self._value(what.program(guarded=True), name(self._columns[0]))]
+        p, m = [name(column) for column in self._columns], len(formula.classes)
+        if m == 2:
+            values = [self._value(formula.program, {"p": p[0]})]
         else:
-            p = [name(column) for column in self._columns]
-            values = [self._share_of(what, j)(p) for j in range(len(what.classes))]
+            values = [self._element(formula.program, j, p) for j in range(m)]
         return Stages(
             [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
             [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
@@ -83,8 +82,7 @@ class _Staged(Statement):
     def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
         return body([name(self._named(value)) for value in values])
 
-    def _value(self, program: Program, p: Expression, rest: Expression | None = None) -> str:
-        known = {"p": p} if rest is None else {"p": p, "rest": rest}
+    def _value(self, program: Program, known: dict[str, Expression]) -> str:
         for variable, value in program.steps:
-            known[variable] = name(self._named(self._write(substituted(value, known))))
+            known = known | {variable: name(self._named(self._write(substituted(value, known))))}
         return self._write(substituted(program.result, known))

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from calspline.export._plan import Binary, Many, OneVsRest, Plan, Program, Structured, Temperature, domain
 from calspline.export.dialects import BLOCK, WIDTH, Dialect, comparisons, indented, numeral
-from calspline.expression import Expression, Pieces, Syntax, between, call, name, number, substituted
+from calspline.export.plan import domain
+from calspline.expression import (
+    ROW_OPERATIONS,
+    Constant,
+    Expression,
+    Formula,
+    Pieces,
+    Program,
+    Syntax,
+    call,
+    name,
+    names_in,
+    number,
+    substituted,
+)
 from calspline.multiclass.structured_map import SAFE_EXPONENT
-from calspline.scores import ROW_SUM_TOLERANCE
-from calspline.transforms import SMALLEST_PROBABILITY
+from calspline.scores import ROW_SUM_TOLERANCE, Kind
+
+Row = list[Expression]
+"""A number for each class."""
 
 LARGEST = float(np.finfo(np.float64).max)
 MIN_EXPONENT = -SAFE_EXPONENT
@@ -40,138 +56,103 @@ class Statement:
             width=WIDTH,
         )
 
-    def binary(self, what: Binary) -> str:
-        """The probability of the second class."""
-        return with_names(self._where_valid(what, self._value(what.program(guarded=True), name(self._columns[0]))))
+    def write(self, formula: Formula) -> list[str]:
+        """The probability of the second of two classes, or those of all classes."""
+        if len(formula.classes) == 2:
+            values = [self._value(formula.program, {"p": name(self._columns[0])})]
+        else:
+            values = [
+                self._bound("p", self._columns, partial(self._element, formula.program, j))
+                for j in range(len(formula.classes))
+            ]
+        valid = self._valid(formula.kind)
+        return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
 
-    def many(self, what: Many) -> list[str]:
-        """The probabilities of all classes."""
-        return [
-            with_names(self._where_valid(what, self._bound("p", self._columns, self._share_of(what, j))))
-            for j in range(len(what.classes))
-        ]
-
-    def _share_of(self, what: Many, j: int) -> Callable[[list[Expression]], str]:
-        """The probability of one class, given the scores of all."""
-        if isinstance(what, OneVsRest):
-            return lambda p: self._one_vs_rest(what, p, j)
-        if isinstance(what, Structured):
-            return lambda p: self._structured(what, p, j)
-        return lambda p: self._temperature(what, p, j)
-
-    def _where_valid(self, what: Plan, value: str) -> str:
-        """The value, if the columns hold scores."""
-        return f"CASE WHEN {self._valid(what)} THEN\n  {indented(value)}\nEND"
-
-    def _valid(self, what: Plan) -> str:
+    def _valid(self, kind: Kind) -> str:
         """Whether the columns hold scores."""
-        low, high = domain(what.kind)
-        limits = "0 AND 1" if what.kind == "probability" else f"{numeral(low)} AND {numeral(high)}"
+        low, high = domain(kind)
+        limits = "0 AND 1" if kind == "probability" else f"{numeral(low)} AND {numeral(high)}"
         tests = [f"{column} BETWEEN {limits}" for column in self._columns]
-        if len(tests) > 1 and what.kind == "probability":
+        if len(tests) > 1 and kind == "probability":
             tests.append(f"abs({' + '.join(self._columns)} - 1) <= {numeral(ROW_SUM_TOLERANCE)}")
         return "\n  AND ".join(tests)
 
-    def _one_vs_rest(self, what: OneVsRest, p: list[Expression], j: int) -> str:
-        if what.kind == "margin" and what.logits == "log_softmax":
-            return self._log_softmax(p, lambda logs: self._normalised(what, logs, j))
-        if what.kind == "margin" and what.logits == "softmax":
-            return self._softmax("v", p, lambda e: self._shares(e, lambda shares: self._normalised(what, shares, j)))
-        return self._normalised(what, p, j)
+    def _element(self, program: Program, j: int, p: Row) -> str:
+        """Element ``j`` of what a program on rows makes of ``p``."""
+        formulas = program.formulas
 
-    def _normalised(self, what: OneVsRest, p: list[Expression], j: int) -> str:
-        programs = what.programs(guarded=True)
+        def step(k: int, rows: dict[str, Row]) -> str:
+            if k == len(program.steps):
+                return self._row(program.result, rows, lambda row: self._write(row[j]))
+            variable, value = program.steps[k]
+            used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
+            shared = used > 1 or value.operation in ("classes", "rest")  # which are texts, not formulas
 
-        def values(rest: list[Expression]) -> str:
-            q = [self._value(one, p[k], rest[k] if rest else None) for k, one in enumerate(programs)]
-            return self._bound("q", q, lambda q: self._share(q, j))
+            def go_on(row: Row) -> str:
+                if not shared:
+                    return step(k + 1, rows | {variable: row})
+                return self._bound(variable, self._texts(row), lambda row: step(k + 1, rows | {variable: row}))
 
-        if any("rest" in one.arguments for one in programs):
-            return self._bound("rest", [self._rest(p, k) for k in range(len(p))], values)
-        return values([])
+            return self._row(value, rows, go_on)
 
-    def _structured(self, what: Structured, p: list[Expression], j: int) -> str:
-        scale, m = what.map.scale, len(p)
-        W = np.zeros((m, m)) if what.map.W is None else what.map.W if what.map.W.ndim == 2 else np.diag(what.map.W)
+        return step(0, {"p": p})
 
-        def tempered(logs: list[Expression]) -> str:
-            return self._softmax("v", [scale.beta * log for log in logs], mixed)
+    def _row(self, value: Expression, rows: dict[str, Row], body: Callable[[Row], str]) -> str:
+        """``body`` of the row that a step makes."""
+        if value.operation in ROW_OPERATIONS:
+            given = [rows[str(argument.value)] for argument in value.arguments]
+            return self._operation(value, given, body)
+        row = []
+        for k in range(len(self._columns)):
+            known = {key: each[k] for key, each in rows.items()}
+            row.append(substituted(value, known, partial(_number_of, k)))
+        return body(row)
 
-        def mixed(v: list[Expression]) -> str:
-            shares = [(1.0 - scale.uniform) * (one / _total(v)) + scale.uniform / m for one in v]
-            return self._bound("u", [self._write(call("log", share)) for share in shares], curved)
+    def _operation(self, value: Expression, rows: list[Row], body: Callable[[Row], str]) -> str:
+        """The same for an operation on rows."""
+        y, operation = rows[0], value.operation
+        top = call("max", *y)
+        if operation == "centred":
+            return body([one - top for one in y])
+        if operation == "normalise":
+            return body([one / _total(y) for one in y])
+        if operation == "softmax":
+            powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
+            return self._bound("e", self._texts(powers), lambda e: body([one / _total(e) for one in e]))
+        if operation == "log_softmax":
+            return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
+        if operation == "rest":
+            return body([name(self._rest(y, k)) for k in range(len(y))])
+        if operation == "matrix":
+            assert isinstance(value.value, Constant)
+            weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
+            return body([_total(terms or [number(0.0)]) for terms in weighted])
+        assert isinstance(value.value, list)  # a program for each class
+        known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
+        return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
 
-        def curved(u: list[Expression]) -> str:
-            values = []
-            for k in range(m):
-                value = Expression("cubic", (u[k],), what.pieces) + float(what.map.b[k])
-                for weight, one in zip(W[k].tolist(), u, strict=True):
-                    value = value + weight * one if weight else value
-                values.append(value)
-            return self._softmax("y", values, lambda y: self._share(y, j))
+    def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
+        powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
+        total = self._write(call("log", _total(powers)))
+        return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
 
-        if what.kind == "margin":
-            return self._log_softmax(p, lambda logs: tempered([call("max", log, scale.floor) for log in logs]))
-        return tempered([call("log", call("max", one, float(np.exp(scale.floor)))) for one in p])
-
-    def _temperature(self, what: Temperature, p: list[Expression], j: int) -> str:
-        if what.rates is not None:
-            return numeral(what.rates[j])
-        z = p if what.kind == "margin" else [call("log", call("max", one, what.floor)) for one in p]
-
-        def cooled(z: list[Expression]) -> str:
-            top = call("max", *z)
-            differences = [call("max", one - top, -what.reach) for one in z]
-            if what.kind == "margin":
-                # PostgreSQL takes it for an error if the quotient of a tiny difference vanishes.
-                differences = [between(one, (-SMALLEST_PROBABILITY, 0.0), number(0.0), one) for one in differences]
-            powers = [call("exp", one / what.temperature) for one in differences]
-            return self._bound("e", [self._write(power) for power in powers], lambda e: self._share(e, j))
-
-        return self._bound("z", [self._write(one) for one in z], cooled)
-
-    def _log_softmax(self, y: list[Expression], body: Callable[[list[Expression]], str]) -> str:
-        """``body`` of logarithms of probabilities in the proportions of ``exp(y)``."""
-
-        def rest(top: list[Expression]) -> str:
-            powers = [call("exp", call("max", one - top[0], MIN_EXPONENT)) for one in y]
-            total = self._write(call("log", _total(powers)))
-            return self._bound("total", [total], lambda log: body([one - top[0] - log[0] for one in y]))
-
-        return self._bound("top", [self._write(call("max", *y))], rest)
-
-    def _softmax(self, variable: str, y: list[Expression], body: Callable[[list[Expression]], str]) -> str:
-        """``body`` of numbers in the proportions of ``exp(y)``."""
-
-        def powers(y: list[Expression]) -> str:
-            top = call("max", *y)
-            values = [self._write(call("exp", call("max", one - top, MIN_EXPONENT))) for one in y]
-            return self._bound("e", values, body)
-
-        return self._bound(variable, [self._write(one) for one in y], powers)
-
-    def _share(self, q: list[Expression], j: int) -> str:
-        return self._write(q[j] / _total(q))
-
-    def _shares(self, e: list[Expression], body: Callable[[list[Expression]], str]) -> str:
-        """``body`` of probabilities in the proportions of ``e``."""
-        return self._bound("share", [self._write(one / _total(e)) for one in e], body)
-
-    def _rest(self, p: list[Expression], k: int) -> str:
-        """The probability of all classes but one: their sum for the most probable, which 1 - p would round away."""
+    def _rest(self, p: Row, k: int) -> str:
         own = self._write(p[k])
         tests = [f"{own} {'>' if i < k else '>='} {self._write(one)}" for i, one in enumerate(p) if i != k]
         others = self._write(_total([one for i, one in enumerate(p) if i != k]))
         return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
 
-    def _value(self, program: Program, p: Expression, rest: Expression | None = None) -> str:
-        known = {"p": p} if rest is None else {"p": p, "rest": rest}
+    def _value(self, program: Program, known: dict[str, Expression]) -> str:
+        """What a program on numbers makes of what is known."""
         for variable, value in program.steps:
-            known[variable] = substituted(value, known)
+            known = known | {variable: substituted(value, known)}
         return self._write(substituted(program.result, known))
 
     def _write(self, formula: Expression) -> str:
         return self._syntax.write(formula)
+
+    def _texts(self, row: Row) -> list[str]:
+        return [self._write(one) for one in row]
 
     def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
         """``body`` of names for the values."""
@@ -240,6 +221,15 @@ class Statement:
 
     def _looked_up(self, values: list[float], i: str) -> str:
         return self._writer.array([numeral(value) for value in values], i)
+
+
+def _number_of(k: int, constant: Constant) -> Expression:
+    return number(constant.values[k])
+
+
+def _uses(formula: Expression, variable: str) -> int:
+    """How often a formula uses a row; an operation on rows may use it any number of times."""
+    return names_in(formula).count(variable) * (2 if formula.operation in ROW_OPERATIONS else 1)
 
 
 def _total(values: list[Expression]) -> Expression:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline import __version__
-from calspline.export._plan import Binary, OneVsRest, Plan, Program, Structured, Temperature, plan
-from calspline.expression import Expression, Pieces
+from calspline.export.plan import formula_of
+from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE, Kind
 
 Dtype = Literal["float64", "float32"]
 
@@ -65,26 +65,27 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
         raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
 
     check_one_of(dtype, "dtype", ("float64", "float32"))
-    what = plan(calibrator)
+    formula = formula_of(calibrator)
     if after is not None and not isinstance(after, onnx.ModelProto):
         raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")
-    graph = _Graph(dtype, "" if after is None else "calspline_")
+    graph = _Graph(dtype, "" if after is None else "calspline_", len(formula.classes))
     if after is None:
-        columns = 1 if isinstance(what, Binary) and what.kind == "margin" else len(what.classes)
+        m = len(formula.classes)
+        columns = 1 if m == 2 and formula.kind == "margin" else m
         model = _empty(dtype, columns)
         scores = "scores"
     else:
         model = onnx.ModelProto()
         model.CopyFrom(after)
-        scores, columns = _scores_of(model, what)
+        scores, columns = _scores_of(model, len(formula.classes))
         scores = graph.cast(scores)
-    result = graph.calibrated(what, scores, columns)
+    result = graph.calibrated(formula, scores, columns)
     output = _unused("probabilities", model)
     graph.node("Identity", result, output=output)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.constants)
     del model.graph.output[:]
-    shape = ["N", len(what.classes)]
+    shape = ["N", len(formula.classes)]
     model.graph.output.append(onnx.helper.make_tensor_value_info(output, graph.element, shape))
     onnx.checker.check_model(model)
     return model
@@ -111,14 +112,13 @@ def _unused(name: str, model: Any) -> str:
     return name
 
 
-def _scores_of(model: Any, what: Plan) -> tuple[str, int]:
-    """The tensor of a classifier's scores, and how many columns it has."""
+def _scores_of(model: Any, m: int) -> tuple[str, int]:
+    """The tensor of a classifier's scores of ``m`` classes, and how many columns it has."""
     from onnx import TensorProto
 
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
     if not versions or not MIN_OPSET <= versions[0] <= MAX_OPSET:
         raise ValueError(f"after must have an opset from {MIN_OPSET} to {MAX_OPSET}; got {versions}")
-    m = len(what.classes)
     # A ZipMap makes a list of dictionaries of the tensor that is wanted.
     zipped = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "ZipMap"}
     found: list[tuple[str, int]] = []
@@ -144,9 +144,10 @@ def _scores_of(model: Any, what: Plan) -> tuple[str, int]:
 class _Graph:
     """Nodes and constants of a calibrator."""
 
-    def __init__(self, dtype: Dtype, prefix: str) -> None:
+    def __init__(self, dtype: Dtype, prefix: str, m: int) -> None:
         from onnx import TensorProto
 
+        self._m = m
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.element = TensorProto.DOUBLE if dtype == "float64" else TensorProto.FLOAT
@@ -180,30 +181,27 @@ class _Graph:
             self.constants.append(numpy_helper.from_array(array, self._known[key]))
         return self._known[key]
 
-    def calibrated(self, what: Plan, scores: str, columns: int) -> str:
+    def calibrated(self, formula: Formula, scores: str, columns: int) -> str:
         """Calibrated probabilities of all classes, from scores in so many columns."""
-        doubt = self._doubt(what, scores, columns)
-        if what.kind == "probability":
+        doubt = self._doubt(formula.kind, scores, columns)
+        if formula.kind == "probability":
             scores = self.node("Min", self.node("Max", scores, self.constant(0.0)), self.constant(1.0))
-        if isinstance(what, Binary):
-            result = self._binary(what, scores, columns)
-        elif isinstance(what, OneVsRest):
-            result = self._one_vs_rest(what, scores)
-        elif isinstance(what, Structured):
-            result = self._structured(what, scores)
+        if len(formula.classes) == 2:
+            p = self._binary(formula, scores, columns)
+            result = self.node("Concat", self.node("Sub", self.constant(1.0), p), p, axis=1)
         else:
-            result = self._temperature(what, scores)
+            result = self._value(formula.program, {"p": scores})
         return self.node("Add", result, doubt)
 
-    def _doubt(self, what: Plan, scores: str, columns: int) -> str:
+    def _doubt(self, kind: Kind, scores: str, columns: int) -> str:
         """Zero for rows of scores, NaN for others."""
-        if what.kind == "probability":
+        if kind == "probability":
             distance = self.node("Abs", self.node("Sub", scores, self.constant(0.5)))
             good = self.node("LessOrEqual", distance, self.constant(0.5 + ROW_SUM_TOLERANCE))
         else:
             good = self.node("LessOrEqual", self.node("Abs", scores), self._limit(LARGEST_MARGIN))
         doubt = self._sum(self._zero_or_nan(good), columns)
-        if what.kind == "probability" and columns > 1:
+        if kind == "probability" and columns > 1:
             excess = self.node("Abs", self.node("Sub", self._sum(scores, columns), self.constant(1.0)))
             good = self.node("LessOrEqual", excess, self.constant(ROW_SUM_TOLERANCE))
             doubt = self.node("Add", doubt, self._zero_or_nan(good))
@@ -224,72 +222,56 @@ class _Graph:
     def _column(self, tensor: str, j: int) -> str:
         return self.node("Gather", tensor, self.constant([j], np.int64), axis=1)
 
-    def _binary(self, what: Binary, scores: str, columns: int) -> str:
-        program = what.program("one" if columns == 1 else "pair", guarded=True)
+    def _binary(self, formula: Formula, scores: str, columns: int) -> str:
         if columns == 1:
-            known = {"p": scores}
-        else:
-            known = {"p": self._column(scores, 1), "rest": self._column(scores, 0)}
-            if what.kind == "margin" and what.difference:
-                known["p"] = self.node("Sub", known["p"], known["rest"])
-        p = self._value(program, known)
-        return self.node("Concat", self.node("Sub", self.constant(1.0), p), p, axis=1)
-
-    def _one_vs_rest(self, what: OneVsRest, scores: str) -> str:
-        if what.kind == "margin" and what.logits != "themselves":
-            operation = {"log_softmax": "LogSoftmax", "softmax": "Softmax"}[what.logits]
-            scores = self.node(operation, scores, axis=1)
-        programs = what.programs(guarded=True)
-        rest = self._rest(scores, len(programs)) if any("rest" in one.arguments for one in programs) else ""
-        values = []
-        for j, program in enumerate(programs):
-            known = {"p": self._column(scores, j)}
-            if program.source == "pair":
-                known["rest"] = self._column(rest, j)
-            values.append(self._value(program, known))
-        q = self.node("Concat", *values, axis=1)
-        return self.node("Div", q, self._sum(q, len(values)))
-
-    def _rest(self, p: str, m: int) -> str:
-        """The probability of all classes but one: their sum for the most probable, which 1 - p would round away."""
-        top = self.node("ArgMax", p, axis=1, keepdims=1)
-        is_top = self.node("Equal", top, self.constant([list(range(m))], np.int64))
-        others = self._sum(self.node("Where", is_top, self.constant(0.0), p), m)
-        return self.node("Where", is_top, others, self.node("Sub", self.constant(1.0), p))
-
-    def _structured(self, what: Structured, scores: str) -> str:
-        scale, W, m = what.map.scale, what.map.W, len(what.classes)
-        log = self.node("Log", scores) if what.kind == "probability" else self.node("LogSoftmax", scores, axis=1)
-        log = self.node("Max", log, self.constant(scale.floor))
-        q = self.node("Softmax", self.node("Mul", log, self.constant(scale.beta)), axis=1)
-        q = self.node("Mul", q, self.constant(1.0 - scale.uniform))
-        u = self.node("Log", self.node("Add", q, self.constant(scale.uniform / m)))
-        y = self.node("Add", self._cubic(u, what.pieces), self.constant([what.map.b]))
-        if W is not None and W.ndim == 2:
-            y = self.node("Add", y, self.node("MatMul", u, self.constant(W.T)))
-        elif W is not None:
-            y = self.node("Add", y, self.node("Mul", u, self.constant([W])))
-        # Softmax leaves no more than rounding to do, but may make a probability exactly zero.
-        least = self.constant(np.exp(-SAFE_EXPONENT) if self._dtype is np.float64 else np.finfo(np.float32).tiny)
-        return self.node("Max", self.node("Softmax", y, axis=1), least)
-
-    def _temperature(self, what: Temperature, scores: str) -> str:
-        if what.rates is not None:
-            # The same for all rows, but still a row for each.
-            return self.node("Add", self.node("Mul", scores, self.constant(0.0)), self.constant([what.rates]))
-        z = scores
-        if what.kind == "probability":
-            z = self.node("Max", self.node("Log", scores), self.constant(np.log(what.floor)))
-        top = self.node("GatherElements", z, self.node("ArgMax", z, axis=1, keepdims=1), axis=1)
-        z = self.node("Max", self.node("Sub", z, top), self._limit(-what.reach))
-        return self.node("Softmax", self.node("Div", z, self.constant(what.temperature)), axis=1)
+            return self._value(formula.program, {"p": scores})
+        known = {"p": self._column(scores, 1), "rest": self._column(scores, 0)}
+        if formula.kind == "margin" and formula.difference:
+            known["p"] = self.node("Sub", known["p"], known["rest"])
+        assert formula.from_pair is not None
+        return self._value(formula.from_pair, known)
 
     def _value(self, program: Program, known: dict[str, str]) -> str:
         for name, value in program.steps:
             known[name] = self._write(value, known)
         result = self._write(program.result, known)
         # What is the same for all rows still has to have them.
-        return result if program.steps else self.node("Add", self.node("Mul", known["p"], self.constant(0.0)), result)
+        return result if program.arguments else self._for_each_row(result, known["p"])
+
+    def _for_each_row(self, result: str, p: str) -> str:
+        return self.node("Add", self.node("Mul", p, self.constant(0.0)), result)
+
+    def _row(self, formula: Expression, rows: list[str]) -> str:
+        """The tensor of an operation on rows."""
+        y, operation = rows[0], formula.operation
+        if operation == "softmax":
+            # It leaves no more than rounding to do, but may make a probability exactly zero.
+            least = np.exp(-SAFE_EXPONENT) if self._dtype is np.float64 else np.finfo(np.float32).tiny
+            return self.node("Max", self.node("Softmax", y, axis=1), self.constant(least))
+        if operation == "log_softmax":
+            return self.node("LogSoftmax", y, axis=1)
+        if operation == "centred":
+            top = self.node("GatherElements", y, self.node("ArgMax", y, axis=1, keepdims=1), axis=1)
+            return self.node("Sub", y, top)
+        if operation == "normalise":
+            return self.node("Div", y, self._sum(y, self._m))
+        if operation == "rest":
+            return self._rest(y)
+        if operation == "matrix":
+            assert isinstance(formula.value, Constant)
+            return self.node("MatMul", y, self.constant(np.transpose(formula.value.values)))
+        assert isinstance(formula.value, list)  # a program for each class
+        values = []
+        for j, program in enumerate(formula.value):
+            columns = [self._column(row, j) for row in (rows if "rest" in program.arguments else rows[:1])]
+            values.append(self._value(program, dict(zip(("p", "rest"), columns, strict=False))))
+        return self.node("Concat", *values, axis=1)
+
+    def _rest(self, p: str) -> str:
+        top = self.node("ArgMax", p, axis=1, keepdims=1)
+        is_top = self.node("Equal", top, self.constant([list(range(self._m))], np.int64))
+        others = self._sum(self.node("Where", is_top, self.constant(0.0), p), self._m)
+        return self.node("Where", is_top, others, self.node("Sub", self.constant(1.0), p))
 
     def _write(self, formula: Expression, known: dict[str, str]) -> str:
         """The tensor of a formula."""
@@ -305,7 +287,12 @@ class _Graph:
         if formula.operation in ("max", "min") and formula.arguments[1].operation == "number":
             value, limit = formula.arguments
             return self.node(NAMES[formula.operation], self._write(value, known), self._limit(limit.real))
+        if formula.operation == "constant":
+            assert isinstance(formula.value, Constant)
+            return self.constant([formula.value.values])
         tensors = [self._write(argument, known) for argument in formula.arguments]
+        if formula.operation in ROW_OPERATIONS:
+            return self._row(formula, tensors)
         if formula.operation == "cubic":
             assert isinstance(formula.value, Pieces)
             return self._cubic(tensors[0], formula.value)

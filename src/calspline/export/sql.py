@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
-from calspline.export._plan import Binary, plan
 from calspline.export._statement import Statement
 from calspline.export.dialects import DIALECTS
+from calspline.export.plan import formula_of
 from calspline.options import check_one_of
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
@@ -50,10 +50,10 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
     CASE WHEN double(`Alice's score`) BETWEEN 0 AND 1 THEN
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
-    what = plan(calibrator)
+    formula = formula_of(calibrator)
     columns = [column] if isinstance(column, str) else column
-    wanted = 1 if isinstance(what, Binary) else len(what.classes)
-    if isinstance(what, Binary) != isinstance(column, str):
+    wanted = 1 if len(formula.classes) == 2 else len(formula.classes)
+    if (wanted == 1) != isinstance(column, str):
         expected = "the name of a column" if wanted == 1 else f"a list of {wanted} names of columns"
         raise TypeError(f"column must be {expected}; got {column!r}")
     for item in columns:
@@ -61,7 +61,5 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
             raise ValueError(f"column must be the name of a column; got {item!r}")
     if len(columns) != wanted:
         raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
-    statement = Statement(DIALECTS[dialect], columns)
-    if isinstance(what, Binary):
-        return statement.binary(what)
-    return statement.many(what)
+    found = Statement(DIALECTS[dialect], columns).write(formula)
+    return found[0] if wanted == 1 else found

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
+from calspline.expression import Constant, Expression, Pieces, Program, call, name
 from calspline.multiclass.lookup import CurveTable, PowerTable, Workspace
 from calspline.multiclass.structured_fit import StructuredFit
 from calspline.multiclass.temperature import MIN_LOG_PROBABILITY, Scale, log_scores
 from calspline.options import ListOf, Matrix, Number, Numbers, Record, optional
-from calspline.scores import MatrixScores
+from calspline.scores import Kind, MatrixScores
 
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
@@ -160,6 +161,25 @@ class StructuredMap(StructuredFit):
         highest = np.abs(self.curve(np.append(np.linspace(lowest, 0.0, 1000), self.breaks))).max()
         return bool(highest + reach + np.abs(self.b).max() < SAFE_EXPONENT)
 
+    def program(self, kind: Kind) -> Program:
+        """The map in steps that every export can write."""
+        steps: list[tuple[str, Expression]] = []
+        p, q, u, scale = name("p"), name("q"), name("u"), self.scale
+        if kind == "margin":
+            steps += [("logs", call("log_softmax", p)), ("v", scale.beta * call("max", name("logs"), scale.floor))]
+        else:
+            steps += [("v", scale.beta * call("log", call("max", p, float(np.exp(scale.floor)))))]
+        mixed = (1.0 - scale.uniform) * q + scale.uniform / len(self.b)
+        steps += [("q", call("softmax", name("v"))), ("u", call("log", mixed))]
+        y = Expression("cubic", (u,), Pieces(self.breaks.tolist(), self.coefficients.T.tolist()))
+        y = y + Constant("INTERCEPTS", self.b.tolist()).expression
+        if self.W is not None and self.W.ndim == 2:
+            steps.append(("w", Expression("matrix", (u,), Constant("MATRIX", self.W.tolist()))))
+            y = y + name("w")
+        elif self.W is not None:
+            y = y + Constant("DIAGONAL", self.W.tolist()).expression * u
+        return Program([*steps, ("y", y)], call("softmax", name("y")))
+
     def __repr__(self) -> str:
         matrix = "no matrix" if self.W is None else "a matrix" if self.W.ndim == 2 else "a diagonal"
         return (
@@ -191,14 +211,14 @@ class StructuredMap(StructuredFit):
             raise ValueError(f"coefficients must have {len(breaks) + 1} rows; got {len(coefficients)}")
         if W is not None and W.shape not in ((len(b),), (len(b), len(b))):
             raise ValueError(f"matrix must be one of {len(b)} classes; got shape {W.shape}")
-        for name, values, limit in (
+        for key, values, limit in (
             ("breaks", breaks, FARTHEST_BREAK),
             ("coefficients", coefficients, LARGEST_NUMBER),
             ("intercepts", b, LARGEST_NUMBER),
             ("matrix", W if W is not None else b, LARGEST_NUMBER),
         ):
             if np.abs(values).max(initial=0.0) > limit:
-                raise ValueError(f"{name} must be at most {limit:g} in size")
+                raise ValueError(f"{key} must be at most {limit:g} in size")
         scale = Scale(read["floor"], read["beta"], read["uniform"])
         strengths = np.array([np.inf if s is None else s for s in read["strengths"]])
         return cls(scale, breaks, np.ascontiguousarray(coefficients.T), W, b, strengths, read["effective"])
