@@ -10,7 +10,7 @@ from jinja2 import UndefinedError
 
 import calspline.reporting
 from calspline import report
-from calspline.reporting.page import template_environment
+from calspline.reporting.report import template_environment
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

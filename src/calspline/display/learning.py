@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 FARTHEST = 4.0
-"""Times the rows there are: beyond that the size that is enough is told, not shown."""
+"""The size that is enough is drawn up to this multiple of the rows at hand; beyond, it is only written."""
 TALLEST = 1.5
-"""Times the spread of the curve: an uncalibrated level still higher is told, not shown."""
+"""The uncalibrated level is drawn up to this multiple of the curve's spread above it; beyond, it is only written."""
 
 
 class LearningCurveDisplay:
@@ -92,7 +92,7 @@ class LearningCurveDisplay:
         ax.plot(c.sizes, c.log_loss, color=BLUE, lw=1.8, zorder=5, gid="curve", **points)
         limit = c.log_loss[-1] - c.rate / c.sizes[-1]
         end = max(float(c.sizes[-1]), min(float(c.enough), FARTHEST * float(c.sizes[-1])))
-        # With fewer rows priors speak louder than the law.
+        # With fewer rows the prior dominates, and the law does not hold yet.
         grid = np.geomspace(min(FEWEST_FOR_RATE, float(c.sizes[-3:][0])), 1.15 * end, 100)
         ax.plot(grid, limit + c.rate / grid, color=MUTED, lw=1.0, ls=(0, (4, 2)), zorder=3, gid="law")
 

@@ -51,12 +51,9 @@ class SmoothingDisplay:
     Examples
     --------
     >>> import matplotlib; matplotlib.use("Agg")
-    >>> import numpy as np
     >>> from calspline import SplineCalibrator
     >>> from calspline.display import SmoothingDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=2000)
-    >>> cal = SplineCalibrator().fit(p, rng.random(2000) < p**2)
+    >>> cal = SplineCalibrator().fit([0.1, 0.2, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
     >>> display = SmoothingDisplay.from_calibrator(cal)
     >>> display.ax_.get_xscale(), display.paths[0].chosen == cal.smoothing_
     ('log', True)

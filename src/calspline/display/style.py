@@ -79,7 +79,7 @@ def style_axes(ax: Axes) -> None:
 
 
 def title(ax: Axes, text: str) -> Text:
-    """A title at the left, letter by letter: no name is read as mathematics."""
+    """A title at the left, shown literally: no name is read as mathematics."""
     return ax.set_title(text, loc="left", fontsize=TEXT + 1, fontweight="bold", color=INK, pad=8, parse_math=False)
 
 
@@ -89,7 +89,7 @@ def class_title(name: str) -> str:
 
 
 def note(ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, float] = (0.0, 0.0), **more: Any) -> Any:
-    """Words next to what they name, in place of a legend; ``offset`` is in points."""
+    """A label next to what it names, in place of a legend; ``offset`` is in points."""
     options: dict[str, Any] = {"color": MUTED, "fontsize": SMALL, "parse_math": False, "annotation_clip": False} | more
     return ax.annotate(text, at, xytext=offset, textcoords="offset points", **options)
 
@@ -107,7 +107,7 @@ def label_line_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1
 
 
 def legend(ax: Axes, handles: list[Any], names: list[str], **more: Any) -> Any:
-    """A legend without a box, whose names are shown letter by letter.
+    """A legend without a box, whose names are shown literally.
 
     Names go in after the legend is made: matplotlib drops a label that begins with an
     underscore and reads dollars as mathematics.

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
 from calspline.evaluation.compare import Comparison, compare_rows
 from calspline.evaluation.predictions import check_prediction_sets
 from calspline.files import write_whole
+from calspline.formatting import number
 from calspline.options import check_fitted_calibrator, check_text
-from calspline.reporting.page import page
+from calspline.reporting.charts import pixels
 from calspline.reporting.summary import summarise
 
 INLINE_HEIGHT = 860
@@ -113,8 +120,38 @@ def report(
         check_text(title, "title")
     comparison = compare_rows(rows)
     summary = summarise(rows, comparison, calibrator, title)
-    html = page(summary)
+    html = render(summary)
     where = None if path is None else Path(path)
     if where is not None:
         write_whole(where, html)
     return Report(where, " ".join(sentence for _, sentence in summary["headline"]), comparison, html)
+
+
+def render(summary: dict[str, Any]) -> str:
+    """The page in HTML, with everything in it: style, script, charts, numbers."""
+    environment = template_environment()
+    script, style = (Markup(_source(environment, name)) for name in ("report.js", "report.css"))
+    # The browser runs this script and no other.
+    script_hash = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("report.html").render(summary, script=script, style=style, script_hash=script_hash)
+
+
+@cache
+def template_environment() -> Environment:
+    """Templates that escape every value, and refuse names that have none and numbers that JSON does not have."""
+    environment = Environment(
+        loader=PackageLoader("calspline.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"pixels": pixels, "number": number}
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return environment
+
+
+def _source(environment: Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]

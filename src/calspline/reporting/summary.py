@@ -31,7 +31,7 @@ Cell = dict[str, str]
 def summarise(
     rows: Mapping[str, Predictions], comparison: Comparison, calibrator: Any = None, title: str | None = None
 ) -> dict[str, Any]:
-    """The page as data; :func:`calspline.reporting.page.page` makes it HTML."""
+    """The page as data; :func:`calspline.reporting.report.render` makes it HTML."""
     first = next(iter(rows.values()))
     shown = views(rows, comparison.evaluations)
     fit = None if calibrator is None else describe_calibrator(calibrator, first)
