@@ -12,7 +12,7 @@ SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
 CORE = {"arrays", "options", "scores", "labels"}
-NUMERICS = {"arrays", "counts", "fitting"}
+NUMERICS = {"arrays", "counts", "fitting", "piecewise"}
 FITS = NUMERICS | {"binary_fit", "counts", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
@@ -20,6 +20,7 @@ ALLOWED = {
     "formatting": set(),
     "arrays": set(),
     "counts": {"arrays"},
+    "piecewise": {"arrays"},
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
     "options": CORE,

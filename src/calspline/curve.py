@@ -7,24 +7,21 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, chunks
 from calspline.expression import Expression, Pieces, Program, between, call, name, number
-from calspline.fitting.constraints import smallest_slope
 from calspline.options import Choice, ListOf, Number, Numbers, Record, check_number, optional
-from calspline.scores import LARGEST_MARGIN, BinaryScores, check_binary_scores, check_numeric_array
+from calspline.piecewise import PiecewiseCubic, evaluate
+from calspline.scores import LARGEST_MARGIN, BinaryScores, Kind, check_binary_scores, check_numeric_array
 from calspline.transforms import SMALLEST_PROBABILITY, TRANSFORMS, Source, Transform, log_odds_formula
 
-MAX_CELLS = 8192
 MAX_BREAKS = 100_000
 BISECTIONS = 64
 NEAR = 1e-90
 """Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
-NARROWEST = 1e-300
-"""A span of breaks below which their number to a unit could overflow."""
 NARROW, FARTHEST = 1e-8, 1e300
 """A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
 
@@ -130,11 +127,8 @@ class CalibrationCurve:
         out = np.empty((len(scores), 2))
         for rows in chunks(len(scores)):
             z = self._place(scores, rows)
-            piece, t = self._locate(z)
-            variance = np.zeros_like(t)
             with np.errstate(over="ignore"):
-                for power in self.variance:
-                    variance = variance * t + power[piece]
+                variance = evaluate(self.variance, *self._cubic.locate(z))
             value = np.clip(self._value(z), -FARTHEST, FARTHEST)
             reach = critical * np.sqrt(np.maximum(variance, 0.0))
             out[rows, 0], out[rows, 1] = self._respond(value - reach), self._respond(value + reach)
@@ -154,9 +148,7 @@ class CalibrationCurve:
         """Derivative of the calibrated probability in the score; zero where clipped."""
         checked = check_binary_scores(scores, kind=self._kind)
         z = self._place(checked, slice(None))
-        piece, t = self._locate(z)
-        a, b, c, _ = self.coefficients[:, piece]
-        slope = ((3.0 * a * t + 2.0 * b) * t + c) / self.unit * self.transform.derivative(checked.values)
+        slope = self._cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
         value = self._value(z)
         p = self._respond(value)
         low, high = self.clip
@@ -166,7 +158,7 @@ class CalibrationCurve:
     @cached_property
     def is_monotone(self) -> bool:
         """Whether the curve never decreases."""
-        return smallest_slope(self.breaks, self.coefficients) >= 0.0
+        return self._cubic.smallest_slope >= 0.0
 
     def inverse(self, probabilities: ArrayLike) -> Array:
         """The scores that the curve maps to these probabilities.
@@ -226,46 +218,12 @@ class CalibrationCurve:
             return np.asarray(np.clip((x - self.origin) / self.unit, -FARTHEST, FARTHEST))
 
     @cached_property
-    def _index(self) -> tuple[float, NDArray[np.intp], Array] | None:
-        """Uniform cells, each knowing the piece at its left edge.
-
-        Finding a piece is then a multiplication, a look-up and one comparison,
-        as long as no cell holds two breaks.
-        """
-        span = self.breaks[-1] - self.breaks[0]
-        closest = np.diff(self.breaks).min(initial=span)
-        n = 2 ** int(np.ceil(np.log2(1.01 * span / closest)))
-        if n > MAX_CELLS or span < NARROWEST:
-            return None
-        edges = self.breaks[0] + span / n * np.arange(-1, n + 1)
-        first = np.searchsorted(self.breaks, edges, side="right")
-        return n / span, first, np.append(self.breaks, np.inf)
-
-    def _locate(self, z: Array) -> tuple[NDArray[np.intp], Array]:
-        """The piece that each ``z`` lies in, and its distance from the anchor."""
-        if self._index is None:
-            piece = np.searchsorted(self.breaks, z, side="right")
-        else:
-            per_unit, first, following = self._index
-            with np.errstate(over="ignore"):
-                cell = np.clip((z - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0).astype(np.intp)
-            piece = first[cell]
-            piece += z >= following[piece]
-        return piece, z - self._anchors[piece]
-
-    @cached_property
-    def _anchors(self) -> Array:
-        return np.concatenate([self.breaks[:1], self.breaks])
+    def _cubic(self) -> PiecewiseCubic:
+        return PiecewiseCubic(self.breaks, self.coefficients)
 
     def _value(self, z: Array) -> Array:
-        piece, t = self._locate(z)
-        c0, c1, c2, c3 = self.coefficients
-        value: Array = c0[piece]
         with np.errstate(over="ignore"):
-            for c in (c1, c2, c3):
-                value *= t
-                value += c[piece]
-        return value
+            return self._cubic(z)
 
     def _respond(self, value: Array) -> Array:
         low, high = self.clip
@@ -379,3 +337,23 @@ def _reach(pieces: Pieces, low: float, high: float) -> tuple[float, float]:
         distance = (abs(d) + abs(low) + abs(high)) / abs(c) if c else 0.0
         ends.append(start + sign * min(2.0 * distance + 1.0, LARGEST_MARGIN))
     return ends[0], ends[1]
+
+
+def line(transform: Transform, slope: float, intercept: float, *, origin: float = 0.0) -> CalibrationCurve:
+    """``log-odds = intercept + slope * (x - origin)``."""
+    coefficients = np.zeros((4, 3))
+    coefficients[2] = slope
+    coefficients[3] = intercept, intercept, intercept + slope
+    return CalibrationCurve(transform, np.array([0.0, 1.0]), coefficients, origin=origin)
+
+
+def constant(kind: Kind, rate: float) -> CalibrationCurve:
+    """The probability ``rate`` for every score."""
+    transform = Transform("logit" if kind == "probability" else "identity")
+    return line(transform, 0.0, float(np.log(rate / (1.0 - rate))))
+
+
+def slope_and_intercept(curve: CalibrationCurve) -> tuple[float, float]:
+    """``a`` and ``b`` of a curve that is the line ``a x + b``."""
+    slope = float(curve.coefficients[2, 0])
+    return slope, float(curve.coefficients[3, 0]) - slope * curve.origin

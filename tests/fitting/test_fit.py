@@ -7,9 +7,10 @@ from scipy.interpolate import PPoly
 from calspline.counts import Counts
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.constraints import Shape, extremes, smallest_slope
+from calspline.fitting.constraints import Shape
 from calspline.fitting.fit import SplineTask, _tube_length
 from calspline.fitting.newton import log_loss
+from calspline.piecewise import PiecewiseCubic
 
 FREE = Shape(log_loss, ridge=False, line=(0.0, 1.0), targets=(0.0, 1.0), monotone=False, bounds=None)
 
@@ -82,10 +83,12 @@ def test_extremes_and_slopes_are_those_of_a_dense_evaluation(seed):
     coefficients = np.column_stack([lines[:, 0], inner, lines[:, 1]])
     curve = PPoly(inner, breaks)
     x = np.concatenate([np.linspace(a, np.nextafter(b, a), 4000) for a, b in pairwise(breaks)])
-    low, high = extremes(breaks, coefficients, breaks[0], breaks[-1])
+    low, high = PiecewiseCubic(breaks, coefficients).extremes(breaks[0], breaks[-1])
     assert low == pytest.approx(curve(x).min(), abs=1e-5)
     assert high == pytest.approx(curve(x).max(), abs=1e-5)
-    assert smallest_slope(breaks, coefficients) == pytest.approx(min(3.0, curve(x, nu=1).min()), abs=1e-3)
+    assert PiecewiseCubic(breaks, coefficients).smallest_slope == pytest.approx(
+        min(3.0, curve(x, nu=1).min()), abs=1e-3
+    )
 
 
 def test_the_tube_of_a_line_is_the_angle_that_it_turns_through():

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.constraints import MIN_SLOPE, extremes, risen, smallest_slope
+from calspline.fitting.constraints import MIN_SLOPE, risen
+from calspline.piecewise import PiecewiseCubic
 
 
 @pytest.mark.parametrize("cubic", [0.0, 1.5])
@@ -10,7 +11,7 @@ def test_extremes_inside_a_piece_are_found(cubic):
     coefficients = np.array([[cubic, cubic], [1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
     t = np.linspace(0.0, 1.0, 100_001)
     value = ((cubic * t + 1.0) * t - 1.0) * t
-    found = extremes(np.array([0.0]), coefficients)
+    found = PiecewiseCubic(np.array([0.0]), coefficients).extremes()
     assert found == pytest.approx((value.min(), value.max()), abs=1e-9)
 
 
@@ -18,7 +19,7 @@ def test_both_extremes_of_a_cubic_inside_a_piece_are_found():
     coefficients = np.repeat([[-2.0], [3.0], [-1.0], [0.5]], 2, axis=1)
     t = np.array([3.0 - np.sqrt(3.0), 3.0 + np.sqrt(3.0)]) / 6.0
     expected = ((-2.0 * t + 3.0) * t - 1.0) * t + 0.5
-    assert extremes(np.array([0.0]), coefficients, 0.1, 0.9) == pytest.approx(tuple(expected), abs=1e-12)
+    assert PiecewiseCubic(np.array([0.0]), coefficients).extremes(0.1, 0.9) == pytest.approx(tuple(expected), abs=1e-12)
 
 
 @pytest.mark.parametrize("cubic", [0.0, 0.5, 1.0, -1.0])
@@ -30,7 +31,7 @@ def test_the_smallest_slope_is_that_of_a_fine_grid(cubic):
     slopes = [3.0 * a[i] * (length * t) ** 2 + 2.0 * b[i] * length * t + c[i] for i, length in enumerate((0.7, 0.3))]
     line = np.array([0.0, 0.0, 0.3, 0.0])
     coefficients = np.column_stack([line, inner, line])
-    found = smallest_slope(np.array([0.0, 0.7, 1.0]), coefficients)
+    found = PiecewiseCubic(np.array([0.0, 0.7, 1.0]), coefficients).smallest_slope
     assert found == pytest.approx(np.concatenate(slopes).min(), abs=1e-9)
 
 

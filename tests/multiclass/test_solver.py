@@ -6,7 +6,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
-from calspline.multiclass.curve_basis import places
 from calspline.multiclass.many_classes import Linear, fit_many
 from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
 from calspline.multiclass.structured_fit import fit_structured
@@ -23,8 +22,7 @@ def rows(n=300, m=4, seed=0, bend=0.4):
 
 def prepared(**kwargs):
     z, y, w = rows(**kwargs)
-    u = Scale(-40.0, 0.7, 1e-3).by_class(z)
-    return Data(u, y, w, places(u, w))
+    return Data.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w)
 
 
 def finite_differences(f, theta, h=1e-5):
@@ -43,7 +41,7 @@ def test_gradient_and_hessian_agree_with_finite_differences(kind):
 @pytest.mark.parametrize("matrix", [True, False])
 def test_the_gradient_for_many_classes_agrees_with_finite_differences(matrix):
     data = prepared()
-    linear = Linear(data, 0.1 * np.ones(data.places.basis.size), matrix=matrix)
+    linear = Linear(data, 0.1 * np.ones(data.cells.basis.size), matrix=matrix)
     B = 0.1 * np.random.default_rng(2).normal(size=linear.group.shape)
     _, gradient = linear.local(B)
     numerical = finite_differences(lambda b: linear.local(b.reshape(B.shape))[0], B.ravel())
@@ -56,7 +54,7 @@ def test_the_loss_is_the_log_loss_of_the_model():
     theta = 0.1 * np.random.default_rng(3).normal(size=len(problem.group))
     v, b, W = problem.split(theta)
     u = data.u
-    bend = (data.places.table @ v)[data.places.cell]
+    bend = (data.cells.table @ v)[data.cells.cell]
     log_p = log_softmax((u + bend + W @ u + b[:, None]).T, axis=1)
     expected = -data.w @ log_p[np.arange(len(data.y)), data.y]
     assert problem.local(theta)[0] == pytest.approx(expected)
@@ -75,39 +73,37 @@ def test_the_temperature_is_that_of_an_independent_minimiser():
 def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
     z, y, w = rows(n=1000)
     beta = fit_temperature(z, y, w)
-    u = Scale(-1e3, beta, 1e-12).by_class(z)
-    data = Data(u, y, w, places(u, w))
+    data = Data.on_scale(Scale(-1e3, beta, 1e-12), z, y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
     theta, _ = solve(problem, strengths, np.zeros(len(problem.group)))
     np.testing.assert_allclose(theta, 0.0, atol=1e-9)
-    np.testing.assert_allclose(np.exp(u.T), softmax(beta * z, axis=1), atol=1e-9)
+    np.testing.assert_allclose(np.exp(data.u.T), softmax(beta * z, axis=1), atol=1e-9)
 
 
 def test_strengths_are_the_fixed_point_of_mackays_update():
     data = prepared(n=800)
-    estimate = fit_joint(data)
-    problem = CurveAndMatrix(data)
-    theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
+    problem, most = CurveAndMatrix(data), first_strengths(4, float(data.w.sum()))
+    strengths = Strengths(most, problem.group)
+    theta, _ = solve(problem, strengths, np.zeros(len(problem.group)))
+    np.testing.assert_array_equal(fit_joint(data).strengths, strengths.alpha)
     _, _, hessian = problem.local(theta)
-    q = estimate.alpha[problem.group]
+    q = strengths.each
     inverse = np.diagonal(np.linalg.inv(hessian + np.diag(q)))
     gamma = np.bincount(problem.group, weights=1 - q * inverse, minlength=4)
     size = np.bincount(problem.group, weights=theta**2, minlength=4)
-    most = first_strengths(4, float(data.w.sum()))
     target = np.minimum((gamma + 2) / (size + 2 / most), most)
-    np.testing.assert_allclose(np.log(estimate.alpha), np.log(target), atol=0.05)
+    np.testing.assert_allclose(np.log(strengths.alpha), np.log(target), atol=0.05)
 
 
 def test_both_solvers_find_about_the_same():
     z, y, w = rows(n=3000, m=6)
-    u = Scale(-40.0, 0.7, 1e-3).by_class(z)
-    data = Data(u, y, w, places(u, w))
+    data = Data.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w)
     losses = []
-    for estimate in (fit_joint(data), fit_many(data, matrix=True), fit_many(data, matrix=False)):
-        problem = CurveAndMatrix(data)
-        theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
-        losses.append(problem.local(theta)[0] / data.w.sum())
+    for fit in (fit_joint(data), fit_many(data, matrix=True), fit_many(data, matrix=False)):
+        W = fit.W if fit.W.ndim == 2 else np.diag(fit.W)
+        log_p = log_softmax(fit.curve(data.u) + W @ data.u + fit.b[:, None], axis=0)
+        losses.append(-data.w @ log_p[data.y, np.arange(len(data.y))] / data.w.sum())
     assert losses[1] == pytest.approx(losses[0], abs=0.005)
     assert losses[2] == pytest.approx(losses[0], abs=0.01)
 
@@ -155,12 +151,12 @@ def test_running_out_of_steps_is_reported(monotone, monkeypatch):
 def test_strengths_that_run_off_are_taken_back(seed, n):
     p, y, w = votes(seed, n)
     x, floor = floored(np.log(np.maximum(p, 1e-300)), w)
-    u = Scale(floor, fit_temperature(x, y, w), 1e-6).by_class(x)
-    data = Data(u, y, w, places(u, w))
-    estimate, problem = fit_joint(data), CurveAndMatrix(data)
-    theta = np.concatenate([estimate.v, np.column_stack([estimate.b, estimate.W]).ravel()])
+    data = Data.on_scale(Scale(floor, fit_temperature(x, y, w), 1e-6), x, y, w)
+    problem = CurveAndMatrix(data)
+    strengths = Strengths(first_strengths(5, float(w.sum())), problem.group)
+    theta, converged = solve(problem, strengths, np.zeros(len(problem.group)))
     _, g, H = problem.local(theta)
-    q = estimate.alpha[problem.group]
+    q = strengths.each
     slope = g + q * theta
-    assert estimate.converged
+    assert converged
     assert slope @ np.linalg.solve(H + np.diag(q), slope) < 1e-3

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from calspline.arrays import Array
-from calspline.calibrators.lines import constant
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.counts import MIN_SPAN, Counts
-from calspline.curve import CalibrationCurve
+from calspline.curve import CalibrationCurve, constant
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform
 

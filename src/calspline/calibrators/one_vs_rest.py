@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
-from calspline.calibrators.lines import constant
-from calspline.curve import CalibrationCurve
+from calspline.curve import CalibrationCurve, constant
 from calspline.expression import Program, one_vs_rest
 from calspline.multiclass.columns import Columns, normalise
 from calspline.options import BOOLEAN, Domain

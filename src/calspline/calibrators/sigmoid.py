@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.calibrators.lines import constant, line, slope_and_intercept
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
 from calspline.counts import Counts
-from calspline.curve import CalibrationCurve
+from calspline.curve import CalibrationCurve, constant, line, slope_and_intercept
 from calspline.fitting.newton import fit_logistic
 from calspline.options import Choice, Domain
 from calspline.scores import BinaryScores

@@ -18,7 +18,7 @@ from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, check_weights
 from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
-from calspline.multiclass.options import describe, fit_structure
+from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import (
     BOOLEAN,
@@ -398,7 +398,7 @@ class SplineCalibrator(BaseCalibrator):
                 f"{fit.edf:.1f} effective degrees of freedom, {shape}"
             )
         if not self._fits:
-            lines += describe(self.structure_)
+            lines += self.structure_.describe()
         return "\n".join(lines)
 
     def recipe(self) -> Recipe:

@@ -12,9 +12,8 @@ from scipy.special import expit
 
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
-from calspline.calibrators.lines import constant, line
 from calspline.counts import MIN_SPAN, Counts
-from calspline.curve import CalibrationCurve
+from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
 from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores

@@ -33,8 +33,7 @@ from scipy.stats import cauchy, chi2
 from calspline.arrays import Array
 from calspline.counts import Counts
 from calspline.evaluation.resampling import simulated_events
-from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.knots import quantile_knots
+from calspline.fitting.basis import NaturalSpline, quantile_knots
 from calspline.transforms import Transform
 
 CELLS = 256

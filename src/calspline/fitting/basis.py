@@ -10,6 +10,8 @@ module has two bases of it:
 * :class:`NaturalSpline` is the B-spline basis with the two natural conditions
   eliminated. Every function has support on at most four knot intervals, so
   Gram matrices are banded, and its curvature penalty is exact.
+
+The functions at the end choose where the knots go.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
 from calspline.arrays import Array
+from calspline.piecewise import anchors, evaluate
 
 TOUCHING = 1e-9
 """Share of an interval that a B-spline has to reach into to count there: a knot at its end is off by rounding."""
 
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats that by moments."""
+
+MAX_KNOTS = 512
+CELLS = 256
+CLOSEST = 1e-3
+"""Least distance of two chosen knots, as a share of the range."""
 
 
 def natural_cubic_basis(x: Array, knots: Array) -> Array:
@@ -120,7 +128,7 @@ class NaturalSpline:
     @cached_property
     def anchors(self) -> Array:
         """Where each piece's local coordinate is zero, shape (K+1,)."""
-        return np.concatenate([self.knots[:1], self.knots])
+        return anchors(self.knots)
 
     def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
@@ -237,21 +245,13 @@ class PiecewiseDesign:
     @cached_property
     def rows(self) -> Array:
         """``Z`` itself."""
-        return self._evaluate(self.local)
+        return evaluate(self.local, self.places.piece, self.places.t)
 
     def dot(self, u: Array) -> Array:
         """``Z u`` for a vector or a matrix ``u``."""
-        return np.asarray(self.rows @ u) if self.small and u.ndim == 1 else self._evaluate(self.local @ u)
-
-    def _evaluate(self, local: Array) -> Array:
-        """Cubics with these coefficients (4, pieces) or (4, pieces, m), at the places."""
-        piece = self.places.piece
-        t = self.places.t if local.ndim == 2 else self.places.t[:, None]
-        out = local[0][piece]
-        for coefficients in local[1:]:
-            out *= t
-            out += coefficients[piece]
-        return np.asarray(out)
+        if self.small and u.ndim == 1:
+            return np.asarray(self.rows @ u)
+        return evaluate(self.local @ u, self.places.piece, self.places.t)
 
     def tdot(self, r: Array) -> Array:
         """``Z' r`` for a vector ``r``."""
@@ -275,3 +275,56 @@ class PiecewiseDesign:
         a0, a1, a2, a3 = self.local[:, self.places.piece[self.places.runs]]
         about = [a0, 3.0 * a0 * c + a1, (3.0 * a0 * c + 2.0 * a1) * c + a2, ((a0 * c + a1) * c + a2) * c + a3]
         return np.stack(about, axis=1)
+
+
+def default_count(total_weight: float) -> int:
+    """Knots for this many rows: 24 up to 10,000, then slowly more, 64 at most.
+
+    The penalty decides how much the curve bends; knots only have to leave it room.
+    """
+    return int(np.clip(round(24.0 * (max(total_weight, 1.0) / 1e4) ** 0.2), 24, 64))
+
+
+def quantile_knots(x: Array, w: Array, count: int) -> Array:
+    """Knots at quantiles of the square root of the density of sorted ``x``, ends included.
+
+    The square root moves knots from crowded places to sparse ones, where scores
+    are extreme and the curve still has to be right. The density is that of
+    256 equal cells, so knots hardly depend on how ``x`` was binned. With no more
+    values than knots, the values are the knots.
+    """
+    values = x[np.diff(x, prepend=-np.inf) > 0.0]
+    count = min(count, MAX_KNOTS)
+    if len(values) <= count:
+        return apart(values, values[-1] - values[0])
+    low, high = values[0], values[-1]
+    edges = np.linspace(low, high, CELLS + 1)
+    cell = np.minimum((x - low) / (high - low) * CELLS, CELLS - 1.0).astype(np.intp)
+    mass = np.sqrt(np.bincount(cell, weights=w, minlength=CELLS))
+    share = np.concatenate([[0.0], np.cumsum(mass)])
+    knots = np.interp(np.linspace(0.0, share[-1], count), share, edges)
+    knots[0], knots[-1] = low, high
+    return apart(knots, high - low)
+
+
+def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
+    """The paper's step 1: a random sample of the distinct values."""
+    values = np.unique(x)
+    count = min(count, MAX_KNOTS)
+    if len(values) > count:
+        chosen = apart(np.sort(rng.choice(values, size=count, replace=False)), values[-1] - values[0])
+        return chosen if len(chosen) > 1 else values[[0, -1]]
+    return apart(values, values[-1] - values[0])
+
+
+def apart(knots: Array, span: float) -> Array:
+    """Drop knots that crowd their neighbours, on data of this span; the last one stays."""
+    least = CLOSEST * span
+    kept = [knots[-1]]
+    for knot in knots[-2::-1]:
+        if kept[-1] - knot >= least:
+            kept.append(knot)
+    # The first stays too, at the cost of the one that crowds it.
+    if len(kept) > 1 and kept[-1] != knots[0]:
+        kept[-1] = knots[0]
+    return np.array(kept[::-1])

@@ -10,6 +10,7 @@ from calspline.arrays import Array
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.newton import Constraints, Loss
+from calspline.piecewise import PiecewiseCubic
 
 MIN_SLOPE = 1e-7
 """Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
@@ -41,14 +42,14 @@ def shape_constraints(
     follow from the natural conditions and rise if their neighbours do.) Bounds hold
     where there are data, on [0, 1]; beyond, the curve is clipped.
     """
-    values = basis.pieces @ (offset + coordinates.T @ u)
+    curve = PiecewiseCubic(basis.knots, basis.pieces @ (offset + coordinates.T @ u))
     rows, least = [], []
-    if shape.monotone and smallest_slope(basis.knots, values) < 0.0:
+    if shape.monotone and curve.smallest_slope < 0.0:
         gaps = np.diff(basis.greville[1:-1])
         rows.append(np.diff(coordinates.T, axis=0) / gaps[:, None])
         least.append(MIN_SLOPE - np.diff(offset) / gaps)
     if shape.bounds is not None:
-        low, high = extremes(basis.knots, values)
+        low, high = curve.extremes()
         if low < shape.bounds[0] or high > shape.bounds[1] or rows:
             seen = basis.supported(0.0, 1.0)
             to_bspline = (basis.elimination @ coordinates.T)[seen]
@@ -77,29 +78,3 @@ def feasible_line(basis: NaturalSpline, coordinates: Coordinates, offset: Array,
     u = np.zeros(len(coordinates.prior))
     u[:2] = np.linalg.lstsq(coordinates.T[:, :2], target, rcond=None)[0]
     return u
-
-
-def smallest_slope(breaks: Array, coefficients: Array) -> float:
-    """Least derivative of a piecewise cubic, exactly, over the whole line."""
-    a, b, c = coefficients[:3]
-    t_end = np.concatenate([[0.0], np.diff(breaks), [0.0]])
-    # The derivative 3a t^2 + 2b t + c is least at an end of the piece or at its vertex.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        vertex = np.where(a != 0.0, -b / (3.0 * a), 0.0)
-    vertex = np.clip(vertex, 0.0, t_end)
-    slopes = [(3.0 * a * t + 2.0 * b) * t + c for t in (np.zeros_like(t_end), vertex, t_end)]
-    return float(np.min(slopes))
-
-
-def extremes(breaks: Array, coefficients: Array, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
-    """Least and largest value of a piecewise cubic on an interval."""
-    a, b, c, d = coefficients
-    anchors = np.concatenate([breaks[:1], breaks])
-    start = np.clip(np.concatenate([[-np.inf], breaks]), low, high) - anchors
-    end = np.clip(np.concatenate([breaks, [np.inf]]), low, high) - anchors
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(b * b - 3.0 * a * c)
-        stationary = [(-b + root) / (3.0 * a), (-b - root) / (3.0 * a), -c / (2.0 * b)]
-    places = [start, end] + [np.clip(np.nan_to_num(t), start, end) for t in stationary]
-    values = np.array([((a * t + b) * t + c) * t + d for t in places])[:, end > start]
-    return float(values.min()), float(values.max())

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.basis import NaturalSpline, apart
 from calspline.fitting.coordinates import from_second_derivatives
-from calspline.fitting.knots import apart
+from calspline.piecewise import PiecewiseCubic
 
 CELLS = 1 << 13
 """Cells of ``u`` while fitting: a value counts as the middle of its cell inside the basis only."""
@@ -23,27 +23,26 @@ N_KNOTS = 16
 
 @dataclass(frozen=True)
 class CurveBasis:
-    """Natural splines in ``u`` whose squared coordinates sum to the integral of ``g''^2``.
+    """Natural splines in ``u`` whose squared coordinates sum to the integral of ``g''^2``: the columns of ``T``."""
 
-    ``pieces[:, i]`` are the cubic coefficients on the i-th interval (lines beyond the ends), at
-    local coordinate ``u - anchors[i]``, of every coordinate.
-    """
-
-    knots: Array
-    anchors: Array
-    pieces: Array
+    spline: NaturalSpline
+    T: Array
 
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        return int(self.pieces.shape[2])
+        return int(self.T.shape[1])
 
     def at(self, u: Array) -> Array:
         """Basis values, shape (len(u), size)."""
-        i = np.searchsorted(self.knots, u, side="right")
-        t = (u - self.anchors[i])[:, None]
-        c = self.pieces[:, i]
-        return np.asarray(((c[0] * t + c[1]) * t + c[2]) * t + c[3])
+        return self.spline.design(u).in_coordinates(self.T).rows
+
+    def curve(self, v: Array) -> PiecewiseCubic:
+        """``s(u) = u + B(u) v``."""
+        coefficients = self.spline.pieces @ (self.T @ v)
+        coefficients[2] += 1.0
+        coefficients[3] += self.spline.anchors
+        return PiecewiseCubic(self.spline.knots, coefficients)
 
 
 def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS) -> CurveBasis:
@@ -54,13 +53,13 @@ def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS) -> CurveBasis:
     Fisher weight ``p (1 - p)``; the curve is anchored at ``s(0) = 0``.
     """
     if len(u) < 4:
-        return CurveBasis(np.array([-1.0, 0.0]), np.array([-1.0, -1.0, 0.0]), np.zeros((4, 3, 0)))
+        return CurveBasis(NaturalSpline(np.array([-1.0, 0.0])), np.zeros((2, 0)))
     knots = np.concatenate([_quantiles(u, mass, n_knots // 2), _quantiles(u, mass * np.exp(u), n_knots // 2 + 2)])
     knots = np.unique(np.concatenate([u[[0, -1]], knots]))
     basis = NaturalSpline(apart(knots, u[-1] - u[0]))
     K = basis.size
     if K < 4:
-        return CurveBasis(basis.knots, basis.anchors, np.zeros((4, K + 1, 0)))
+        return CurveBasis(basis, np.zeros((K, 0)))
     curved = from_second_derivatives(basis)
     ones, line = basis.line
     affine = np.column_stack([ones, line])
@@ -70,7 +69,7 @@ def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS) -> CurveBasis:
     A = rows[:, :2].T * information
     curved -= affine @ np.linalg.solve(A @ rows[:, :2], A @ rows[:, 2:])
     curved -= np.outer(ones, basis.design(np.zeros(1)).dot(curved)[0])
-    return CurveBasis(basis.knots, basis.anchors, basis.pieces @ curved)
+    return CurveBasis(basis, curved)
 
 
 def _quantiles(u: Array, mass: Array, count: int) -> Array:
@@ -79,7 +78,7 @@ def _quantiles(u: Array, mass: Array, count: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Places:
+class CurveCells:
     """All ``u`` in uniform cells: which cell each value is in, class by class, and the basis there."""
 
     cell: NDArray[np.int16]
@@ -87,7 +86,7 @@ class Places:
     basis: CurveBasis
 
 
-def places(u: Array, w: Array, n_knots: int = N_KNOTS) -> Places:
+def curve_cells(u: Array, w: Array, n_knots: int = N_KNOTS) -> CurveCells:
     """Sort the values of ``u``, shape (m, n), into cells and lay out the basis on them."""
     low, high = float(u[:, w > 0.0].min()), float(u[:, w > 0.0].max())
     width = max((high - low) / CELLS, 1e-12)
@@ -102,4 +101,4 @@ def places(u: Array, w: Array, n_knots: int = N_KNOTS) -> Places:
     middle: Array = low + (np.arange(CELLS, dtype=np.float64) + 0.5) * width
     middle[used] = total[used] / count[used]
     basis = curve_basis(middle[used], count[used], n_knots)
-    return Places(cell, basis.at(middle), basis)
+    return CurveCells(cell, basis.at(middle), basis)

@@ -1,32 +1,36 @@
-"""Fits for many classes, where the Hessian of curve and matrix is out of reach."""
+"""Fits for many classes, where the Hessian of curve and matrix is out of reach.
+
+Newton's method would need that Hessian, so intercepts and matrix are found by L-BFGS instead, in variables in which
+the Hessian is near the identity: ``B = (b, W)``, or intercepts and the diagonal of ``W``, is a linear map of free
+variables ``t``, made from an approximate Hessian and the ridge.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import optimize
+from scipy import linalg, optimize
 
 from calspline.arrays import Array, blocks
-from calspline.multiclass.preconditioner import Diagonal, Kronecker
 from calspline.multiclass.solver import (
     STRENGTH_TOLERANCE,
     CurveOnly,
     Data,
-    Estimate,
     Strengths,
     added_up,
     first_strengths,
     softmax_columns,
     solve,
 )
+from calspline.multiclass.structured_map import StructuredMap
 
 MANY_ROUNDS = 10
 GRADIENT_TOLERANCE = 0.03
 """In variables whose Hessian is near the identity: what is left of the loss is some hundredths at most."""
 
 
-def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> Estimate:
+def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
     """For many classes: curve, then matrix, then the curve once more, each given the other.
 
     Without ``matrix`` only the diagonal of ``W`` is fitted.
@@ -38,10 +42,10 @@ def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -
     linear = Linear(data, v, matrix=matrix)
     B, shrinking = linear.fit(alpha0[:3])
     v, converged = solve(CurveOnly(data, linear.base(B)), bending, v)
-    W = B[:, 1:].copy() if matrix else np.diag(B[:, 1])
+    W = B[:, 1:].copy() if matrix else B[:, 1].copy()
     alpha = np.concatenate([shrinking.alpha, bending.alpha])
     effective = np.concatenate([shrinking.effective, bending.effective])
-    return Estimate(v, W, B[:, 0].copy(), alpha, effective, converged)
+    return data.fitted(v, W, B[:, 0].copy(), alpha, effective, converged)
 
 
 class Linear:
@@ -56,7 +60,7 @@ class Linear:
     def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
         self.data, self.matrix = data, matrix
         m = len(data.u)
-        self.bent = data.u + (data.places.table @ v)[data.places.cell]
+        self.bent = data.u + (data.cells.table @ v)[data.cells.cell]
         if matrix:
             self.group = np.full((m, m + 1), 2)
             self.group[:, 0] = 0
@@ -151,3 +155,63 @@ class Linear:
         options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
         found = optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
         return B + near.forth(unit * found.x)
+
+
+class Diagonal:
+    """``B = t / sqrt(h + q)``, with ``h`` the diagonal of the Hessian and ``q`` the ridge."""
+
+    shares = 1
+
+    def __init__(self, h: Array, alpha: Array) -> None:
+        self.half = 1.0 / np.sqrt(h + alpha[:2])
+        self.size = h.size
+
+    def forth(self, t: Array) -> Array:
+        """``B`` of the free variables."""
+        return t.reshape(self.half.shape) * self.half
+
+    def back(self, g: Array) -> Array:
+        """The gradient in the free variables."""
+        return (g * self.half).ravel()
+
+    def inverse(self, q: Array) -> Array:
+        """Diagonal of the inverse Hessian with ridge ``q``."""
+        return self.half**2
+
+
+class Kronecker:
+    """``B = U (T / sqrt(c g' / tr C + a)) V' + s / sqrt(h + q)``, for ``C = U c U'`` and ``G = V g V'``.
+
+    ``a`` is the ridge of the rest of ``W``. The ridge ``q`` of intercepts and diagonal is weaker by far, which a
+    Kronecker product cannot express. So they have a second share ``s``, with ``h`` their diagonal of the Hessian.
+    """
+
+    shares = 2
+
+    def __init__(self, h: Array, C: Array, G: Array, alpha: Array) -> None:
+        c, self.U = linalg.eigh(C)
+        g, self.V = linalg.eigh(G)
+        values = np.outer(np.maximum(c, 0.0), np.maximum(g, 0.0)) / max(float(np.trace(C)), 1e-300)
+        self.ridge = float(alpha[2])
+        self.half = 1.0 / np.sqrt(values + self.ridge)
+        self.own = 1.0 / np.sqrt(h + alpha[:2])
+        self.size = values.size + h.size
+
+    def forth(self, t: Array) -> Array:
+        """``B`` of the free variables."""
+        m, k = len(self.half), self.half.size
+        B = self.U @ (t[:k].reshape(m, m + 1) * self.half) @ self.V.T
+        s = t[k:].reshape(m, 2) * self.own
+        B[:, 0] += s[:, 0]
+        B[np.arange(m), np.arange(m) + 1] += s[:, 1]
+        return np.asarray(B)
+
+    def back(self, g: Array) -> Array:
+        """The gradient in the free variables."""
+        own = np.column_stack([g[:, 0], g[:, 1:].diagonal()]) * self.own
+        return np.concatenate([(self.U.T @ g @ self.V * self.half).ravel(), own.ravel()])
+
+    def inverse(self, q: Array) -> Array:
+        """Diagonal of the inverse Hessian with ridge ``q``, each variable's own instead of the common one."""
+        inverse = self.U**2 @ self.half**2 @ (self.V**2).T
+        return np.asarray(1.0 / (1.0 / inverse - self.ridge + q))

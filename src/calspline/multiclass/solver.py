@@ -14,14 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from calspline.arrays import Array, blocks, map_blocks
-from calspline.fitting.newton import factorize
-from calspline.multiclass.curve_basis import Places
+from calspline.fitting.newton import Local, Newton, Point
+from calspline.multiclass.curve_basis import N_KNOTS, CurveCells, curve_cells
+from calspline.multiclass.structured_map import StructuredMap
+from calspline.multiclass.temperature import Scale
 
 CURVE_STRENGTH = 300.0
 PRIOR_COUNT = 2.0
@@ -39,7 +42,8 @@ MAX_STEPS = 200
 MIN_STRENGTH = 1e-8
 """Below it a strength holds nothing, and a Hessian that rests on it is singular to rounding."""
 MAX_UPDATES = 10
-MIN_SCALE = 1e-6
+MIN_KEPT, SLACK, MAX_HALVINGS = 1e-4, 1e-9, 20
+"""What a step has to keep: less than for a spline's fit, as another pass over the rows costs more than another step."""
 JOINT_BLOCK = 1 << 14
 """Values to a block of the joint Hessian, which needs some thirty arrays of its size."""
 
@@ -103,24 +107,28 @@ class Strengths:
 
 @dataclass(frozen=True)
 class Data:
-    """Values ``u`` (m, n), labels, weights, and the curve's basis on the values."""
+    """Values ``u`` (m, n) on a scale, labels, weights, and the curve's basis on the values."""
 
+    scale: Scale
     u: Array
     y: NDArray[np.intp]
     w: Array
-    places: Places
+    cells: CurveCells
 
+    @classmethod
+    def on_scale(cls, scale: Scale, x: Array, y: NDArray[np.intp], w: Array, n_knots: int = N_KNOTS) -> Data:
+        """Put log-scores (n, m) on a scale, and lay out the basis."""
+        u = scale.by_class(x)
+        return cls(scale, u, y, w, curve_cells(u, w, n_knots))
 
-@dataclass(frozen=True)
-class Estimate:
-    """Curve coordinates, matrix ``W`` and intercepts ``b``; strengths and effective parameters of each group."""
-
-    v: Array
-    W: Array
-    b: Array
-    alpha: Array
-    effective: Array
-    converged: bool = True
+    def fitted(
+        self, v: Array, W: Array | None, b: Array, strengths: Array, effective: Array, converged: bool
+    ) -> StructuredMap:
+        """The map with these coordinates of the curve, matrix and intercepts."""
+        curve = self.cells.basis.curve(v)
+        return StructuredMap(
+            self.scale, curve.breaks, curve.coefficients, W, b, strengths, effective, converged=converged
+        )
 
 
 def softmax_columns(eta: Array) -> tuple[Array, Array]:
@@ -152,52 +160,53 @@ def solve(
     """
     if not len(theta):
         return theta, True
-    f, g, H = problem.local(theta)
+    newton = Newton(problem, strengths.each, problem.at(theta), kept=MIN_KEPT, slack=SLACK)
     for _ in range(MAX_STEPS):
         before = strengths.alpha
-        step, decrement, factor = _newton(g, H, strengths.each, theta)
-        if learn and decrement < LEARN_BELOW:
+        newton.aim()
+        if learn and newton.promised < LEARN_BELOW:
             for updates in range(MAX_UPDATES):
-                inverse = linalg.lapack.dpotri(factor, lower=1)[0].diagonal()
-                move = strengths.update(theta + step, inverse)
+                move = strengths.update(newton.point.u + newton.step, newton.inverse_diagonal())
                 learn = learn and (updates > 0 or move > STRENGTH_TOLERANCE)
                 if move < MIN_MOVE:
                     break
-                step, decrement, factor = _newton(g, H, strengths.each, theta)
-                if decrement > TRUSTED:
+                newton.q = strengths.each
+                newton.aim()
+                if newton.promised > TRUSTED:
                     break
-        if not learn and decrement < SOLVED:
-            return theta + step, True
-        q = strengths.each
-        value = f + 0.5 * float(q @ theta**2)
-        scale = 1.0
-        while True:
-            trial = theta + scale * step
-            f, g, H = problem.local(trial)
-            if f + 0.5 * float(q @ trial**2) <= value - 1e-4 * scale * decrement + 1e-9 * abs(value):
-                break
-            scale /= 2.0
-            if scale < MIN_SCALE:
-                break
-        if scale >= MIN_SCALE:
-            theta = trial
+        if not learn and newton.promised < SOLVED:
+            return newton.point.u + newton.step, True
+        if newton.search(MAX_HALVINGS):
+            newton.move()
         elif learn and strengths.alpha is not before:
             strengths.alpha, learn = before, False
-            f, g, H = problem.local(theta)
+            newton.q = strengths.each
         else:
-            return theta, True  # rounding leaves nothing to gain
-    return theta, False
+            return newton.point.u, True  # rounding leaves nothing to gain
+    return newton.point.u, False
 
 
-def _newton(g: Array, H: Array, q: Array, theta: Array) -> tuple[Array, float, Array]:
-    """Newton step, its decrement, and the Cholesky factor of ``H + Q``."""
-    factor = factorize(H.copy(), q)
-    slope = g + q * theta
-    step = -linalg.lapack.dpotrs(factor, slope, lower=1)[0]
-    return step, -float(step @ slope), factor
+class Convex:
+    """A loss whose value, gradient and Hessian come of one pass over the rows, as an objective for Newton's method."""
+
+    def local(self, theta: Array) -> tuple[float, Array, Array]:
+        """Summed loss, gradient, Hessian at ``theta``."""
+        raise NotImplementedError
+
+    def at(self, theta: Array) -> Point:
+        """The loss at ``theta``, which is its own linear predictor."""
+        return Point(theta, theta, Local(*self.local(theta)))
+
+    def derivatives(self, point: Point) -> tuple[Array, Array]:
+        """Gradient and Hessian."""
+        return point.local.slope, point.local.curvature.copy()
+
+    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+        """The point that is so many times ``step`` away."""
+        return lambda scale: self.at(point.u + scale * step)
 
 
-class CurveAndMatrix:
+class CurveAndMatrix(Convex):
     """Loss, gradient and Hessian in ``theta = (v, [b_j, W_j] per class)``; the problem is convex.
 
     With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d eta / d v = B(u) = D``.
@@ -212,17 +221,17 @@ class CurveAndMatrix:
         groups = np.full((m, m + 1), 2)
         groups[:, 0] = 0
         groups[np.arange(m), np.arange(m) + 1] = 1
-        self.group = np.concatenate([np.full(data.places.basis.size, 3), groups.ravel()])
+        self.group = np.concatenate([np.full(data.cells.basis.size, 3), groups.ravel()])
 
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """``v``, ``b``, ``W``."""
-        m, k = len(self.data.u), self.data.places.basis.size
+        m, k = len(self.data.u), self.data.cells.basis.size
         B = theta[k:].reshape(m, m + 1)
         return theta[:k], B[:, 0], B[:, 1:]
 
     def local(self, theta: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``theta``."""
-        data, table = self.data, self.data.places.table
+        data, table = self.data, self.data.cells.table
         m, n = data.u.shape
         d, k = m + 1, table.shape[1]
         v, B = theta[:k], theta[k:].reshape(m, d)
@@ -232,7 +241,7 @@ class CurveAndMatrix:
         same = np.flatnonzero(ja == jb)
 
         def part(rows: slice) -> list[Array]:
-            y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows].astype(np.intp)
+            y, w, cell = data.y[rows], data.w[rows], data.cells.cell[:, rows].astype(np.intp)
             c = len(y)
             x = np.ones((d, c))
             x[1:] = data.u[:, rows]
@@ -274,7 +283,7 @@ class CurveAndMatrix:
         return float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H
 
 
-class CurveOnly:
+class CurveOnly(Convex):
     """Loss, gradient and Hessian in ``v`` alone, ``eta = base + B(u) v``.
 
     The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in each cell, and a
@@ -284,16 +293,16 @@ class CurveOnly:
     def __init__(self, data: Data, base: Array | None = None) -> None:
         self.data = data
         self.base = data.u if base is None else base
-        self.group = np.full(data.places.basis.size, 0)
+        self.group = np.full(data.cells.basis.size, 0)
 
     def local(self, v: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``v``."""
-        data, table = self.data, self.data.places.table
+        data, table = self.data, self.data.cells.table
         m, n = data.u.shape
         bend, size = table @ v, len(table)
 
         def part(rows: slice) -> list[Array]:
-            y, w, cell = data.y[rows], data.w[rows], data.places.cell[:, rows]
+            y, w, cell = data.y[rows], data.w[rows], data.cells.cell[:, rows]
             eta = self.base[:, rows] + bend.take(cell)
             at_y = eta[y, np.arange(len(y))]
             p, log_total = softmax_columns(eta)
@@ -312,11 +321,11 @@ class CurveOnly:
         return float(f), (mass - observed) @ table, (table.T * mass) @ table - outer
 
 
-def fit_joint(data: Data, curve_strength: float | None = None) -> Estimate:
+def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
     """Curve and matrix in one convex problem with one Hessian."""
     problem = CurveAndMatrix(data)
     alpha0 = first_strengths(len(data.u), float(data.w.sum()))
     strengths = Strengths(alpha0, problem.group, {3: curve_strength})
     theta, converged = solve(problem, strengths, np.zeros(len(problem.group)))
     v, b, W = problem.split(theta)
-    return Estimate(v, W.copy(), b.copy(), strengths.alpha, strengths.effective, converged)
+    return data.fitted(v, W.copy(), b.copy(), strengths.alpha, strengths.effective, converged)

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.fitting.constraints import smallest_slope
-from calspline.multiclass.curve_basis import N_KNOTS, CurveBasis, places
+from calspline.binary_fit import Recipe
+from calspline.fitting.smoothing import SMOOTHING_LIMITS
+from calspline.multiclass.curve_basis import N_KNOTS
 from calspline.multiclass.many_classes import fit_many
-from calspline.multiclass.solver import (
-    SCARCE,
-    CurveOnly,
-    Data,
-    Estimate,
-    Strengths,
-    first_strengths,
-    fit_joint,
-    solve,
-)
+from calspline.multiclass.solver import SCARCE, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
+from calspline.multiclass.structured_map import StructuredMap
 from calspline.multiclass.temperature import Scale, fit_temperature, floored
+from calspline.scores import MatrixScores
 
 JOINT_CLASSES = 32
 JOINT_COST = 4e9
@@ -33,24 +25,41 @@ STRONGEST = 60.0
 """How far, in logarithms, the strength of the curve may rise to make it increase."""
 
 
-@dataclass(frozen=True)
-class StructuredFit:
-    """``p = softmax(s(u) + W u + b)``.
+def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe) -> StructuredMap:
+    """Fit one shared curve, a matrix and intercepts."""
+    _check(recipe)
+    values = scores.values.astype(np.float64, copy=False)
+    if scores.kind == "probability":
+        with np.errstate(divide="ignore"):
+            values = np.log(values)
+    w = np.ones(len(values)) if weight is None else weight
+    strength = None if isinstance(recipe.smoothing, str) else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
+    return fit_structured(
+        values,
+        codes,
+        w,
+        monotone=recipe.monotone,
+        curve_strength=strength,
+        n_knots=N_KNOTS if recipe.n_knots is None else recipe.n_knots,
+    )
 
-    ``breaks`` and ``coefficients`` (4, len(breaks) + 1) are the curve ``s`` in ``u``, highest power first, in
-    local coordinates from the break to the left. ``W`` is a matrix, its diagonal, or None. ``strengths``
-    and ``effective`` are the ridge strengths and effective parameters of intercepts, diagonal, rest of the
-    matrix and curve.
-    """
 
-    scale: Scale
-    breaks: Array
-    coefficients: Array
-    W: Array | None
-    b: Array
-    strengths: Array
-    effective: Array
-    converged: bool = True
+def _check(recipe: Recipe) -> None:
+    """Options that a structured fit could only ignore are errors."""
+    for name, value, allowed in (
+        ("transform", recipe.transform, ("auto", "identity")),
+        ("penalty", recipe.penalty, ("curvature",)),
+        ("loss", recipe.loss, ("log",)),
+    ):
+        if value not in allowed:
+            shown = " or ".join(repr(choice) for choice in allowed)
+            raise ValueError(
+                f'{name} must be {shown} with multiclass="structured"; got {value!r}. Use multiclass="ovr".'
+            )
+    if isinstance(recipe.smoothing, str) and recipe.smoothing != "reml":
+        raise ValueError(f'smoothing must be "reml" or a number with multiclass="structured"; got {recipe.smoothing!r}')
+    if not isinstance(recipe.knots, str) or recipe.knots != "quantile":
+        raise ValueError('knots must be "quantile" with multiclass="structured"')
 
 
 def fit_structured(
@@ -61,7 +70,7 @@ def fit_structured(
     monotone: bool = False,
     curve_strength: float | None = None,
     n_knots: int = N_KNOTS,
-) -> StructuredFit:
+) -> StructuredMap:
     """Fit to log-scores.
 
     Parameters
@@ -82,55 +91,28 @@ def fit_structured(
     n, m = z.shape
     x, floor = floored(z, w)
     scale = Scale(floor, fit_temperature(x, y, w), 1.0 / (float(w.sum()) + SCARCE * m + 1.0))
-    u = scale.by_class(x)
+    data = Data.on_scale(scale, x, y, w, n_knots)
     del x
-    data = Data(u, y, w, places(u, w, n_knots))
-    basis = data.places.basis
     if monotone:
-        return _assembled(scale, basis, _increasing(data, curve_strength), None)
+        return _increasing(data, curve_strength)
     if m <= JOINT_CLASSES and n * (m * m / 2.0) ** 2 <= JOINT_COST:
-        estimate = fit_joint(data, curve_strength)
-        return _assembled(scale, basis, estimate, estimate.W)
-    matrix = n * m * m <= MATRIX_COST
-    estimate = fit_many(data, matrix=matrix, curve_strength=curve_strength)
-    return _assembled(scale, basis, estimate, estimate.W if matrix else estimate.W.diagonal().copy())
+        return fit_joint(data, curve_strength)
+    return fit_many(data, matrix=n * m * m <= MATRIX_COST, curve_strength=curve_strength)
 
 
-def _assembled(scale: Scale, basis: CurveBasis, estimate: Estimate, W: Array | None) -> StructuredFit:
-    return StructuredFit(
-        scale,
-        basis.knots,
-        _curve(basis, estimate.v),
-        W,
-        estimate.b,
-        estimate.alpha,
-        estimate.effective,
-        estimate.converged,
-    )
-
-
-def _curve(basis: CurveBasis, v: Array) -> Array:
-    """Local coefficients of ``u + B(u) v``."""
-    coefficients = basis.pieces @ v
-    coefficients[2] += 1.0
-    coefficients[3] += basis.anchors
-    return np.asarray(coefficients)
-
-
-def _increasing(data: Data, curve_strength: float | None) -> Estimate:
+def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     """The curve alone, with the least smoothing beyond the wanted one that makes it increase."""
-    m = len(data.u)
-    curve = CurveOnly(data)
+    m, basis, curve = len(data.u), data.cells.basis, CurveOnly(data)
     strengths = Strengths(first_strengths(m, float(data.w.sum()))[3:], curve.group, {0: curve_strength})
     v, converged = solve(curve, strengths, np.zeros(len(curve.group)))
-    if not _increases(data.places.basis, v):
+    if basis.curve(v).smallest_slope <= MIN_SLOPE:
         low = float(np.log(strengths.alpha[0]))
         high = low + STRONGEST
         for _ in range(16):
             middle = 0.5 * (low + high)
             strengths.alpha = np.exp([middle])
             trial, _ = solve(curve, strengths, v, learn=False)
-            if _increases(data.places.basis, trial):
+            if basis.curve(trial).smallest_slope > MIN_SLOPE:
                 high = middle
             else:
                 low = middle
@@ -138,8 +120,4 @@ def _increasing(data: Data, curve_strength: float | None) -> Estimate:
         v, converged = solve(curve, strengths, np.zeros_like(v), learn=False)
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
-    return Estimate(v, np.zeros((m, m)), np.zeros(m), alpha, effective, converged)
-
-
-def _increases(basis: CurveBasis, v: Array) -> bool:
-    return smallest_slope(basis.knots, _curve(basis, v)) > MIN_SLOPE
+    return data.fitted(v, None, np.zeros(m), alpha, effective, converged)

@@ -13,9 +13,9 @@ from scipy.linalg import blas
 from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
 from calspline.expression import Constant, Expression, Pieces, Program, call, name
 from calspline.multiclass.lookup import CurveTable, PowerTable, Workspace
-from calspline.multiclass.structured_fit import StructuredFit
 from calspline.multiclass.temperature import MIN_LOG_PROBABILITY, Scale, log_scores
 from calspline.options import ListOf, Matrix, Number, Numbers, Record, optional
+from calspline.piecewise import PiecewiseCubic
 from calspline.scores import Kind, MatrixScores
 
 BLOCK = 1 << 15
@@ -48,7 +48,7 @@ STRUCTURE = Record(
 
 
 @dataclass(frozen=True, eq=False)
-class StructuredMap(StructuredFit):
+class StructuredMap:
     """Scores of all classes in, calibrated probabilities out: ``softmax(s(u) + W u + b)``.
 
     A row of scores becomes ``u = log((1 - e) softmax(beta z) + e / m)``, ``z`` being its log-probabilities (none
@@ -72,21 +72,26 @@ class StructuredMap(StructuredFit):
         Whether the fit came to an end; a map read from a file says so in any case.
     """
 
+    scale: Scale
+    breaks: Array
+    coefficients: Array
+    W: Array | None
+    b: Array
+    strengths: Array
+    effective: Array
+    converged: bool = True
+
     def curve(self, u: Array) -> Array:
         """``s(u)``."""
-        piece = np.searchsorted(self.breaks, u, side="right")
-        t, (a, b, c, d) = u - self._anchors[piece], self.coefficients[:, piece]
-        return np.asarray(((a * t + b) * t + c) * t + d)
+        return self._cubic(u)
 
     def slope(self, u: Array) -> Array:
         """``s'(u)``."""
-        piece = np.searchsorted(self.breaks, u, side="right")
-        t, (a, b, c, _) = u - self._anchors[piece], self.coefficients[:, piece]
-        return np.asarray((3.0 * a * t + 2.0 * b) * t + c)
+        return self._cubic.slope(u)
 
-    @property
-    def _anchors(self) -> Array:
-        return np.concatenate([self.breaks[:1], self.breaks])
+    @cached_property
+    def _cubic(self) -> PiecewiseCubic:
+        return PiecewiseCubic(self.breaks, self.coefficients)
 
     def probabilities(self, scores: MatrixScores) -> Array:
         """Calibrated probabilities of checked scores, block by block; large arrays on all cores."""
@@ -186,6 +191,14 @@ class StructuredMap(StructuredFit):
             f"StructuredMap({len(self.b)} classes, inverse temperature {self.scale.beta:.4g}, "
             f"{len(self.breaks)} breaks, {matrix}, {1.0 + self.effective.sum():.4g} effective parameters)"
         )
+
+    def describe(self) -> list[str]:
+        """Lines of a summary: temperature, and what each part spends and how strongly it is shrunk."""
+        lines = [f"  inverse temperature {self.scale.beta:.4g}"]
+        for part, strength, effective in zip(GROUPS, self.strengths, self.effective, strict=True):
+            shrunk = f"strength {strength:.3g}, {effective:.1f} effective parameters"
+            lines.append(f"  {part}: {'not used' if np.isinf(strength) else shrunk}")
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON."""
