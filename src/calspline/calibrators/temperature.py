@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit
 
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
 from calspline.counts import MIN_SPAN, Counts
 from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
+from calspline.fitting.newton import log_loss
+from calspline.multiclass.temperature import Derivatives, inverse_temperature, softmax_loss
 from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores
 from calspline.transforms import SMALLEST_PROBABILITY, Transform
@@ -99,11 +98,14 @@ class TemperatureCalibrator(BaseCalibrator):
             self.curves_, self.temperature_, self._rates = [constant(scores.kind, rate)], np.nan, [1.0 - rate, rate]
             return
         w, w1 = counts.w / counts.total, counts.positives / counts.total
+        size = float(w @ np.abs(counts.x))
+        x = counts.x / size
 
-        def slope(beta: float) -> float:
-            return float((w * expit(beta * counts.x) - w1) @ counts.x)
+        def loss(beta: float) -> Derivatives:
+            local = log_loss(beta * x, w, w1)
+            return float(local.value), float(local.slope @ x), float(local.curvature @ x**2)
 
-        beta = _inverse_temperature(slope, float(w @ np.abs(counts.x)))
+        beta = inverse_temperature(loss, -REACH, REACH) / size
         self.curves_, self.temperature_, self._rates = [line(transform, beta, 0.0)], 1.0 / beta, None
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
@@ -117,21 +119,12 @@ class TemperatureCalibrator(BaseCalibrator):
             self.temperature_, self._rates = np.nan, (rates / rates.sum()).tolist()
             return
 
-        def slope(beta: float) -> float:
-            """Derivative of the log-loss in ``beta``: the expected ``z`` less that of the label."""
-            out = 0.0
-            for rows in chunks(n):
-                z = _logits(scores, rows)
-                e = np.exp(beta * z)
-                mean = np.einsum("ij,ij->i", e, z) / e.sum(axis=1)
-                out += float(w[rows] @ (mean - z[np.arange(len(z)), codes[rows]]))
-            return out
-
         size = 0.0
         for rows in chunks(n):
             z = _logits(scores, rows)
             size += float(w[rows] @ np.abs(z - z.mean(axis=1, keepdims=True)).mean(axis=1))
-        self.temperature_, self._rates = 1.0 / _inverse_temperature(slope, size), None
+        loss = softmax_loss(lambda rows: _logits(scores, rows) / size, codes, w, m)
+        self.temperature_, self._rates = size / inverse_temperature(loss, -REACH, REACH), None
 
     def _two(self, scores: BinaryScores) -> Array:
         return self.curves_[0].evaluate(scores)
@@ -182,18 +175,3 @@ def _logits(scores: MatrixScores, rows: slice) -> Array:
     values = scores.values[rows].astype(np.float64, copy=False)
     z = np.log(np.maximum(values, MIN_PROBABILITY)) if scores.kind == "probability" else values
     return np.asarray(z - z.max(axis=1, keepdims=True))
-
-
-def _inverse_temperature(slope: Callable[[float], float], size: float) -> float:
-    """Where the slope of the log-loss, which increases in ``beta``, is zero, or the nearer limit."""
-
-    def at(t: float) -> float:
-        return slope(float(np.exp(t)) / size) / size
-
-    if at(-REACH) >= 0.0:
-        t = -REACH
-    elif at(REACH) <= 0.0:
-        t = REACH
-    else:
-        t = float(brentq(at, -REACH, REACH, xtol=1e-13, rtol=1e-14))
-    return float(np.exp(t)) / size

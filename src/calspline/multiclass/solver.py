@@ -12,6 +12,7 @@ Arrays are class by class: shape (m, n).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -186,12 +187,12 @@ def solve(
     return newton.point.u, False
 
 
-class Convex:
+class Convex(ABC):
     """A loss whose value, gradient and Hessian come of one pass over the rows, as an objective for Newton's method."""
 
+    @abstractmethod
     def local(self, theta: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``theta``."""
-        raise NotImplementedError
 
     def at(self, theta: Array) -> Point:
         """The loss at ``theta``, which is its own linear predictor."""

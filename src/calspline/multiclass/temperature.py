@@ -1,4 +1,4 @@
-"""Scores on a tempered scale.
+"""The temperature of scores, and the tempered scale on which a structured map works.
 
 A row of log-scores ``z`` becomes ``u_j = log((1 - e) softmax_j(beta z) + e / m)``: temperature
 scaling, then a grain of the uniform distribution.
@@ -6,6 +6,7 @@ scaling, then a grain of the uniform distribution.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ MIN_LOG_PROBABILITY = -87.5
 MAX_LOG_BETA = float(np.log(100.0))
 MAX_EXPONENT = 690.0
 """With ``beta log m`` beyond, ``exp(beta z)`` could vanish in a whole row."""
+MAX_STEPS = 1000
+"""Some ten do; a class that all but separates from the others takes more, one for every log-odd."""
 TEMPERATURE_PRIOR = 1.0
 """Precision of the normal prior on ``log beta``: one observation's worth, for separable data."""
 
@@ -51,19 +54,22 @@ def floored(z: Array, w: Array) -> tuple[Array, float]:
     return np.maximum(x, floor, out=x), floor
 
 
-def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
-    """The inverse temperature ``beta`` that minimises ``-sum w log softmax_y(beta z) + (log beta)^2 / 2``.
+Derivatives = tuple[float, float, float]
+"""A loss as a function of the inverse temperature: value, first and second derivative."""
 
-    The rows of ``z`` are log-probabilities. Newton's method in ``t = log beta``. With ``E`` and ``V`` the mean and
-    variance of ``z`` under ``softmax(beta z)``, the gradient is ``beta sum w (E - z_y) + t`` and the curvature,
-    without the term that may be negative, ``beta^2 sum w V + 1``.
+
+def softmax_loss(
+    z: Callable[[slice], Array], y: NDArray[np.intp], w: Array, n_classes: int
+) -> Callable[[float], Derivatives]:
+    """``-sum w log softmax_y(beta z)`` as a function of ``beta``; ``z`` gives some rows of logits, none positive.
+
+    With ``E`` and ``V`` the mean and variance of ``z`` under ``softmax(beta z)``, its derivatives are
+    ``sum w (E - z_y)`` and ``sum w V``.
     """
 
-    def local(t: float) -> tuple[float, float, float]:
-        beta = float(np.exp(t))
-
-        def part(rows: slice) -> tuple[float, float, float]:
-            zb, wb = z[rows], w[rows]
+    def at(beta: float) -> Derivatives:
+        def part(rows: slice) -> Derivatives:
+            zb, wb = z(rows), w[rows]
             zy = zb[np.arange(len(zb)), y[rows]]
             e = beta * zb
             np.exp(e, out=e)
@@ -74,19 +80,39 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
             loss = np.log(total) - beta * zy
             return float(wb @ loss), float(wb @ (mean - zy)), float(wb @ (square - mean**2))
 
-        f, g, h = (sum(values) for values in zip(*map_blocks(part, blocks(*z.shape), z.size), strict=True))
-        return (
-            f + 0.5 * TEMPERATURE_PRIOR * t * t,
-            beta * g + TEMPERATURE_PRIOR * t,
-            beta * beta * h + TEMPERATURE_PRIOR,
-        )
+        n = len(y)
+        f, g, h = (sum(values) for values in zip(*map_blocks(part, blocks(n, n_classes), n * n_classes), strict=True))
+        return f, g, h
 
-    most = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(z.shape[1]))))
+    return at
+
+
+def inverse_temperature(
+    loss: Callable[[float], Derivatives], low: float, high: float, *, prior: float = 0.0, tolerance: float = 1e-8
+) -> float:
+    """The ``beta`` with ``t = log beta`` between two limits that minimises ``loss(beta) + prior t^2 / 2``.
+
+    Newton's method in ``t``, on a loss that is convex in ``beta``. The gradient is ``beta loss' + prior t`` and the
+    curvature, without the term that may be negative, ``beta^2 loss'' + prior``. It stops at a step below
+    ``tolerance``, whose square is what is left. Without a prior the minimum may lie at infinity, so the limits are
+    tried first.
+    """
+
+    def local(t: float) -> Derivatives:
+        beta = float(np.exp(t))
+        f, g, h = loss(beta)
+        return f + 0.5 * prior * t * t, beta * g + prior * t, beta * beta * h + prior
+
+    if prior == 0.0:
+        if local(low)[1] >= 0.0:
+            return float(np.exp(low))
+        if local(high)[1] <= 0.0:
+            return float(np.exp(high))
     t, (f, g, h) = 0.0, local(0.0)
-    for _ in range(100):
+    for _ in range(MAX_STEPS):
         step = float(np.clip(-g / (h + abs(g)), -1.5, 1.5))
-        step = float(np.clip(t + step, -most, most)) - t
-        if abs(step) < 1e-4:  # its square is what is left
+        step = float(np.clip(t + step, low, high)) - t
+        if abs(step) < tolerance:
             return float(np.exp(t + step))
         trial = local(t + step)
         while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
@@ -94,6 +120,13 @@ def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
             trial = local(t + step)
         t, (f, g, h) = t + step, trial
     return float(np.exp(t))
+
+
+def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
+    """The inverse temperature of log-probabilities, with a weak prior."""
+    most = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(z.shape[1]))))
+    loss = softmax_loss(z.__getitem__, y, w, z.shape[1])
+    return inverse_temperature(loss, -most, most, prior=TEMPERATURE_PRIOR, tolerance=1e-4)
 
 
 @dataclass(frozen=True)
