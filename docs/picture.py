@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from calspline import ReliabilityDisplay
-from calspline.demo import Story, tell
+from calspline.demo import Demonstration, demonstrate
 from calspline.display import style
 from calspline.evaluation.reliability import Bins
 
@@ -22,7 +22,7 @@ def head(ax: Axes, name: str, loss: float, bins: Bins, colour: str) -> None:
     style.note(ax, words, (0.0, 1.0), offset=(0, 10), xycoords="axes fraction", fontsize=11)
 
 
-def draw(story: Story) -> Figure:
+def draw(story: Demonstration) -> Figure:
     """Before and after, side by side."""
     figure = Figure(figsize=(10.0, 5.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), dpi=150)
     left, right = figure.subplots(1, 2)
@@ -40,5 +40,5 @@ def draw(story: Story) -> Figure:
 
 if __name__ == "__main__":
     path = Path(__file__).with_name("picture.png")
-    draw(tell()).savefig(path)
+    draw(demonstrate()).savefig(path)
     print(f"wrote {path.name}")

@@ -34,7 +34,7 @@ def test_the_target_is_taken_out_of_the_features(data):
 
 
 def test_what_is_known_only_afterwards_is_left_out(data):
-    columns = [*datasets.SUPPORT2_AFTERWARDS, "hospdead", "age"]
+    columns = [*datasets.SUPPORT2_EXCLUDED, "hospdead", "age"]
     pd.DataFrame(np.ones((2, len(columns))), columns=columns).to_csv(data / "support2.csv.gz", index=False)
     assert list(datasets.load_support2()[0]) == ["age"]
     pd.DataFrame({"duration": [9], "age": [40], "y": ["yes"]}).to_csv(data / "bank_additional_full.csv.gz", index=False)

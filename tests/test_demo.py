@@ -25,11 +25,11 @@ def test_the_demo_improves_the_numbers_and_says_where_the_report_is(tmp_path):
 
 
 def test_the_demo_says_in_words_that_the_raw_scores_are_over_confident():
-    assert demo.tell().report().headline.startswith("Raw scores are over-confident: ")
+    assert demo.demonstrate().report().headline.startswith("Raw scores are over-confident: ")
 
 
 def test_the_demo_prints_the_numbers_of_scikit_learn():
-    story = demo.tell()
+    story = demo.demonstrate()
     expected = [
         (log_loss(story.y, p), brier_score_loss(story.y, p), accuracy_score(story.y, p > 0.5))
         for p in (story.before, story.after)
@@ -40,7 +40,9 @@ def test_the_demo_prints_the_numbers_of_scikit_learn():
 
 
 def test_the_demo_keeps_its_accuracy():
-    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = demo.tell().numbers()
+    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = (
+        demo.demonstrate().numbers()
+    )
     assert loss_after < loss_before
     assert brier_after < brier_before
     assert right_after >= right_before - 0.01

@@ -7,13 +7,13 @@ from docs.picture import head
 from matplotlib.figure import Figure
 
 from calspline import ReliabilityDisplay
-from calspline.demo import Story, tell
+from calspline.demo import Demonstration, demonstrate
 from calspline.display import style
 
 
 def draw() -> dict[str, Figure]:
     """Naive Bayes on built-in data, raw and calibrated."""
-    story = tell()
+    story = demonstrate()
     (_, before, after), *_ = story.numbers()
     return {
         "before": _panel(story, "before", style.VERMILION, "Naive Bayes", before),
@@ -21,7 +21,7 @@ def draw() -> dict[str, Figure]:
     }
 
 
-def _panel(story: Story, which: str, colour: str, name: str, loss: float) -> Figure:
+def _panel(story: Demonstration, which: str, colour: str, name: str, loss: float) -> Figure:
     figure = sheet(5.0, 5.6)
     display = ReliabilityDisplay.from_predictions(
         story.y,

@@ -1,8 +1,7 @@
 """Arrays: their type, blocks of rows, and threads where they help.
 
-The matrices here are small. BLAS threads cost more on them than they save, several
-times over on a busy machine, so fits and predictions hold BLAS to one thread and
-share out blocks of rows instead, on which numpy lets go of the interpreter's lock.
+The matrices here are small. On them BLAS threads cost more than they save, several times over on a busy machine, so
+fits and predictions limit BLAS to one thread and share out blocks of rows instead, for which numpy releases the GIL.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ Array = NDArray[np.float64]
 CHUNK = 1 << 15
 """Rows per chunk of a column: small enough for the cache."""
 VALUES_PER_BLOCK = 1 << 16
-"""Values per block of rows of a matrix, likewise."""
-WORTHWHILE = 1 << 16
-"""Values from which threads pay."""
+"""Values per block of rows of a matrix, for the same reason."""
+MIN_THREADED_SIZE = 1 << 16
+"""Number of values from which threads pay off."""
 MAX_THREADS = 8
 
 
@@ -37,7 +36,7 @@ def chunks(n: int) -> Iterator[slice]:
 
 
 def blocks(n: int, m: int, values: int = VALUES_PER_BLOCK) -> Iterator[slice]:
-    """Slices of rows that hold about this many values each."""
+    """Slices of rows with about ``values`` values each, of a matrix of ``n`` rows and ``m`` columns."""
     step = max(values // m, 64)
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
@@ -53,15 +52,15 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 
 def available() -> int:
-    """Cores that this process may use, eight at most."""
+    """Number of cores that this process may use, at most eight."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MAX_THREADS)
 
 
 def map_blocks(function: Callable[[slice], T], blocks: Iterable[slice], size: int) -> Iterator[T]:
-    """``function`` of every block, in order; on all cores if there are ``size`` values enough."""
+    """Apply ``function`` to every block, in order; on several cores if ``size``, the number of values, is large."""
     threads = available()
-    if size < WORTHWHILE or threads == 1:
+    if size < MIN_THREADED_SIZE or threads == 1:
         yield from map(function, blocks)
         return
     with ThreadPoolExecutor(threads) as pool:

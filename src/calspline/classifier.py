@@ -165,7 +165,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         model_params, split_params = self._routed(estimator, weight, fit_params)
         frozen = isinstance(estimator, FrozenEstimator)
         classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
-        methods = MARGINS_FIRST if getattr(calibrator, "_prefers_margins", False) else PROBABILITIES_FIRST
+        methods = MARGINS_FIRST if getattr(calibrator, "prefers_margins", False) else PROBABILITIES_FIRST
         training = Training(X, y, classes, codes, weight, rows, model_params, methods)
         if isinstance(self.cv, str):
             folds = [fit_out_of_bag(estimator, training)]

@@ -1,7 +1,7 @@
-"""The real data that examples and benchmarks use.
+"""The real data sets that examples and benchmarks use.
 
-None of it is part of the package. The folder is named by the environment variable
-``CALSPLINE_DATA``; without it, ``../shared/data`` beside the working folder is tried.
+They are not part of the package. The folder is named by the environment variable
+``CALSPLINE_DATA``; without it, ``../shared/data`` next to the working directory is tried.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 VARIABLE = "CALSPLINE_DATA"
 
-# Known only after the outcome, or another forecast of it.
-SUPPORT2_AFTERWARDS = [
+# Columns that are known only after the outcome, or that are other forecasts of it.
+SUPPORT2_EXCLUDED = [
     *("death", "d.time", "slos", "charges", "totcst", "totmcst", "sfdm2", "dnr", "dnrday"),
     *("surv2m", "surv6m", "prg2m", "prg6m", "sno"),
 ]
 
 
 def folder() -> Path:
-    """The folder with the data; ``FileNotFoundError`` says how to name it."""
+    """The folder with the data; if there is none, the ``FileNotFoundError`` says how to set it."""
     place = Path(os.environ.get(VARIABLE, Path("..") / "shared" / "data"))
     if not place.is_dir():
         raise FileNotFoundError(f"no data folder at {place}; set {VARIABLE} to the folder that has it")
@@ -42,7 +42,7 @@ def load_adult() -> tuple[pd.DataFrame, NDArray[np.intp], pd.DataFrame, NDArray[
 
 def load_support2() -> tuple[pd.DataFrame, NDArray[np.intp]]:
     """SUPPORT2, seriously ill patients: what is known on admission, and death in hospital."""
-    return _split(_table("support2.csv.gz").drop(columns=SUPPORT2_AFTERWARDS), "hospdead", 1)
+    return _split(_table("support2.csv.gz").drop(columns=SUPPORT2_EXCLUDED), "hospdead", 1)
 
 
 def load_gusto() -> tuple[pd.DataFrame, NDArray[np.intp]]:

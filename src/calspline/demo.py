@@ -1,4 +1,4 @@
-"""A first look: an over-confident model on built-in data, before and after calibration.
+"""A demonstration: an over-confident model on built-in data, before and after calibration.
 
 ``calspline demo``, or ``python -m calspline.demo [folder]``, prints the numbers and a picture, and writes
 ``calspline-demo.html``, the report.
@@ -31,8 +31,8 @@ MEASURES = {"log_loss": "log-loss", "brier": "Brier score", "accuracy": "accurac
 
 
 @dataclass(frozen=True)
-class Story:
-    """Test labels, and the probabilities a model gave them before and after."""
+class Demonstration:
+    """Test labels, and a model's probabilities before and after calibration."""
 
     y: NDArray[np.int_]
     before: Array
@@ -40,12 +40,12 @@ class Story:
     calibrator: SplineCalibrator
 
     def numbers(self) -> list[tuple[str, float, float]]:
-        """Name, before, after."""
+        """Name, value before and value after, for each measure."""
         before, after = (evaluate(self.y, p) for p in (self.before, self.after))
         return [(label, getattr(before, name), getattr(after, name)) for name, label in MEASURES.items()]
 
     def report(self, path: Path | None = None) -> Report:
-        """The report, written to a file if there is one."""
+        """The report, written to ``path`` if given."""
         sets = {"raw": self.before, "calibrated": self.after}
         return report(path, self.y, sets, calibrator=self.calibrator, title=TITLE)
 
@@ -54,11 +54,11 @@ class Story:
         return reliability_text(self.y, {"before": self.before, "after": self.after}, plain=plain)
 
 
-def tell() -> Story:
-    """Is a handwritten digit odd? Gaussian naive Bayes is surer of its answer than it may be.
+def demonstrate() -> Demonstration:
+    """Is a handwritten digit odd? Gaussian naive Bayes is more confident than it should be.
 
-    The calibrator learns from out-of-fold scores of the training rows, so no row is
-    set aside for it, and is judged on rows that neither it nor the model has seen.
+    The calibrator is fitted on out-of-fold scores of the training rows, so no row is set aside for it, and judged on
+    rows that neither it nor the model has seen.
     """
     images, digits = load_digits(return_X_y=True)
     odd = digits % 2
@@ -67,27 +67,27 @@ def tell() -> Story:
     scores = cross_val_predict(model, train, y_train, cv=5, method="predict_proba")
     calibrator = SplineCalibrator().fit(scores, y_train)
     raw = model.fit(train, y_train).predict_proba(test)
-    return Story(y_test, raw[:, 1], calibrator.predict_proba(raw)[:, 1], calibrator)
+    return Demonstration(y_test, raw[:, 1], calibrator.predict_proba(raw)[:, 1], calibrator)
 
 
 def main(folder: str = ".") -> None:
-    """Print the numbers, write the report, say where it is."""
+    """Print the numbers, write the report, and print where it is."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    story = tell()
-    found = story.report(Path(folder).resolve() / FILE_NAME)
+    demonstration = demonstrate()
+    found = demonstration.report(Path(folder).resolve() / FILE_NAME)
     print("Is this handwritten digit odd? Gaussian naive Bayes, before and after calibration,")
-    print(f"on {len(story.y)} images that neither has seen:\n")
+    print(f"on {len(demonstration.y)} images that neither has seen:\n")
     print(f"{'':14}{'before':>10}{'after':>10}")
-    for name, before, after in story.numbers():
+    for name, before, after in demonstration.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
     print("\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n")
-    print(story.picture(plain=not _shows_lines()))
+    print(demonstration.picture(plain=not _prints_unicode()))
     print(f"\n{found.headline}")
     print(f"\nThe report, with pictures: {found.path}")
 
 
-def _shows_lines() -> bool:
+def _prints_unicode() -> bool:
     """Whether standard output can show more than ASCII."""
     return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 

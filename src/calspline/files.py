@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if sys.platform != "win32":
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write beside ``path``, flush to disk, move into place; leave nothing behind on failure."""
+    """Write a text file: to a temporary file first, which is flushed to disk and moved into place."""
     with atomic_path(path) as part:
         with part.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -26,17 +26,17 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A new file in the folder of ``path``, to be written and moved into place; else it is removed.
+    """A temporary file in the folder of ``path``, to be written and moved into place; if it is not, it is removed.
 
-    A process that is killed cannot remove its own, so what such processes left of this ``path`` is removed first.
-    A lock tells it from what another process is writing now: the lock goes when its process does.
+    A process that is killed cannot remove its temporary file, so what such processes left for this ``path`` is removed
+    first. Files that another process is writing are locked, and a lock ends with its process.
     """
-    _sweep(path)
+    _remove_leftovers(path)
     part, held = _locked_part(path)
     try:
         yield part
     except OSError as error:
-        _name(error, path)
+        _set_filename(error, path)
         raise
     finally:
         part.unlink(missing_ok=True)
@@ -45,31 +45,32 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def _locked_part(path: Path) -> tuple[Path, int | None]:
+    """A new temporary file, and its descriptor while it is locked."""
     while True:
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         try:
             held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except OSError as error:
-            _name(error, path)
+            _set_filename(error, path)
             raise
         if sys.platform == "win32":  # a file that is open cannot be moved there
             os.close(held)
             return part, None
-        with suppress(OSError):  # a file system without locks, where nobody sweeps either
+        with suppress(OSError):  # a file system without locks, where no leftovers are removed either
             fcntl.flock(held, fcntl.LOCK_EX)
         if os.fstat(held).st_nlink:
             return part, held
-        os.close(held)  # swept by another process before it was locked
+        os.close(held)  # another process removed it before it was locked
 
 
-def _name(error: OSError, path: Path) -> None:
-    """Have an error speak of the file that was wanted: a full disk names none, and the hidden one would puzzle."""
+def _set_filename(error: OSError, path: Path) -> None:
+    """Let an error name ``path``: a full disk names no file, and the temporary one would be confusing."""
     if error.filename2 is None:
         error.filename = str(path)
 
 
-def _sweep(path: Path) -> None:
-    """Remove what killed processes left of ``path``."""
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary files for ``path`` that killed processes left."""
     if sys.platform == "win32":
         return
     ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
@@ -80,9 +81,9 @@ def _sweep(path: Path) -> None:
 
 
 def _remove_unlocked(part: Path) -> None:
-    seen = os.open(part, os.O_RDWR | os.O_NOFOLLOW)
+    file = os.open(part, os.O_RDWR | os.O_NOFOLLOW)
     try:
-        fcntl.flock(seen, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         part.unlink()
     finally:
-        os.close(seen)
+        os.close(file)

@@ -1,4 +1,4 @@
-"""How much calibration data is enough."""
+"""``calibration_learning_curve``: how much calibration data is enough."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from calspline.options import check_increasing, check_integer, check_number, che
 
 Ints = NDArray[np.intp]
 
-FEWEST_ROWS = 20
-SIZES = 8
-FEWEST_FOR_RATE = 100
-"""With fewer rows priors speak louder than the ``a / n`` of theory."""
-COMMON = 10
-LEAST = 1e-15
+MIN_ROWS = 20
+N_SIZES = 8
+MIN_ROWS_FOR_RATE = 100
+"""With fewer rows, priors matter more than the ``a / n`` of theory."""
+MIN_ROWS_PER_FOLD = 10
+"""With fewer rows of a class in each fold, the folds are stratified."""
+MIN_PROBABILITY = 1e-15
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,26 @@ class CalibrationLearningCurve:
     Attributes
     ----------
     sizes : array of shape (k,)
-        Rows fitted on, increasing; the last is as many as cross-validation allows.
+        Numbers of rows fitted on, increasing; the last is as large as cross-validation allows.
     log_loss : array of shape (k,)
         Expected log-loss on rows not fitted on.
     interval : array of shape (k, 2)
-        Limits for it, at ``level``. They hold for one size by itself; the sizes are judged on the
-        same rows, so that differences between them are known much better.
+        Confidence limits for it. They hold for each size by itself; as all sizes are judged on the same rows,
+        differences between them are known much better.
     gain_left : array of shape (k,)
-        Log-loss that endless data would still gain, by the fitted ``rate / n``.
+        Log-loss that unlimited data would still gain, by the fitted ``rate / n``.
     gain_left_interval : array of shape (k, 2)
     rate : float
-        The fitted ``a`` of ``log-loss(n) = limit + a / n``. For a fit with d effective
-        parameters theory says ``d / 2``.
+        The fitted ``a`` of ``log-loss(n) = limit + a / n``. For a fit with d effective parameters, theory predicts
+        ``d / 2``.
     gain : float
-        The gain that is not worth more data.
+        The gain in log-loss that is not worth more data.
     enough : int
-        Rows beyond which endless data would gain less than ``gain``.
+        Number of rows from which unlimited data would gain less than ``gain``.
     uncalibrated : float
-        Log-loss of the scores as they are; nan for margins.
+        Log-loss of the scores as they are; NaN for margins.
     level : float
+        Confidence of the intervals.
     """
 
     sizes: Ints
@@ -68,7 +70,7 @@ class CalibrationLearningCurve:
     level: float
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All attributes, with arrays as lists."""
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
     def __str__(self) -> str:
@@ -106,29 +108,31 @@ def calibration_learning_curve(
     level: float = 0.95,
     random_state: Any = None,
 ) -> CalibrationLearningCurve:
-    """Refit a calibrator, never the model, on growing subsamples of the scores.
+    """Refit a calibrator, but not the model, on growing subsamples of the scores.
 
-    In every fold of a repeated cross-validation the calibrator is fitted on nested random
-    subsamples of the other folds and judged on the fold left out. The log-loss over the
-    limit falls like ``a / n``; ``a`` comes from the differences between sizes on the same rows, and tells
-    beyond which n there is less than ``gain`` to be had.
+    In every fold of a repeated cross-validation, the calibrator is fitted on nested random subsamples of the other
+    folds and judged on the fold left out. Above its limit, the log-loss falls like ``a / n``. The rate ``a`` is
+    estimated from the differences between sizes on the same rows, and gives the n beyond which less than ``gain`` can
+    be gained.
 
     Parameters
     ----------
     calibrator : calibrator
-        Unfitted; it is copied for each fit.
+        It is cloned for each fit.
     scores, y, sample_weight
         As for its ``fit``.
     sizes : array-like of int, optional
-        Rows to fit on. None: eight, evenly spaced on a log scale.
+        Numbers of rows to fit on. None takes eight, evenly spaced on a log scale.
     gain : float, default=0.001
-        Log-loss, in nats per row, that is not worth more data.
+        Gain in log-loss, in nats per row, that is not worth more data.
     cv : int, default=5
+        Number of folds.
     n_repeats : int, default=5
+        How often the cross-validation is repeated.
     level : float, default=0.95
-        Of the intervals.
+        Confidence of the intervals.
     random_state : int, RandomState or None, default=None
-        For folds and subsamples. None is 0.
+        Seed of the folds and subsamples. None is 0.
 
     Returns
     -------
@@ -158,7 +162,7 @@ def calibration_learning_curve(
         raise ValueError(f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest has {fewest}")
     sizes = _sizes(sizes, n - -(-n // cv), len(classes))
     w = np.ones(n) if data.weight is None else data.weight
-    losses, of_block = np.zeros((len(sizes), n)), []
+    losses, block_means = np.zeros((len(sizes), n)), []
     for test, nested in _subsamples(codes, sizes, cv, n_repeats, seed):
         judged = _safe_indexing(scores, present[test])
         block = []
@@ -167,15 +171,15 @@ def calibration_learning_curve(
             fitted = clone(calibrator).fit(_safe_indexing(scores, present[rows]), data.labels[rows], *weight)
             block.append(_losses(fitted, judged, data.labels[test]))
         losses[:, test] += np.array(block) / n_repeats
-        of_block.append(np.average(block, axis=1, weights=w[test]))
-    return _summary(sizes, losses, np.array(of_block).T, w, gain, level, _uncalibrated(data, codes, w))
+        block_means.append(np.average(block, axis=1, weights=w[test]))
+    return _summary(sizes, losses, np.array(block_means).T, w, gain, level, _uncalibrated(data, codes, w))
 
 
 def _sizes(given: Any, most: int, n_classes: int) -> Ints:
-    """Sizes to fit on, increasing, each between four rows a class and ``most``."""
-    fewest = min(max(FEWEST_ROWS, 4 * n_classes), most // 2)
+    """Check the sizes to fit on, or choose them."""
+    fewest = min(max(MIN_ROWS, 4 * n_classes), most // 2)
     if given is None:
-        return np.unique(np.geomspace(fewest, most, SIZES).round().astype(np.intp))
+        return np.unique(np.geomspace(fewest, most, N_SIZES).round().astype(np.intp))
     sizes = check_increasing(given, "sizes", least=2)
     if sizes[0] < 2 * n_classes or sizes[-1] > most or np.any(sizes != np.floor(sizes)):
         raise ValueError(
@@ -186,13 +190,12 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
 
 
 def _subsamples(codes: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int) -> Iterator[tuple[Ints, list[Ints]]]:
-    """Rows to judge on, and nested rows to fit on, of each fold of each repeat.
+    """Rows to judge on and nested subsamples to fit on, for each fold of each repeat.
 
-    Subsamples are random, as new data would be: keeping the classes in proportion would
-    spare the fit the noise of the base rate. But each begins with a row of each class, and rare
-    classes are spread over the folds.
+    Subsamples are random, as new data would be: stratified ones would hide the noise of the base rate from the fit.
+    But each subsample starts with a row of each class, and rare classes are spread evenly over the folds.
     """
-    kind = KFold if np.bincount(codes).min() >= COMMON * cv else StratifiedKFold
+    kind = KFold if np.bincount(codes).min() >= MIN_ROWS_PER_FOLD * cv else StratifiedKFold
     for repeat in range(n_repeats):
         rng = np.random.default_rng([seed, repeat])
         folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
@@ -204,28 +207,28 @@ def _subsamples(codes: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int) ->
 
 
 def _losses(fitted: Any, scores: Any, labels: NDArray[Any]) -> Array:
-    """Minus the logarithm of what a fitted calibrator gives each row's label."""
+    """Log-loss of each row, by a fitted calibrator."""
     p = fitted.predict_proba(scores)
     return np.asarray(-np.log(p[np.arange(len(labels)), np.searchsorted(fitted.classes_, labels)]))
 
 
 def _summary(
-    sizes: Ints, losses: Array, of_block: Array, w: Array, gain: float, level: float, uncalibrated: float
+    sizes: Ints, losses: Array, block_means: Array, w: Array, gain: float, level: float, uncalibrated: float
 ) -> CalibrationLearningCurve:
-    """Means, their limits, and the rate of ``a / n`` fitted to differences from the largest size.
+    """Means, their confidence limits, and the rate of ``a / n``, fitted to the differences from the largest size.
 
-    A difference is uncertain because there are finitely many rows to judge on, and
-    because each fit judges a whole fold: the variances of the two are added.
+    A difference is uncertain because there are finitely many rows to judge on, and because all rows of a fold are
+    judged by the same fit; the two variances are added.
     """
     z = float(ndtri(0.5 + level / 2.0))
     share = w / w.sum()
     mean = losses @ share
-    se = np.sqrt((losses - mean[:, None]) ** 2 @ share**2 + _variance_of_mean(of_block))
+    se = np.sqrt((losses - mean[:, None]) ** 2 @ share**2 + _variance_of_mean(block_means))
     reach = 1.0 / sizes - 1.0 / sizes[-1]
-    by_row, by_block = losses - losses[-1], of_block - of_block[-1]
+    by_row, by_block = losses - losses[-1], block_means - block_means[-1]
     gaps = by_row @ share
     variance = (by_row - gaps[:, None]) ** 2 @ share**2 + _variance_of_mean(by_block)
-    usable = (variance > 0.0) & (sizes >= min(FEWEST_FOR_RATE, sizes[-3:][0]))
+    usable = (variance > 0.0) & (sizes >= min(MIN_ROWS_FOR_RATE, sizes[-3:][0]))
     pull = np.where(usable, reach / np.where(usable, variance, 1.0), 0.0)
     pull /= max(pull @ reach, np.finfo(float).tiny)
     rate = max(float(pull @ gaps), 0.0)
@@ -247,16 +250,16 @@ def _summary(
     )
 
 
-def _variance_of_mean(of_block: Array) -> Array:
+def _variance_of_mean(block_means: Array) -> Array:
     """Variance of the mean over blocks, of each row of values."""
-    return np.asarray(of_block.var(axis=1, ddof=1) / of_block.shape[1])
+    return np.asarray(block_means.var(axis=1, ddof=1) / block_means.shape[1])
 
 
 def _uncalibrated(data: LabelledRows, codes: Ints, w: Array) -> float:
-    """Log-loss of probabilities as they are; nan for margins."""
+    """Log-loss of probabilities as they are; NaN for margins."""
     p = data.scores.values.astype(np.float64)
     if p.min() < 0.0 or p.max() > 1.0:
         return float("nan")
     p = p.reshape(len(p), -1)
     p = np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
-    return float(np.average(-np.log(np.maximum(p[np.arange(len(p)), codes], LEAST)), weights=w))
+    return float(np.average(-np.log(np.maximum(p[np.arange(len(p)), codes], MIN_PROBABILITY)), weights=w))

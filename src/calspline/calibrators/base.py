@@ -63,7 +63,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     exported: ClassVar[bool] = False
     """Whether there is a :meth:`formula`."""
-    _prefers_margins: ClassVar[bool] = False
+    prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
     _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
 

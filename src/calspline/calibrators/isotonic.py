@@ -58,7 +58,7 @@ class IsotonicCalibrator(CurveCalibrator):
     array([0.333, 0.333, 0.667])
     """
 
-    _prefers_margins: ClassVar[bool] = True
+    prefers_margins: ClassVar[bool] = True
 
     def _fit_map(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None

@@ -81,7 +81,7 @@ class SigmoidCalibrator(CurveCalibrator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Domain]] = {"on": Choice("log_odds", "probability")}
-    _prefers_margins: ClassVar[bool] = True
+    prefers_margins: ClassVar[bool] = True
 
     def __init__(self, *, on: Literal["log_odds", "probability"] = "log_odds") -> None:
         self.on = on

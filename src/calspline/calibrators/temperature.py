@@ -73,7 +73,7 @@ class TemperatureCalibrator(BaseCalibrator):
     """
 
     exported: ClassVar[bool] = True
-    _prefers_margins: ClassVar[bool] = True
+    prefers_margins: ClassVar[bool] = True
 
     temperature_: float
     _rates: list[float] | None

@@ -10,7 +10,7 @@ from calspline.display import style
 from calspline.display.axes import get_axes
 from calspline.display.style import BLUE, INK, MUTED, VERMILION
 from calspline.formatting import percent
-from calspline.learning_curve import FEWEST_FOR_RATE, CalibrationLearningCurve
+from calspline.learning_curve import MIN_ROWS_FOR_RATE, CalibrationLearningCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ class LearningCurveDisplay:
         limit = c.log_loss[-1] - c.rate / c.sizes[-1]
         end = max(float(c.sizes[-1]), min(float(c.enough), FARTHEST * float(c.sizes[-1])))
         # With fewer rows the prior dominates, and the law does not hold yet.
-        grid = np.geomspace(min(FEWEST_FOR_RATE, float(c.sizes[-3:][0])), 1.15 * end, 100)
+        grid = np.geomspace(min(MIN_ROWS_FOR_RATE, float(c.sizes[-3:][0])), 1.15 * end, 100)
         ax.plot(grid, limit + c.rate / grid, color=MUTED, lw=1.0, ls=(0, (4, 2)), zorder=3, gid="law")
 
     def _mark_enough(self, ax: Axes) -> None:
