@@ -42,11 +42,14 @@ LAYER_OF_PATH = {
     "faults/calibrators/test_labels.py::test_23_labels_of_any_kind_give_the_same_probabilities": "slow",
     "faults/calibrators/test_life.py::test_50_the_number_of_threads_does_not_matter": "slow",
     "faults/calibrators/test_scores.py::test_18_many_rows_are_all_seen": "slow",
+    "faults/calibrators/test_scores.py::test_19_every_container_gives_the_same_numbers": "slow",
     "faults/files/test_hostile_files.py::test_55_a_wrong_value_anywhere_in_a_histogram_is_refused_or_harmless": "slow",
     "faults/files/test_hostile_files.py::test_55_a_wrong_value_anywhere_is_refused_or_harmless": "slow",
+    "faults/files/test_life.py::test_51_sixteen_threads_agree": "slow",
     "faults/files/test_models.py::test_55_a_model_that_cannot_be_trusted_is_refused": "slow",
     "faults/files/test_models.py::test_55_numbers_that_make_no_sense_are_refused": "slow",
     "faults/wrapper/test_wrapper.py::test_23_labels_of_any_type": "slow",
+    "faults/wrapper/test_wrapper.py::test_51_sixteen_threads_agree": "slow",
     "fuzz/test_readers.py::test_any_value_in_the_place_of_another_is_refused_or_harmless": "slow",
     "packaging/test_distribution.py": "site",
     "reporting/test_report.py::test_every_calibrator_is_told_of": "slow",
@@ -58,6 +61,7 @@ LAYER_OF_PATH = {
     "test_learning_curve.py::test_the_rate_of_a_fit_with_two_parameters_is_one": "slow",
     "test_monitoring.py::test_without_drift_the_tests_reject_as_often_as_they_should": "slow",
     "test_pages.py::test_a_how_to_page_runs_from_top_to_bottom": "slow",
+    "test_pages.py::test_the_code_runs_and_prints_what_the_page_says": "slow",
 }
 LAYER_OF_FIXTURE = {
     "browser": "browser",

@@ -116,3 +116,12 @@ def test_commands_that_the_pages_name_exist():
     for page in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
         named = re.findall(r"`make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"))
         assert set(named) <= makefile_targets(), page
+
+
+def test_the_map_of_the_code_names_files_that_exist_and_leaves_none_out():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    package = Path(calspline.__file__).parent
+    named = set(re.findall(r"`((?:\w+/)*\w+(?:\.py|/))`", text))
+    assert [name for name in named if not (package / name).exists() and not (ROOT / name).exists()] == []
+    tops = {path.name if path.is_file() else f"{path.name}/" for path in package.iterdir() if path.name[0] != "_"}
+    assert {name for name in tops if name.endswith((".py", "/"))} <= named
