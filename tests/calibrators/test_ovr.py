@@ -161,12 +161,13 @@ def test_many_classes_are_no_trouble():
 
 
 def test_rows_whose_sum_vanishes_become_uniform():
-    from calspline.multiclass.one_vs_rest import combine
+    from calspline.multiclass.one_vs_rest import AgainstRest, combine
     from calspline.scores import MatrixScores
 
     class Nothing:
         def evaluate(self, scores):
             return np.where(scores.values > 0.5, 1.0, 0.0)
 
-    out = combine([Nothing()] * 3, MatrixScores("probability", np.array([[0.4, 0.3, 0.3], [0.8, 0.1, 0.1]])), "logit")
+    scores = MatrixScores("probability", np.array([[0.4, 0.3, 0.3], [0.8, 0.1, 0.1]]))
+    out = combine([Nothing()] * 3, AgainstRest(scores, "logit"))
     np.testing.assert_allclose(out, [[1 / 3] * 3, [1, 0, 0]])

@@ -15,7 +15,7 @@ from calspline.counts import Counts
 from calspline.curve import CalibrationCurve, response
 from calspline.expression import Program, call, name, number, one_vs_rest
 from calspline.fitting.newton import fit_logistic
-from calspline.multiclass.columns import Columns
+from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.options import BOOLEAN, Choice, Domain, Numbers
 from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Source, log_odds_formula
@@ -124,10 +124,10 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
     def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
         self.parameters = parameters
 
-    def _columns(self, scores: MatrixScores) -> Columns:
+    def _columns(self, scores: MatrixScores) -> AgainstRest:
         if scores.kind == "margin":
             scores = MatrixScores("probability", softmax(scores.values.astype(np.float64), axis=1))
-        return Columns(scores, "logit")
+        return AgainstRest(scores, "logit")
 
     def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[BetaMap]:
         counts = Counts.from_rows(_near(scores.locations()), positive, weight)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,11 @@ from calspline.arrays import Array, one_blas_thread
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
 from calspline.curve import CalibrationCurve, constant
 from calspline.expression import Program, one_vs_rest
-from calspline.multiclass.columns import Columns, normalise
+from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit_classes
 from calspline.options import BOOLEAN, Domain
 from calspline.scores import BinaryScores, Kind, MatrixScores
 
-
-class Map(Protocol):
-    """Scores in, probabilities out."""
-
-    def evaluate(self, scores: BinaryScores) -> Array:
-        """Calibrated probabilities of checked scores."""
-        ...
-
-
-M = TypeVar("M", bound=Map)
+M = TypeVar("M", bound=ScoreMap)
 
 
 @dataclass(frozen=True)
@@ -67,27 +57,24 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
     def _set_maps(self, maps: list[M]) -> None:
         """Set the fitted attributes that the maps give: one map for two classes, else one per class."""
 
-    def _columns(self, scores: MatrixScores) -> Sequence[BinaryScores] | Columns:
+    def _columns(self, scores: MatrixScores) -> AgainstRest:
         """Each class's score against the rest; a margin is that already."""
-        if scores.kind == "probability":
-            return Columns(scores, "logit")
-        values = scores.values.astype(np.float64, copy=False)
-        return [BinaryScores("margin", column, None, column.shape) for column in values.T]
+        return AgainstRest(scores, "logit", logits=False)
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
         with one_blas_thread():
             self._set_fits([self._fit_map(scores, positive, weight)])
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
-        total = float(len(scores) if weight is None else weight.sum())
-        columns, fits = self._columns(scores), []
+        columns = self._columns(scores)
         with one_blas_thread():
-            for j in range(scores.values.shape[1]):
-                positive = codes == j
-                if positive.any():
-                    fits.append(self._fit_map(columns[j], positive, weight))
-                else:
-                    fits.append(MapFit(self._constant_map(columns[j].kind, 1.0 / (total + 2.0)), constant=True))
+            fits = fit_classes(
+                columns,
+                codes,
+                weight,
+                lambda classes: [self._fit_map(*one, weight) for one in classes],
+                lambda rate, total: MapFit(self._constant_map(columns.kind, rate), constant=True),
+            )
         self._set_fits(fits)
 
     def _set_fits(self, fits: list[MapFit[M]]) -> None:
@@ -106,11 +93,7 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
         return self._maps[0].evaluate(scores)
 
     def _many(self, scores: MatrixScores) -> Array:
-        columns, out = self._columns(scores), np.empty(scores.values.shape)
-        for j, one in enumerate(self._maps):
-            out[:, j] = one.evaluate(columns[j])
-        normalise(out)
-        return out
+        return combine(self._maps, self._columns(scores))
 
     @abstractmethod
     def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[M]:

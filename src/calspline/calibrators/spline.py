@@ -17,7 +17,7 @@ from calspline.expression import Program, one_vs_rest
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, check_weights
-from calspline.multiclass.one_vs_rest import combine, fit_one_vs_rest
+from calspline.multiclass.one_vs_rest import AgainstRest, combine, fit_one_vs_rest
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import (
@@ -309,7 +309,11 @@ class SplineCalibrator(BaseCalibrator):
         return self.curves_[0].evaluate(scores)
 
     def _many(self, scores: MatrixScores) -> Array:
-        return combine(self.curves_, scores, self.transform) if self.curves_ else self.structure_.probabilities(scores)
+        return (
+            combine(self.curves_, AgainstRest(scores, self.transform))
+            if self.curves_
+            else self.structure_.probabilities(scores)
+        )
 
     def _many_program(self) -> Program:
         if not self.curves_:

@@ -15,7 +15,7 @@ from calspline.engines.checks import check_weight_range
 from calspline.engines.column_stats import Columns, Facts, check_count, check_labels, check_missing, label_array
 from calspline.engines.sample import chance
 from calspline.histogram import ScoreHistogram
-from calspline.multiclass.columns import Columns as AgainstRest
+from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.scores import BinaryScores, Kind, MatrixScores, is_missing
 
 

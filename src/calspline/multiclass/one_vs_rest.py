@@ -1,73 +1,159 @@
-"""One curve per class against the rest: the paper's Algorithm 3."""
+"""One map per class against the rest, then rows are normalised: the paper's Algorithm 3, for any two-class method."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
-from calspline.arrays import Array
+from calspline.arrays import Array, blocks, chunks
 from calspline.binary_fit import FittedCurve, Recipe, constant_fit, fit_curves
-from calspline.curve import CalibrationCurve
 from calspline.histogram import ScoreHistogram
-from calspline.multiclass.columns import Columns, normalise
-from calspline.scores import Kind, MatrixScores
+from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Transform
 
 CLASSES_AT_ONCE = 16
 """Classes fitted together: enough to share the overhead, few enough to stay in the cache."""
 
+F = TypeVar("F")
+
+
+class ScoreMap(Protocol):
+    """Scores in, probabilities out."""
+
+    def evaluate(self, scores: BinaryScores) -> Array:
+        """Calibrated probabilities of checked scores."""
+        ...
+
+
+class AgainstRest:
+    """Each class's score against the rest.
+
+    Of probabilities, the class's own and the sum of the others: where a class has almost
+    all of the probability that sum keeps what ``1 - p`` rounds away; with ``transform="identity"``
+    only its own. Of logits, the class's log-probability, so that a constant added to a row
+    changes nothing; margins that are not logits are taken as they are.
+    """
+
+    def __init__(self, scores: MatrixScores, transform: str, *, logits: bool = True) -> None:
+        self.kind: Kind = scores.kind if transform != "identity" else "margin"
+        self.n_classes = scores.values.shape[1]
+        values = scores.values.astype(np.float64, copy=False)
+        if scores.kind == "margin" and logits:
+            values = np.asarray(log_softmax(values, axis=1))
+        self._values = values
+        if self.kind == "probability":
+            self._top = values.argmax(axis=1)
+            self._rest_of_top = np.empty(len(values))
+            for rows in blocks(*values.shape):
+                others = values[rows].copy()
+                others[np.arange(len(others)), self._top[rows]] = 0.0
+                self._rest_of_top[rows] = others.sum(axis=1)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self._values)
+
+    def __getitem__(self, j: int) -> BinaryScores:
+        return next(self.take([j]))
+
+    def take(self, members: list[int]) -> Iterator[BinaryScores]:
+        """The scores of some classes. Taken together, they are read from memory in one go."""
+        for j, values in zip(members, np.ascontiguousarray(self._values[:, members].T), strict=True):
+            if self.kind == "margin":
+                yield BinaryScores("margin", values, None, values.shape)
+            else:
+                rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
+                yield BinaryScores("probability", values, rest, values.shape)
+
+
+def fit_classes(
+    columns: AgainstRest,
+    codes: NDArray[np.intp],
+    weight: Array | None,
+    fit: Callable[[list[tuple[BinaryScores, NDArray[np.bool_]]]], list[F]],
+    constant: Callable[[float, float], F],
+) -> list[F]:
+    """Fit each class against the rest, several at once.
+
+    A class that no row shows keeps the probability that the rule of succession gives
+    it, ``1 / (n + 2)``, whatever its score.
+
+    Parameters
+    ----------
+    columns : AgainstRest
+    codes : array of shape (n,)
+        The class of each row.
+    weight : array of shape (n,), optional
+    fit : callable
+        Fits of some classes, given the scores of each and whether a row is of it.
+    constant : callable
+        A fit with the same probability everywhere, given that and the total weight.
+    """
+    total = float(len(columns) if weight is None else weight.sum())
+    seen = np.unique(codes).tolist()
+
+    def fit_some(members: list[int]) -> list[F]:
+        return fit([(column, codes == j) for j, column in zip(members, columns.take(members), strict=True)])
+
+    return _fit_seen(columns.n_classes, seen, fit_some, lambda: constant(1.0 / (total + 2.0), total))
+
 
 def fit_one_vs_rest(
     scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe
 ) -> list[FittedCurve]:
-    """Fit the curve of each column against whether a row is of its class.
-
-    A class that no row shows keeps the probability that the rule of succession gives
-    it, ``1 / (n + 2)``, whatever its score.
-    """
-    total = float(len(scores) if weight is None else weight.sum())
-    columns = Columns(scores, recipe.transform)
-    seen = np.unique(codes)
-
-    def fit_group(group: slice) -> dict[int, FittedCurve]:
-        members = seen[group].tolist()
-        each = zip(members, columns.take(members), strict=True)
-        histograms = [ScoreHistogram.collect(column, codes == j, weight) for j, column in each]
-        return dict(zip(members, fit_curves(histograms, recipe), strict=True))
-
-    fits: dict[int, FittedCurve] = {}
-    groups = [slice(i, i + CLASSES_AT_ONCE) for i in range(0, len(seen), CLASSES_AT_ONCE)]
-    for fitted in map(fit_group, groups):  # threads would wait for the interpreter's lock
-        fits |= fitted
-    unseen = _unseen(columns.kind, total, recipe)
-    return [fits.get(j, unseen) for j in range(scores.values.shape[1])]
+    """Fit a spline of each column to whether a row is of its class."""
+    columns = AgainstRest(scores, recipe.transform)
+    return fit_classes(
+        columns,
+        codes,
+        weight,
+        lambda classes: fit_curves([ScoreHistogram.collect(*one, weight) for one in classes], recipe),
+        lambda rate, total: _constant(columns.kind, rate, total, recipe),
+    )
 
 
 def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
     """The same from a histogram for each class; None for a class that no row shows."""
-    seen = [j for j, histogram in enumerate(histograms) if histogram is not None]
-    present = [histogram for histogram in histograms if histogram is not None]
-    fits: list[FittedCurve] = []
-    for start in range(0, len(present), CLASSES_AT_ONCE):
-        fits += fit_curves(present[start : start + CLASSES_AT_ONCE], recipe)
-    fitted = dict(zip(seen, fits, strict=True))
-    unseen = _unseen(kind, present[0].total, recipe)
-    return [fitted.get(j, unseen) for j in range(len(histograms))]
+    present = {j: histogram for j, histogram in enumerate(histograms) if histogram is not None}
+    total = next(iter(present.values())).total
+    return _fit_seen(
+        len(histograms),
+        list(present),
+        lambda members: fit_curves([present[j] for j in members], recipe),
+        lambda: _constant(kind, 1.0 / (total + 2.0), total, recipe),
+    )
 
 
-def _unseen(kind: Kind, total: float, recipe: Recipe) -> FittedCurve:
+def _fit_seen(n_classes: int, seen: list[int], fit: Callable[[list[int]], list[F]], unseen: Callable[[], F]) -> list[F]:
+    fits: dict[int, F] = {}
+    for start in range(0, len(seen), CLASSES_AT_ONCE):  # threads would wait for the interpreter's lock
+        members = seen[start : start + CLASSES_AT_ONCE]
+        fits |= zip(members, fit(members), strict=True)
+    return [fits[j] if j in fits else unseen() for j in range(n_classes)]
+
+
+def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCurve:
     transform = Transform("logit" if kind == "probability" else "identity")
-    return constant_fit(transform, 0.0, 1.0 / (total + 2.0), total, recipe)
+    return constant_fit(transform, 0.0, rate, total, recipe)
 
 
-def combine(curves: list[CalibrationCurve], scores: MatrixScores, transform: str) -> Array:
+def combine(maps: Sequence[ScoreMap], columns: AgainstRest) -> Array:
     """``f_i(x_i) / sum_j f_j(x_j)``; a row whose sum vanishes becomes uniform."""
-    columns = Columns(scores, transform)
-    n, m = scores.values.shape
-    out = np.empty((n, m))
-    for start in range(0, m, CLASSES_AT_ONCE):
-        members = list(range(m)[start : start + CLASSES_AT_ONCE])
+    out = np.empty((len(columns), columns.n_classes))
+    for start in range(0, columns.n_classes, CLASSES_AT_ONCE):
+        members = list(range(columns.n_classes)[start : start + CLASSES_AT_ONCE])
         for j, column in zip(members, columns.take(members), strict=True):
-            out[:, j] = curves[j].evaluate(column)
+            out[:, j] = maps[j].evaluate(column)
     normalise(out)
     return out
+
+
+def normalise(p: Array) -> None:
+    """Make every row of ``p`` sum to one, in place; a row whose sum vanishes becomes uniform."""
+    for rows in chunks(len(p)):
+        sums = p[rows].sum(axis=1, keepdims=True)
+        p[rows] = np.where(sums > 0.0, p[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / p.shape[1])

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from calspline import ClippingCalibrator, TemperatureCalibrator
-from calspline.multiclass.columns import normalise
+from calspline.multiclass.one_vs_rest import normalise
 
 
 def columns(problem):
