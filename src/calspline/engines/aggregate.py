@@ -4,31 +4,46 @@ The rows are summed in cells of a grid finer than a histogram will need, and the
 merged here. Only if they show that the scores crowd in fewer cells than a histogram may use is a finer grid needed,
 and another pass. The result is the histogram of the same rows in arrays: exact if there are few distinct scores,
 else on the finest grid on which the scores occupy at most 4096 cells.
+
+Locations of scores and their cells are expressions that every engine can run. They repeat
+:func:`calspline.transforms.log_odds` and :func:`calspline.grid.cells_of` with logarithms, floors and comparisons
+alone. An engine's logarithm may differ from numpy's in the last bit; exact 0 and 1, which are told from others by
+their location, are put where numpy has them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import add, and_
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.engines.barrier import once
-from calspline.engines.expressions import cell
-from calspline.engines.unpivot import long
-from calspline.grid import MAX_POINTS, Cells, exactly_one
+from calspline.engines.engine import Engine, LazyFrame
+from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, ONE, ZERO, Cells, exactly_one
 from calspline.histogram import ScoreHistogram
 from calspline.scores import Kind
+from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
-Frame = nw.LazyFrame[Any]
+Column = TypeVar("Column", nw.Expr, NDArray[np.float64])
 
 FIRST_LEVEL = 34
 """1024 cells to a unit of log-odds: most data occupy some ten thousand, and need one pass."""
-MAX_ROWS = 1 << 17
+MAX_SUMS = 1 << 17
 """Sums that a pass may bring back, if it is not the first."""
+MAX_SAMPLE = 200_000
+"""About how many rows a sample has."""
+GOLDEN = 0.6180339887498949
+SPREAD = 1e7
+"""Digits of a score beyond the seventh choose."""
+LOG_2 = float(np.log(2.0))
+LARGE = 1e8
+"""Beyond, ``asinh(x)`` is ``log(2 x)``, and the square of ``x`` might overflow."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +64,25 @@ class Sums:
         return bool(np.all(self.low == self.high))
 
 
-def histograms(frame: Frame, names: list[str], kind: Kind) -> dict[str, ScoreHistogram]:
+def histograms(frame: LazyFrame, names: list[str], kind: Kind, engine: Engine) -> dict[str, ScoreHistogram]:
     """A histogram for each of these columns of locations, all from the same pass.
 
     The frame has the columns ``names``, which are numbers of classes, ``w`` and ``code``: the number of the row's
     class. A row is positive for the column whose number it is.
     """
-    frame = once(frame)
+    frame = engine.barrier(frame)
     done: dict[str, ScoreHistogram] = {}
     level: int | None = FIRST_LEVEL
     left = names
     while left:
-        found = aggregate(frame, left, kind, level)
+        found = aggregate(frame, left, kind, level, engine)
         for name in left:
             histogram = _settled(found[name], kind, level)
             if histogram is not None:
                 done[name] = histogram
         left = [name for name in left if name not in done]
         if left and level is not None:
-            finer = int(np.log2(MAX_ROWS // max(len(found[name]) for name in left)))
+            finer = int(np.log2(MAX_SUMS // max(len(found[name]) for name in left)))
             level = max(level - max(finer, 1), 0) if level else None
     return done
 
@@ -83,13 +98,23 @@ def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None
     return ScoreHistogram.from_cells(kind, sums.cells, sums.values, level, highest)
 
 
-def aggregate(frame: Frame, names: list[str], kind: Kind, level: int | None) -> dict[str, Sums]:
+def aggregate(frame: LazyFrame, names: list[str], kind: Kind, level: int | None, engine: Engine) -> dict[str, Sums]:
     """Sums over the cells of a level; without a level, over locations."""
-    column = _grouped(long(frame, names), kind, level)
+    column = _grouped(_long(frame, names, engine), kind, level)
     return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in names}
 
 
-def _grouped(frame: Frame, kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
+def _long(frame: LazyFrame, names: list[str], engine: Engine) -> LazyFrame:
+    """Columns ``which`` (the name of a column), ``u`` (its value), ``positive`` (1.0 or 0.0) and ``w``."""
+    if len(names) == 1:
+        own = nw.when(nw.col("code") == int(names[0])).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+        return frame.select("w", u=nw.col(names[0]), which=nw.lit(names[0]), positive=own)
+    rows = engine.unpivot(frame.select("w", *names, own=nw.col("code").cast(nw.String)), names)
+    own = nw.when(nw.col("own") == nw.col("which")).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return rows.with_columns(positive=own)
+
+
+def _grouped(frame: LazyFrame, kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
     """One group-by: the work of the engine."""
     rows = frame.select(
         "which",
@@ -112,3 +137,100 @@ def _merged(column: dict[str, NDArray[Any]]) -> Sums:
     np.minimum.at(low, place, column["low"])
     np.maximum.at(high, place, column["high"])
     return Sums(cells, sums, low, high)
+
+
+def log_odds(p: nw.Expr) -> nw.Expr:
+    """Log-odds of a probability in one column."""
+    clipped = _at_least(p, SMALLEST_PROBABILITY) / _at_least(1.0 - p, SMALLEST_COMPLEMENT)
+    inner = nw.when(p < 1.0).then(clipped.log()).otherwise(nw.lit(ONE))
+    return nw.when(p > SMALLEST_PROBABILITY).then(inner).otherwise(nw.lit(ZERO))
+
+
+def log_odds_from_pair(p0: nw.Expr, p1: nw.Expr) -> nw.Expr:
+    """Log-odds from the probabilities of both sides."""
+    inner = _at_least(p1, SMALLEST_PROBABILITY).log() - _at_least(p0, SMALLEST_PROBABILITY).log()
+    one = nw.when((p1 >= 1.0) & (p0 == SMALLEST_COMPLEMENT)).then(nw.lit(ONE)).otherwise(inner)
+    high = nw.when((p1 >= 1.0) & (p0 <= SMALLEST_PROBABILITY)).then(nw.lit(-ZERO)).otherwise(one)
+    return nw.when((p0 >= 1.0) & (p1 <= SMALLEST_PROBABILITY)).then(nw.lit(ZERO)).otherwise(high)
+
+
+def one_vs_rest_locations(frame: LazyFrame, names: Sequence[str], kind: Kind, transform: str) -> LazyFrame:
+    """The location of each class's score against the rest, as in the one-vs-rest fit of arrays.
+
+    The columns are named ``"0"``, ``"1"`` and so on.
+    """
+    p = [nw.col(name) for name in names]
+    if kind == "margin":
+        tops = [nw.when(_first_largest(p, j)).then(one).otherwise(nw.lit(0.0)) for j, one in enumerate(p)]
+        frame = frame.with_columns(top=reduce(add, tops))
+        frame = frame.with_columns(total=reduce(add, [(one - nw.col("top")).exp() for one in p]).log())
+        locations = [one - nw.col("top") - nw.col("total") for one in p]
+    elif transform == "identity":
+        locations = p
+    else:
+        locations = []
+        for j, one in enumerate(p):
+            # What the largest leaves is summed, as 1 - p would round it away.
+            others = reduce(add, [*p[:j], *p[j + 1 :]])
+            rest = nw.when(_first_largest(p, j)).then(others).otherwise(1.0 - one)
+            locations.append(log_odds_from_pair(rest, one))
+    return frame.with_columns(**{str(j): location for j, location in enumerate(locations)})
+
+
+def _first_largest(p: Sequence[nw.Expr], j: int) -> nw.Expr:
+    """Whether a score is the largest, and the first of those as large.
+
+    The functions of narwhals that look at several columns at once do not work for Dask.
+    """
+    return reduce(and_, [*[p[j] > one for one in p[:j]], *[p[j] >= one for one in p[j + 1 :]]])
+
+
+def cell(location: nw.Expr, kind: Kind, level: int) -> nw.Expr:
+    """The cell of a location on the grid of a level."""
+    inner = (_stretched(location, kind) * (FINEST / 2.0**level)).floor().cast(nw.Int64)
+    if kind == "margin":
+        return inner
+    last = (location == ONE) | (location >= -ZERO)
+    return (
+        nw.when(location <= ZERO)
+        .then(nw.lit(FIRST_CELL, nw.Int64))
+        .otherwise(nw.when(last).then(nw.lit(LAST_CELL, nw.Int64)).otherwise(inner))
+    )
+
+
+def _stretched(u: nw.Expr, kind: Kind) -> nw.Expr:
+    if kind == "margin":
+        near = _at_most(u.abs(), LARGE)
+        length = (
+            nw.when(u.abs() > LARGE)
+            .then(_at_least(u.abs(), LARGE).log() + LOG_2)
+            .otherwise((near + (near * near + 1.0).sqrt()).log())
+        )
+        return nw.when(u < 0.0).then(0.0 - length).otherwise(length)
+    beyond = CORE + CORE * (_at_least(u.abs(), CORE) / CORE).log()
+    outer = nw.when(u < 0.0).then(0.0 - beyond).otherwise(beyond)
+    return nw.when(u.abs() <= CORE).then(u).otherwise(outer)
+
+
+def _at_least(value: nw.Expr, limit: float) -> nw.Expr:
+    return nw.when(value > limit).then(value).otherwise(nw.lit(limit))
+
+
+def _at_most(value: nw.Expr, limit: float) -> nw.Expr:
+    return nw.when(value < limit).then(value).otherwise(nw.lit(limit))
+
+
+def sample_share(count: int) -> float:
+    """The share of rows that a sample takes: all, or about ``MAX_SAMPLE`` of them."""
+    return min(1.0, MAX_SAMPLE / count)
+
+
+def sample_place(scores: Sequence[Column]) -> Column:
+    """The fractional part of a sum over the scores of a row, each times a large irrational number.
+
+    Rows of which it is below a share are that share of all: the same ones in every engine and order.
+    """
+    parts: list[Any] = [one * (SPREAD * ((GOLDEN * (j + 1)) % 1.0 + 0.5)) for j, one in enumerate(scores)]
+    whole = reduce(add, parts)
+    floor: Any = whole.floor() if isinstance(whole, nw.Expr) else np.floor(whole)
+    return whole - floor  # type: ignore[no-any-return]

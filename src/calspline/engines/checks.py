@@ -1,8 +1,9 @@
-"""Data frames of any kind: their columns, and what the rows hold."""
+"""Columns of a data frame, and what one pass over its rows tells of them: each is checked here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,25 +12,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.labels import distinct_labels
-from calspline.scores import LARGEST_MARGIN
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
 
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
-
+MAX_LABELS = 1000
 SHOWN = 5
 
 
-def check_frame(frame: Any) -> Frame:
-    """A data frame of any kind that narwhals knows."""
-    try:
-        known = nw.from_native(frame)
-    except TypeError:
-        known = None
-    if not isinstance(known, (nw.DataFrame, nw.LazyFrame)):
-        raise TypeError(
-            "frame must be a data frame of pandas, polars, pyarrow, DuckDB, Dask, PySpark or ibis; "
-            f"got {type(frame).__name__}"
-        )
-    return known
+@dataclass(frozen=True)
+class Columns:
+    """The columns to fit, by their names in the frame; and in ours, ``s0``, ``s1`` ..., ``y`` and ``w``."""
+
+    score: list[str]
+    label: str | None
+    weight: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Our names of the scores."""
+        return [f"s{j}" for j in range(len(self.score))]
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """Columns of numbers, from our names to those of the frame."""
+        known = dict(zip(self.names, self.score, strict=True))
+        return known if self.weight is None else known | {"w": self.weight}
+
+    def in_class_order(self, classes: NDArray[Any]) -> list[str]:
+        """Our names of the scores, one for each class where there are as many."""
+        ordered = names_in_class_order(self.score, classes)
+        return [self.names[self.score.index(name)] for name in ordered]
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """What one pass over the rows tells.
+
+    ``labels`` are the distinct labels of the rows that count (``all_labels``: of all rows), ``count`` is how many these
+    are of all ``rows``, ``low`` and ``high`` are the range of their scores, and ``worst_sum`` is how far from one the
+    scores of a row sum, at most. ``missing`` counts values that are missing, by our names of the columns; ``weights``
+    is the range of weights, if there are any.
+    """
+
+    labels: NDArray[Any]
+    all_labels: list[Any]
+    count: int
+    rows: int
+    missing: dict[str, int]
+    weights: tuple[float, float] | None
+    low: float
+    high: float
+    worst_sum: float
+
+    @property
+    def outside(self) -> bool:
+        """Whether there are scores that are not probabilities."""
+        return self.low < 0.0 or self.high > 1.0
+
+    def check(self, columns: Columns, *, drop: bool) -> None:
+        """Complain about missing values, unless their rows are to be dropped; weights; and fewer than two rows."""
+        if not drop:
+            names = columns.numbers | {"y": str(columns.label)}
+            check_none_missing({names[name]: count for name, count in self.missing.items()}, self.rows)
+        if self.weights is not None:
+            check_weight_range(*self.weights, str(columns.weight))
+        if self.count < 2:
+            raise ValueError(f"frame must have at least two rows, of different classes; got {self.count}")
+
+    def check_sums(self) -> None:
+        """Rows of probabilities sum to one."""
+        if self.worst_sum > ROW_SUM_TOLERANCE:
+            raise ValueError(
+                f"score must be columns whose rows sum to one (within {ROW_SUM_TOLERANCE:g}); "
+                f"one is off by {self.worst_sum:.6g}"
+            )
 
 
 def check_column_list(names: Any, argument: str, schema: nw.Schema) -> list[str]:
@@ -125,6 +180,22 @@ def check_none_missing(counts: dict[str, int], rows: int) -> None:
             f"frame must have no nulls or NaN in its columns; found {', '.join(found)}. To leave such rows out, use "
             'missing="drop".'
         )
+
+
+def check_label_count(found: int) -> None:
+    """Labels are few."""
+    if found > MAX_LABELS:
+        raise ValueError(f"label must be classes; the column has more than {MAX_LABELS} different values")
+
+
+def label_array(labels: list[Any]) -> NDArray[Any]:
+    """Labels as numpy has them: of one type, or as objects."""
+    kinds = {type(value) for value in labels}
+    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
+        return np.array(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
 
 
 def _shown(values: Sequence[Any]) -> str:

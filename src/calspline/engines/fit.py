@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from calspline.arrays import one_blas_thread
 from calspline.binary_fit import Recipe, matrix_kind, recipe_kind
 from calspline.calibrators.spline import SplineCalibrator
+from calspline.engines.aggregate import sample_share
+from calspline.engines.backends import open_frame
 from calspline.engines.checks import (
+    Columns,
+    ColumnStats,
     check_column,
     check_column_list,
-    check_frame,
     check_frame_classes,
     check_score_range,
 )
-from calspline.engines.column_stats import Columns, Facts
-from calspline.engines.dask_partitions import PartitionRows
-from calspline.engines.in_memory import Held, held_rows
-from calspline.engines.lazy import EngineRows, engine_rows
-from calspline.engines.sample import share
+from calspline.engines.engine import Rows
 from calspline.labels import check_matrix_labels
 from calspline.multiclass.one_vs_rest import fit_histograms
 from calspline.options import check_one_of
 from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind
-
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
-Rows = EngineRows | Held
 
 
 def fit_frame(
@@ -95,7 +90,7 @@ def fit_frame(
     calibrator = SplineCalibrator(**spline_params)
     recipe = calibrator.recipe()
     check_one_of(missing, "missing", ("error", "drop"))
-    known = check_frame(frame)
+    known, engine = open_frame(frame)
     schema = known.collect_schema()
     columns = check_column_list(score, "score", schema)
     check_column(label, "label", schema)
@@ -104,30 +99,23 @@ def fit_frame(
     if len(columns) > 2 and positive is not None:
         raise ValueError(f"positive is for two classes; score has {len(columns)} columns")
     taken = Columns(columns, label, weight)
-    rows, facts = _rows(known, taken, drop=missing == "drop")
+    rows, stats = engine.rows(engine, known, taken)
+    stats.check(taken, drop=missing == "drop")
     if len(columns) <= 2:
-        return _fit_two(calibrator, rows, facts, taken, recipe, positive)
-    return _fit_many(calibrator, rows, facts, taken, recipe)
-
-
-def _rows(frame: Frame, columns: Columns, *, drop: bool) -> tuple[Rows, Facts]:
-    """Rows as arrays where they are in memory; else where they are."""
-    if isinstance(frame, nw.DataFrame):
-        return held_rows(frame, columns, drop=drop)
-    rows, facts = engine_rows(frame, columns, drop=drop)
-    return PartitionRows(rows.frame) if frame.implementation.is_dask() else rows, facts
+        return _fit_two(calibrator, rows, stats, taken, recipe, positive)
+    return _fit_many(calibrator, rows, stats, taken, recipe)
 
 
 def _fit_two(
-    calibrator: SplineCalibrator, rows: Rows, facts: Facts, columns: Columns, recipe: Recipe, positive: Any
+    calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, recipe: Recipe, positive: Any
 ) -> SplineCalibrator:
-    classes = check_frame_classes(facts.labels, columns.label, positive)
-    kind = recipe_kind(recipe.transform) or ("margin" if facts.outside else "probability")
+    classes = check_frame_classes(stats.labels, str(columns.label), positive)
+    kind = recipe_kind(recipe.transform) or ("margin" if stats.outside else "probability")
     probability = kind == "probability"
-    check_score_range(facts.low, facts.high, columns.score, probability=probability, advice=MARGIN_ADVICE)
+    check_score_range(stats.low, stats.high, columns.score, probability=probability, advice=MARGIN_ADVICE)
     if probability:
-        facts.check_sums()
-    difference = not probability and (facts.outside or facts.worst_sum > ROW_SUM_TOLERANCE)
+        stats.check_sums()
+    difference = not probability and (stats.outside or stats.worst_sum > ROW_SUM_TOLERANCE)
     names = columns.in_class_order(classes)
     histogram = rows.histogram(names, kind, difference=difference, positive=classes[1])
     calibrator.fit_histogram(histogram)
@@ -136,25 +124,25 @@ def _fit_two(
 
 
 def _fit_many(
-    calibrator: SplineCalibrator, rows: Rows, facts: Facts, columns: Columns, recipe: Recipe
+    calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, recipe: Recipe
 ) -> SplineCalibrator:
     m = len(columns.score)
-    labels = facts.labels
+    labels = stats.labels
     classes, _ = check_matrix_labels(labels, len(labels), m, columns.score, "label", beside="score")
     names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
-        scores, sampled, weights = rows.sample(names, share(facts.count))
+        scores, sampled, weights = rows.sample(names, sample_share(stats.count))
         # Numbers name columns, so that the sample may miss a class.
         calibrator.fit(scores, np.searchsorted(classes, sampled.astype(classes.dtype)), weights)
         calibrator.classes_ = classes
         return calibrator
     wanted = matrix_kind(recipe.transform)
-    margin = wanted != "probability" and facts.outside
-    margin = margin or (wanted == "either" and facts.worst_sum > ROW_SUM_TOLERANCE)
+    margin = wanted != "probability" and stats.outside
+    margin = margin or (wanted == "either" and stats.worst_sum > ROW_SUM_TOLERANCE)
     kind: Kind = "margin" if margin else "probability"
-    check_score_range(facts.low, facts.high, columns.score, probability=not margin, advice=MARGIN_ADVICE)
+    check_score_range(stats.low, stats.high, columns.score, probability=not margin, advice=MARGIN_ADVICE)
     if not margin:
-        facts.check_sums()
+        stats.check_sums()
     seen = [j for j in range(m) if np.any(labels == classes[j])]
     found = rows.one_vs_rest(names, classes, seen, kind, recipe.transform)
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind

@@ -1,8 +1,8 @@
-"""The rows to fit, held in memory: columns as arrays, summed as the fit of arrays sums them."""
+"""Rows in memory: columns as arrays, summed as the fit of arrays sums them, and calibrated by numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
-from calspline.engines.checks import check_weight_range
-from calspline.engines.column_stats import Columns, Facts, check_count, check_labels, check_missing, label_array
-from calspline.engines.sample import chance
+from calspline.engines.aggregate import sample_place
+from calspline.engines.checks import Columns, ColumnStats, check_label_count, label_array
+from calspline.engines.engine import Engine
 from calspline.histogram import ScoreHistogram
 from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.scores import BinaryScores, Kind, MatrixScores, is_missing
 
 
 @dataclass(frozen=True)
-class Held:
+class ArrayRows:
     """Scores, labels and weights of the rows that count, as arrays.
 
     ``codes`` are places in ``labels``, -1 where there is none. No weights are weights of one.
@@ -51,15 +51,15 @@ class Held:
 
     def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
         """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
-        taken = slice(None) if share >= 1.0 else chance([self.scores[name] for name in names]) < share
+        taken = slice(None) if share >= 1.0 else sample_place([self.scores[name] for name in names]) < share
         matrix = np.column_stack([self.scores[name][taken] for name in names])
         weight = np.ones(len(matrix)) if self.weight is None else self.weight[taken]
         return matrix, label_array(self.labels)[self.codes[taken]], weight
 
-    def counting(self, used: NDArray[np.bool_]) -> Held:
+    def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""
         scores = {name: values[used] for name, values in self.scores.items()}
-        return Held(scores, self.codes[used], self.labels, None if self.weight is None else self.weight[used])
+        return ArrayRows(scores, self.codes[used], self.labels, None if self.weight is None else self.weight[used])
 
     def _matrix(self, names: list[str]) -> Array:
         return np.column_stack([self.scores[name] for name in names])
@@ -69,38 +69,38 @@ class Held:
         return np.asarray(self.codes == self.labels.index(label)) if label in self.labels else self.codes < -1
 
 
-def held(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str) -> Held:
+def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str) -> ArrayRows:
     """Columns of a frame, under our names, as arrays; what is missing is NaN, or -1."""
     arrays = {name: _number(frame[column]) for name, column in numbers.items()}
     weight = arrays.pop("w", None)
     codes, labels = _coded(frame[label])
-    return Held(arrays, codes, labels, weight)
+    return ArrayRows(arrays, codes, labels, weight)
 
 
-def held_rows(frame: nw.DataFrame[Any], columns: Columns, *, drop: bool) -> tuple[Held, Facts]:
+def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tuple[ArrayRows, ColumnStats]:
     """Take the columns, look at what they hold, and leave out rows that do not count."""
-    rows = held(frame, columns.numbers, columns.label)
+    rows = read_arrays(frame, columns.numbers, str(columns.label))
     numbers = rows.scores if rows.weight is None else rows.scores | {"w": rows.weight}
     absent = {name: np.isnan(values) for name, values in numbers.items()} | {"y": rows.codes < 0}
     missing = {name: int(np.count_nonzero(where)) for name, where in absent.items()}
-    check_missing(columns, missing, len(frame), drop=drop)
+    weights = None
     if rows.weight is not None and missing["w"] < len(frame):
-        low, high = float(np.nanmin(rows.weight)), float(np.nanmax(rows.weight))
-        check_weight_range(low, high, str(columns.weight))
+        weights = float(np.nanmin(rows.weight)), float(np.nanmax(rows.weight))
         absent["w"] |= rows.weight == 0.0
     used = ~np.logical_or.reduce(list(absent.values()))
     rows = rows if used.all() else rows.counting(used)
     scores = list(rows.scores.values())
-    count = len(rows.codes)
-    check_count(count)
-    facts = Facts(
+    return rows, ColumnStats(
         labels=label_array([rows.labels[k] for k in np.flatnonzero(np.bincount(rows.codes))]),
-        count=count,
-        low=min(float(values.min()) for values in scores),
-        high=max(float(values.max()) for values in scores),
-        worst_sum=_worst_sum(scores) if len(scores) > 1 else 0.0,
+        all_labels=rows.labels,
+        count=len(rows.codes),
+        rows=len(frame),
+        missing=missing,
+        weights=weights,
+        low=min(float(values.min(initial=np.inf)) for values in scores),
+        high=max(float(values.max(initial=-np.inf)) for values in scores),
+        worst_sum=_worst_sum(scores) if len(scores) > 1 and len(rows.codes) else 0.0,
     )
-    return rows, facts
 
 
 def _number(column: nw.Series[Any]) -> Array:
@@ -113,7 +113,7 @@ def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
     if isinstance(column.dtype, (nw.Categorical, nw.Enum)):
         column = column.cast(nw.String)
     found = column.unique()
-    check_labels(len(found))
+    check_label_count(len(found))
     labels = [value for value in found.to_list() if not is_missing(value)]
     codes = np.full(len(column), -1, dtype=np.intp)
     for k, label in enumerate(labels):
@@ -125,3 +125,53 @@ def _worst_sum(scores: list[Array]) -> float:
     """How far from one the scores of a row sum, at most."""
     with np.errstate(invalid="ignore"):  # infinite scores are an error of their own
         return max(float(np.abs(sum(one[rows] for one in scores) - 1.0).max()) for rows in chunks(len(scores[0])))
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """Columns of scores in, columns of probabilities out; NaN for a row that lacks a score.
+
+    An object of its own, so that engines can send it to their workers.
+    """
+
+    calibrator: Any
+    columns: list[str]
+    outputs: list[str]
+
+    def __call__(self, scores: list[Array]) -> list[Array]:
+        """Calibrated probabilities of the second of two classes, or of all."""
+        matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]
+        absent = np.isnan(matrix) if matrix.ndim == 1 else np.isnan(matrix).any(axis=1)
+        if not absent.any():
+            return self._probabilities(matrix)
+        parts = self._probabilities(matrix[~absent])
+        out = [np.full(len(matrix), np.nan) for _ in parts]
+        for whole, part in zip(out, parts, strict=True):
+            whole[~absent] = part
+        return out
+
+    def _probabilities(self, matrix: Array) -> list[Array]:
+        p = self.calibrator.calibrate(matrix)
+        if p.ndim == 1:
+            return [p]
+        return [p[:, 1]] if len(self.outputs) == 1 else list(p.T)
+
+    def pandas(self, frame: Any) -> Any:
+        """A pandas frame with the new columns."""
+        found = self([frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in self.columns])
+        return frame.assign(**dict(zip(self.outputs, found, strict=True)))
+
+    def arrow(self, batch: Any) -> list[Any]:
+        """The new columns of an Arrow table or batch, as Arrow arrays."""
+        import pyarrow as pa
+
+        scores = [batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in self.columns]
+        return [pa.array(p, from_pandas=True) for p in self(scores)]
+
+    def arrow_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """Arrow batches with the new columns."""
+        import pyarrow as pa
+
+        for batch in parts:
+            names = [*batch.schema.names, *self.outputs]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *self.arrow(batch)], names=names)

@@ -38,6 +38,8 @@ class Dialect:
         An error, with places for its message and for a quoted column.
     staged : bool
         Whether the engine computes a column of a subquery once.
+    barrier : str
+        What keeps a subquery apart where its columns would else be written out at every use, and uses of uses again.
     escapes : dict
         What stands for characters in a string.
     """
@@ -53,6 +55,7 @@ class Dialect:
     not_nan: str = "NOT isnan({})"
     refuse: str = "error('{}')"
     staged: bool = False
+    barrier: str = ""
     escapes: Mapping[str, str] = field(default_factory=lambda: {"'": "''"})
 
     def identifier(self, name: str) -> str:
@@ -159,6 +162,7 @@ DIALECTS: dict[str, Dialect] = {
         index=lambda z, breaks: lines_of(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
         not_nan="{}::float8 <> 'NaN'::float8",
         refuse="('{}: ' || {}::text)::float8",  # says what it cannot read; a column keeps it from reading it at once
+        barrier="OFFSET 0",
     ),
     "spark": Dialect(
         quote="`",
@@ -181,5 +185,6 @@ DIALECTS: dict[str, Dialect] = {
         array=_cases,
         not_nan="TRUE",  # where NaN is null
         refuse="json_extract('{{}}', '{}: ' || {})",  # as in PostgreSQL
+        barrier="LIMIT -1 OFFSET 0",
     ),
 }

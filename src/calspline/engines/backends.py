@@ -1,0 +1,169 @@
+"""The engines that come with the package: each data frame and database declared once, as an :class:`Engine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from calspline.engines.engine import Engine, Frame, LazyFrame
+from calspline.engines.in_memory import Calibrate, array_rows
+from calspline.engines.lazy import lazy_rows, partition_rows
+from calspline.export.dialects import DIALECTS
+
+IBIS_DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
+"""The dialects of ibis's backends."""
+
+
+def open_frame(frame: Any) -> tuple[Frame, Engine]:
+    """A data frame of any kind, as narwhals has it, and its engine."""
+    for engine in ENGINES.values():
+        if engine.open is not None and (opened := engine.open(frame)) is not None:
+            return opened, engine
+    known = nw.from_native(frame, pass_through=True)
+    if not isinstance(known, (nw.DataFrame, nw.LazyFrame)):
+        raise TypeError(
+            "frame must be a data frame of pandas, polars, pyarrow, DuckDB, Dask, PySpark or ibis; "
+            f"got {type(frame).__name__}"
+        )
+    name = "pyspark" if known.implementation.is_spark_like() else known.implementation.value
+    name = "polars (lazy)" if name == "polars" and isinstance(known, nw.LazyFrame) else name
+    return known, ENGINES.get(name, ENGINES["pandas"])
+
+
+def _always(name: str) -> Callable[[Any], str]:
+    return lambda native: name
+
+
+def _assign_pandas(native: Any, calibrate: Calibrate) -> Any:
+    return calibrate.pandas(native)
+
+
+def _assign_polars(native: Any, calibrate: Calibrate) -> Any:
+    import polars as pl
+
+    def of_struct(struct: Any) -> Any:
+        found = calibrate([struct.struct.field(name).cast(pl.Float64).to_numpy() for name in calibrate.columns])
+        columns = [pl.Series(name, p, nan_to_null=True) for name, p in zip(calibrate.outputs, found, strict=True)]
+        return pl.DataFrame(columns).to_struct(struct.name)
+
+    kind = pl.Struct(dict.fromkeys(calibrate.outputs, pl.Float64))
+    # Chosen so that no column of the frame has it.
+    name = "calibrated " + max(native.lazy().collect_schema().names(), key=len)
+    whole = pl.struct(calibrate.columns).map_batches(of_struct, return_dtype=kind, is_elementwise=True)
+    return native.with_columns(whole.alias(name)).unnest(name)
+
+
+def _assign_pyarrow(native: Any, calibrate: Calibrate) -> Any:
+    for name, values in zip(calibrate.outputs, calibrate.arrow(native), strict=True):
+        native = native.append_column(name, values)
+    return native
+
+
+def _assign_dask(native: Any, calibrate: Calibrate) -> Any:
+    meta = native._meta.assign(**{name: np.empty(0) for name in calibrate.outputs})
+    return native.map_partitions(calibrate.pandas, meta=meta)
+
+
+def _assign_spark(native: Any, calibrate: Calibrate) -> Any:
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    fields = [*native.schema.fields, *(StructField(name, DoubleType(), True) for name in calibrate.outputs)]
+    return native.mapInArrow(calibrate.arrow_batches, StructType(fields))
+
+
+def _select_duckdb(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
+    for projection in projections:
+        native = native.project(", ".join(projection))
+    return native
+
+
+def _unpivot_duckdb(rows: LazyFrame, names: list[str]) -> LazyFrame:
+    # narwhals unpivots relations of DuckDB's default connection only.
+    keys, values = (", ".join(f"{quote}{name}{quote}" for name in names) for quote in "'\"")
+    unnested: LazyFrame = nw.from_native(
+        rows.to_native().project(f"w, own, unnest([{keys}]) AS which, unnest([{values}]) AS u")
+    )
+    return unnested
+
+
+def _select_spark(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
+    for projection in projections:
+        native = native.selectExpr(*projection)
+    return native
+
+
+def _dialect_ibis(native: Any) -> str:
+    name = native.get_backend().name
+    if name not in IBIS_DIALECTS:
+        known = ", ".join(IBIS_DIALECTS)
+        raise TypeError(f"frame must be of an ibis backend that calibrators are written for ({known}); got {name}")
+    return IBIS_DIALECTS[name]
+
+
+def _select_ibis(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
+    query = "calspline_rows"
+    for k, projection in enumerate(projections):
+        source = query if k == 0 else f"({query}) AS calspline_rows_{k}"
+        query = f"SELECT {', '.join(projection)} FROM {source}"
+    return _query_ibis(native, "calspline_rows", query, outputs)
+
+
+def _query_ibis(table: Any, name: str, query: str, outputs: Sequence[str] = ()) -> Any:
+    """A query on a table, whose columns we know: ``Table.sql`` would have the database describe it first."""
+    import ibis
+    from ibis.expr.operations import SQLStringView
+
+    schema = ibis.schema(dict(table.schema().items()) | dict.fromkeys(outputs, "float64"))
+    return SQLStringView(parent=table.alias(name).op(), query=query, schema=schema).to_expr()
+
+
+def _unpivot_ibis(rows: LazyFrame, names: list[str]) -> LazyFrame:
+    """The rows crossed with a table of the classes, which every database can do."""
+    import ibis
+    import pyarrow as pa
+
+    classes = ibis.memtable(pa.table({"which": names}))
+    crossed: LazyFrame = nw.from_native(rows.to_native().cross_join(classes))
+    u = nw.col(names[-1])
+    for name in names[:-1]:
+        u = nw.when(nw.col("which") == name).then(nw.col(name)).otherwise(u)
+    return crossed.select("w", "own", "which", u=u)
+
+
+def _barrier_ibis(frame: LazyFrame) -> LazyFrame:
+    table = frame.to_native()
+    dialect = DIALECTS.get(IBIS_DIALECTS.get(table.get_backend().name, ""))
+    if dialect is None or not dialect.barrier:
+        return frame
+    from ibis.util import gen_name
+
+    name = gen_name("calspline_rows")
+    query = f"SELECT * FROM {dialect.identifier(name)} {dialect.barrier}"
+    kept: LazyFrame = nw.from_native(_query_ibis(table, name, query))
+    return kept
+
+
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        Engine("pandas", array_rows, assign=_assign_pandas),
+        Engine("polars", array_rows, assign=_assign_polars),
+        Engine("polars (lazy)", lazy_rows, assign=_assign_polars),
+        Engine("pyarrow", array_rows, assign=_assign_pyarrow),
+        Engine("dask", partition_rows, assign=_assign_dask),
+        Engine("duckdb", lazy_rows, select=_select_duckdb, dialect=_always("duckdb"), unpivot=_unpivot_duckdb),
+        Engine("pyspark", lazy_rows, assign=_assign_spark, select=_select_spark, dialect=_always("spark")),
+        Engine(
+            "ibis",
+            lazy_rows,
+            select=_select_ibis,
+            dialect=_dialect_ibis,
+            unpivot=_unpivot_ibis,
+            barrier=_barrier_ibis,
+        ),
+    )
+}
+"""Engines by name. Another one is added by ``ENGINES[name] = Engine(...)``."""
