@@ -13,8 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from calspline.cli.arguments import parser
-from calspline.cli.console import complain, note
-from calspline.cli.errors import InputError, one_line
+from calspline.cli.console import InputError, complain, note
 
 OUR_FAULT = 1
 BAD_INPUT = 2
@@ -131,4 +130,4 @@ def _said(error: Exception) -> str:
         return f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, MemoryError):
         return "not enough memory for these rows; fit --method spline on two classes needs little"
-    return one_line(str(error))
+    return str(error)

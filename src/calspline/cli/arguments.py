@@ -6,8 +6,9 @@ import argparse
 from typing import Any, NoReturn
 
 import calspline
-from calspline.cli.errors import InputError
-from calspline.cli.formats import FORMATS
+from calspline import registry
+from calspline.cli.console import InputError
+from calspline.cli.files import FORMATS
 from calspline.export.dialects import DIALECTS
 
 EXAMPLES = """examples:
@@ -55,8 +56,7 @@ def parser() -> Parser:
     _output(fit, "the model, a JSON file; - prints it")
     _missing(fit)
     method = fit.add_argument_group("method")
-    names = ("spline", "sigmoid", "isotonic", "beta", "temperature")
-    method.add_argument("--method", choices=names, default="spline", help="default: spline")
+    method.add_argument("--method", choices=registry.names(), default="spline", help="default: spline")
     transforms = "of the scores: auto, logit, asinh_logit, compact_logit, or identity for margins"
     method.add_argument("--transform", type=_transform, metavar="NAME", help=transforms)
     method.add_argument("--smoothing", type=_smoothing, metavar="reml|cv|loo|NUMBER", help="default: reml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -11,11 +12,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from calspline.cli.errors import InputError, writing_failed
-from calspline.cli.source import engine, literal
+from calspline.cli.console import InputError, one_line
+from calspline.cli.files import import_duckdb, literal
 from calspline.files import atomic_path
 
 STDOUT = "-"
+
+
+def writing_failed(name: str, error: Exception) -> InputError:
+    """What went wrong with an output, which is not there."""
+    reason = getattr(error, "strerror", None) or re.sub(r"^[\w ]+ Error: ", "", str(error)).split("\n")[0]
+    return InputError(one_line(f"cannot write {name}: {reason}; nothing was written"))
 
 
 def check_free(name: str, *, force: bool) -> None:
@@ -90,7 +97,7 @@ def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, 
     }[format]
     if format != "parquet":
         options += f", COMPRESSION {'gzip' if gzipped else 'none'}"
-    duckdb = engine()
+    duckdb = import_duckdb()
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
     with suppress(duckdb.CatalogException):  # before version 2 there are none

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from calspline.cli.columns import in_class_order, score_columns, shown
-from calspline.cli.console import escape_control, note, progress
-from calspline.cli.errors import InputError, writing_failed
-from calspline.cli.formats import TEXT, format_of
-from calspline.cli.opening import check_numbers, open_files
-from calspline.cli.output import STDOUT, check_free, whole, write_batches
-from calspline.cli.rows import HELPER, Reader, Wanted
-from calspline.cli.source import WIDE, Source
+from calspline.cli.console import InputError, escape_control, note, progress
+from calspline.cli.data import Data, in_class_order, open_files, score_columns, shown
+from calspline.cli.files import TEXT, WIDE, Source, format_of
+from calspline.cli.output import STDOUT, check_free, whole, write_batches, writing_failed
+from calspline.engines.in_memory import Calibrate
 from calspline.persistence import load
 
 
@@ -34,19 +29,20 @@ def run(options: argparse.Namespace) -> None:
     source = open_files(options, typed=target not in TEXT)
     columns = model_columns(source, model, options.score[-1] if options.score else None)
     outputs = output_columns(options.column, model, source)
+    data = Data(source, columns)
     # Two classes in two columns that do not sum to one cannot be told from margins; the model knows which it has.
-    wanted = Wanted(source, tuple(columns), missing=options.missing, margins=model.kind_ == "margin")
-    work = _Work(source, model, wanted, outputs)
-    with progress("Calibrating", source) as shown_progress, whole(options.output, force=options.force) as path:
+    data.check(options.missing, margins=model.kind_ == "margin")
+    work = _Work(data, Calibrate(model, data.helpers, outputs), drop=options.missing == "drop")
+    with progress("Calibrating", source.about) as add, whole(options.output, force=options.force) as path:
         gzipped = options.output.endswith(".gz")
         try:
-            write_batches(path, work.schema, work.batches(shown_progress), target, gzipped=gzipped)
+            write_batches(path, work.schema, work.batches(add), target, gzipped=gzipped)
         except Exception as error:
             if work.failure is not None:
                 raise work.failure from None
             raise writing_failed(options.output, error) from error
-    if work.reader.n_missing and options.missing == "drop":
-        note(f"{work.reader.n_missing:,} rows with missing scores were left out")
+    if data.n_missing and options.missing == "drop":
+        note(f"{data.n_missing:,} rows with missing scores were left out")
     if options.output != STDOUT:
         print(escape_control(f"{work.n_written:,} rows with {', '.join(outputs)} in {options.output}"))
 
@@ -54,52 +50,36 @@ def run(options: argparse.Namespace) -> None:
 class _Work:
     """The rows with their new columns. DuckDB hides what a stream raises, so the failure is kept here."""
 
-    def __init__(self, source: Source, model: Any, wanted: Wanted, outputs: list[str]) -> None:
+    def __init__(self, data: Data, calibrate: Calibrate, *, drop: bool) -> None:
         import pyarrow
 
-        self._source, self._model, self._keep = source, model, wanted.missing == "keep"
-        self._n_scores = len(wanted.scores)
-        self.reader, self.n_written = Reader(wanted), 0
+        self._source, self._calibrate = data.source, calibrate
+        self._select, self._where = f"*, {data.select}", data.present if drop else "true"
+        self.n_written = 0
         self.failure: BaseException | None = None
-        self._select = f"*, {wanted.select()}"
-        passed = [field for field in source.schema(self._select) if not field.name.startswith(HELPER)]
+        passed = [field for field in data.source.schema(self._select) if field.name not in data.helpers]
         self._names = [field.name for field in passed]
-        self.schema = pyarrow.schema([*passed, *(pyarrow.field(name, pyarrow.float64()) for name in outputs)])
+        new = [pyarrow.field(name, pyarrow.float64()) for name in calibrate.outputs]
+        self.schema = pyarrow.schema([*passed, *new])
 
-    def batches(self, shown: Any) -> Iterator[Any]:
+    def batches(self, add: Callable[[int], None]) -> Iterator[Any]:
         """Batches of the output."""
+        import pyarrow
+
         try:
-            for batch in self._source.batches(self._select, WIDE):
-                yield self._calibrated(batch)
-                shown.add(batch.num_rows)
-            self.reader.finish()
+            for batch in self._source.batches(self._select, WIDE, self._where):
+                columns = [*batch.select(self._names).columns, *self._calibrate.arrow(batch)]
+                yield pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
+                self.n_written += batch.num_rows
+                add(batch.num_rows)
         except BaseException as error:  # an interrupt, too, would come out as an error of DuckDB's
             self.failure = error
             raise
-
-    def _calibrated(self, batch: Any) -> Any:
-        import pyarrow
-
-        rows = self.reader.check(batch)
-        p = self._model.predict_proba(rows.scores)
-        p = p[:, 1:] if p.shape[1] == 2 else p
-        passed = batch.select(self._names)
-        if not rows.present.all():
-            if self._keep:
-                some, p = p, np.zeros((batch.num_rows, p.shape[1]))
-                p[rows.present] = some
-            else:
-                passed = passed.filter(pyarrow.array(rows.present))
-        absent = ~rows.present if self._keep else None
-        new = [pyarrow.array(np.ascontiguousarray(p[:, j]), mask=absent) for j in range(p.shape[1])]
-        self.n_written += passed.num_rows
-        return pyarrow.RecordBatch.from_arrays([*passed.columns, *new], schema=self.schema)
 
 
 def model_columns(source: Source, model: Any, given: str | None) -> list[str]:
     """The columns of scores that a model wants, in the order of its classes."""
     columns = score_columns(source.columns, given)
-    check_numbers(source, columns)
     m = len(model.classes_)
     if len(columns) not in ((1, 2) if m == 2 else (m,)):
         wanted = "one column of scores, or two" if m == 2 else f"{m} columns of scores"

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.columns import in_class_order, named, score_columns
 from calspline.cli.commands.apply import model_columns
-from calspline.cli.console import escape_control, heading, note
-from calspline.cli.errors import InputError
-from calspline.cli.opening import Data, open_data, open_files, with_labels
+from calspline.cli.console import InputError, escape_control, heading, note
+from calspline.cli.data import Data, Labels, in_class_order, named, open_files, open_labelled, score_columns
+from calspline.cli.files import Source
 from calspline.cli.output import STDOUT, check_free, write_text
-from calspline.cli.rows import Wanted, gathered
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
 from calspline.persistence import load
@@ -27,28 +25,28 @@ from calspline.reporting import report as reports
 
 def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
-    data = open_data(options)
-    columns = in_class_order(data.scores, data.labels.classes)
-    sets, y, weight = _read(data, {"probabilities": columns}, options.missing)
-    found = evaluations.evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(data.labels.classes))
+    source = open_files(options)
+    data, labels = open_labelled(source, score_columns(source.columns, _last(options)), options)
+    sets, y, weight = _read(data, labels, {"probabilities": data.scores})
+    found = evaluations.evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(labels.classes))
     if options.json:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
     title, _, table = str(found).partition("\n")
-    of = f", {columns[-1]} of {data.labels.column} = {data.labels.classes[1]}" if len(columns) <= 2 else ""
+    of = f", {data.scores[-1]} of {labels.column} = {labels.classes[1]}" if len(data.scores) <= 2 else ""
     print(f"{heading(title + of, sys.stdout)}\n{escape_control(table)}")
 
 
 def compare(options: argparse.Namespace) -> None:
     """Several sets of probabilities of the same rows."""
-    sets, data = _sets(options)
+    source, sets = _sets(options)
     if len(sets) < 2:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
     if options.reference is not None and options.reference not in sets:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
-    probs, y, weight = _read(data, sets, options.missing)
-    labels = list(data.labels.classes)
-    found = comparisons.compare(y, probs, sample_weight=weight, labels=labels, reference=options.reference)
+    _, labels, probs, y, weight = _read_sets(source, sets, options)
+    classes = list(labels.classes)
+    found = comparisons.compare(y, probs, sample_weight=weight, labels=classes, reference=options.reference)
     if options.json:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
@@ -61,37 +59,34 @@ def report(options: argparse.Namespace) -> None:
     check_free(options.output, force=options.force)
     model = None if options.model is None else load(options.model)
     if model is None:
-        sets, data = _sets(options)
-        probs, y, weight = _read(data, sets, options.missing)
+        data, labels, probs, y, weight = _read_sets(*_sets(options), options)
     else:
         source = open_files(options)
         if options.positive is None and options.classes is None:
             options.classes = ",".join(map(str, model.classes_))
-        data = with_labels(source, model_columns(source, model, _last(options)), options)
-        probs, y, weight = _with_model(model, data, options)
+        columns = model_columns(source, model, _last(options))
+        data, labels = open_labelled(source, columns, options, margins=model.kind_ == "margin")
+        probs, y, weight = _with_model(model, data, labels)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
-    labels = list(data.labels.classes)
-    found = reports.report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=labels)
+    classes = list(labels.classes)
+    found = reports.report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=classes)
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
         print(escape_control(f"{found.headline}\nReport: {options.output}"))
 
 
-def _with_model(model: Any, data: Data, options: argparse.Namespace) -> tuple[dict[str, Array], Any, Array | None]:
+def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array], Any, Array | None]:
     """The scores as they are, and as the model makes them."""
-    classes = list(data.labels.classes)
-    known = model.classes_.tolist()
-    if list(map(str, known)) != list(map(str, classes)):
+    known, classes = list(map(str, model.classes_.tolist())), list(map(str, labels.classes))
+    if known != classes:
         raise InputError(
-            f"the model's classes are {', '.join(map(str, known))}, and those of the data "
-            f"{', '.join(map(str, classes))}; see --label, --positive and --classes"
+            f"the model's classes are {', '.join(known)}, and those of the data {', '.join(classes)}; "
+            "see --label, --positive and --classes"
         )
-    margins = model.kind_ == "margin"
-    columns = in_class_order(data.scores, classes)
-    sets, y, weight = _read(data, {"raw": columns}, options.missing, margins=margins)
+    sets, y, weight = _read(data, labels, {"raw": data.scores})
     p = model.predict_proba(sets["raw"])
     after = {"calibrated": p[:, 1] if p.shape[1] == 2 else p}
-    if margins:
+    if model.kind_ == "margin":
         note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
         return after, y, weight
     return sets | after, y, weight
@@ -101,7 +96,7 @@ def _last(options: argparse.Namespace) -> str | None:
     return options.score[-1] if options.score else None
 
 
-def _sets(options: argparse.Namespace) -> tuple[dict[str, list[str]], Data]:
+def _sets(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     """Sets of scores by name: ``raw,calibrated``, or ``name=columns`` for several columns a set."""
     source = open_files(options)
     sets: dict[str, list[str]] = {}
@@ -119,26 +114,33 @@ def _sets(options: argparse.Namespace) -> tuple[dict[str, list[str]], Data]:
             "sets of scores must have as many columns; "
             + ", ".join(f"{name} has {count}" for name, count in counts.items())
         )
-    first = next(iter(sets.values()))
-    data = with_labels(source, first, options)
-    return {name: in_class_order(columns, data.labels.classes) for name, columns in sets.items()}, data
+    return source, sets
+
+
+def _read_sets(
+    source: Source, sets: dict[str, list[str]], options: argparse.Namespace
+) -> tuple[Data, Labels, dict[str, Array], NDArray[Any], Array | None]:
+    """All sets of scores, whose labels are those of the first."""
+    first, *others = sets.values()
+    every = list(dict.fromkeys(name for names in sets.values() for name in names))
+    data, labels = open_labelled(source, first, options, every=every if others else None)
+    ordered = {name: in_class_order(columns, labels.classes) for name, columns in sets.items()}
+    return data, labels, *_read(data, labels, ordered)
 
 
 def _read(
-    data: Data, sets: dict[str, list[str]], missing: str, *, margins: bool = False
+    data: Data, labels: Labels, sets: dict[str, list[str]]
 ) -> tuple[dict[str, Array], NDArray[Any], Array | None]:
     """Sets of probabilities, labels and weights, in memory."""
-    columns = list(dict.fromkeys(name for names in sets.values() for name in names))
-    wanted = Wanted(data.source, tuple(columns), data.labels, data.weight, missing, margins, sums=len(sets) == 1)
-    scores, codes, weight, reader = gathered(wanted)
-    if reader.n_missing:
-        note(f"{reader.n_missing:,} rows with missing values were left out")
+    scores, codes, weight = data.gather(labels)
+    if data.n_missing:
+        note(f"{data.n_missing:,} rows with missing values were left out")
     table = scores.reshape(len(codes), -1)
     out = {}
     for name, names in sets.items():
-        values = table[:, [columns.index(column) for column in names]]
+        values = table[:, [data.scores.index(column) for column in names]]
         out[name] = values[:, 0] if len(names) == 1 else values
-    return out, np.array(data.labels.classes)[codes], weight
+    return out, np.array(labels.classes)[codes], weight
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from calspline.cli.console import escape_control
-from calspline.cli.errors import InputError, MissingExtraError
+from calspline.cli.console import InputError, MissingExtraError, escape_control
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.export.dialects import DIALECTS
 from calspline.persistence import load

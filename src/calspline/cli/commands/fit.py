@@ -18,20 +18,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from calspline.arrays import Array
-from calspline.calibrators.beta import BetaCalibrator
-from calspline.calibrators.isotonic import IsotonicCalibrator
-from calspline.calibrators.sigmoid import SigmoidCalibrator
-from calspline.calibrators.spline import SplineCalibrator
-from calspline.calibrators.temperature import TemperatureCalibrator
-from calspline.cli.columns import in_class_order
-from calspline.cli.console import escape_control, heading, note, progress
-from calspline.cli.errors import InputError
-from calspline.cli.opening import Data, open_data
+from calspline.cli.console import InputError, escape_control, heading, note, progress
+from calspline.cli.data import Data, Labels, open_files, open_labelled, score_columns
 from calspline.cli.output import STDOUT, check_free, write_text
-from calspline.cli.rows import Reader, Wanted, gathered
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
+from calspline.registry import find
+from calspline.scores import Kind
 
 FOLDS = 5
 FEWEST_TO_FOLD = 50
@@ -45,7 +39,6 @@ class Fitted:
 
     calibrator: Any
     n_rows: int
-    n_missing: int
     how: str
     before: tuple[float, float] | None
     after: tuple[float, float]
@@ -55,28 +48,29 @@ def run(options: argparse.Namespace) -> None:
     """Fit, write the model, say what was done."""
     check_free(options.output, force=options.force)
     calibrator = _calibrator(options)
-    data = open_data(options)
+    source = open_files(options)
+    columns = score_columns(source.columns, options.score[-1] if options.score else None)
     margins = options.transform == "identity"
-    columns = tuple(in_class_order(data.scores, data.labels.classes))
-    wanted = Wanted(data.source, columns, data.labels, data.weight, options.missing, margins)
-    two = len(data.labels.classes) == 2
+    data, labels = open_labelled(source, columns, options, margins=margins)
+    two = len(labels.classes) == 2
     streamed = two and options.method == "spline" and not (margins and len(columns) == 2)
-    fitted = _stream(calibrator, wanted) if streamed else _at_once(calibrator, wanted)
+    fitted = (_stream if streamed else _at_once)(calibrator, data, labels, margins)
     # The fit saw places in the list of classes: any order of columns, and classes that no row shows, are then well.
-    fitted.calibrator.classes_ = np.array(data.labels.classes)
+    fitted.calibrator.classes_ = np.array(labels.classes)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
-        print(json.dumps(_facts(fitted, data, columns, options), indent=1), file=out)
+        print(json.dumps(_facts(fitted, data, labels, options), indent=1), file=out)
     else:
-        print(_story(fitted, data, columns, options), file=out)
+        print(_story(fitted, data, labels, options), file=out)
 
 
 def _calibrator(options: argparse.Namespace) -> Any:
     """The calibrator that the options describe, not fitted."""
+    cls = find(options.method)
     if options.method == "spline":
         given = {name: getattr(options, name) for name in ("transform", *ONLY_SPLINE)}
-        return SplineCalibrator(**{name: value for name, value in given.items() if value is not None})
+        return cls(**{name: value for name, value in given.items() if value is not None})
     for name in ONLY_SPLINE:
         if getattr(options, name) not in (None, False):
             raise InputError(f"--{name} is for --method spline; leave it out with --method {options.method}")
@@ -85,49 +79,37 @@ def _calibrator(options: argparse.Namespace) -> Any:
             f"--transform {options.transform} is for --method spline; with --method {options.method} only identity, "
             "which says that the scores are margins"
         )
-    methods = {
-        "sigmoid": SigmoidCalibrator,
-        "isotonic": IsotonicCalibrator,
-        "beta": BetaCalibrator,
-        "temperature": TemperatureCalibrator,
-    }
-    return methods[options.method]()
+    return cls()
 
 
 def _fold_of(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
     return rng.integers(0, FOLDS, n)
 
 
-def _stream(calibrator: Any, wanted: Wanted) -> Fitted:
+def _stream(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
     """Two classes by the spline: rows become histograms, one for each fold, and are forgotten."""
-    reader, rng = Reader(wanted), np.random.default_rng(0)
-    kind = "margin" if wanted.margins else "probability"
-    parts: list[ScoreHistogram | None] = [None] * FOLDS
+    rng, name = np.random.default_rng(0), data.source.name
+    kind: Kind = "margin" if margins else "probability"
+    parts: list[list[ScoreHistogram]] = [[] for _ in range(FOLDS)]
     n = 0
-    with progress("Reading", wanted.source) as shown:
-        for rows in reader.batches():
-            n += len(rows)
-            fold = _fold_of(rng, len(rows))
-            counts = np.ones(len(rows), dtype=bool) if rows.weight is None else rows.weight > 0.0
-            for k in range(FOLDS):
+    with progress("Reading", data.source.about) as done:
+        for scores, codes, weight in data.batches(labels):
+            n += len(codes)
+            fold = _fold_of(rng, len(codes))
+            counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
+            for k, part in enumerate(parts):
                 mine = counts & (fold == k)
                 if mine.any():
-                    part = ScoreHistogram.from_scores(
-                        rows.scores[mine],
-                        _of(rows.codes, mine),
-                        None if rows.weight is None else rows.weight[mine],
-                        kind=kind,  # type: ignore[arg-type]
-                    )
-                    seen = parts[k]
-                    parts[k] = part if seen is None else seen + part
-            shown.add(len(rows))
-    histograms = [part for part in parts if part is not None]
-    if not histograms:
-        what = f"the weights in column {wanted.weight!r} are all zero" if n else "there are no rows of data"
-        raise InputError(f"{wanted.source.name}: {what}")
+                    w = None if weight is None else weight[mine]
+                    part.append(ScoreHistogram.from_scores(scores[mine], codes[mine], w, kind=kind))
+                    part[:] = [reduce(add, part)]
+            done(len(codes))
+    if not n:
+        raise InputError(f"{name}: there are no rows of data")
+    histograms = [part[0] for part in parts if part]
     every = reduce(add, histograms)
     if not (every.positives.any() and every.negatives.any()):
-        raise InputError(f"{wanted.source.name} must show two classes; every row that counts is of one")
+        raise InputError(f"{name} must show two classes; every row that counts is of one")
     calibrator.fit_histogram(every)
     trains = [reduce(add, [h for h in histograms if h is not one]) for one in histograms] if len(histograms) > 1 else []
     folded = n >= FEWEST_TO_FOLD and all(h.positives.any() and h.negatives.any() for h in trains)
@@ -140,13 +122,7 @@ def _stream(calibrator: Any, wanted: Wanted) -> Fitted:
         if kind == "probability":
             before.append(_histogram_losses(test.scores, test))
     weights = [test.total for test, _ in pairs]
-    return Fitted(
-        calibrator, n, reader.n_missing, _how(folded), _mean(before, weights) if before else None, _mean(after, weights)
-    )
-
-
-def _of(codes: NDArray[np.int64] | None, mine: NDArray[np.bool_]) -> Any:
-    return None if codes is None else codes[mine]
+    return Fitted(calibrator, n, _how(folded), _mean(before, weights) if before else None, _mean(after, weights))
 
 
 def _quietly(calibrator: Any, histogram: ScoreHistogram) -> Any:
@@ -173,13 +149,12 @@ def _how(folded: bool) -> str:
     return f"cross-validated in {FOLDS} folds" if folded else "in-sample: on the rows of the fit, so flattering"
 
 
-def _at_once(calibrator: Any, wanted: Wanted) -> Fitted:
+def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
     """Several classes, and the other methods: all rows in memory."""
-    scores, codes, weight, reader = gathered(wanted)
-    m = len(wanted.labels.classes) if wanted.labels else 0
+    scores, codes, weight = data.gather(labels)
     present = np.unique(codes if weight is None else codes[weight > 0.0])
     if len(present) < 2:
-        raise InputError(f"{wanted.source.name} must show two classes; every row that counts is of one")
+        raise InputError(f"{data.source.name} must show two classes; every row that counts is of one")
     calibrator.fit(scores, codes, weight)
     after, folded = calibrator.predict_proba(scores), False
     if len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD:
@@ -189,11 +164,11 @@ def _at_once(calibrator: Any, wanted: Wanted) -> Fitted:
             for k, p in _out_of_fold(calibrator, scores, codes, weight, fold):
                 after[fold == k] = p
             folded = True
-    two = m == 2
+    two = len(labels.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
-    before = None if wanted.margins else _losses(raw, codes, weight)
-    return Fitted(calibrator, len(codes), reader.n_missing, _how(folded), before, _losses(p, codes, weight))
+    before = None if margins else _losses(raw, codes, weight)
+    return Fitted(calibrator, len(codes), _how(folded), before, _losses(p, codes, weight))
 
 
 def _kept(train: NDArray[np.bool_], codes: NDArray[np.int64], weight: Array | None) -> NDArray[np.int64]:
@@ -213,31 +188,31 @@ def _out_of_fold(
             yield k, fitted.predict_proba(scores[test])
 
 
-def _facts(fitted: Fitted, data: Data, columns: tuple[str, ...], options: argparse.Namespace) -> dict[str, Any]:
+def _facts(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespace) -> dict[str, Any]:
     names = ("log_loss", "brier")
     before = fitted.before or (None, None)
     return {
         "model": options.output,
         "class": type(fitted.calibrator).__name__,
-        "classes": list(data.labels.classes),
-        "score": list(columns),
-        "label": data.labels.column,
+        "classes": list(labels.classes),
+        "score": data.scores,
+        "label": labels.column,
         "rows": fitted.n_rows,
-        "rows_left_out": fitted.n_missing,
+        "rows_left_out": data.n_missing,
         "judged": fitted.how.partition(":")[0],
         "before": dict(zip(names, before, strict=True)),
         "after": dict(zip(names, fitted.after, strict=True)),
     }
 
 
-def _story(fitted: Fitted, data: Data, columns: tuple[str, ...], options: argparse.Namespace) -> str:
+def _story(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespace) -> str:
     out = sys.stderr if options.output == STDOUT else sys.stdout
-    calibrator, classes = fitted.calibrator, data.labels.classes
+    calibrator, classes = fitted.calibrator, labels.classes
     if len(classes) == 2:
-        what = f"{columns[-1]} as the probability that {data.labels.column} is {classes[1]}"
+        what = f"{data.scores[-1]} as the probability that {labels.column} is {classes[1]}"
     else:
-        pairs = [f"{name} = {value}" for name, value in zip(columns, classes, strict=True)]
-        what = f"{len(classes)} classes of {data.labels.column}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
+        pairs = [f"{name} = {value}" for name, value in zip(data.scores, classes, strict=True)]
+        what = f"{len(classes)} classes of {labels.column}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
     lines = [heading(f"Fitted on {fitted.n_rows:,} rows of {data.source.name}", out), f"  {escape_control(what)}"]
     summary = getattr(calibrator, "summary", None)
     lines.append("  " + "\n  ".join(escape_control(summary() if summary else str(calibrator)).splitlines()))
@@ -245,8 +220,8 @@ def _story(fitted: Fitted, data: Data, columns: tuple[str, ...], options: argpar
     for i, name in enumerate(("log-loss", "Brier")):
         before = f"{fitted.before[i]:>10.4f}" if fitted.before else " " * 10
         lines.append(f"  {name:10}{before}{fitted.after[i]:>10.4f}")
-    if fitted.n_missing:
-        note(f"{fitted.n_missing:,} rows with missing values were left out")
+    if data.n_missing:
+        note(f"{data.n_missing:,} rows with missing values were left out")
     if options.output != STDOUT:
         lines += ["", f"  Model: {escape_control(str(Path(options.output)))}"]
     return "\n".join(lines)

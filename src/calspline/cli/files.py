@@ -1,9 +1,14 @@
-"""Files read by DuckDB, batch by batch."""
+"""Files read by DuckDB, batch by batch: their formats, what text says of itself, and where a row is."""
 
 from __future__ import annotations
 
 import atexit
+import codecs
+import csv
 import glob
+import gzip
+import io
+import re
 import shutil
 import sys
 import tempfile
@@ -11,25 +16,135 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from calspline.cli.errors import InputError, MissingExtraError, reading_failed
-from calspline.cli.formats import TEXT, check_encoding, delimiter_of, format_of, header_of, opening
+from calspline.cli.console import InputError, MissingExtraError, one_line
+from calspline.export.dialects import DIALECTS
 
+FORMATS = ("csv", "tsv", "parquet", "jsonl", "arrow")
+TEXT = ("csv", "tsv")
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+DELIMITERS = (",", ";", "\t", "|")
+MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+ENOUGH = 1 << 16
+GZIPPED = b"\x1f\x8b"
+NOT_UTF8 = "the file is not UTF-8; say what it is, for example --encoding latin-1 or --encoding utf-16"
 NARROW, WIDE = 1 << 19, 1 << 17
 """Rows a batch: of the few columns that a fit needs, and of all columns."""
 STDIN = "standard input"
 
-
-def identifier(name: str) -> str:
-    """A column's name in SQL, whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
+identifier, literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].literal
 
 
-def literal(text: str) -> str:
-    """A string in SQL, whatever is in it."""
-    return "'" + text.replace("'", "''") + "'"
+def reading_failed(name: str, error: Exception) -> InputError:
+    """What DuckDB or Arrow said about a file, without the query and the settings it adds."""
+    text = str(error)
+    if "not utf-8" in text or "Invalid unicode" in text:
+        return InputError(f"cannot read {name}: {NOT_UTF8}")
+    line = re.search(r"CSV Error on Line: (\d+)", text)
+    columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
+    if line and columns:
+        return InputError(
+            f"cannot read {name}: line {line[1]} has {columns[2]} fields where {columns[1]} are expected; "
+            "put the line right, or say what separates fields with --delimiter"
+        )
+    if "parsing dialect" in text:
+        return InputError(
+            f"cannot read {name}: its lines do not all have the same number of fields; put them right, "
+            "or say what separates fields with --delimiter"
+        )
+    said = re.sub(r"^[\w ]+ Error: ", "", text).split("\n\n")[0].split("\nLINE ")[0]
+    return InputError(one_line(f"cannot read {name}: {said}"))
 
 
-def engine() -> Any:
+def format_of(name: str, said: str | None, option: str) -> str:
+    """The format that was said, or that the name's ending tells."""
+    if said is not None:
+        return said
+    path = Path(name)
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    found = SUFFIXES.get(suffix.lower())
+    if found is None:
+        raise InputError(
+            f"{name} has no ending that tells its format; say it with {option} (one of {', '.join(FORMATS)})"
+        )
+    return found
+
+
+def opening(path: Path) -> bytes:
+    """The first bytes of a file, unpacked."""
+    with path.open("rb") as file:
+        start = file.read(ENOUGH)
+    if not start.startswith(GZIPPED):
+        return start
+    try:
+        with gzip.open(path) as unpacked:
+            return unpacked.read(ENOUGH)
+    except (OSError, EOFError) as error:
+        raise InputError(f"cannot read {path}: it is not a whole gzip file ({error})") from None
+
+
+def check_encoding(name: str, start: bytes) -> None:
+    """Complain about text that is surely not UTF-8."""
+    for mark, encoding in MARKS.items():
+        if start.startswith(mark):
+            raise InputError(f"{name} is {encoding.upper()}, not UTF-8; read it with --encoding {encoding}")
+    if start.startswith((b"PAR1", b"ARROW1")):
+        real = "parquet" if start.startswith(b"PAR1") else "arrow"
+        raise InputError(f"{name} is a {real} file; read it with --format {real}")
+    if b"\0" in start:
+        raise InputError(f"{name} is not text; say its format with --format (one of {', '.join(FORMATS)})")
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut in two at the end is no error
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8; say what it is, for example --encoding latin-1") from None
+
+
+def first_line(start: bytes, encoding: str | None) -> str:
+    """The first line of text, without a byte-order mark."""
+    try:
+        text = start.decode(encoding or "utf-8", errors="replace")
+    except LookupError:
+        raise InputError(f"--encoding: there is no encoding {encoding!r}; try utf-8, latin-1 or utf-16") from None
+    return text.lstrip("\ufeff")
+
+
+def delimiter_of(start: bytes, encoding: str | None) -> str:
+    """What separates fields: of the usual characters, the one most frequent in the first line."""
+    bare = "".join(first_line(start, encoding).partition("\n")[0].split('"')[::2])
+    return max(DELIMITERS, key=bare.count)
+
+
+def header_of(start: bytes, delimiter: str, encoding: str | None, *, header: bool) -> list[str]:
+    """Names of the columns: in the first line, or made up."""
+    names = next(csv.reader(io.StringIO(first_line(start, encoding)), delimiter=delimiter), [])
+    return (
+        [name.strip() or f"column{i}" for i, name in enumerate(names)]
+        if header
+        else [f"column{i}" for i in range(len(names))]
+    )
+
+
+def _reading_errors() -> tuple[type[Exception], ...]:
+    """What can go wrong while rows are read."""
+    import pyarrow
+
+    return import_duckdb().Error, pyarrow.ArrowException, OSError
+
+
+def import_duckdb() -> Any:
     """DuckDB, which streams through pyarrow."""
     try:
         import duckdb
@@ -58,9 +173,12 @@ class Source:
         typed: bool = False,
     ) -> None:
         self.paths, self.names, self.format = paths, names, format
-        self._duckdb = engine()
+        self._duckdb = import_duckdb()
+        self.errors = _reading_errors()
         self._connection = self._duckdb.connect()
         self._connection.execute("SET enable_progress_bar = false")
+        # DuckDB 2.0 takes the range that a Parquet file states for all of a column, and finds no NaN outside it.
+        self._connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         self._starts = [opening(path) for path in paths]
         for name, start in zip(names, self._starts, strict=True):
             if not start:
@@ -127,65 +245,69 @@ class Source:
             )
         return names
 
-    def query(self, select: str, which: int | None = None, columns: str = "*") -> Any:
+    def query(self, select: str, which: int | None = None, *, columns: str = "*", where: str = "true") -> Any:
         """A relation: what is selected from ``columns`` of the files, or of one of them."""
         connection = self._connection.cursor()  # its own, because another stream may be open
         try:
             if self.format == "arrow":
                 connection.register("arrow", _arrow(self.paths if which is None else [self.paths[which]]))
-            return connection.sql(f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})")
+            inner = f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})"
+            return connection.sql(f"SELECT * FROM ({inner}) WHERE {where}")
         except (self._duckdb.Error, OSError, ValueError) as error:
-            raise reading_failed(self.name if which is None else self.names[which], error) from error
+            raise self.failed(error, which) from error
 
-    def fetch(self, select: str, which: int | None = None, most: int = 1) -> list[tuple[Any, ...]]:
-        """A small answer."""
+    def failed(self, error: Exception, which: int | None = None) -> InputError:
+        """What went wrong with reading."""
+        return reading_failed(self.name if which is None else self.names[which], error)
+
+    def count(self, select: str = "*", where: str = "true", which: int | None = None) -> int:
+        """How many rows there are."""
         try:
-            return self.query(select, which).limit(most).fetchall()  # type: ignore[no-any-return]
+            return int(self.query(select, which, where=where).aggregate("count(*)").fetchall()[0][0])
         except self._duckdb.Error as error:
-            raise reading_failed(self.name if which is None else self.names[which], error) from error
+            raise self.failed(error, which) from error
+
+    def first_rows(self, select: str, where: str, most: int = 1) -> list[tuple[str, int, tuple[Any, ...]]]:
+        """The first rows that meet a condition: the file, the place in it counting from 1, and what is selected."""
+        for which, name in enumerate(self.names):
+            try:
+                numbered = self.query(f"row_number() OVER () AS row, {select}", which, where=where)
+                rows = numbered.order("row").limit(most).fetchall()
+            except self._duckdb.Error as error:
+                raise self.failed(error, which) from error
+            if rows:
+                return [(name, int(row[0]), row[1:]) for row in rows]
+        return []
 
     def schema(self, select: str) -> Any:
         """The Arrow schema of what :meth:`batches` gives."""
         return self._stream(select, 0, 1).schema
 
-    def batches(self, select: str, size: int) -> Iterator[Any]:
+    def batches(self, select: str, size: int, where: str = "true") -> Iterator[Any]:
         """Arrow record batches, in the order of the files and of the rows in each.
 
         One file after the other: a scan of several may take them in any order.
         """
-        import pyarrow
-
-        for which, name in enumerate(self.names):
+        for which in range(len(self.names)):
             try:
-                yield from self._stream(select, which, size)
-            except (self._duckdb.Error, pyarrow.ArrowException, OSError) as error:
-                raise reading_failed(name, error) from error
+                yield from self._stream(select, which, size, where)
+            except self.errors as error:
+                raise self.failed(error, which) from error
 
-    def _stream(self, select: str, which: int, size: int) -> Any:
+    def _stream(self, select: str, which: int, size: int, where: str = "true") -> Any:
         if len(self.paths) == 1:
-            return self.query(select, which).to_arrow_reader(size)
+            return self.query(select, which, where=where).to_arrow_reader(size)
         if set(self.query("*", which).columns) != set(self.columns):
             raise InputError(
                 f"{self.names[which]} has other columns than {self.names[0]}; give files of the same columns"
             )
         alike = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in self.types.items())
-        return self.query(select, which, columns=alike).to_arrow_reader(size)
-
-    def place(self, row: int) -> str:
-        """Where a row is, counting from 1 in its file."""
-        if len(self.paths) == 1:
-            return f"row {row + 1} of {self.names[0]}"
-        for which, name in enumerate(self.names):
-            count = int(self.fetch("count(*)", which)[0][0])
-            if row < count:
-                return f"row {row + 1} of {name}"
-            row -= count
-        raise IndexError(row)
+        return self.query(select, which, columns=alike, where=where).to_arrow_reader(size)
 
     def about(self) -> int | None:
         """About how many rows there are, without reading them; None if that cannot be known."""
         if self.format in ("parquet", "arrow"):
-            return int(self.fetch("count(*)")[0][0])
+            return self.count()
         if any(path.suffix == ".gz" for path in self.paths):
             return None
         lines = sum(start.count(b"\n") for start in self._starts)
@@ -194,16 +316,10 @@ class Source:
 
 
 def open_source(
-    given: list[str],
-    *,
-    format: str | None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    header: bool = True,
-    typed: bool = False,
+    given: list[str], format: str | None, delimiter: str | None, encoding: str | None, *, header: bool, typed: bool
 ) -> Source:
     """Open files, patterns of files, or ``-``."""
-    engine()
+    import_duckdb()
     names, paths = [], []
     for item in given:
         if item == "-":
