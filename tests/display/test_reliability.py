@@ -175,13 +175,15 @@ def test_the_log_odds_histogram_counts_the_scores_and_not_the_cells_of_the_other
     np.testing.assert_allclose(heights, density / density.max())
 
 
-def test_rare_events_get_the_lower_half_of_the_log_odds_axis():
+def test_rare_events_get_the_lower_half_of_the_log_odds_axis_and_sure_ones_the_upper():
     rng = np.random.default_rng(1)
     p = 1 / (1 + np.exp(-rng.normal(-7, 1, 40_000)))
     display = ReliabilityDisplay.from_predictions(rng.random(40_000) < p, p, scale="logit")
     ticks = display.ax_.get_xticks()
     assert ticks[0] < 0.001
     assert ticks[-1] == 0.5
+    display = ReliabilityDisplay.from_predictions(rng.random(40_000) > p, 1 - p, scale="logit")
+    np.testing.assert_allclose(display.ax_.get_xticks(), 1 - ticks[::-1])
 
 
 def test_limits_zoom_in(raw):

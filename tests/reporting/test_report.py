@@ -127,6 +127,13 @@ def test_a_beta_map_of_margins_has_no_curve_to_draw(binary):
     assert "How it was fitted" in html
 
 
+def test_margins_of_three_classes_have_no_curve_to_draw(multiclass):
+    y, sets, _ = multiclass
+    html = report(None, y, sets, calibrator=SplineCalibrator().fit(np.log(sets["raw"]), y)).html
+    assert "The calibration curve" not in html
+    assert "How it was fitted" in html
+
+
 def test_one_curve_per_class_is_told_of_class_by_class(multiclass):
     y, sets, _ = multiclass
     cal = SplineCalibrator(multiclass="ovr").fit(sets["raw"], y)
