@@ -4,6 +4,7 @@ import json
 import warnings
 from typing import ClassVar
 
+import duckdb
 import jsonschema
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV, CalibrationCurve, load, registry, save
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.export import to_python, to_sql
 from calspline.options import Domain, Number
 from calspline.persistence import schema
 from calspline.transforms import Transform
@@ -102,6 +104,16 @@ def test_it_is_saved_and_loaded_and_the_schema_covers_it(classes, request, tmp_p
     jsonschema.Draft202012Validator(schema()).validate(body)
     body["parameters"]["share"] = 3.0
     assert not jsonschema.Draft202012Validator(schema()).is_valid(body)
+
+
+def test_it_is_exported(two):
+    p, y = two
+    cal = registry.find("toy")().fit(p, y)
+    space = {}
+    exec(to_python(cal), space)
+    np.testing.assert_allclose([space["calibrate"](one) for one in p[:20]], cal.calibrate(p[:20]), rtol=1e-12)
+    ((found,),) = duckdb.sql(f"select {to_sql(cal, 'score')} from (select {float(p[0])!r}::double as score)").fetchall()
+    assert found == pytest.approx(cal.calibrate(p[:1])[0])
 
 
 def test_a_name_or_a_class_that_is_taken_is_refused():
