@@ -1,5 +1,6 @@
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def test_any_text_in_an_element_comes_back_as_it_was(text):
     inner = made[made.index(">") + 1 : made.rindex("<")]
     assert inner == made[made.index('"') + 1 : made.rindex('"')]
     assert not set("<>\"'") & set(inner)
+    assert unescape(inner) == text
 
 
 @given(
