@@ -44,35 +44,33 @@ MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba
 class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrate a classifier on its own training data, by cross-validation.
 
-    With ``ensemble=False`` this is the paper's Algorithm 4: the model is fitted on k-1 folds and
-    scores the one left out, in turn; a calibrator is fitted on all those scores; the model
-    is then fitted on all the data, and prediction composes the two. No row's score comes
-    from a model that has seen it, and no row is set aside.
+    With ``ensemble=False`` this is the paper's Algorithm 4: in turn, the model is fitted on k-1 folds and scores the
+    one left out; a calibrator is fitted on all of these scores; then the model is fitted on all the data, and
+    prediction composes the two. No row is scored by a model that has seen it, and no row is set aside.
 
     Parameters
     ----------
     estimator : classifier, optional
         Anything with ``fit`` and ``predict_proba`` or ``decision_function``. A
         :class:`~sklearn.frozen.FrozenEstimator` is calibrated as it is, on all rows given. None
-        is a :class:`~sklearn.svm.LinearSVC`.
+        stands for a :class:`~sklearn.svm.LinearSVC`.
     method : {"spline", "sigmoid", "isotonic", "beta", "temperature", "clipping"} or calibrator, default="spline"
         A calibrator of calspline, or any object with ``fit(scores, y)`` and ``predict_proba(scores)``;
         the latter gets the classes as integers from 0. Sigmoid, isotonic and temperature read
         ``decision_function`` where the model has it, as in scikit-learn; all others read
         ``predict_proba`` first, and take margins where there is none.
     cv : int, splitter, iterable of splits, "oob" or None, default=None
-        None is five stratified folds, or fewer where a class has fewer rows. A row that several
-        splits score, as with repeated folds, counts once; one that no split scores is not used
-        for calibration. ``"oob"`` takes the
-        out-of-bag votes of a forest or another bagging estimator (it may be the last step of a
-        pipeline, whose other steps see all rows): one fit instead of six.
+        None stands for five stratified folds, or fewer if a class has fewer rows. A row that several splits score, as
+        with repeated folds, counts once; a row that no split scores is not used for calibration. ``"oob"`` takes the
+        out-of-bag votes of a forest or another bagging estimator (it may be the last step of a pipeline, whose other
+        steps see all rows): one fit instead of six.
     n_jobs : int, optional
-        Models fitted at a time. The result does not depend on it.
+        Number of models fitted at the same time. The result does not depend on it.
     ensemble : bool or "auto", default=False
-        True: keep each fold's model, calibrate it on the rows it has not seen, and average
-        the pairs. ``"auto"`` is True unless the estimator is frozen or ``cv="oob"``.
+        True keeps each fold's model, calibrates it on the rows it has not seen, and averages the pairs.
+        ``"auto"`` is True unless the estimator is frozen or ``cv="oob"``.
     verbose : int, default=0
-        1 shows the models fitted and the time left, on a terminal or in a notebook.
+        1 shows how many models are fitted and the time left, on a terminal or in a notebook.
 
     Attributes
     ----------
@@ -93,9 +91,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     Notes
     -----
-    Where a fold's model has not seen a class, that class has probability 0 in its scores (or the
-    model's least margin), and in the predictions of its pair. With ``ensemble=True``, a fold
-    whose rows show one class only borrows the scores of all folds.
+    If a fold's model has not seen a class, that class has probability 0 (or the model's least margin) in its scores,
+    and in the predictions of its pair. With ``ensemble=True``, a fold whose rows show only one class uses the scores of
+    all folds.
 
     References
     ----------
@@ -136,7 +134,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit models and calibrator.
+        """Fit the models and the calibrator.
 
         Parameters
         ----------
@@ -148,9 +146,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             For the calibrator, and for the estimator if its ``fit`` takes weights. A row of
             weight 0 is absent.
         **fit_params
-            For the estimator's ``fit``; those with a value for each row are cut as the rows are.
-            ``groups`` is for the splitter. With metadata routing enabled, all go where they
-            were requested.
+            For the estimator's ``fit``; those with a value for each row are indexed as the rows are. ``groups`` is for
+            the splitter. With metadata routing enabled, all go where they were requested.
 
         Returns
         -------
@@ -209,7 +206,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def _parts(self) -> tuple[Any, Any, bool]:
-        """Estimator, calibrator and whether to keep the folds' models; a wrong option is an error."""
+        """Estimator, calibrator, and whether to keep the models of the folds; the options are checked."""
         estimator = self._estimator()
         if isclass(estimator) or not hasattr(estimator, "fit"):
             raise TypeError(f"estimator must be a classifier with fit; got {estimator!r}")
@@ -350,7 +347,7 @@ def _fit_calibrator(calibrator: Any, scores: ModelScores, codes: NDArray[np.intp
 def _classes(
     y: NDArray[Any], rows: NDArray[np.intp], given: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """All classes, and the position of each row's. A frozen model has ``given`` its own."""
+    """All classes, and the position of each row's class. A frozen model has classes of its own, ``given``."""
     found = np.unique(y[rows])
     if len(found) < 2:
         shown = f"got one class, every row is {found.tolist()[0]!r}" if len(found) else "there are no rows"

@@ -1,1 +1,1 @@
-"""How good probabilities are: scores, decompositions, tests, comparisons. Knows no estimator."""
+"""How good probabilities are: scores, decompositions, tests, comparisons. Nothing here depends on an estimator."""

@@ -22,14 +22,14 @@ Verdict = Literal["better", "no worse", "worse", "unclear"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean loss less that of the reference, row by row, with its bootstrap interval. Below 0 is better.
+    """The mean loss minus that of the reference, paired by row, with its bootstrap interval. Below 0 is better.
 
     Attributes
     ----------
     value, lower, upper : float
     verdict : {"better", "no worse", "worse", "unclear"}
-        ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no worse"``: below the margin (1% of the
-        reference's loss unless told otherwise). ``"unclear"``: none of these, the rows cannot tell.
+        ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no worse"``: below the margin (by default
+        1% of the reference's loss). ``"unclear"``: none of these; there are too few rows to tell.
     """
 
     value: float
@@ -43,7 +43,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What :func:`compare` found. ``str()`` is a table, :meth:`to_dict` is flat.
+    """The result of :func:`compare`. ``str()`` is a table, :meth:`to_dict` is flat.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Comparison:
     evaluations : mapping of str to Evaluation
         All sets, the reference included, in the order given.
     log_loss, brier : mapping of str to Difference
-        Differences to the reference, of all other sets.
+        Differences from the reference, for all other sets.
     level : float
-        Of the intervals.
+        Confidence of the intervals.
     margin : float
         Share of the reference's loss up to which a set is "no worse".
     recommended : str
@@ -73,7 +73,7 @@ class Comparison:
     recommendation: str
 
     def to_dict(self) -> dict[str, float | str]:
-        """Flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
+        """All numbers, flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
         out: dict[str, float | str] = {}
         for name, evaluation in self.evaluations.items():
             out |= {f"{name}.{key}": value for key, value in evaluation.to_dict().items()}
@@ -130,11 +130,12 @@ def compare(
     n_bootstrap: int = 2000,
     random_state: Any = None,
 ) -> Comparison:
-    """Compare several sets of predictions on the same rows, and say which to use.
+    """Compare several sets of predictions on the same rows, and recommend one.
 
-    The difference of two mean losses is taken row by row, so what both sets find hard cancels out. Its interval is
-    that of the Poisson bootstrap. The recommendation does no harm: it leaves the reference only for a set that is
-    "better" in log-loss or Brier score and "worse" in neither; of several, for the one with the least log-loss.
+    The difference of two mean losses is taken row by row, so rows that are hard for both sets cancel out. Its interval
+    is that of the Poisson bootstrap. The recommendation is cautious: it prefers another set to the reference only if
+    that set is "better" in log-loss or Brier score and "worse" in neither; among several such sets, it takes the one
+    with the least log-loss.
 
     Parameters
     ----------
@@ -147,12 +148,13 @@ def compare(
     labels : array-like, optional
         The classes in the order of the columns.
     reference : str, optional
-        The set to compare with: usually what is in use. Default is the first.
+        The set to compare with, usually the one in use. The default is the first.
     level : float in (0, 1), default=0.95
-        Of the intervals.
+        Confidence of the intervals.
     margin : float in (0, 1), default=0.01
-        A set is "no worse" if its loss is surely less than this share of the reference's above it.
+        A set is "no worse" if its loss surely exceeds that of the reference by less than this share of it.
     n_bootstrap : int, default=2000
+        Number of bootstrap draws.
     random_state : int, RandomState or None
         None always gives the same draws.
 

@@ -1,4 +1,4 @@
-"""``evaluate``: how good probabilities are, in numbers."""
+"""``evaluate``: measures of how good probabilities are."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OF_TOP_LABEL = (
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What :func:`evaluate` found. ``str()`` is a table, :meth:`to_dict` is flat.
+    """The result of :func:`evaluate`. ``str()`` is a table, :meth:`to_dict` is flat.
 
     Attributes
     ----------
     n_rows : int
-        Rows that count (of positive weight).
+        Number of rows with positive weight.
     total_weight : float
     classes : tuple
         The labels, in the order of the columns.
@@ -49,7 +49,7 @@ class Evaluation:
     discrimination_log_loss, uncertainty_log_loss : float
         ``refinement_log_loss = uncertainty_log_loss - discrimination_log_loss``.
     calibration_brier, refinement_brier, discrimination_brier, uncertainty_brier : float
-        The same of the Brier score.
+        The same for the Brier score.
     murphy_reliability, murphy_resolution, murphy_uncertainty, murphy_within_bins : float
         The classic decomposition on 15 bins of equal width: ``brier = reliability - resolution + uncertainty +
         within_bins``.
@@ -68,16 +68,15 @@ class Evaluation:
     calibration_slope, calibration_slope_se : float
         Slope of the log-odds; below 1 the probabilities are too extreme.
     calibration_p_value : float
-        P-value of "the probabilities are right"; 0.001 is the least that the simulation used for few rows can
-        show. With three or more classes ``top_label_p_value`` and
-        ``class_wise_p_value``, combined (Cauchy combination).
+        P-value of "the probabilities are right"; 0.001 is the least that the simulation used for few rows can show.
+        With three or more classes, the Cauchy combination of ``top_label_p_value`` and ``class_wise_p_value``.
     impossible_weight : float
-        Weight of the rows that happened although their probability was exactly 0. Their log-loss is infinite; it
-        is counted as 36.04, as scikit-learn does.
+        Weight of the rows whose outcome had probability exactly 0. Their log-loss is infinite; it is counted as 36.04,
+        as scikit-learn does.
     top_label : Evaluation or None
-        Three or more classes: the most probable class, right or wrong, as a two-class problem.
+        With three or more classes, the evaluation of the most probable class, right or wrong, as a two-class problem.
     per_class : mapping
-        Three or more classes: each against the rest, by label. Empty for two.
+        With three or more classes, the evaluation of each against the rest, by label. Empty for two.
     """
 
     n_rows: int
@@ -210,7 +209,7 @@ class Evaluation:
 
 
 def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None) -> Evaluation:
-    """How good probabilities are: scores, what they are made of, and a test of calibration.
+    """Evaluate probabilities: scores, their decomposition, and a test of calibration.
 
     Parameters
     ----------
@@ -221,8 +220,8 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     sample_weight : array-like of shape (n,), optional
         A weight counts as that many rows.
     labels : array-like, optional
-        The classes in the order of the columns. Without it they are those of ``y``, sorted; labels 0 and 1
-        (or 0 to m-1) need not all occur.
+        The classes in the order of the columns. By default those of ``y``, sorted; labels 0 and 1 (or 0 to m-1) need
+        not all occur.
 
     Returns
     -------

@@ -33,15 +33,16 @@ HISTOGRAM_CELLS = 50
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Rows gathered by their probability; bins without rows are left out.
+    """Rows binned by their probability; bins without rows are left out.
 
     Attributes
     ----------
     lower, upper : array
         Edges of each bin.
     count : array of int
-        Rows.
+        Number of rows.
     weight : array
+        Total weight.
     mean_score : array
         Mean probability.
     observed : array
@@ -78,8 +79,8 @@ class CorpCurve:
     recalibrated : array
         The isotonic regression there.
     band_lower, band_upper : array
-        Where the regression would lie, at each score, if the probabilities were right: what leaves the band
-        speaks against them.
+        Where the regression would lie, at each score, if the probabilities were right: a curve that leaves the band
+        is evidence against them.
     """
 
     lower: Array
@@ -94,7 +95,7 @@ class CorpCurve:
 
 @dataclass(frozen=True, eq=False)
 class SplineBand:
-    """The calibration curve that a spline fit to these rows gives, with its bands.
+    """The calibration curve of a spline fitted to these rows, with its bands.
 
     Attributes
     ----------
@@ -123,7 +124,7 @@ class SplineBand:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """What :func:`reliability` found: a diagram, or with three or more classes several.
+    """The result of :func:`reliability`: a diagram, or several with three or more classes.
 
     Attributes
     ----------
@@ -132,7 +133,7 @@ class Reliability:
     n_rows : int
     total_weight : float
     level : float
-        Of all intervals and bands.
+        Confidence of all intervals and bands.
     strategy : {"quantile", "uniform"}
     bins : Bins
     corp : CorpCurve
@@ -141,7 +142,8 @@ class Reliability:
     histogram_edges, histogram_weight : array
         Weight of the probabilities in 50 cells of equal width.
     classes : tuple of Reliability
-        Three or more classes: each against the rest. The diagram itself is then the top label's. Empty for two.
+        With three or more classes, the diagrams of each against the rest; this diagram is then that of the top label.
+        Empty for two.
     """
 
     name: str
@@ -158,7 +160,7 @@ class Reliability:
 
     @property
     def top_label(self) -> Reliability | None:
-        """Three or more classes: the diagram of the most probable class alone. None for two."""
+        """The diagram of the most probable class alone, with three or more classes; None for two."""
         return replace(self, classes=()) if self.classes else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -231,6 +233,7 @@ def reliability(
     probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m)
         Probabilities: of the second class, or a column for each class.
     n_bins : int, default=10
+        Number of bins.
     strategy : {"quantile", "uniform"}
         Bins of about equal weight, or of equal width. Equal probabilities share a bin, so
         there may be fewer than ``n_bins``.
@@ -239,7 +242,7 @@ def reliability(
     labels : array-like, optional
         The classes in the order of the columns, as in :func:`evaluate`.
     level : float in (0, 1), default=0.95
-        Of intervals and bands.
+        Confidence of intervals and bands.
 
     Returns
     -------
