@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -108,6 +109,8 @@ class ProcessGuard:
 
 
 guard = ProcessGuard()
+# The first count of the cores, which scikit-learn asks for, starts a process.
+joblib.cpu_count(only_physical_cores=True)
 
 
 @pytest.hookimpl(wrapper=True)
