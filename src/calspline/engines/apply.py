@@ -8,9 +8,8 @@ from typing import Any
 from calspline.engines.backends import open_frame
 from calspline.engines.checks import check_column_list, check_new_columns, names_in_class_order
 from calspline.engines.in_memory import Calibrate
-from calspline.export._staged import in_stages
 from calspline.export.dialects import DIALECTS, Dialect
-from calspline.export.sql import to_sql
+from calspline.export.sql import in_stages, to_sql
 from calspline.options import check_text, classes_of_calibrator
 
 UNSAFE = re.compile(r"[^\w .-]")

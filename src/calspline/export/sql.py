@@ -1,13 +1,21 @@
-"""Calibrators as SQL expressions."""
+"""Calibrators as SQL: an expression over columns, or a query in stages.
+
+An expression has to bind names by functions of lists, which engines evaluate slowly. Where the query is ours to
+write, what is used more than once is a column of the query below: a stage is a projection, and the engine computes
+each of its columns once for every row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from calspline.export._statement import Statement
-from calspline.export.dialects import DIALECTS
+from calspline.export.dialects import DIALECTS, Dialect, numeral
 from calspline.export.plan import formula_of
+from calspline.export.statement import Statement, with_names
+from calspline.expression import Expression, Formula, Program, name, substituted
 from calspline.options import check_one_of
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
@@ -63,3 +71,74 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
         raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
     found = Statement(DIALECTS[dialect], columns).write(formula)
     return found[0] if wanted == 1 else found
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Columns to add, stage by stage, by name; then the ``results``, which use them."""
+
+    stages: list[dict[str, str]]
+    results: list[str]
+
+
+def in_stages(
+    calibrator: Any, columns: Sequence[str], dialect: str, *, taken: Iterable[str], otherwise: str = ""
+) -> Stages:
+    """A calibrator as stages over some columns.
+
+    No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get NULL, or
+    what further branches of a CASE in ``otherwise`` say.
+    """
+    prefix = "stage_"
+    while any(prefix in column.lower() for column in taken):
+        prefix = "_" + prefix
+    return _Staged(DIALECTS[dialect], columns, prefix).stages(formula_of(calibrator), otherwise)
+
+
+class _Staged(Statement):
+    # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
+    _most_compared = 1
+
+    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str) -> None:
+        super().__init__(writer, columns)
+        self._prefix = prefix
+        self._own = re.compile(rf"\b{prefix}\d+\b")
+        self._names: dict[str, str] = {}
+        self._stage_of: dict[str, int] = {}
+        self._stages: list[dict[str, str]] = []
+
+    def stages(self, formula: Formula, otherwise: str) -> Stages:
+        """All stages and results."""
+        valid = self._named(self._valid(formula.kind))
+        # Scores in place of what is none keep the arithmetic within its bounds.
+        safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
+        self._columns = [self._named(f"CASE WHEN {valid} THEN {column} ELSE {safe} END") for column in self._columns]
+        p, m = [name(column) for column in self._columns], len(formula.classes)
+        if m == 2:
+            values = [self._value(formula.program, {"p": p[0]})]
+        else:
+            values = [self._element(formula.program, j, p) for j in range(m)]
+        return Stages(
+            [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
+            [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
+        )
+
+    def _named(self, value: str) -> str:
+        """The column of a value, in the first stage that can have it."""
+        if value not in self._names:
+            column = f"{self._prefix}{len(self._names)}"
+            used = self._own.findall(value)
+            stage = 1 + max((self._stage_of[other] for other in used), default=-1)
+            if stage == len(self._stages):
+                self._stages.append({})
+            self._stages[stage][column] = value
+            self._names[value], self._stage_of[column] = column, stage
+        return self._names[value]
+
+    def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
+        return body([name(self._named(value)) for value in values])
+
+    def _value(self, program: Program, known: dict[str, Expression]) -> str:
+        for variable, value in program.steps:
+            known = known | {variable: name(self._named(self._write(substituted(value, known))))}
+        return self._write(substituted(program.result, known))
