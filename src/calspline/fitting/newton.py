@@ -25,6 +25,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 from scipy.optimize import nnls
 
 from calspline.arrays import Array
+from calspline.fitting.basis import PiecewiseDesign
 
 MAX_ITERATIONS = 200
 """Ordinary data take ten to twenty; weights over twelve decades, one after another to be fitted, up to 170."""
@@ -48,12 +49,8 @@ class Local(NamedTuple):
     curvature: Array
 
 
-class Loss(Protocol):
-    """A convex loss of the linear predictor, summed over bins: the last axis."""
-
-    def __call__(self, eta: Array, w: Array, s: Array) -> Local:
-        """Value and derivatives at ``eta``."""
-        ...
+Loss = Callable[[Array, Array, Array], Local]
+"""A convex loss of the linear predictor ``eta``, given ``w`` and ``s``, summed over bins: the last axis."""
 
 
 def log_loss(eta: Array, w: Array, s: Array) -> Local:
@@ -78,30 +75,9 @@ def brier_loss(eta: Array, w: Array, s: Array) -> Local:
     return Local(0.5 * np.add.reduce(eta * (slope - s) + s, axis=-1), slope, w)
 
 
-class Design(Protocol):
-    """A linear map ``Z`` from coordinates to the bins."""
-
-    def dot(self, u: Array) -> Array:
-        """``Z u``."""
-        ...
-
-    def tdot(self, r: Array) -> Array:
-        """``Z' r``."""
-        ...
-
-    def gram(self, v: Array) -> Array:
-        """``Z' diag(v) Z``."""
-        ...
-
-    @property
-    def rows(self) -> Array:
-        """``Z`` as an array."""
-        ...
-
-
 @dataclass(frozen=True)
 class DenseDesign:
-    """A design that is given as its array: tall, with few columns."""
+    """A design matrix ``Z`` that is given as its array: tall, with few columns."""
 
     rows: Array
 
@@ -134,7 +110,7 @@ class Objective(Protocol):
 class Problem:
     """What is fitted: a design on bins, with the sums each bin carries."""
 
-    design: Design
+    design: PiecewiseDesign | DenseDesign
     offset: Array
     w: Array
     s: Array
