@@ -1,5 +1,6 @@
 """A calibrator from outside the package: one class and one registration, and everything takes it."""
 
+import csv
 import json
 import warnings
 from typing import ClassVar
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV, CalibrationCurve, load, registry, save
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.cli import main
 from calspline.export import to_python, to_sql
 from calspline.options import Domain, Number
 from calspline.persistence import schema
@@ -104,6 +106,14 @@ def test_it_is_saved_and_loaded_and_the_schema_covers_it(classes, request, tmp_p
     jsonschema.Draft202012Validator(schema()).validate(body)
     body["parameters"]["share"] = 3.0
     assert not jsonschema.Draft202012Validator(schema()).is_valid(body)
+
+
+def test_the_command_line_fits_it(two, tmp_path):
+    with (tmp_path / "past.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("score", "label"), *zip(*two, strict=True)])
+    model = tmp_path / "toy.json"
+    assert main(["fit", str(tmp_path / "past.csv"), "--method", "toy", "-o", str(model)]) == 0
+    assert type(load(model)).__name__ == "ToyCalibrator"
 
 
 def test_it_is_exported(two):

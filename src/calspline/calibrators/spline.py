@@ -327,7 +327,7 @@ class SplineCalibrator(BaseCalibrator):
             fitted = fit_curve(histogram, recipe)
         if np.isinf(fitted.smoothing):
             warn_user(ALL_EQUAL)
-        self._set_fits([fitted])
+        self.set_fits([fitted])
         self.histogram_ = histogram
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Recipe) -> None:
@@ -336,13 +336,13 @@ class SplineCalibrator(BaseCalibrator):
             warn_user(ALL_EQUAL)
         with one_blas_thread():
             if self.multiclass == "ovr" or alike:  # of equal scores a curve per class makes the base rates
-                self._set_fits(fit_one_vs_rest(scores, codes, weight, options))
+                self.set_fits(fit_one_vs_rest(scores, codes, weight, options))
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
         self._forget("histogram_")
 
-    def _set_fits(self, fits: list[FittedCurve]) -> None:
-        """Fitted attributes from curves: plain for one, a list or an array for several."""
+    def set_fits(self, fits: list[FittedCurve]) -> None:
+        """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
         if not all(fit.converged for fit in fits):
             warn_user(NOT_CONVERGED, ConvergenceWarning)
         curves = [fit.curve for fit in fits]
@@ -437,7 +437,7 @@ class SplineCalibrator(BaseCalibrator):
             fits = [FittedCurve.restored(curve, fit) for curve, fit in zip(curves, facts["fits"], strict=True)]
             if len(fits) != (1 if n_classes == 2 else n_classes):
                 raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
-            self._set_fits(fits)
+            self.set_fits(fits)
         else:
             shared = StructuredMap.from_dict(structure)
             if len(shared.b) != n_classes or curves:

@@ -119,7 +119,7 @@ def _fit_two(
     names = columns.in_class_order(classes)
     histogram = rows.histogram(names, kind, difference=difference, positive=classes[1])
     calibrator.fit_histogram(histogram)
-    calibrator._remember(classes, kind, difference=difference)
+    calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, difference
     return calibrator
 
 
@@ -147,6 +147,6 @@ def _fit_many(
     found = rows.one_vs_rest(names, classes, seen, kind, recipe.transform)
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind
     with one_blas_thread():
-        calibrator._set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
-    calibrator._remember(classes, kind, difference=False)
+        calibrator.set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
+    calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
     return calibrator
