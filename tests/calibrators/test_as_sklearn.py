@@ -19,7 +19,7 @@ CANNOT_HOLD = {
     "check_classifiers_classes": THREE_CLASSES,
     "check_dtype_object": THREE_CLASSES,
     "check_estimators_fit_returns_self": THREE_CLASSES,
-    "check_estimators_nan_inf": THREE_CLASSES,
+    "check_estimators_nan_inf": OWN_WORDS,
     "check_estimators_overwrite_params": THREE_CLASSES,
     "check_fit_score_takes_y": THREE_CLASSES,
     "check_n_features_in_after_fitting": THREE_CLASSES,
@@ -41,7 +41,7 @@ CANNOT_HOLD = {
     "check_complex_data": OWN_WORDS,
     "check_estimators_empty_data_messages": OWN_WORDS,
     "check_requires_y_none": OWN_WORDS,
-    "check_sample_weight_equivalence_on_dense_data": "its ten features are no scores of two classes",
+    "check_sample_weight_equivalence_on_dense_data": "its features are no scores, and it sets cv to a list of splits",
 }
 AN_OPTION = "calls transform, which is an option here, not a method"
 SPLINE_CANNOT_HOLD = {
