@@ -18,8 +18,7 @@ from scipy.special import expit, logit
 
 from benchmarks.tables import table
 from calspline import SplineCalibrator
-from calspline.arrays import one_blas_thread
-from calspline.counts import Counts
+from calspline.arrays import Counts, one_blas_thread
 from calspline.evaluation.calibration_test import calibration_p_value
 
 Array = NDArray[np.float64]

@@ -12,22 +12,20 @@ SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
 CORE = {"arrays", "options", "scores", "labels"}
-NUMERICS = {"arrays", "counts", "fitting", "piecewise"}
-FITS = NUMERICS | {"binary_fit", "counts", "curve", "expression", "histogram", "multiclass", "transforms"}
+NUMERICS = {"arrays", "fitting"}
+FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
     "registry": {"calibrators"},  # for the type; classes are imported when asked for
     "formatting": set(),
     "arrays": set(),
-    "counts": {"arrays"},
-    "piecewise": {"arrays"},
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "labels": CORE,
     "grid": CORE | {"transforms"},
-    "histogram": CORE | {"counts", "grid"},
+    "histogram": CORE | {"grid"},
     "fitting": NUMERICS,
     "curve": CORE | NUMERICS | {"expression", "transforms"},
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
@@ -40,7 +38,7 @@ ALLOWED = {
     "evaluation": CORE
     | NUMERICS
     | FITS
-    | {"counts", "display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
+    | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
     "display": CORE
     | NUMERICS
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
@@ -48,7 +46,7 @@ ALLOWED = {
     "persistence": CORE | {"files", "histogram", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "export", "registry"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
-    "monitoring": CORE | {"calibrators", "counts", "evaluation", "formatting", "grid", "histogram"},
+    "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
     "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},
     "cli": CORE
     | {

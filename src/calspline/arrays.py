@@ -1,4 +1,4 @@
-"""Arrays: their type, blocks of rows, and threads where they help.
+"""Arrays: their type, sorted values with counts, blocks of rows, and threads where they help.
 
 The matrices here are small. On them BLAS threads cost more than they save, several times over on a busy machine, so
 fits and predictions limit BLAS to one thread and share out blocks of rows instead, for which numpy releases the GIL.
@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,8 @@ VALUES_PER_BLOCK = 1 << 16
 MIN_THREADED_SIZE = 1 << 16
 """Number of values from which threads pay off."""
 MAX_THREADS = 8
+MIN_SPAN = 1e-290
+"""Values closer together than this are equal: a slope between them would overflow."""
 
 
 def chunks(n: int) -> Iterator[slice]:
@@ -65,3 +68,97 @@ def map_blocks(function: Callable[[slice], T], blocks: Iterable[slice], size: in
         return
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(function, blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Values ``x``, increasing, and the weight of positives and negatives at each.
+
+    Whatever is fitted to one column of scores, or measured on it, is a function of this table, so rows are sorted once.
+
+    Examples
+    --------
+    >>> counts = Counts.from_rows(np.array([0.8, 0.2, 0.8]), np.array([True, False, False]))
+    >>> counts.x, counts.positives, counts.negatives
+    (array([0.2, 0.8]), array([0., 1.]), array([1., 1.]))
+    """
+
+    x: Array
+    positives: Array
+    negatives: Array
+
+    @classmethod
+    def from_rows(cls, x: Array, positive: NDArray[np.bool_], weight: Array | None = None) -> Counts:
+        """Count rows: their values, whether each is a positive, and their weights (one, if none are given)."""
+        w = np.ones(len(x)) if weight is None else weight
+        return Counts.from_sums(x, w * positive, w * ~positive)
+
+    @classmethod
+    def from_sums(cls, x: Array, positives: Array, negatives: Array) -> Counts:
+        """Sort values that carry weights already, and merge those that are equal."""
+        order = np.argsort(x)
+        x, positives, negatives = x[order], positives[order], negatives[order]
+        first = run_starts(x)
+        if len(first) < len(x):
+            x, positives, negatives = x[first], np.add.reduceat(positives, first), np.add.reduceat(negatives, first)
+        return Counts(x, positives, negatives)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @cached_property
+    def w(self) -> Array:
+        """Weight at each value."""
+        return self.positives + self.negatives
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of all weights."""
+        return float(self.w.sum())
+
+    @property
+    def base_rate(self) -> float:
+        """Share of positives."""
+        n1, n0 = float(self.positives.sum()), float(self.negatives.sum())
+        return n1 / (n1 + n0)
+
+    @property
+    def mean(self) -> float:
+        """Mean value."""
+        return float(self.w @ self.x) / self.total
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether there is but one value."""
+        return bool(self.x[-1] - self.x[0] <= MIN_SPAN)
+
+    def where(self, keep: NDArray[np.bool_]) -> Counts:
+        """Some of the values."""
+        return Counts(self.x[keep], self.positives[keep], self.negatives[keep])
+
+    def equal_weight_bins(self, n_bins: int) -> NDArray[np.intp]:
+        """The bin of each value when bins share the weight evenly.
+
+        Equal values are never split: each goes where the middle of its weight lies.
+        """
+        middle = (np.cumsum(self.w) - 0.5 * self.w) / self.total
+        return np.minimum((middle * n_bins).astype(np.intp), n_bins - 1)
+
+    def coarsened(self, n_bins: int) -> Counts:
+        """At most about ``n_bins`` values: beyond that, neighbours are merged in bins of equal weight."""
+        return self if len(self) <= n_bins else self.merged(run_starts(self.equal_weight_bins(n_bins)))
+
+    def merged(self, first: NDArray[np.intp], x: Array | None = None) -> Counts:
+        """Runs of neighbours, which begin at the places ``first``, made one: at their mean, or at ``x``."""
+        if x is None:
+            x = np.add.reduceat(self.w * self.x, first) / np.add.reduceat(self.w, first)
+            # A mean of equal numbers may round past its neighbours.
+            x = np.clip(x, self.x[first], self.x[np.append(first[1:], len(self)) - 1])
+        return Counts(x, np.add.reduceat(self.positives, first), np.add.reduceat(self.negatives, first))
+
+
+def run_starts(values: NDArray[np.generic]) -> NDArray[np.intp]:
+    """Where runs of equal neighbours begin."""
+    new = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return np.flatnonzero(new)

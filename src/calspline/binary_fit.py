@@ -8,13 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
-from calspline.fitting.basis import default_count, quantile_knots, sampled_knots
 from calspline.fitting.batched_newton import together
-from calspline.fitting.constraints import Shape
-from calspline.fitting.fit import SplineTask
+from calspline.fitting.fit import Shape, SplineTask, default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
 from calspline.histogram import ScoreHistogram

@@ -13,8 +13,8 @@ from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, chunks
 from calspline.expression import Expression, Pieces, Program, between, call, name, number
+from calspline.fitting.basis import PiecewiseCubic, evaluate
 from calspline.options import Choice, ListOf, Number, Numbers, Record, check_number, optional
-from calspline.piecewise import PiecewiseCubic, evaluate
 from calspline.scores import LARGEST_MARGIN, BinaryScores, Kind, check_binary_scores, check_numeric_array
 from calspline.transforms import SMALLEST_PROBABILITY, TRANSFORMS, Source, Transform, log_odds_formula
 

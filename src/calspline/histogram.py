@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from calspline.arrays import Array, chunks
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
 from calspline.labels import check_binary_labels, check_label_array, check_two_classes, check_weights
 from calspline.options import Choice, Integer, Integers, Number, Numbers, Record, check_integer, check_one_of, optional

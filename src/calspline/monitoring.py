@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import chi2_contingency, norm
 
-from calspline.arrays import Array, one_blas_thread
+from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.counts import Counts, run_starts
 from calspline.evaluation.calibration_test import calibration_p_value
 from calspline.evaluation.recalibration import recalibration
 from calspline.formatting import number, p_value, percent, text_table

@@ -4,8 +4,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2
 
 from calspline import evaluate
-from calspline.arrays import one_blas_thread
-from calspline.counts import Counts
+from calspline.arrays import Counts, one_blas_thread
 from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value, weighted_chi2_tail
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline import evaluate
-from calspline.counts import Counts
+from calspline.arrays import Counts
 from calspline.evaluation.calibration_error import ece, equal_width_bins
 
 

@@ -4,7 +4,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from calspline import evaluate
-from calspline.counts import Counts
+from calspline.arrays import Counts
 from calspline.evaluation.recalibration import recalibration
 
 

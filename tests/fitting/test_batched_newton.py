@@ -6,9 +6,8 @@ import pytest
 from calspline.fitting import batched_newton, newton
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.coordinates import curvature_coordinates
 from calspline.fitting.newton import Problem, brier_loss, log_loss, minimize
-from calspline.fitting.smoothing import SEARCH_TOLERANCE, Request
+from calspline.fitting.smoothing import SEARCH_TOLERANCE, Request, curvature_coordinates
 
 
 def setting(seed, n=None, knots=None, loss=log_loss):

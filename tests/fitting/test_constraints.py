@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.constraints import MIN_SLOPE, risen
-from calspline.piecewise import PiecewiseCubic
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
+from calspline.fitting.fit import MIN_SLOPE, risen
 
 
 @pytest.mark.parametrize("cubic", [0.0, 1.5])

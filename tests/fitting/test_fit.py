@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from scipy.interpolate import PPoly
 
-from calspline.counts import Counts
+from calspline.arrays import Counts
 from calspline.fitting import smoothing as smooth
-from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.constraints import Shape
-from calspline.fitting.fit import SplineTask, _tube_length
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
+from calspline.fitting.fit import Shape, SplineTask, _tube_length
 from calspline.fitting.newton import log_loss
-from calspline.piecewise import PiecewiseCubic
 
 FREE = Shape(log_loss, ridge=False, line=(0.0, 1.0), targets=(0.0, 1.0), monotone=False, bounds=None)
 

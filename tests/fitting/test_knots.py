@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from calspline.fitting.basis import CLOSEST, MAX_KNOTS, default_count, quantile_knots, sampled_knots
+from calspline.fitting.fit import CLOSEST, MAX_KNOTS, default_count, quantile_knots, sampled_knots
 
 
 def test_the_default_number_of_knots_grows_slowly():

@@ -5,8 +5,8 @@ import pytest
 
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.coordinates import curvature_coordinates
 from calspline.fitting.newton import Problem, brier_loss, log_loss, minimize
+from calspline.fitting.smoothing import curvature_coordinates
 
 GRID = 10.0 ** np.arange(-6.0, 4.0)
 

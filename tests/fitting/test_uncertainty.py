@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from calspline.fitting.uncertainty import LOG_RATIOS, MAX_BEND, MIN_BEND, averaged_root
+from calspline.fitting.fit import LOG_RATIOS, MAX_BEND, MIN_BEND, averaged_root
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import Array, Counts, chunks
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
-from calspline.counts import Counts
 from calspline.curve import CalibrationCurve, response
 from calspline.expression import Program, call, name, number, one_vs_rest
 from calspline.fitting.newton import fit_logistic

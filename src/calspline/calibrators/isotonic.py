@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from calspline.arrays import Array
+from calspline.arrays import MIN_SPAN, Array, Counts
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
-from calspline.counts import MIN_SPAN, Counts
 from calspline.curve import CalibrationCurve, constant
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform

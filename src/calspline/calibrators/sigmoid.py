@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline.arrays import Array, Counts
 from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
-from calspline.counts import Counts
 from calspline.curve import CalibrationCurve, constant, line, slope_and_intercept
 from calspline.fitting.newton import fit_logistic
 from calspline.options import Choice, Domain

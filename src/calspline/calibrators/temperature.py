@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import MIN_SPAN, Array, Counts, chunks
 from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
-from calspline.counts import MIN_SPAN, Counts
 from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
 from calspline.fitting.newton import log_loss

@@ -36,8 +36,7 @@ from scipy.fft import dct, idct
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from calspline.arrays import Array
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts
 
 N_BINS = 15
 """Bins of the ECE, as most of the literature since Guo et al. (2017) has them."""

@@ -30,10 +30,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import cauchy, chi2
 
-from calspline.arrays import Array
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts
 from calspline.evaluation.resampling import simulated_events
-from calspline.fitting.basis import NaturalSpline, quantile_knots
+from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.fit import quantile_knots
 from calspline.transforms import Transform
 
 CELLS = 256

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calspline.arrays import Array, map_blocks, one_blas_thread
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts, map_blocks, one_blas_thread
 from calspline.evaluation import losses
 from calspline.evaluation.calibration_error import N_BINS, ece, equal_width_bins, smooth_ece
 from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value

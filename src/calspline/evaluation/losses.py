@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import xlog1py, xlogy
 
-from calspline.arrays import Array
-from calspline.counts import Counts, run_starts
+from calspline.arrays import Array, Counts, run_starts
 
 MIN_PROBABILITY = float(np.finfo(np.float64).eps)
 """The least probability that the log-loss counts, as in scikit-learn. An event that happened although its probability

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, check_weights, distinct_labels
 from calspline.scores import check_scores, check_sums
 

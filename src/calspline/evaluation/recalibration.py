@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.counts import Counts
+from calspline.arrays import Array, Counts
 from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
 from calspline.transforms import Transform
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import betaincinv, expit
 
-from calspline.arrays import Array, one_blas_thread
+from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.binary_fit import Recipe, fit_curve
-from calspline.counts import Counts, run_starts
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration_error import equal_width_bins
 from calspline.evaluation.predictions import Predictions, check_predictions

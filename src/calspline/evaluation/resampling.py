@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.counts import Counts, run_starts
+from calspline.arrays import Array, Counts, run_starts
 
 BOOTSTRAP_CELLS = 1024
 SEED = 0

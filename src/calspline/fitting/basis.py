@@ -1,4 +1,4 @@
-"""Natural cubic splines: the paper's basis, and a banded one with the same span.
+"""Piecewise cubics, which every curve is, and natural cubic splines: the paper's basis, and a banded one.
 
 A natural cubic spline with knots ``phi_1 < ... < phi_K`` is a cubic on each
 interval between knots, has two continuous derivatives, and is linear beyond
@@ -10,8 +10,6 @@ module has two bases of it:
 * :class:`NaturalSpline` is the B-spline basis with the two natural conditions
   eliminated. Every function has support on at most four knot intervals, so
   Gram matrices are banded, and its curvature penalty is exact.
-
-The functions at the end choose where the knots go.
 """
 
 from __future__ import annotations
@@ -24,18 +22,112 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
 from calspline.arrays import Array
-from calspline.piecewise import anchors, evaluate
 
+Pieces = NDArray[np.intp]
+
+MAX_CELLS = 8192
+NARROWEST = 1e-300
+"""A span of breaks below which their number to a unit could overflow."""
 TOUCHING = 1e-9
 """Share of an interval that a B-spline has to reach into to count there: a knot at its end is off by rounding."""
 
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats that by moments."""
 
-MAX_KNOTS = 512
-CELLS = 256
-CLOSEST = 1e-3
-"""Least distance of two chosen knots, as a share of the range."""
+
+def anchors(breaks: Array) -> Array:
+    """Where each piece's local coordinate is zero: its left end, or for the first piece its right one."""
+    return np.concatenate([breaks[:1], breaks])
+
+
+def evaluate(coefficients: Array, piece: Pieces, t: Array) -> Array:
+    """Polynomials at local coordinates ``t`` of their pieces, by Horner's rule.
+
+    ``coefficients`` has shape (degree + 1, pieces), highest power first, or (degree + 1, pieces, m) for m functions.
+    """
+    if coefficients.ndim == 3:
+        t = t[:, None]
+    out: Array = coefficients[0][piece]
+    for power in coefficients[1:]:
+        out *= t
+        out += power[piece]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseCubic:
+    """A function that is cubic between ``breaks`` and a line beyond them.
+
+    ``coefficients`` has shape (4, K + 1), highest power first, in local coordinates ``x - anchor``: the line before the
+    first break, the pieces between, the line after the last.
+    """
+
+    breaks: Array
+    coefficients: Array
+
+    def __call__(self, x: Array) -> Array:
+        """The value."""
+        return evaluate(self.coefficients, *self.locate(x))
+
+    def slope(self, x: Array) -> Array:
+        """The derivative."""
+        return evaluate(self.coefficients[:3] * np.array([[3.0], [2.0], [1.0]]), *self.locate(x))
+
+    def locate(self, x: Array) -> tuple[Pieces, Array]:
+        """The piece that each ``x`` lies in, and its distance from the anchor."""
+        if self._index is None:
+            piece = np.searchsorted(self.breaks, x, side="right")
+        else:
+            per_unit, first, following = self._index
+            with np.errstate(over="ignore"):
+                cell = np.clip((x - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0).astype(np.intp)
+            piece = first[cell]
+            piece += x >= following[piece]
+        return piece, x - self._anchors[piece]
+
+    @cached_property
+    def _anchors(self) -> Array:
+        return anchors(self.breaks)
+
+    @cached_property
+    def _index(self) -> tuple[float, Pieces, Array] | None:
+        """Uniform cells, each knowing the piece at its left edge.
+
+        Finding a piece is then a multiplication, a look-up and one comparison,
+        as long as no cell holds two breaks.
+        """
+        span = self.breaks[-1] - self.breaks[0]
+        closest = np.diff(self.breaks).min(initial=span)
+        n = 2 ** int(np.ceil(np.log2(1.01 * span / closest)))
+        if n > MAX_CELLS or span < NARROWEST:
+            return None
+        edges = self.breaks[0] + span / n * np.arange(-1, n + 1)
+        first = np.searchsorted(self.breaks, edges, side="right")
+        return n / span, first, np.append(self.breaks, np.inf)
+
+    @cached_property
+    def smallest_slope(self) -> float:
+        """The least derivative, exactly, over the whole line."""
+        a, b, c = self.coefficients[:3]
+        t_end = np.concatenate([[0.0], np.diff(self.breaks), [0.0]])
+        # The derivative 3a t^2 + 2b t + c is least at an end of the piece or at its vertex.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            vertex = np.where(a != 0.0, -b / (3.0 * a), 0.0)
+        vertex = np.clip(vertex, 0.0, t_end)
+        slopes = [(3.0 * a * t + 2.0 * b) * t + c for t in (np.zeros_like(t_end), vertex, t_end)]
+        return float(np.min(slopes))
+
+    def extremes(self, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
+        """The least and the largest value on an interval."""
+        a, b, c, d = self.coefficients
+        start = np.clip(np.concatenate([[-np.inf], self.breaks]), low, high) - self._anchors
+        end = np.clip(np.concatenate([self.breaks, [np.inf]]), low, high) - self._anchors
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = np.sqrt(b * b - 3.0 * a * c)
+            stationary = [(-b + root) / (3.0 * a), (-b - root) / (3.0 * a), -c / (2.0 * b)]
+        places = [start, end] + [np.clip(np.nan_to_num(t), start, end) for t in stationary]
+        values = np.array([((a * t + b) * t + c) * t + d for t in places])[:, end > start]
+        return float(values.min()), float(values.max())
 
 
 def natural_cubic_basis(x: Array, knots: Array) -> Array:
@@ -275,56 +367,3 @@ class PiecewiseDesign:
         a0, a1, a2, a3 = self.local[:, self.places.piece[self.places.runs]]
         about = [a0, 3.0 * a0 * c + a1, (3.0 * a0 * c + 2.0 * a1) * c + a2, ((a0 * c + a1) * c + a2) * c + a3]
         return np.stack(about, axis=1)
-
-
-def default_count(total_weight: float) -> int:
-    """Knots for this many rows: 24 up to 10,000, then slowly more, 64 at most.
-
-    The penalty decides how much the curve bends; knots only have to leave it room.
-    """
-    return int(np.clip(round(24.0 * (max(total_weight, 1.0) / 1e4) ** 0.2), 24, 64))
-
-
-def quantile_knots(x: Array, w: Array, count: int) -> Array:
-    """Knots at quantiles of the square root of the density of sorted ``x``, ends included.
-
-    The square root moves knots from crowded places to sparse ones, where scores
-    are extreme and the curve still has to be right. The density is that of
-    256 equal cells, so knots hardly depend on how ``x`` was binned. With no more
-    values than knots, the values are the knots.
-    """
-    values = x[np.diff(x, prepend=-np.inf) > 0.0]
-    count = min(count, MAX_KNOTS)
-    if len(values) <= count:
-        return apart(values, values[-1] - values[0])
-    low, high = values[0], values[-1]
-    edges = np.linspace(low, high, CELLS + 1)
-    cell = np.minimum((x - low) / (high - low) * CELLS, CELLS - 1.0).astype(np.intp)
-    mass = np.sqrt(np.bincount(cell, weights=w, minlength=CELLS))
-    share = np.concatenate([[0.0], np.cumsum(mass)])
-    knots = np.interp(np.linspace(0.0, share[-1], count), share, edges)
-    knots[0], knots[-1] = low, high
-    return apart(knots, high - low)
-
-
-def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
-    """The paper's step 1: a random sample of the distinct values."""
-    values = np.unique(x)
-    count = min(count, MAX_KNOTS)
-    if len(values) > count:
-        chosen = apart(np.sort(rng.choice(values, size=count, replace=False)), values[-1] - values[0])
-        return chosen if len(chosen) > 1 else values[[0, -1]]
-    return apart(values, values[-1] - values[0])
-
-
-def apart(knots: Array, span: float) -> Array:
-    """Drop knots that crowd their neighbours, on data of this span; the last one stays."""
-    least = CLOSEST * span
-    kept = [knots[-1]]
-    for knot in knots[-2::-1]:
-        if kept[-1] - knot >= least:
-            kept.append(knot)
-    # The first stays too, at the cost of the one that crowds it.
-    if len(kept) > 1 and kept[-1] != knots[0]:
-        kept[-1] = knots[0]
-    return np.array(kept[::-1])

@@ -1,4 +1,4 @@
-"""From sums per bin to a fitted piecewise cubic."""
+"""From sums per bin to a fitted piecewise cubic: where its knots are, its shape, and how sure it is."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.counts import Counts
-from calspline.fitting.basis import NaturalSpline, PiecewiseDesign
-from calspline.fitting.constraints import Shape, feasible_line, risen, shape_constraints
-from calspline.fitting.coordinates import Coordinates, curvature_coordinates, ridge_coordinates
-from calspline.fitting.newton import Problem, brier_loss, minimize
-from calspline.fitting.smoothing import Choice
-from calspline.fitting.uncertainty import averaged_root
+from calspline.arrays import Array, Counts
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
+from calspline.fitting.newton import Constraints, Loss, Problem, brier_loss, minimize
+from calspline.fitting.smoothing import Choice, Coordinates, curvature_coordinates, ridge_coordinates
 
 FINAL_TOLERANCE = 1e-6
 CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
@@ -23,6 +19,31 @@ TUBE_POINTS = 128
 MIN_CUBED, MAX_CUBED = 1e-50, 1e4
 """Range, and size, of scores whose cubes the paper's penalty is taken on. Others are scaled to run from 0 to 1 for it:
 their cubes are no numbers, or so large that what multiplies them would go without a penalty."""
+MIN_SLOPE = 1e-7
+"""Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
+LOG_RATIOS = np.arange(-25.0, 25.1, 0.25)
+MIN_BEND, MAX_BEND = 0.02, 0.8
+"""Smoothings count whose curvature has at least so many effective parameters, and at most this share of all: beyond,
+they are all alike."""
+MAX_KNOTS = 512
+CELLS = 256
+CLOSEST = 1e-3
+"""Least distance of two chosen knots, as a share of the range."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the curve may look like, whatever the data say.
+
+    ``line`` is the intercept and slope of the curve that the weak prior leans to.
+    """
+
+    loss: Loss
+    ridge: bool
+    line: tuple[float, float]
+    targets: tuple[float, float]
+    monotone: bool
+    bounds: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -171,3 +192,149 @@ def _tube_length(basis: NaturalSpline, root: Array) -> float:
     rows = basis.design(x).dot(root)
     rows /= np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
     return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
+
+
+def shape_constraints(
+    basis: NaturalSpline, coordinates: Coordinates, offset: Array, shape: Shape, u: Array
+) -> Constraints | None:
+    """Constraints on B-spline coefficients that ``u`` needs, or None.
+
+    A spline lies within the range of its B-spline coefficients, and never decreases
+    if they never do. These conditions are sufficient, not necessary, so they are
+    imposed only where the free curve really breaks the shape. (The end coefficients
+    follow from the natural conditions and rise if their neighbours do.) Bounds hold
+    where there are data, on [0, 1]; beyond, the curve is clipped.
+    """
+    curve = PiecewiseCubic(basis.knots, basis.pieces @ (offset + coordinates.T @ u))
+    rows, least = [], []
+    if shape.monotone and curve.smallest_slope < 0.0:
+        gaps = np.diff(basis.greville[1:-1])
+        rows.append(np.diff(coordinates.T, axis=0) / gaps[:, None])
+        least.append(MIN_SLOPE - np.diff(offset) / gaps)
+    if shape.bounds is not None:
+        low, high = curve.extremes()
+        if low < shape.bounds[0] or high > shape.bounds[1] or rows:
+            seen = basis.supported(0.0, 1.0)
+            to_bspline = (basis.elimination @ coordinates.T)[seen]
+            bspline_offset = (basis.elimination @ offset)[seen]
+            rows += [to_bspline, -to_bspline]
+            least += [shape.bounds[0] - bspline_offset, bspline_offset - shape.bounds[1]]
+    return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
+
+
+def risen(basis: NaturalSpline, c: Array) -> Array:
+    """Coefficients next to ``c`` that rise strictly, whatever a solver's rounding left."""
+    gaps = np.diff(basis.greville[1:-1])
+    slopes = np.maximum(np.diff(c) / gaps, MIN_SLOPE)
+    return np.concatenate([c[:1], c[0] + np.cumsum(slopes * gaps)])
+
+
+def feasible_line(basis: NaturalSpline, coordinates: Coordinates, offset: Array, rate: float, shape: Shape) -> Array:
+    """Coordinates of an almost constant, rising line at the base rate."""
+    if shape.bounds is None:
+        level = float(np.log(rate / (1.0 - rate)))
+        rise = 100.0 * MIN_SLOPE
+    else:
+        level = float(np.clip(rate, *shape.bounds))
+        rise = min(100.0 * MIN_SLOPE, shape.bounds[1] - level, level - shape.bounds[0])
+    target = np.array([level - 0.5 * rise, rise]) @ basis.line - offset
+    u = np.zeros(len(coordinates.prior))
+    u[:2] = np.linalg.lstsq(coordinates.T[:, :2], target, rcond=None)[0]
+    return u
+
+
+def averaged_root(root: Array, u: Array, penalty: Array, scale: float) -> Array:
+    """``R`` with ``R R'`` the covariance about the fit, averaged over smoothings.
+
+    At a fixed smoothing the coefficients have the posterior covariance ``(H + Q)^{-1}``, with ``H`` the data's
+    information. Taking the chosen smoothing for certain makes bands too narrow where a bend was taken for chance. So
+    the covariance is averaged over smoothings, each with the weight that the marginal likelihood gives it (Kass and
+    Steffey, *Approximate Bayesian inference in conditionally independent hierarchical models*, JASA 84, 1989).
+
+    With ``R R' = (H + Q)^{-1}``, and ``R' (lambda S) R`` diagonalised to shares ``s`` in [0, 1], a smoothing ``r``
+    times the chosen one has, to second order about the fit ``a``,
+
+        precision  d = 1 - s + r s,    fit  a / d,
+        criterion  1/2 sum(log d - a^2 / d) - rank/2 log r,
+
+    so that all smoothings cost one small eigenvalue problem.
+
+    Parameters
+    ----------
+    root : array of shape (K, K)
+        ``R R' = (H + Q)^{-1}`` at the chosen smoothing.
+    u : array of shape (K,)
+        The fit there.
+    penalty : array of shape (K,)
+        The part of the diagonal ``Q`` that the smoothing multiplies.
+    scale : float
+        Of the loss: the log-likelihood is the loss over it.
+    """
+    rank = int(np.count_nonzero(penalty))
+    shares, vectors = np.linalg.eigh(root.T @ (penalty[:, None] * root))
+    s = np.clip(shares, 0.0, 1.0)
+    basis = root @ vectors
+    a = vectors.T @ np.linalg.solve(root, u)
+    d = 1.0 - s + np.exp(LOG_RATIOS)[:, None] * s
+    bend = ((1.0 - s) / d).sum(axis=1) - (len(s) - rank)
+    usable = (bend >= MIN_BEND) & (bend <= MAX_BEND * rank) | (LOG_RATIOS == 0.0)
+    d = d[usable]
+    criterion = 0.5 * (np.log(d) - a**2 / (scale * d)).sum(axis=1) - 0.5 * rank * LOG_RATIOS[usable]
+    weight = np.exp(criterion.min() - criterion)
+    weight /= weight.sum()
+    moved = a / d - a
+    spread = np.diag(scale * (weight @ (1.0 / d))) + (moved.T * weight) @ moved
+    return np.asarray(basis @ np.linalg.cholesky(spread))
+
+
+def default_count(total_weight: float) -> int:
+    """Knots for this many rows: 24 up to 10,000, then slowly more, 64 at most.
+
+    The penalty decides how much the curve bends; knots only have to leave it room.
+    """
+    return int(np.clip(round(24.0 * (max(total_weight, 1.0) / 1e4) ** 0.2), 24, 64))
+
+
+def quantile_knots(x: Array, w: Array, count: int) -> Array:
+    """Knots at quantiles of the square root of the density of sorted ``x``, ends included.
+
+    The square root moves knots from crowded places to sparse ones, where scores
+    are extreme and the curve still has to be right. The density is that of
+    256 equal cells, so knots hardly depend on how ``x`` was binned. With no more
+    values than knots, the values are the knots.
+    """
+    values = x[np.diff(x, prepend=-np.inf) > 0.0]
+    count = min(count, MAX_KNOTS)
+    if len(values) <= count:
+        return apart(values, values[-1] - values[0])
+    low, high = values[0], values[-1]
+    edges = np.linspace(low, high, CELLS + 1)
+    cell = np.minimum((x - low) / (high - low) * CELLS, CELLS - 1.0).astype(np.intp)
+    mass = np.sqrt(np.bincount(cell, weights=w, minlength=CELLS))
+    share = np.concatenate([[0.0], np.cumsum(mass)])
+    knots = np.interp(np.linspace(0.0, share[-1], count), share, edges)
+    knots[0], knots[-1] = low, high
+    return apart(knots, high - low)
+
+
+def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
+    """The paper's step 1: a random sample of the distinct values."""
+    values = np.unique(x)
+    count = min(count, MAX_KNOTS)
+    if len(values) > count:
+        chosen = apart(np.sort(rng.choice(values, size=count, replace=False)), values[-1] - values[0])
+        return chosen if len(chosen) > 1 else values[[0, -1]]
+    return apart(values, values[-1] - values[0])
+
+
+def apart(knots: Array, span: float) -> Array:
+    """Drop knots that crowd their neighbours, on data of this span; the last one stays."""
+    least = CLOSEST * span
+    kept = [knots[-1]]
+    for knot in knots[-2::-1]:
+        if kept[-1] - knot >= least:
+            kept.append(knot)
+    # The first stays too, at the cost of the one that crowds it.
+    if len(kept) > 1 and kept[-1] != knots[0]:
+        kept[-1] = knots[0]
+    return np.array(kept[::-1])

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.fitting.basis import NaturalSpline, apart
-from calspline.fitting.coordinates import from_second_derivatives
-from calspline.piecewise import PiecewiseCubic
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
+from calspline.fitting.fit import apart
+from calspline.fitting.smoothing import from_second_derivatives
 
 CELLS = 1 << 13
 """Cells of ``u`` while fitting: a value counts as the middle of its cell inside the basis only."""

@@ -12,10 +12,10 @@ from scipy.linalg import blas
 
 from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
 from calspline.expression import Constant, Expression, Pieces, Program, call, name
+from calspline.fitting.basis import PiecewiseCubic
 from calspline.multiclass.lookup import CurveTable, PowerTable, Workspace
 from calspline.multiclass.temperature import MIN_LOG_PROBABILITY, Scale, log_scores
 from calspline.options import ListOf, Matrix, Number, Numbers, Record, optional
-from calspline.piecewise import PiecewiseCubic
 from calspline.scores import Kind, MatrixScores
 
 BLOCK = 1 << 15
