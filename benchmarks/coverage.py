@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 from benchmarks.tables import table
 from calspline import SplineCalibrator
 from calspline.arrays import Counts, one_blas_thread
-from calspline.evaluation.calibration_test import calibration_p_value
+from calspline.evaluation.calibration import calibration_p_value
 
 Array = NDArray[np.float64]
 

@@ -12,8 +12,7 @@ from scipy.stats import chi2_contingency, norm
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.evaluation.calibration_test import calibration_p_value
-from calspline.evaluation.recalibration import recalibration
+from calspline.evaluation.calibration import calibration_p_value, recalibration
 from calspline.formatting import number, p_value, percent, text_table
 from calspline.grid import cells_of, coarser
 from calspline.histogram import ScoreHistogram

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calspline import compare, evaluate
+from calspline.evaluation.compare import BOOTSTRAP_CELLS, bootstrap_means
 from calspline.evaluation.losses import row_log_losses
-from calspline.evaluation.resampling import BOOTSTRAP_CELLS, bootstrap_means
 
 
 def sharper(p, by=3.0):

@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import evaluate
 from calspline.arrays import Counts
-from calspline.evaluation.recalibration import recalibration
+from calspline.evaluation.calibration import recalibration
 
 
 def test_the_slope_is_that_of_logistic_regression(binary, weights):

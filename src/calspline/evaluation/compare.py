@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calspline.arrays import Array
+from calspline.arrays import Array, run_starts
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
-from calspline.evaluation.resampling import bootstrap_means
 from calspline.formatting import html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
+
+BOOTSTRAP_CELLS = 1024
 
 Verdict = Literal["better", "no worse", "worse", "unclear"]
 
@@ -262,3 +263,32 @@ def _recommend(
     right = evaluations[reference].calibration_p_value > 1.0 - level
     why = "no other set is surely better" + (", and nothing speaks against its calibration" if right else "")
     return reference, f"Leave it alone: keep {reference}; {why}."
+
+
+def bootstrap_means(values: Array, weight: Array | None, draws: int, seed: int) -> Array:
+    """Bootstrap replicates of the weighted mean of ``values``; they do not depend on the order of rows.
+
+    The Poisson bootstrap draws how often each value occurs from a Poisson distribution with the weight as its mean;
+    equal values are drawn together. Beyond 1024 distinct values, neighbours of equal total weight are drawn together
+    too, at their mean; the variance inside such cells is added as one normal term, so that mean and variance of the
+    bootstrap distribution are those of the rows. So it takes milliseconds for any number of rows.
+    """
+    w = np.ones(len(values)) if weight is None else weight
+    distinct, place = np.unique(values, return_inverse=True)
+    w = np.bincount(place, weights=w).astype(np.float64)
+    total = float(w.sum())
+    inside = 0.0
+    if len(distinct) > BOOTSTRAP_CELLS:
+        cell = ((np.cumsum(w) - 0.5 * w) / total * BOOTSTRAP_CELLS).astype(np.intp)
+        first = run_starts(cell)
+        sums = np.add.reduceat(w, first)
+        means = np.add.reduceat(w * distinct, first) / sums
+        inside = max(0.0, float(w @ distinct**2 - sums @ means**2))
+        distinct, w = means, sums
+    rng = np.random.default_rng([seed, 0])
+    counts = rng.poisson(w, size=(draws, len(w))).astype(np.float64)
+    size = counts.sum(axis=1)
+    sums_drawn = counts @ distinct + np.sqrt(inside) * rng.standard_normal(draws)
+    # An empty draw, possible with one or two rows, counts as the mean.
+    mean = float(w @ distinct) / total
+    return np.asarray(np.divide(sums_drawn, size, out=np.full(draws, mean), where=size > 0.0))

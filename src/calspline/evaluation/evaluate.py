@@ -11,10 +11,16 @@ import numpy as np
 
 from calspline.arrays import Array, Counts, map_blocks, one_blas_thread
 from calspline.evaluation import losses
-from calspline.evaluation.calibration_error import N_BINS, ece, equal_width_bins, smooth_ece
-from calspline.evaluation.calibration_test import calibration_p_value, combined_p_value
+from calspline.evaluation.calibration import (
+    ECE_BINS,
+    calibration_p_value,
+    combined_p_value,
+    ece,
+    equal_width_bins,
+    recalibration,
+    smooth_ece,
+)
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.evaluation.recalibration import recalibration
 from calspline.formatting import html_table, number, p_value, text_table, with_error
 
 SUMMED_OVER_CLASSES = (
@@ -277,9 +283,9 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
     f = rows.counts()
     q = losses.recalibrated(f)
     log_loss, brier = losses.log_loss(f), losses.brier(f)
-    equal_width = equal_width_bins(f.x, N_BINS)
+    equal_width = equal_width_bins(f.x, ECE_BINS)
     plain, debiased = ece(f, equal_width)
-    plain_equal_mass, debiased_equal_mass = ece(f, f.equal_weight_bins(N_BINS))
+    plain_equal_mass, debiased_equal_mass = ece(f, f.equal_weight_bins(ECE_BINS))
     cox = recalibration(f)
     result = Evaluation(
         n_rows=len(rows.codes),

@@ -13,9 +13,8 @@ from scipy.special import betaincinv, expit
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.binary_fit import Recipe, fit_curve
 from calspline.curve import CalibrationCurve
-from calspline.evaluation.calibration_error import equal_width_bins
+from calspline.evaluation.calibration import equal_width_bins, simulated_events
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.evaluation.resampling import simulated_events
 from calspline.formatting import html_table, percent, text_table
 from calspline.histogram import ScoreHistogram
 from calspline.options import check_integer, check_number, check_one_of

@@ -1,0 +1,282 @@
+"""How well probabilities are calibrated: expected calibration error, Cox's recalibration, and a test.
+
+**Expected calibration error.** On bins, ``ECE = sum_b |S_b| / n`` with ``S_b`` the sum of ``y - p`` over the rows of
+bin ``b``. Chance makes every ``|S_b|`` positive, so the plain ECE of a perfect model is not zero: it grows with the
+bins and shrinks with the rows.
+
+The debiased estimate is cross-fitted: one half of a bin's rows says in which direction it is off, the other
+half by how much. Averaged over all ways to halve the bin, with normal sums, that is in closed form
+
+    |S| (2 Phi(z) - 1) - 2 s phi(z),    s^2 = sum of p (1 - p) over the bin,    z = |S| / s.
+
+If the probabilities are right its mean is zero, since direction and size are then independent; as rows grow it tends
+to ``|S|``, which it never exceeds. (A sum below zero is given as zero.) Kumar et al. (2019) and Roelofs et al. (2022)
+treat the same bias by other means.
+
+The smooth ECE has no bins. The residuals ``y - p`` are smoothed with a Gaussian kernel of width ``s``, reflected at 0
+and 1, and ``smECE_s`` is the integral of the absolute value. It falls as ``s`` grows, and the smooth ECE is its fixed
+point, ``smECE_s = s``, which leaves nothing to choose. A reflected Gaussian multiplies the ``k``-th cosine coefficient
+by ``exp(-(pi k s)^2 / 2)``, so on a grid each ``s`` costs one cosine transform.
+
+**Cox's recalibration.** With ``x`` the log-odds of the probabilities (clipped at probabilities of 1e-9), those of the
+event are modelled as
+
+* ``a + x``: ``a`` is the calibration in the large, 0 if the mean is right, positive if events are more
+  frequent than predicted;
+* ``c + b x``: ``b`` is the calibration slope, 1 if right, below 1 if the probabilities are too extreme.
+
+Standard errors are those of maximum likelihood.
+
+**The test** of "these probabilities are right" against a smooth curve. Under the hypothesis the outcomes are
+independent coin flips with the given probabilities; the alternative moves their log-odds by a natural cubic spline of
+the log-odds: an intercept, a slope, and a few bends held back by the curvature penalty. The statistic is the score
+statistic of that penalised model,
+
+    T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
+
+where the ``c_k`` diagonalise the penalty with respect to the information ``V = X' diag(p (1 - p)) X`` (the
+Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
+
+The hypothesis says exactly how the outcomes are distributed given the probabilities, so in small samples the null
+distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid for any number of
+rows and any scores, rare events included. Where the scores are close to normal (judged by their
+kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
+
+A weight counts as that many rows.
+
+References
+----------
+M. P. Naeini, G. F. Cooper and M. Hauskrecht, *Obtaining well calibrated probabilities using Bayesian binning*,
+AAAI 2015.
+A. Kumar, P. Liang and T. Ma, *Verified uncertainty calibration*, NeurIPS 2019.
+R. Roelofs et al., *Mitigating bias in calibration error estimation*, AISTATS 2022.
+J. Błasiok and P. Nakkiran, *Smooth ECE: principled reliability diagrams via kernel smoothing*, arXiv 2309.12236, 2023.
+D. R. Cox, *Two further applications of a model for binary regression*, Biometrika 45, 1958.
+Y. Liu and J. Xie, *Cauchy combination test*, Journal of the American Statistical Association 115, 2020.
+D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import dct, idct
+from scipy.linalg import eigh
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import cauchy, chi2
+
+from calspline.arrays import Array, Counts
+from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.fit import quantile_knots
+from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
+from calspline.transforms import Transform
+
+ECE_BINS = 15
+"""Bins of the ECE, as most of the literature since Guo et al. (2017) has them."""
+GRID_CELLS = 1 << 13
+MIN_WIDTH, MAX_WIDTH = 0.5 / GRID_CELLS, 2.0
+MAX_COX_CELLS = 4096
+TEST_CELLS, TEST_KNOTS, TEST_DEGREES, TEST_DRAWS = 256, 8, 4.0, 999
+NEARLY_CERTAIN = 1e-9
+NORMAL_KURTOSIS = 0.01
+"""Scores whose tails are lighter than this count as normal."""
+SEED = 0
+
+
+def equal_width_bins(p: Array, n_bins: int) -> NDArray[np.intp]:
+    """The bin of each probability among bins of equal width; the last bin includes 1."""
+    return np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
+
+
+def ece(f: Counts, bins: NDArray[np.intp]) -> tuple[float, float]:
+    """ECE, plain and debiased, with the bin of each probability given."""
+    gap = np.abs(np.bincount(bins, weights=f.positives - f.w * f.x))
+    s = np.sqrt(np.bincount(bins, weights=f.w * f.x * (1.0 - f.x)))
+    # Beyond 40 the correction vanishes, and z squared may overflow.
+    z = np.divide(gap, s, out=np.full_like(gap, 40.0), where=gap < 40.0 * s)
+    debiased = gap * (2.0 * ndtr(z) - 1.0) - s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z * z)
+    return float(gap.sum()) / f.total, max(0.0, float(debiased.sum())) / f.total
+
+
+def smooth_ece(f: Counts) -> float:
+    """Smooth ECE, with the kernel width at the fixed point."""
+    residual = (f.positives - f.w * f.x) / f.total
+    # A residual is shared between the centres of two cells.
+    place = np.clip(f.x * GRID_CELLS - 0.5, 0.0, GRID_CELLS - 1.0)
+    left = np.minimum(place.astype(np.intp), GRID_CELLS - 2)
+    share = place - left
+    on_grid = np.bincount(left, weights=residual * (1.0 - share), minlength=GRID_CELLS)
+    on_grid += np.bincount(left + 1, weights=residual * share, minlength=GRID_CELLS)
+    waves = np.asarray(dct(on_grid))
+    frequency = np.pi * np.arange(GRID_CELLS)
+
+    def at(width: float) -> float:
+        return float(np.abs(idct(waves * np.exp(-0.5 * (frequency * width) ** 2))).sum())
+
+    if at(MIN_WIDTH) <= MIN_WIDTH:
+        return at(MIN_WIDTH)
+    return float(brentq(lambda width: at(width) - width, MIN_WIDTH, MAX_WIDTH, xtol=1e-10))
+
+
+class Recalibration(NamedTuple):
+    """Estimates with standard errors. An estimate that is not finite has the error NaN."""
+
+    in_the_large: float
+    in_the_large_se: float
+    slope: float
+    slope_se: float
+
+
+def recalibration(f: Counts) -> Recalibration:
+    """Fit both models.
+
+    If only one class occurs, ``in_the_large`` is infinite. If all events lie above all non-events, the slope is
+    infinite. If there is only one probability, the slope is NaN.
+    """
+    f = Counts(Transform("logit")(f.x), f.positives, f.negatives).coarsened(MAX_COX_CELLS)
+    x, w1, w0 = f.x, f.positives, f.negatives
+    nan = float("nan")
+    if not (w1.any() and w0.any()):
+        return Recalibration(np.inf if w1.any() else -np.inf, nan, nan, nan)
+    large, large_se = _last_coefficient(np.ones((len(x), 1)), x, w1, f.w)
+    up, down = x[w1 > 0.0], x[w0 > 0.0]
+    if x[0] == x[-1]:
+        slope, slope_se = nan, nan
+    elif up.min() >= down.max():
+        slope, slope_se = np.inf, nan
+    elif up.max() <= down.min():
+        slope, slope_se = -np.inf, nan
+    else:
+        centred = x - f.mean
+        slope, slope_se = _last_coefficient(np.column_stack([np.ones_like(x), centred]), np.zeros_like(x), w1, f.w)
+    return Recalibration(large, large_se, slope, slope_se)
+
+
+def _last_coefficient(X: Array, offset: Array, w1: Array, w: Array) -> tuple[float, float]:
+    """Last coefficient of a logistic regression, and its standard error."""
+    problem = Problem(DenseDesign(X), offset, w, w1, log_loss)
+    free = np.zeros(X.shape[1])
+    fit = minimize(problem, free, problem.at(free), tolerance=LAST_DIGITS)
+    return float(fit.point.u[-1]), float(np.linalg.norm(fit.covariance_root()[-1]))
+
+
+def calibration_p_value(f: Counts) -> float:
+    """P-value of the hypothesis that the probabilities are right.
+
+    Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other way, the p-value is the chance of
+    that, at most the sum of their distances to 0 or 1: 0 if something happened that had probability 0.
+    """
+    unlikely = np.minimum(f.x, 1.0 - f.x)
+    certain = unlikely < NEARLY_CERTAIN
+    if certain.any():
+        surprise = np.where(f.x < 0.5, f.positives, f.negatives)[certain]
+        if surprise.any():
+            return min(1.0, float(f.w[certain] @ unlikely[certain]))
+        f = f.where(~certain)
+    if not len(f):
+        return 1.0
+    f = f.coarsened(TEST_CELLS)
+    A = directions(f)
+    statistic = float(((A.T @ (f.positives - f.w * f.x)) ** 2).sum())
+    if _nearly_normal(A, f):
+        return weighted_chi2_tail(statistic, (A.T**2 * (f.w * f.x * (1.0 - f.x))).sum(axis=1))
+    null = (((simulated_events(f, TEST_DRAWS) - f.w * f.x) @ A) ** 2).sum(axis=1)
+    # Draws that equal what happened must count, whatever their rounding.
+    return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + TEST_DRAWS)
+
+
+def directions(f: Counts) -> Array:
+    """Columns ``sqrt(a_k) X c_k``: the statistic is the squared length of their products with ``y - p``."""
+    x = Transform("logit")(f.x)
+    v = f.w * f.x * (1.0 - f.x)
+    if x[0] == x[-1]:
+        return np.full((len(x), 1), 1.0 / np.sqrt(v.sum()))
+    z = (x - x[0]) / (x[-1] - x[0])
+    spline = NaturalSpline(quantile_knots(z, v, TEST_KNOTS))
+    X = spline.design(z).dot(np.eye(spline.size))
+    V = (X.T * v) @ X
+    V += 1e-10 * np.trace(V) * np.eye(len(V))
+    gamma, C = eigh(spline.curvature, V) if spline.size > 2 else (np.zeros(2), eigh(V)[1] / np.sqrt(eigh(V)[0]))
+    gamma = np.maximum(gamma, 0.0)
+    gamma[:2] = 0.0
+    weight = np.ones_like(gamma)
+    if len(gamma) > TEST_DEGREES:
+
+        def excess(log_lambda: float) -> float:
+            return float((1.0 / (1.0 + np.exp(log_lambda) * gamma)).sum() - TEST_DEGREES)
+
+        scale = float(np.log(gamma[-1]))
+        weight = 1.0 / (1.0 + np.exp(brentq(excess, -scale - 50.0, -float(np.log(gamma[2])) + 50.0)) * gamma)
+    return np.asarray((X @ C) * np.sqrt(weight))
+
+
+def _nearly_normal(A: Array, f: Counts) -> bool:
+    """Whether the scores, sums of many small independent terms, are close to normal."""
+    variance = f.w * f.x * (1.0 - f.x)
+    # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
+    heavy = np.abs((variance * (1.0 - 6.0 * f.x * (1.0 - f.x))) @ A**4)
+    return float(heavy.sum()) < NORMAL_KURTOSIS * float(((variance @ A**2) ** 2).sum())
+
+
+def combined_p_value(p: Array) -> float:
+    """One p-value from several that may depend on each other: the Cauchy combination of Liu and Xie.
+
+    It is close to the smallest times their number if one stands out, and to the p-values themselves if all agree.
+    """
+    if p.min() == 0.0:
+        return 0.0
+    # A p-value of 1 would outweigh any other.
+    q = np.minimum(p, 0.95)
+    return float(np.clip(cauchy.sf(np.mean(cauchy.isf(q))), 0.0, 1.0))
+
+
+def weighted_chi2_tail(t: float, a: Array) -> float:
+    """``P(sum_k a_k Z_k^2 >= t)`` for standard normal ``Z`` and positive ``a``."""
+    if t <= 0.0:
+        return 1.0
+    bound = float(chi2.sf(t / a.max(), len(a)))
+    if bound == 0.0 or a.max() - a.min() <= 1e-9 * a.max():
+        return bound
+
+    def cumulant(s: float) -> float:
+        return -0.5 * float(np.log1p(-2.0 * s * a).sum())
+
+    def slope(s: float) -> float:
+        return float((a / (1.0 - 2.0 * s * a)).sum())
+
+    mean = float(a.sum())
+    top = 0.5 / float(a.max())
+    if abs(t - mean) < 1e-4 * mean:
+        # The formula has a removable singularity at the mean; a chord goes over it.
+        low, high = (weighted_chi2_tail(mean * (1.0 + step), a) for step in (-2e-4, 2e-4))
+        return low + (high - low) * (t - mean * (1.0 - 2e-4)) / (4e-4 * mean)
+    low, high = (-0.5 * len(a) / t, 0.0) if t < mean else (0.0, top * (1.0 - 0.25 / (t * top + 1.0)))
+    while t > mean and slope(high) < t:
+        high = 0.5 * (high + top)
+    s = float(brentq(lambda s: slope(s) - t, low, high, xtol=1e-14 * top))
+    w = float(np.sign(s) * np.sqrt(2.0 * (s * t - cumulant(s))))
+    v = s * float(np.sqrt(2.0 * (a**2 / (1.0 - 2.0 * s * a) ** 2).sum()))
+    return float(np.clip(ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))
+
+
+def simulated_events(f: Counts, draws: int) -> Array:
+    """Weight of events at each probability if the probabilities are right, one row per draw; always the same draws.
+
+    A weight counts as that many coin flips; the part beyond a whole number is one more flip, of that size.
+    """
+    rng = np.random.default_rng(SEED)
+    whole = np.floor(f.w)
+    part = f.w - whole
+    size = draws, len(f)
+    events: Array
+    if whole.max() <= 1.0:
+        events = np.where(rng.random(size) < f.x, whole, 0.0)
+    else:
+        # One probability after the other: numpy sets up a binomial distribution once while it stays the same.
+        events = rng.binomial(whole.astype(np.int64)[:, None], f.x[:, None], size=size[::-1]).T.astype(np.float64)
+    if part.any():
+        events += np.where(rng.random(size) < f.x, part, 0.0)
+    return events
