@@ -126,6 +126,8 @@ class Definition:
         ``unchanged(epsilon)``, intercept and slope of the line in ``x`` that has the log-odds of the score, or comes
         close to them. None: the score has none.
     takes_probabilities, takes_epsilon : bool
+    from_log_odds : callable, optional
+        ``from_log_odds(u, epsilon)``, what the formula gives of an array of log-odds, where numpy has it in a call.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Definition:
     unchanged: Callable[[float], tuple[float, float]] | None = lambda epsilon: (0.0, 1.0)
     takes_probabilities: bool = True
     takes_epsilon: bool = False
+    from_log_odds: Callable[[Array, float], Array] | None = None
 
 
 def steepness(p: Array) -> Array:
@@ -169,12 +172,14 @@ TRANSFORMS = {
             formula=lambda p, u, _: u.clipped(-LOGIT_CLIP, LOGIT_CLIP),
             inverse=lambda x, _: expit(x),
             slope=lambda p, u, _: np.where(np.abs(u) < LOGIT_CLIP, steepness(p), 0.0),
+            from_log_odds=lambda u, _: np.clip(u, -LOGIT_CLIP, LOGIT_CLIP),
         ),
         Definition(
             "asinh_logit",
             formula=lambda p, u, _: ASINH_SCALE * call("asinh", u / ASINH_SCALE),
             inverse=lambda x, _: expit(ASINH_SCALE * np.sinh(x / ASINH_SCALE)),
             slope=lambda p, u, _: steepness(p) / np.sqrt(1.0 + (u / ASINH_SCALE) ** 2),
+            from_log_odds=lambda u, _: ASINH_SCALE * np.arcsinh(u / ASINH_SCALE),
         ),
         Definition(
             "compact_logit",
@@ -261,6 +266,8 @@ class Transform:
 
     def from_log_odds(self, u: Array) -> Array:
         """Map scores given as log-odds to ``x``."""
+        if self._definition.from_log_odds is not None:
+            return self._definition.from_log_odds(u, self._epsilon)
         formula, used = self._formula
         return evaluate(formula, {"u": u} | ({"p": np.asarray(expit(u))} if "p" in used else {}))
 

@@ -99,10 +99,11 @@ class TemperatureCalibrator(BaseCalibrator):
         w, w1 = counts.w / counts.total, counts.positives / counts.total
         size = float(w @ np.abs(counts.x))
         x = counts.x / size
+        squared = x * x
 
         def loss(beta: float) -> Derivatives:
             local = log_loss(beta * x, w, w1)
-            return float(local.value), float(local.slope @ x), float(local.curvature @ x**2)
+            return float(local.value), float(local.slope @ x), float(local.curvature @ squared)
 
         beta = inverse_temperature(loss, -REACH, REACH) / size
         self.curves_, self.temperature_, self._rates = [line(transform, beta, 0.0)], 1.0 / beta, None

@@ -60,13 +60,18 @@ def log_loss(eta: Array, w: Array, s: Array) -> Local:
     """
     e = np.exp(-np.abs(eta))
     upper = 1.0 / (1.0 + e)
-    lower = e * upper
     positive = eta >= 0.0
-    # log(1 + exp(eta)) = max(eta, 0) + log(1 + exp(-|eta|)), and the mean is 1 - lower or lower.
-    beyond = np.where(positive, w - s, -s)
-    unsure = w * lower
-    value = np.add.reduce(beyond * eta + w * np.log1p(e), axis=-1)
-    return Local(value, beyond + np.where(positive, -unsure, unsure), unsure * upper)
+    # log(1 + exp(eta)) = max(eta, 0) + log(1 + exp(-|eta|)), and the mean is 1 - e * upper or e * upper.
+    unsure = e * upper
+    unsure *= w
+    beyond = w * positive
+    beyond -= s
+    value = np.log1p(e, out=e)
+    value *= w
+    value += beyond * eta
+    beyond += np.where(positive, -unsure, unsure)
+    unsure *= upper
+    return Local(np.add.reduce(value, axis=-1), beyond, unsure)
 
 
 def brier_loss(eta: Array, w: Array, s: Array) -> Local:
@@ -233,25 +238,26 @@ class Newton:
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
         before, along = self._penalised(self.point), self.objective.along(self.point, self.step)
-        scale = np.ones_like(self.promised)
+        stacked = self.point.u.ndim > 1
+        scale: Any = np.ones(len(before)) if stacked else 1.0
         for _ in range(MAX_HALVINGS if halvings is None else halvings):
             self._trial = along(scale)
             self.value = self._penalised(self._trial)
-            good = self.value <= before - self.kept * scale * self.promised + self.slack * np.abs(before)
-            if good.all():
+            good = self.value <= before - self.kept * scale * self.promised + self.slack * abs(before)
+            if good.all() if stacked else good:
                 return True
-            scale = np.where(good, scale, 0.5 * scale)
+            scale = np.where(good, scale, 0.5 * scale) if stacked else 0.5 * scale
         return False
 
     def move(self) -> None:
         """Take the step."""
-        self.moved = np.abs(self._trial.eta - self.point.eta).max(axis=-1)
+        self.moved = np.maximum.reduce(np.abs(self._trial.eta - self.point.eta), axis=-1)
         self.point = self._trial
 
     def settled(self, tolerance: float) -> Any:
         """Whether no ``eta`` moved by more, or rounding would eat up the promised decrease."""
         rounding = ROUNDING if self.constraints is None else SOLVER_ROUNDING
-        return (self.promised <= rounding * np.abs(self.value)) | (self.moved <= tolerance)
+        return (self.promised <= rounding * abs(self.value)) | (self.moved <= tolerance)
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""

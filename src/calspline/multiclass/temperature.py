@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,32 +95,29 @@ def inverse_temperature(
 
     Newton's method in ``t``, on a loss that is convex in ``beta``. The gradient is ``beta loss' + prior t`` and the
     curvature, without the term that may be negative, ``beta^2 loss'' + prior``. It stops at a step below
-    ``tolerance``, whose square is what is left. Without a prior the minimum may lie at infinity, so the limits are
-    tried first.
+    ``tolerance``, whose square is what is left. Without a prior the minimum may lie at infinity, where nothing is left
+    of the derivatives, so the upper limit is tried first.
     """
 
     def local(t: float) -> Derivatives:
-        beta = float(np.exp(t))
+        beta = exp(t)
         f, g, h = loss(beta)
         return f + 0.5 * prior * t * t, beta * g + prior * t, beta * beta * h + prior
 
-    if prior == 0.0:
-        if local(low)[1] >= 0.0:
-            return float(np.exp(low))
-        if local(high)[1] <= 0.0:
-            return float(np.exp(high))
+    if prior == 0.0 and local(high)[1] <= 0.0:
+        return exp(high)
     t, (f, g, h) = 0.0, local(0.0)
     for _ in range(MAX_STEPS):
-        step = float(np.clip(-g / (h + abs(g)), -1.5, 1.5))
-        step = float(np.clip(t + step, low, high)) - t
+        step = min(max(-g / (h + abs(g)), -1.5), 1.5)
+        step = min(max(t + step, low), high) - t
         if abs(step) < tolerance:
-            return float(np.exp(t + step))
+            return exp(t + step)
         trial = local(t + step)
         while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
             step /= 2.0
             trial = local(t + step)
         t, (f, g, h) = t + step, trial
-    return float(np.exp(t))
+    return exp(t)
 
 
 def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
