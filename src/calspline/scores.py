@@ -19,6 +19,10 @@ MatrixKind = Literal["probability", "margin", "auto", "either"]
 ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
 ROUNDING = 1e-6  # of a sum of float32
 LARGEST_MARGIN = 1e300
+SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
+    "probability": (0.0, 1.0),
+    "margin": (-LARGEST_MARGIN, LARGEST_MARGIN),
+}
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
 
 

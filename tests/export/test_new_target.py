@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calspline import ClippingCalibrator
-from calspline.export.plan import formula_of
+from calspline.export import formula_of
 from calspline.expression import ROW_OPERATIONS, Constant, Syntax, name, substituted
 
 HEADER = """

@@ -20,21 +20,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calspline.export.c import to_c
-    from calspline.export.javascript import to_javascript
+    from calspline.export.code import to_c, to_javascript, to_python
     from calspline.export.onnx import to_onnx
-    from calspline.export.python import to_python
     from calspline.export.sql import to_sql
+    from calspline.expression import Formula
 
 _HOMES = {
-    "to_c": "calspline.export.c",
-    "to_javascript": "calspline.export.javascript",
+    "to_c": "calspline.export.code",
+    "to_javascript": "calspline.export.code",
     "to_onnx": "calspline.export.onnx",
-    "to_python": "calspline.export.python",
+    "to_python": "calspline.export.code",
     "to_sql": "calspline.export.sql",
 }
 
 __all__ = ["to_c", "to_javascript", "to_onnx", "to_python", "to_sql"]
+
+
+def formula_of(calibrator: Any) -> "Formula":
+    """What a calibrator computes, for a target to write; one that is not fitted, or has no export, is an error."""
+    from calspline import registry
+    from calspline.calibrators.base import BaseCalibrator
+
+    if not isinstance(calibrator, BaseCalibrator) or not calibrator.exported:
+        names = ", ".join(name for name, cls in registry.classes().items() if cls.exported)
+        raise TypeError(f"calibrator must be one of {names}; got {type(calibrator).__name__}")
+    return calibrator.formula()
 
 
 def __getattr__(name: str) -> Any:

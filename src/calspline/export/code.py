@@ -1,13 +1,17 @@
-"""Calibrators as source code: what languages have in common when written, and what each says in its own way."""
+"""Calibrators as source code: a formula written out step by step, which the template of a language prints."""
 
 from __future__ import annotations
 
+import json
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from calspline.export.plan import formula_of, title
+from calspline import __version__
+from calspline.export import formula_of
 from calspline.expression import (
     ROW_OPERATIONS,
     Constant,
@@ -21,164 +25,273 @@ from calspline.expression import (
     parts,
     substituted,
 )
+from calspline.multiclass.structured_map import SAFE_EXPONENT
+from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS
 
 WIDTH = 100
+UNSAFE = re.compile(r"[^\w .,+'\"\\-]", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Language:
-    """How a language writes programs. Texts in braces are places to be filled in.
+    """What formulas are made of in a language. The rest of a program is in its ``template``.
+
+    ``functions`` has its names of functions and of operations on rows, where they differ, and ``choice`` its
+    conditional, as in :class:`~calspline.expression.Syntax`; ``cubic`` is a curve at ``{z}``, given the ``{table}`` of
+    its ``{n}`` pieces; ``brackets`` are those of lists.
+    """
+
+    template: str
+    functions: Mapping[str, str]
+    choice: str = "{low} <= {value} && {value} <= {high} ? {inside} : {outside}"
+    cubic: str = "cubic({z}, {table})"
+    brackets: tuple[str, str] = ("[", "]")
+
+
+PYTHON = Language(
+    "calibrate.py.jinja",
+    functions={name: name for name in ("max", "min", "abs")}
+    | {name: f"math.{name}" for name in ("log", "exp", "asinh")}
+    | {"rest": "complement", "matrix": "product"},
+    choice="{inside} if {low} <= {value} <= {high} else {outside}",
+)
+JAVASCRIPT = Language(
+    "calibrate.js.jinja",
+    functions={name: f"Math.{name}" for name in ("max", "min", "abs", "log", "exp", "asinh")}
+    | {"log_softmax": "logSoftmax", "rest": "complement", "matrix": "product"},
+)
+C = Language(
+    "calibrate.c.jinja",
+    functions={name: f"f{name}" for name in ("max", "min", "abs")}
+    | {name: name for name in ("log", "exp", "asinh")}
+    | {"rest": "complement", "matrix": "product"},
+    cubic="cubic({z}, {table}, {n})",
+    brackets=("{", "}"),
+)
+
+
+def to_python(calibrator: Any) -> str:
+    """A fitted calibrator as Python source that needs only the standard library.
+
+    The source defines ``calibrate``. For two classes it takes one score, the probability of ``classes_[1]`` or a
+    margin, and returns the calibrated probability; for more it takes a list and returns a list, in
+    the order of ``classes_``. What is no score, such as a probability outside [0, 1], is a ValueError.
 
     Parameters
     ----------
-    functions, choice : dict and str
-        Functions and the conditional, as in :class:`~calspline.expression.Syntax`.
-    helpers : dict
-        Sources of functions that are written if they are used: ``cubic``, and operations on rows. A function is named
-        as the operation is, unless ``functions`` says otherwise.
-    check : callable
-        The lines that refuse what is no score, given the formula.
-    head : callable
-        The first lines, given the title, the formula and the source to come.
-    one, many : str
-        How ``calibrate`` begins for two classes and for more.
-    part : str
-        How the function of one class begins: ``{j}``, ``{arguments}``.
-    argument, no_argument : str
-        An argument of it, and what stands for none.
-    body : str
-        A function: ``{begin}``, ``{lines}``.
-    step : str
-        A number gets a ``{name}``, from its ``{value}``.
-    row : str
-        A row gets a ``{name}``, from the ``{value}`` of its element ``j`` out of ``{m}``.
-    row_of : str
-        The same, from the elements in ``{items}``.
-    row_call : str
-        The same, from a ``{function}`` and its ``{arguments}``.
-    result, row_result : str
-        Return a ``{value}``, and a row from a ``{function}`` and its ``{arguments}``.
-    cubic : str
-        A curve at ``{z}``, given the ``{table}`` of its ``{n}`` pieces.
-    table, constant : str
-        A table of pieces: ``{name}``, ``{rows}``. A row or matrix: ``{name}``, ``{size}``, ``{value}``.
-    brackets : str
-        Those of lists.
-    gap : str
-        Between functions.
-    """
+    calibrator : fitted calibrator
 
-    functions: Mapping[str, str]
-    choice: str
-    helpers: Mapping[str, str]
-    check: Callable[[Formula], list[str]]
-    head: Callable[[str, Formula, str], str]
-    one: str
-    many: str
-    part: str
-    body: str
-    step: str
-    row: str
-    row_of: str
-    row_call: str
-    result: str
-    row_result: str
-    table: str
-    constant: str
-    cubic: str = "cubic({z}, {table})"
-    argument: str = "{}"
-    no_argument: str = ""
-    brackets: str = "[]"
-    gap: str = "\n\n"
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from calspline import SplineCalibrator
+    >>> from calspline.export import to_python
+    >>> cal = SplineCalibrator().fit([0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
+    >>> code = {}
+    >>> exec(to_python(cal), code)
+    >>> abs(code["calibrate"](0.8) - cal.calibrate([0.8])[0]) < 1e-12
+    np.True_
+    """
+    return write(calibrator, PYTHON)
+
+
+def to_javascript(calibrator: Any) -> str:
+    """A fitted calibrator as JavaScript source without dependencies.
+
+    The source defines ``calibrate``. For two classes it takes one score, the probability of ``classes_[1]`` or a
+    margin, and returns the calibrated probability; for more it takes an array and returns an array, in
+    the order of ``classes_``. What is no score, such as a probability outside [0, 1], gives NaN.
+
+    Parameters
+    ----------
+    calibrator : fitted calibrator
+
+    Returns
+    -------
+    str
+        A script. To import it as a module, append ``export { calibrate };``.
+
+    Examples
+    --------
+    >>> from calspline import SplineCalibrator
+    >>> from calspline.export import to_javascript
+    >>> cal = SplineCalibrator().fit([0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
+    >>> print(to_javascript(cal))  # doctest: +ELLIPSIS
+    // Probability of class 1, calibrated. Written by calspline ...
+    function calibrate(p) {
+        if (typeof p !== "number" || !(p >= 0.0 && p <= 1.0)) return NaN;
+        const u = Math.log(Math.max(p, 1e-300)) - Math.log(Math.max(1.0 - p, 1e-16));
+    ...
+    """
+    return write(calibrator, JAVASCRIPT)
+
+
+def to_c(calibrator: Any) -> str:
+    """A fitted calibrator as C source (C99) that needs only the mathematical library.
+
+    The source defines ``double calibrate(double p)`` for two classes, where ``p`` is the probability of
+    ``classes_[1]`` or a margin; and for more ``void calibrate(const double *p, double *out)``, in the order
+    of ``classes_``. What is no score, such as a probability outside [0, 1], gives NaN.
+
+    Parameters
+    ----------
+    calibrator : fitted calibrator
+
+    Returns
+    -------
+    str
+        Link with ``-lm``.
+
+    Examples
+    --------
+    >>> from calspline import SplineCalibrator
+    >>> from calspline.export import to_c
+    >>> cal = SplineCalibrator().fit([0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
+    >>> print(to_c(cal))  # doctest: +ELLIPSIS
+    /* Probability of class 1, calibrated. Written by calspline ... */
+    #include <math.h>
+    ...
+    double calibrate(double p)
+    {
+        if (!(p >= 0.0 && p <= 1.0))
+            return NAN;
+    ...
+    """
+    return write(calibrator, C)
 
 
 def write(calibrator: Any, language: Language) -> str:
     """A fitted calibrator as source code."""
-    return _Source(formula_of(calibrator), language).text()
+    formula = formula_of(calibrator)
+    source = _Source(formula, language)
+    main = source.function(formula.program) if len(formula.classes) == 2 else source.rows(formula.program)
+    low, high = SCORE_LIMITS[formula.kind]
+    text: str = _template(language.template).render(
+        title=_title(formula.classes),
+        m=len(formula.classes),
+        probability=formula.kind == "probability",
+        low=repr(low),
+        high=repr(high),
+        tolerance=repr(ROW_SUM_TOLERANCE),
+        min_exponent=repr(-SAFE_EXPONENT),
+        blocks=source.blocks,
+        used=source.used,
+        classes=source.classes,
+        steps=main.steps,
+        result=main.result,
+    )
+    return text
+
+
+@cache
+def _template(file: str) -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("calspline.export"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # code is no HTML, and the title has escapes of its own
+    ).get_template(file)
+
+
+def _title(classes: list[Any]) -> str:
+    """One line of ASCII that says what comes out.
+
+    No label in it ends a comment or a ``<script>``, and Python takes none for ``coding: ...``.
+    """
+    listed = [json.dumps(label if isinstance(label, (str, int, float)) else str(label)) for label in classes]
+    labels = [UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", label) for label in listed]
+    what = f"Probability of class {labels[1]}" if len(labels) == 2 else f"Probabilities of classes {', '.join(labels)}"
+    return f"{what}, calibrated. Written by calspline {__version__}."
+
+
+@dataclass(frozen=True)
+class Block:
+    """A table of the pieces of a curve, or a constant with its ``value`` in one dimension or two."""
+
+    name: str
+    pieces: list[str] = field(default_factory=list)
+    value: str = ""
+    dimensions: int = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """A name for a ``value``, that of element ``j`` if it is a row.
+
+    The whole row comes from a ``function`` of ``arguments`` or from ``calls`` of the functions of the classes.
+    """
+
+    name: str
+    value: str = ""
+    function: str = ""
+    arguments: str = ""
+    calls: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Function:
+    """Named steps and a result, of some arguments."""
+
+    arguments: list[str]
+    steps: list[Step]
+    result: Step
 
 
 @dataclass
 class _Source:
+    """Writes programs, and collects what they use: tables and constants, helpers, and the functions of classes."""
+
     formula: Formula
     language: Language
-    blocks: list[str] = field(default_factory=list)
-    """Tables and constants, as they come up."""
+    blocks: list[Block] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
-    """Helpers."""
+    classes: list[Function] = field(default_factory=list)
 
-    def text(self) -> str:
-        """All of it."""
-        formula, language = self.formula, self.language
-        functions = self._one() if len(formula.classes) == 2 else self._many()
-        helpers = [source for helper, source in language.helpers.items() if helper in self.used]
-        below = language.gap.join([*self.blocks, *helpers, *functions]) + "\n"
-        return language.head(title(formula.classes), formula, below) + language.gap + below
+    def function(self, program: Program) -> Function:
+        """A program on numbers."""
+        steps = [Step(variable, self._write(value)) for variable, value in program.steps]
+        return Function(program.arguments, steps, Step("", self._write(program.result)))
 
-    def _one(self) -> list[str]:
-        return [self._function(self.language.one, self.language.check(self.formula), self.formula.program)]
+    def rows(self, program: Program) -> Function:
+        """A program on rows."""
+        steps = [self._step(variable, value) for variable, value in program.steps]
+        return Function(program.arguments, steps, self._step("", program.result))
 
-    def _many(self) -> list[str]:
-        language, program = self.language, self.formula.program
-        m, lines = len(self.formula.classes), language.check(self.formula)
-        functions: list[str] = []
-        for variable, value in program.steps:
-            if value.operation == "classes":
-                functions, items = self._classes(value)
-                listed = "\n".join(f"    {item}," for item in items)
-                lines += language.row_of.format(name=variable, items=listed).split("\n")
-            elif value.operation in ROW_OPERATIONS:
-                lines += language.row_call.format(name=variable, **self._called(value)).split("\n")
-            else:
-                elements = {row: name(f"{row}[j]") for row in names_in(value)}
-                element = self._write(substituted(value, elements, lambda row: name(f"{self._constant(row)}[j]")))
-                lines += language.row.format(name=variable, value=element, m=m).split("\n")
-        lines += language.row_result.format(**self._called(program.result)).split("\n")
-        return [*functions, self._body(language.many, lines)]
-
-    def _called(self, value: Expression) -> dict[str, str]:
-        """Function and arguments of an operation on rows."""
-        self.used.add(value.operation)
-        arguments = [str(argument.value) for argument in value.arguments]
-        if isinstance(value.value, Constant):
-            arguments.insert(0, self._constant(value.value))
-        return {
-            "function": self.language.functions.get(value.operation, value.operation),
-            "arguments": ", ".join(arguments),
-        }
-
-    def _classes(self, value: Expression) -> tuple[list[str], list[str]]:
-        """Functions of the classes, and their values."""
-        assert isinstance(value.value, list)
-        functions, items = [], []
-        rows = dict(zip(("p", "rest"), (str(row.value) for row in value.arguments), strict=False))
-        for j, program in enumerate(value.value):
-            listed = ", ".join(map(self.language.argument.format, program.arguments)) or self.language.no_argument
-            functions.append(self._function(self.language.part.format(j=j, arguments=listed), [], program))
-            given = ", ".join(f"{rows[argument]}[{j}]" for argument in program.arguments)
-            items.append(self.language.part.split("(")[0].split()[-1].format(j=j) + f"({given})")
-        return functions, items
-
-    def _function(self, begin: str, lines: list[str], program: Program) -> str:
-        steps = [self.language.step.format(name=step, value=self._write(value)) for step, value in program.steps]
-        result = self.language.result.format(value=self._write(program.result))
-        return self._body(begin, [*lines, *steps, result])
-
-    def _body(self, begin: str, lines: list[str]) -> str:
-        return self.language.body.format(begin=begin, lines="\n".join("    " + line for line in lines))
+    def _step(self, variable: str, value: Expression) -> Step:
+        given = [str(argument.value) for argument in value.arguments]
+        if value.operation == "classes":
+            assert isinstance(value.value, list)
+            self.classes = [self.function(program) for program in value.value]
+            rows = dict(zip(("p", "rest"), given, strict=False))
+            calls = [", ".join(f"{rows[a]}[{j}]" for a in each.arguments) for j, each in enumerate(self.classes)]
+            return Step(variable, calls=calls)
+        if value.operation in ROW_OPERATIONS:
+            self.used.add(value.operation)
+            if isinstance(value.value, Constant):
+                given.insert(0, self._constant(value.value))
+            function, arguments = self.language.functions.get(value.operation, value.operation), ", ".join(given)
+            return Step(variable, f"{function}({arguments})", function, arguments)
+        elements = {row: name(f"{row}[j]") for row in names_in(value)}
+        return Step(variable, self._write(substituted(value, elements, lambda row: name(f"{self._constant(row)}[j]"))))
 
     def _write(self, formula: Expression) -> str:
-        language = self.language
-        return Syntax(repr, language.functions, language.choice, self._cubic).write(formula)
+        return Syntax(repr, self.language.functions, self.language.choice, self._cubic).write(formula)
 
     def _cubic(self, z: str, pieces: Pieces) -> str:
         self.used.add("cubic")
         table = f"PIECES_{len(self.blocks)}" if self._curves > 1 else "PIECES"
-        opening, closing = tuple(self.language.brackets)
         rows = [
-            f"    {opening}{', '.join(map(repr, [start, *cubic]))}{closing},"
+            ", ".join(map(repr, [start, *cubic]))
             for start, cubic in zip(pieces.starts, pieces.coefficients, strict=True)
         ]
-        self.blocks.append(self.language.table.format(name=table, rows="\n".join(rows)))
+        self.blocks.append(Block(table, rows))
         return self.language.cubic.format(z=z, table=table, n=len(rows))
 
     @property
@@ -190,27 +303,21 @@ class _Source:
         return sum(part.operation == "cubic" for formula in formulas for part in parts(formula))
 
     def _constant(self, constant: Constant) -> str:
-        brackets = self.language.brackets
-        matrix = isinstance(constant.values[0], list)
-        value = _matrix(constant.values, brackets) if matrix else bracketed(constant.values, brackets)
-        size = "[{0}][{0}]" if matrix else "[{0}]"
-        size = size.format(len(constant.values))
-        self.blocks.append(self.language.constant.format(name=constant.name, size=size, value=value))
+        opening, closing = self.language.brackets
+        if isinstance(constant.values[0], list):
+            rows = [f"    {self._bracketed(row, '    ')}," for row in constant.values]
+            block = Block(constant.name, value="\n".join([opening, *rows, closing]), dimensions=2)
+        else:
+            block = Block(constant.name, value=self._bracketed(constant.values))
+        self.blocks.append(block)
         return constant.name
 
-
-def bracketed(values: Iterable[float], brackets: str, indent: str = "") -> str:
-    """Numbers in brackets: in one line, or in as many of bounded width as they need."""
-    items = [repr(value) for value in values]
-    whole = f"{brackets[0]}{', '.join(items)}{brackets[1]}"
-    if len(indent) + len(whole) <= WIDTH:
-        return whole
-    inner = indent + "    "
-    lines = textwrap.wrap(", ".join(items) + ",", WIDTH, initial_indent=inner, subsequent_indent=inner)
-    return "\n".join([brackets[0], *lines, indent + brackets[1]])
-
-
-def _matrix(rows: Iterable[Iterable[float]], brackets: str) -> str:
-    """A matrix, a row in a line or more."""
-    lines = [f"    {bracketed(row, brackets, '    ')}," for row in rows]
-    return "\n".join([brackets[0], *lines, brackets[1]])
+    def _bracketed(self, values: Iterable[float], indent: str = "") -> str:
+        """Numbers in brackets: in one line, or in as many of bounded width as they need."""
+        opening, closing = self.language.brackets
+        listed = ", ".join(map(repr, values))
+        if len(indent) + len(listed) + 2 <= WIDTH:
+            return opening + listed + closing
+        inner = indent + "    "
+        lines = textwrap.wrap(listed + ",", WIDTH, initial_indent=inner, subsequent_indent=inner)
+        return "\n".join([opening, *lines, indent + closing])

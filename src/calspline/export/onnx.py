@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline import __version__
-from calspline.export.plan import formula_of
+from calspline.export import formula_of
 from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of

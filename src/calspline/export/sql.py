@@ -10,15 +10,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from functools import partial
+from typing import Any, ClassVar, Literal, overload
 
-from calspline.export.dialects import DIALECTS, Dialect, numeral
-from calspline.export.plan import formula_of
-from calspline.export.statement import Statement, with_names
-from calspline.expression import Expression, Formula, Program, name, substituted
+import numpy as np
+
+from calspline.export import formula_of
+from calspline.export.dialects import BLOCK, DIALECTS, WIDTH, Dialect, comparisons, indented, numeral
+from calspline.expression import (
+    ROW_OPERATIONS,
+    Constant,
+    Expression,
+    Formula,
+    Pieces,
+    Program,
+    Syntax,
+    call,
+    name,
+    names_in,
+    number,
+    substituted,
+)
+from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
+from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
+Row = list[Expression]
+"""A number for each class."""
+
+LARGEST = float(np.finfo(np.float64).max)
+MIN_EXPONENT = -SAFE_EXPONENT
+"""Powers of what is less vanish, which PostgreSQL takes for an error."""
+BREAK_IN_NAME = "\0"
+"""Stands for a line break in a name, which must not be indented: no name may hold it."""
 
 
 @overload
@@ -95,6 +120,192 @@ def in_stages(
     return _Staged(DIALECTS[dialect], columns, prefix).stages(formula_of(calibrator), otherwise)
 
 
+class Statement:
+    """Expressions over some columns in a dialect."""
+
+    _most_compared: ClassVar[int] = BLOCK
+    """Breaks that are compared one after the other, before looking them up pays."""
+
+    def __init__(self, writer: Dialect, columns: Sequence[str]) -> None:
+        self._writer = writer
+        quoted = [writer.identifier(column).replace("\n", BREAK_IN_NAME) for column in columns]
+        self._columns = [writer.column.format(column) for column in quoted]
+        self._taken = {column.lower() for column in columns}
+        self._syntax = Syntax(
+            number=numeral,
+            functions=writer.functions,
+            choice="CASE WHEN {value} BETWEEN {low} AND {high} THEN {inside} ELSE {outside} END",
+            cubic=self._cubic,
+            width=WIDTH,
+        )
+
+    def write(self, formula: Formula) -> list[str]:
+        """The probability of the second of two classes, or those of all classes."""
+        if len(formula.classes) == 2:
+            values = [self._value(formula.program, {"p": name(self._columns[0])})]
+        else:
+            values = [
+                self._bound("p", self._columns, partial(self._element, formula.program, j))
+                for j in range(len(formula.classes))
+            ]
+        valid = self._valid(formula.kind)
+        return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
+
+    def _valid(self, kind: Kind) -> str:
+        """Whether the columns hold scores."""
+        low, high = SCORE_LIMITS[kind]
+        limits = "0 AND 1" if kind == "probability" else f"{numeral(low)} AND {numeral(high)}"
+        tests = [f"{column} BETWEEN {limits}" for column in self._columns]
+        if len(tests) > 1 and kind == "probability":
+            tests.append(f"abs({' + '.join(self._columns)} - 1) <= {numeral(ROW_SUM_TOLERANCE)}")
+        return "\n  AND ".join(tests)
+
+    def _element(self, program: Program, j: int, p: Row) -> str:
+        """Element ``j`` of what a program on rows makes of ``p``."""
+        formulas = program.formulas
+
+        def step(k: int, rows: dict[str, Row]) -> str:
+            if k == len(program.steps):
+                return self._row(program.result, rows, lambda row: self._write(row[j]))
+            variable, value = program.steps[k]
+            used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
+            shared = used > 1 or value.operation in ("classes", "rest")  # which are texts, not formulas
+
+            def go_on(row: Row) -> str:
+                if not shared:
+                    return step(k + 1, rows | {variable: row})
+                return self._bound(variable, self._texts(row), lambda row: step(k + 1, rows | {variable: row}))
+
+            return self._row(value, rows, go_on)
+
+        return step(0, {"p": p})
+
+    def _row(self, value: Expression, rows: dict[str, Row], body: Callable[[Row], str]) -> str:
+        """``body`` of the row that a step makes."""
+        if value.operation in ROW_OPERATIONS:
+            given = [rows[str(argument.value)] for argument in value.arguments]
+            return self._operation(value, given, body)
+        row = []
+        for k in range(len(self._columns)):
+            known = {key: each[k] for key, each in rows.items()}
+            row.append(substituted(value, known, partial(_number_of, k)))
+        return body(row)
+
+    def _operation(self, value: Expression, rows: list[Row], body: Callable[[Row], str]) -> str:
+        """The same for an operation on rows."""
+        y, operation = rows[0], value.operation
+        top = call("max", *y)
+        if operation == "centred":
+            return body([one - top for one in y])
+        if operation == "normalise":
+            return body([one / _total(y) for one in y])
+        if operation == "softmax":
+            powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
+            return self._bound("e", self._texts(powers), lambda e: body([one / _total(e) for one in e]))
+        if operation == "log_softmax":
+            return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
+        if operation == "rest":
+            return body([name(self._rest(y, k)) for k in range(len(y))])
+        if operation == "matrix":
+            assert isinstance(value.value, Constant)
+            weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
+            return body([_total(terms or [number(0.0)]) for terms in weighted])
+        assert isinstance(value.value, list)  # a program for each class
+        known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
+        return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
+
+    def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
+        powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
+        total = self._write(call("log", _total(powers)))
+        return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
+
+    def _rest(self, p: Row, k: int) -> str:
+        own = self._write(p[k])
+        tests = [f"{own} {'>' if i < k else '>='} {self._write(one)}" for i, one in enumerate(p) if i != k]
+        others = self._write(_total([one for i, one in enumerate(p) if i != k]))
+        return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
+
+    def _value(self, program: Program, known: dict[str, Expression]) -> str:
+        """What a program on numbers makes of what is known."""
+        for variable, value in program.steps:
+            known = known | {variable: substituted(value, known)}
+        return self._write(substituted(program.result, known))
+
+    def _write(self, formula: Expression) -> str:
+        return self._syntax.write(formula)
+
+    def _texts(self, row: Row) -> list[str]:
+        return [self._write(one) for one in row]
+
+    def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
+        """``body`` of names for the values."""
+        writer, variable = self._writer, self._free(variable)
+        if len(values) == 1:
+            return writer.bind(variable, values[0], body([name(variable)]))
+        if writer.list is not None:
+            items = "\n  " + indented(",\n".join(values)) + "\n"
+            names = [name(f"{variable}[{k + writer.first}]") for k in range(len(values))]
+            return writer.bind(variable, writer.list.format(items), body(names))
+        columns = [f"{variable}{k + 1}" for k in range(len(values))]
+        listed = ",\n  ".join(f"{indented(value)} AS {column}" for value, column in zip(values, columns, strict=True))
+        return writer.bind(columns[-1], listed.removesuffix(f" AS {columns[-1]}"), body([name(c) for c in columns]))
+
+    def _free(self, variable: str) -> str:
+        """A name like this that is none of the columns: a bound name would hide them."""
+        while any(column.startswith(variable) for column in self._taken):
+            variable += "_"
+        return variable
+
+    def _cubic(self, z: str, pieces: Pieces) -> str:
+        """The piece that ``z`` lies in, then its start and coefficients by index."""
+
+        def find(z: list[Expression]) -> str:
+            at = str(z[0].value)
+            return self._found(at, pieces.breaks, lambda i: step(at, i))
+
+        def step(z: str, i: str) -> str:
+            distance = f"{z} - {self._looked_up(pieces.starts, i)}"
+            return self._bound("t", [distance], lambda t: horner(str(t[0].value), i))
+
+        def horner(t: str, i: str) -> str:
+            # Of lines there are two coefficients to look up instead of four.
+            first, *rest = pieces.columns if pieces.bent else pieces.columns[2:]
+            value = self._looked_up(first, i)
+            for column in rest:
+                value = f"({value}) * {t} + {self._looked_up(column, i)}"
+            return value
+
+        return self._bound("z", [z], find)
+
+    def _found(self, z: str, breaks: list[float], body: Callable[[str], str]) -> str:
+        """``body`` of the index of the piece that ``z`` lies in.
+
+        Of many breaks some are compared first, and those between them are halved by looking one up at a time.
+        """
+        writer = self._writer
+        if writer.index or writer.list is None or len(breaks) <= self._most_compared:
+            numerals = [numeral(value) for value in breaks]
+            index = writer.index(z, numerals) if writer.index else comparisons(z, numerals, writer.first)
+            return self._bound("i", [index], lambda i: body(str(i[0].value)))
+        between = 1 << (len(breaks) // (self._most_compared + 1)).bit_length()
+        padding = -(len(breaks) + 1) % between
+        padded = [*breaks, *[LARGEST] * padding]
+
+        def halved(i: str, step: int) -> str:
+            at = f"{i} + {writer.first}" if writer.first else i
+            if step == 0:
+                return body(at)
+            middle = self._looked_up(padded[step - 1 :: 2 * step], at)
+            value = f"2 * {i} + CASE WHEN {z} < {middle} THEN 0 ELSE 1 END"
+            return self._bound(f"i{step}", [value], lambda i: halved(str(i[0].value), step // 2))
+
+        first = comparisons(z, [numeral(value) for value in padded[between - 1 :: between]], 0)
+        return self._bound("i", [first], lambda i: halved(str(i[0].value), between // 2))
+
+    def _looked_up(self, values: list[float], i: str) -> str:
+        return self._writer.array([numeral(value) for value in values], i)
+
+
 class _Staged(Statement):
     # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
     _most_compared = 1
@@ -142,3 +353,24 @@ class _Staged(Statement):
         for variable, value in program.steps:
             known = known | {variable: name(self._named(self._write(substituted(value, known))))}
         return self._write(substituted(program.result, known))
+
+
+def _number_of(k: int, constant: Constant) -> Expression:
+    return number(constant.values[k])
+
+
+def _uses(formula: Expression, variable: str) -> int:
+    """How often a formula uses a row; an operation on rows may use it any number of times."""
+    return names_in(formula).count(variable) * (2 if formula.operation in ROW_OPERATIONS else 1)
+
+
+def _total(values: list[Expression]) -> Expression:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+def with_names(text: str) -> str:
+    """A finished text with the line breaks of names back in it."""
+    return text.replace(BREAK_IN_NAME, "\n")
