@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +23,17 @@ from sklearn.pipeline import make_pipeline
 
 from calspline.arrays import Array
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.display.text_diagram import reliability_text
 from calspline.evaluation.evaluate import evaluate
+from calspline.evaluation.reliability import Bins, reliability
 from calspline.reporting.report import Report, report
 
 FILE_NAME = "calspline-demo.html"
 TITLE = "Is this handwritten digit odd?"
 MEASURES = {"log_loss": "log-loss", "brier": "Brier score", "accuracy": "accuracy"}
+
+WIDTH, HEIGHT = 31, 11
+GAP = "   "
+PLAIN = str.maketrans({"●": "o", "│": "|", "·": ".", "┤": "|", "└": "+", "─": "-", "┬": "+"})
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,57 @@ def demonstrate() -> Demonstration:
     return Demonstration(y_test, raw[:, 1], calibrator.predict_proba(raw)[:, 1], calibrator)
 
 
+def reliability_text(y: Any, predictions: Mapping[str, Any], *, plain: bool = False) -> str:
+    """Reliability diagrams side by side: how often it happened, against the probability given.
+
+    A point is a bin of probabilities, with its 95% interval; dots mark the diagonal, where a point of
+    right probabilities lies.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        What happened: labels of two classes.
+    predictions : mapping of str to array-like of shape (n,)
+        Probabilities by name.
+    plain : bool, default=False
+        True: ASCII alone.
+
+    Examples
+    --------
+    >>> from calspline.demo import reliability_text
+    >>> print(reliability_text([0, 1, 0, 1], {"raw": [0.2, 0.2, 0.8, 0.8]}, plain=True).splitlines()[0].strip())
+    raw
+    """
+    panels = [_panel(name, reliability(y, p, strategy="uniform").bins) for name, p in predictions.items()]
+    # Only the first panel has numbers at its left.
+    marks = {1: "100%", 1 + HEIGHT // 2: "50%", HEIGHT: "0%"}
+    lines = []
+    for i, row in enumerate(zip(*panels, strict=True)):
+        line = f"{marks.get(i, ''):>5}" + GAP.join(row)
+        lines.append((line[:5] + "┤" + line[6:] if i in marks else line).rstrip())
+    text = "\n".join(lines)
+    return text.translate(PLAIN) if plain else text
+
+
+def _panel(name: str, bins: Bins) -> list[str]:
+    """Lines of one diagram: its name, the cells with the axis at their left, and the axis below with its numbers."""
+
+    def row(share: float) -> int:
+        return HEIGHT - 1 - round(float(share) * (HEIGHT - 1))
+
+    cells = np.full((HEIGHT, WIDTH), " ")
+    for column in range(WIDTH):
+        cells[row(column / (WIDTH - 1)), column] = "·"
+    columns = np.rint(bins.mean_score * (WIDTH - 1)).astype(int)
+    for column, low, high in zip(columns, bins.interval_lower, bins.interval_upper, strict=True):
+        cells[row(high) : row(low) + 1, column] = "│"
+    for column, share in zip(columns, bins.observed, strict=True):
+        cells[row(share), column] = "●"
+    half = "─" * (WIDTH // 2 - 1)
+    below = ["└┬" + half + "┬" + half + "┬", " 0%" + "50%".center(WIDTH - 6) + "100%"]
+    return [" " + name.center(WIDTH), *("│" + "".join(line) for line in cells), *below]
+
+
 def main(folder: str = ".") -> None:
     """Print the numbers, write the report, and print where it is."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -82,14 +139,10 @@ def main(folder: str = ".") -> None:
     for name, before, after in demonstration.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
     print("\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n")
-    print(demonstration.picture(plain=not _prints_unicode()))
+    ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    print(demonstration.picture(plain=ascii_only))
     print(f"\n{found.headline}")
     print(f"\nThe report, with pictures: {found.path}")
-
-
-def _prints_unicode() -> bool:
-    """Whether standard output can show more than ASCII."""
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 if __name__ == "__main__":

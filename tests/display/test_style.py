@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from calspline.display import axes, style
-from calspline.display.axes import ticks
+from calspline.display import style
+from calspline.display.style import ticks
 from calspline.formatting import percent
 
 # Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as people without one kind of cone see it.
@@ -95,4 +95,4 @@ def test_ticks_are_few_and_symmetric():
 
 @pytest.mark.parametrize(("count", "columns"), [(2, 2), (3, 3), (4, 2), (6, 3), (9, 3), (10, 5), (12, 4), (100, 5)])
 def test_small_diagrams_fill_their_block(count, columns):
-    assert axes.columns_for(count) == columns
+    assert style.columns_for(count) == columns

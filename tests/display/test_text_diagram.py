@@ -1,6 +1,6 @@
 import numpy as np
 
-from calspline.display.text_diagram import HEIGHT, WIDTH, reliability_text
+from calspline.demo import HEIGHT, WIDTH, reliability_text
 
 
 def panel(text):

@@ -15,7 +15,7 @@ from calspline import (
     report,
 )
 from calspline.formatting import number, precise_percent
-from calspline.reporting.views import MAX_CLASSES
+from calspline.reporting.charts import MAX_CLASSES
 
 
 def test_the_file_is_the_page_and_is_small(binary):

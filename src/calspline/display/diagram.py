@@ -10,8 +10,7 @@ from scipy.special import expit, logit
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.axes import ProbabilityScale
-from calspline.display.style import INK, MUTED, OBSERVED, PREDICTED, RULE, SeriesStyle
+from calspline.display.style import INK, MUTED, OBSERVED, PREDICTED, RULE, ProbabilityScale, SeriesStyle
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.reliability import Reliability
 from calspline.formatting import percent

@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.display.axes import SCALES, ProbabilityScale, Scale, add_strip_below, decades, get_axes, small_multiples
 from calspline.display.diagram import Diagram, Layers, Series, Spread, log_odds_spreads
-from calspline.display.style import SIDE, class_title, curve_styles, series_styles, title
+from calspline.display.style import (
+    SCALES,
+    SIDE,
+    ProbabilityScale,
+    Scale,
+    add_strip_below,
+    class_title,
+    curve_styles,
+    decades,
+    get_axes,
+    series_styles,
+    small_multiples,
+    title,
+)
 from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.reliability import Reliability, reliability_rows
 from calspline.options import check_by_name, check_increasing, check_one_of
@@ -19,7 +31,6 @@ from calspline.scores import check_numeric_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 STRIP, SMALL_STRIP = 0.16, 0.2
 """Share of the height that the histogram takes."""
@@ -74,11 +85,6 @@ class ReliabilityDisplay:
     >>> display.histogram_ax_.get_xlabel()
     'what the model says'
     """
-
-    ax_: Axes
-    histogram_ax_: Axes | None
-    axes_: list[Axes]
-    figure_: Figure | SubFigure
 
     def __init__(self, reliability: Reliability | Mapping[str, Reliability], *, curves: Any = None) -> None:
         self.reliability: dict[str, Reliability] = check_by_name(reliability, "reliability", None)

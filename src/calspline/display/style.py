@@ -1,4 +1,6 @@
-"""The style of the pictures, set on one axes at a time: nothing global is touched.
+"""What all pictures share: their style, axes whole or divided, and scales of probabilities.
+
+The style is set on one axes at a time: nothing global is touched.
 
 Colours are those of Okabe and Ito, chosen to differ for every kind of colour vision, in an
 order that keeps neighbours apart; yellow is left out, as it vanishes on white. Series also differ by marker and
@@ -7,14 +9,21 @@ dashes, so that a grey print can be read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
+from scipy.special import expit, logit
+
+from calspline.arrays import Array
+from calspline.formatting import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.text import Text
+    from matplotlib.ticker import Formatter, Locator
 
 INK, MUTED, RULE, GRID = "#1b2733", "#5b6875", "#aab4be", "#e8ecf0"
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
@@ -30,6 +39,18 @@ LINE = 0.055
 SIDE = 6.0
 """Inches of a figure of our own: notebook size."""
 PREDICTED, OBSERVED = "what the model says", "what happened"
+
+PANEL = 2.4
+"""Inches of one of several small diagrams."""
+MAX_COLUMNS = 6
+
+Scale = Literal["probability", "logit"]
+
+SCALES = ("probability", "logit")
+MIN_DECADES, MAX_DECADES = 3, 6
+"""Decades from 0 and from 1 that a log-odds axis shows."""
+MAX_TICKS = 9
+MARGIN = 0.03
 
 
 class SeriesStyle(NamedTuple):
@@ -128,3 +149,212 @@ def legend(ax: Axes, handles: list[Any], names: list[str], **more: Any) -> Any:
         text.set_text(name)
         text.set_color(INK)
     return made
+
+
+def get_axes(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes:
+    """The axes given, or those of a new figure that pyplot knows and a notebook shows."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'calspline[plot]'") from error
+    _, ax = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
+    return ax
+
+
+def add_strip_below(ax: Axes, share: float, gap: float = 0.05) -> Axes:
+    """Give the lower ``share`` of an axes' space to a new one with the same x axis.
+
+    The slot in the grid is divided, not the figure, so that it holds among other axes and
+    under any layout.
+    """
+    figure, slot = ax.figure, ax.get_subplotspec()
+    if slot is not None:
+        parts = slot.subgridspec(2, 1, height_ratios=[1.0 - share, share], hspace=gap)
+        ax.set_subplotspec(parts[0])
+        below = figure.add_subplot(parts[1], sharex=ax)
+    else:
+        x, y, width, height = ax.get_position(original=True).bounds
+        ax.set_position((x, y + height * (share + gap), width, height * (1.0 - share - gap)))
+        below = figure.add_axes((x, y, width, height * share), sharex=ax)
+    ax.tick_params(labelbottom=False)
+    return below
+
+
+@dataclass(frozen=True)
+class Panels:
+    """One diagram, or small ones in rows: axes, the strips below them if wanted, and space left over for a legend."""
+
+    axes: list[Axes]
+    columns: int = 1
+    small: bool = False
+    strips: list[Axes] | None = None
+    spare: Axes | None = None
+
+    def is_first(self, i: int) -> bool:
+        """Whether a diagram begins a row."""
+        return i % self.columns == 0
+
+    def hide_inner_labels(self, *, y: bool = True) -> None:
+        """Take away the names of ticks and axes that a neighbour shows too.
+
+        The x axis is named once, at the lower left: in narrow diagrams names would run into each other.
+        """
+        for i, (ax, lowest) in enumerate(zip(self.axes, self.strips or self.axes, strict=True)):
+            in_last_row = i + self.columns >= len(self.axes)
+            if y and not self.is_first(i):
+                ax.set_ylabel("")
+                ax.tick_params(labelleft=False)
+            if not in_last_row:
+                lowest.tick_params(labelbottom=False)
+            if not (in_last_row and self.is_first(i)):
+                lowest.set_xlabel("")
+
+
+def columns_for(count: int) -> int:
+    """Columns that leave few places empty in a block rather wider than high."""
+
+    def cost(columns: int) -> float:
+        rows = -(-count // columns)
+        return 1.5 * (rows * columns - count) + 2.0 * abs(columns / rows - 1.7)
+
+    return min(range(1, min(count, MAX_COLUMNS) + 1), key=cost)
+
+
+def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
+    """The axes given or a new one for one diagram, small ones for several."""
+    return Panels([get_axes(ax, height=height)]) if count == 1 else small_multiples(ax, count)
+
+
+def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> Panels:
+    """Small diagrams in a new figure or in the place of the axes given, which goes blank.
+
+    ``strip`` is the share of each that a strip below takes.
+    """
+    columns = columns_for(count)
+    rows = -(-count // columns)
+    ax = get_axes(ax, PANEL * columns, PANEL * rows * (1.0 if strip is None else 1.15))
+    figure, slot = ax.figure, ax.get_subplotspec()
+    if slot is None:
+        raise ValueError("ax must be one of a figure's subplots to be divided into several")
+    ax.set_axis_off()
+    # One grid for all, so that every diagram has the same size.
+    ratios = [1.0] * rows if strip is None else [1.0 - strip, strip] * rows
+    parts, per_row = slot.subgridspec(len(ratios), columns, height_ratios=ratios), len(ratios) // rows
+    axes = [figure.add_subplot(parts[per_row * (i // columns), i % columns]) for i in range(count)]
+    strips = spare = None
+    if strip is not None:
+        below = [parts[per_row * (i // columns) + 1, i % columns] for i in range(count)]
+        strips = [figure.add_subplot(place, sharex=one) for place, one in zip(below, axes, strict=True)]
+    if count < rows * columns:
+        spare = figure.add_subplot(parts[per_row * (rows - 1), count % columns])
+        spare.set_axis_off()
+    return Panels(axes, columns, True, strips, spare)
+
+
+def decades(smallest: Array) -> int:
+    """Decades to show so that the least of these probabilities is inside."""
+    least = float(np.min(smallest, initial=1.0))
+    return int(np.clip(np.ceil(-np.log10(max(least, 1e-300)) - 1e-9), MIN_DECADES, MAX_DECADES))
+
+
+def ticks(low: float, high: float) -> Array:
+    """0.1%, 1%, 10%, 50%, 90%, ... between two limits, or every other of them."""
+    tails = 10.0 ** -np.arange(MAX_DECADES, 0, -1.0)
+    values = np.concatenate([tails, [0.5], 1.0 - tails[::-1]])
+    shown = (values >= low * (1.0 - 1e-9)) & (values <= high + 1e-12)
+    if shown.sum() > MAX_TICKS:
+        # Every other decade, counted from the middle.
+        shown &= (MAX_DECADES - np.arange(len(values))) % 2 == 0
+    return np.asarray(values[shown])
+
+
+class ProbabilityScale:
+    """Limits and ticks of both axes of a diagram, and where a probability is drawn.
+
+    Parameters
+    ----------
+    scale : {"probability", "logit"}
+    limits : (float, float)
+        Least and largest probability shown. On the log-odds scale what is beyond is drawn at the
+        limit, which is then marked as "0.1% or less".
+    """
+
+    def __init__(self, scale: Scale, limits: tuple[float, float]) -> None:
+        self.logit = scale == "logit"
+        self.low, self.high = limits
+
+    def clip(self, p: Array) -> Array:
+        """Where probabilities are drawn."""
+        return np.asarray(np.clip(p, self.low, self.high) if self.logit else p)
+
+    def beyond(self, probabilities: list[Array]) -> tuple[bool, bool]:
+        """Whether some lie below the least or above the largest that is shown."""
+        values = np.concatenate(probabilities)
+        return bool(values.min() < self.low), bool(values.max() > self.high)
+
+    def cut(self, x: Array, *ys: Array) -> tuple[Array, ...]:
+        """The part of lines over increasing ``x`` that is shown, with their values at the limits.
+
+        Clamping would heap up at a limit what lies beyond it.
+        """
+        ends = [end for end in (self.low, self.high) if x[0] < end < x[-1]]
+        within = x[(x >= self.low) & (x <= self.high)]
+        at = np.unique(np.concatenate([within, ends])) if ends else within
+        return (at, *(np.interp(at, x, y) for y in ys))
+
+    def grid(self, count: int = 201) -> Array:
+        """Probabilities to evaluate a curve at, none of them 0 or 1, even on both scales."""
+        tiny = 1e-6
+        low, high = max(self.low, tiny), min(self.high, 1.0 - tiny)
+        even = expit(np.linspace(logit(low), logit(high), count))
+        return np.unique(np.clip(np.concatenate([np.linspace(low, high, count), even]), low, high))
+
+    def view_limits(self) -> tuple[float, float]:
+        """Limits of the axis: a little more than the probabilities shown."""
+        low, high = (logit(self.low), logit(self.high)) if self.logit else (self.low, self.high)
+        margin = MARGIN * (high - low)
+        ends = low - margin, high + margin
+        return (float(expit(ends[0])), float(expit(ends[1]))) if self.logit else ends
+
+    def fraction(self, p: Array) -> Array:
+        """Where probabilities are drawn, as a share of the length of the axis."""
+        low, high = self.view_limits()
+        to_axis = logit if self.logit else np.asarray
+        return np.asarray((to_axis(self.clip(p)) - to_axis(low)) / (to_axis(high) - to_axis(low)))
+
+    def apply(
+        self, ax: Axes, which: Literal["x", "y"], *, beyond: tuple[bool, bool] = (False, False), few: bool = False
+    ) -> None:
+        """Set scale, limits and ticks of the x or the y axis.
+
+        ``beyond`` says that something lies below the least or above the largest probability shown; ``few`` leaves ticks
+        at the ends and in the middle.
+        """
+        from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+        axis: Axis = ax.xaxis if which == "x" else ax.yaxis
+        set_scale = ax.set_xscale if which == "x" else ax.set_yscale
+        locator: Locator
+        formatter: Formatter
+        if self.logit:
+            set_scale("logit", nonpositive="clip")
+            places = ticks(self.low, self.high)
+            if few:
+                places = places[[0, len(places) // 2, -1]]
+            names = [percent(float(p)) for p in places]
+            if beyond[0] and np.isclose(places[0], self.low):
+                names[0] = f"≤{names[0]}"
+            if beyond[1] and np.isclose(places[-1], self.high):
+                names[-1] = f"≥{names[-1]}"
+            locator, formatter = FixedLocator(places.tolist()), FixedFormatter(names)
+        else:
+            set_scale("linear")
+            whole, steps = (self.low, self.high) == (0.0, 1.0), 2 if few else 5
+            locator = FixedLocator(np.linspace(0.0, 1.0, steps + 1).tolist()) if whole else MaxNLocator(steps)
+            formatter = FuncFormatter(lambda p, _: percent(p))
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(formatter)
+        axis.set_minor_locator(NullLocator())
+        ax.set(**{f"{which}lim": self.view_limits()})

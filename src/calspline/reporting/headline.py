@@ -12,7 +12,7 @@ from calspline.arrays import Array
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.compare import Comparison, Verdict
 from calspline.formatting import rounded_percent
-from calspline.reporting.views import Forecast, View
+from calspline.reporting.charts import Forecast, View
 from calspline.transforms import log_odds
 
 Kind = Literal["over-confident", "under-confident", "too high", "too low", "off", "right", "unknown", "one-sided"]
