@@ -140,14 +140,10 @@ def compare(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        What happened: labels of any type.
+    y, sample_weight, labels
+        As for :func:`evaluate`.
     predictions : mapping of str to array-like
-        Probabilities by name, each as in :func:`evaluate`.
-    sample_weight : array-like of shape (n,), optional
-        A weight counts as that many rows.
-    labels : array-like, optional
-        The classes in the order of the columns.
+        Probabilities by name, each as for :func:`evaluate`.
     reference : str, optional
         The set to compare with, usually the one in use. The default is the first.
     level : float in (0, 1), default=0.95
@@ -228,29 +224,19 @@ def compare_rows(
 def _difference(d: Array, rows: Predictions, level: float, slack: float, draws: int, seed: int) -> Difference:
     value = float(np.average(d, weights=rows.weight))
     tail = 0.5 * (1.0 - level)
-    low, high = (
-        float(limit) for limit in np.quantile(bootstrap_means(d, rows.weight, draws, seed), [tail, 1.0 - tail])
-    )
-    return Difference(value, low, high, _verdict(low, high, slack))
-
-
-def _verdict(low: float, high: float, slack: float) -> Verdict:
-    if high < 0.0:
-        return "better"
-    if low > 0.0:
-        return "worse"
-    return "no worse" if high <= slack else "unclear"
+    low, high = np.quantile(bootstrap_means(d, rows.weight, draws, seed), [tail, 1.0 - tail]).tolist()
+    verdict: Verdict = "no worse" if high <= slack else "unclear"
+    if high < 0.0 or low > 0.0:
+        verdict = "better" if high < 0.0 else "worse"
+    return Difference(value, low, high, verdict)
 
 
 def _recommend(
     reference: str, evaluations: dict[str, Evaluation], differences: dict[str, dict[str, Difference]], level: float
 ) -> tuple[str, str]:
     by_log, by_brier = differences["log_loss"], differences["brier"]
-    better = []
-    for name in by_log:
-        verdicts = {by_log[name].verdict, by_brier[name].verdict}
-        if "better" in verdicts and "worse" not in verdicts:
-            better.append(name)
+    verdicts = {name: (by_log[name].verdict, by_brier[name].verdict) for name in by_log}
+    better = [name for name, both in verdicts.items() if "better" in both and "worse" not in both]
     if better:
         best = min(better, key=lambda name: evaluations[name].log_loss)
         measure, d = ("log-loss", by_log[best]) if by_log[best].verdict == "better" else ("Brier score", by_brier[best])

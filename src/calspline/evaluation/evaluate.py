@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -161,35 +161,29 @@ class Evaluation:
         return out
 
     def _rows(self) -> list[tuple[str, str]]:
-        many = bool(self.per_class)
-        top = ", most probable class" if many else ""
-        rows = [
-            ("log-loss", number(self.log_loss)),
-            ("  calibration (would be saved)", number(self.calibration_log_loss)),
-            ("  refinement (would remain)", number(self.refinement_log_loss)),
-            ("Brier score", number(self.brier)),
-            ("  calibration (would be saved)", number(self.calibration_brier)),
-            ("  refinement (would remain)", number(self.refinement_brier)),
-            ("accuracy", number(self.accuracy)),
-            ("AUC", number(self.auc)),
-            (f"ECE{top}", number(self.ece)),
-            ("  debiased", number(self.ece_debiased)),
-            ("  on bins of equal weight", number(self.ece_equal_mass)),
-            ("  the same, debiased", number(self.ece_equal_mass_debiased)),
-            (f"smooth ECE{top}", number(self.smooth_ece)),
+        top = ", most probable class" if self.per_class else ""
+        numbers = [
+            ("log-loss", self.log_loss),
+            ("  calibration (would be saved)", self.calibration_log_loss),
+            ("  refinement (would remain)", self.refinement_log_loss),
+            ("Brier score", self.brier),
+            ("  calibration (would be saved)", self.calibration_brier),
+            ("  refinement (would remain)", self.refinement_brier),
+            ("accuracy", self.accuracy),
+            ("AUC", self.auc),
+            (f"ECE{top}", self.ece),
+            ("  debiased", self.ece_debiased),
+            ("  on bins of equal weight", self.ece_equal_mass),
+            ("  the same, debiased", self.ece_equal_mass_debiased),
+            (f"smooth ECE{top}", self.smooth_ece),
         ]
-        if many:
-            rows += [
-                ("ECE, mean of the classes", number(self.class_wise_ece)),
-                ("smooth ECE, mean of the classes", number(self.class_wise_smooth_ece)),
-            ]
-        rows += [
-            (f"mean probability{top}", number(self.mean_probability)),
-            ("  what happened", number(self.base_rate)),
-            (
-                "calibration in the large (0 is right)",
-                with_error(self.calibration_in_the_large, self.calibration_in_the_large_se),
-            ),
+        if self.per_class:
+            numbers.append(("ECE, mean of the classes", self.class_wise_ece))
+            numbers.append(("smooth ECE, mean of the classes", self.class_wise_smooth_ece))
+        numbers += [(f"mean probability{top}", self.mean_probability), ("  what happened", self.base_rate)]
+        large = with_error(self.calibration_in_the_large, self.calibration_in_the_large_se)
+        rows = [(label, number(value)) for label, value in numbers] + [
+            ("calibration in the large (0 is right)", large),
             ("calibration slope (1 is right)", with_error(self.calibration_slope, self.calibration_slope_se)),
             ("p-value of 'the probabilities are right'", p_value(self.calibration_p_value)),
         ]
@@ -281,12 +275,11 @@ def evaluate_rows(rows: Predictions) -> Evaluation:
 def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
     """All measures of a two-class problem, its distinct probabilities, and the same recalibrated."""
     f = rows.counts()
-    q = losses.recalibrated(f)
+    q, base = losses.recalibrated(f), f.base_rate
     log_loss, brier = losses.log_loss(f), losses.brier(f)
     equal_width = equal_width_bins(f.x, ECE_BINS)
     plain, debiased = ece(f, equal_width)
     plain_equal_mass, debiased_equal_mass = ece(f, f.equal_weight_bins(ECE_BINS))
-    cox = recalibration(f)
     result = Evaluation(
         n_rows=len(rows.codes),
         total_weight=f.total,
@@ -295,17 +288,17 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         brier=brier,
         accuracy=losses.accuracy(f),
         auc=losses.auc(f),
-        **_renamed("{}_log_loss", losses.log_loss_parts(f, log_loss, q)),
-        **_renamed("{}_brier", losses.brier_parts(f, brier, q)),
-        **_renamed("murphy_{}", losses.murphy(f, brier, equal_width)),
+        **losses.parts("log_loss", log_loss, losses.log_loss(f, q), losses.log_loss(f, np.full(len(f), base))),
+        **losses.parts("brier", brier, losses.brier(f, q), base * (1.0 - base)),
+        **losses.murphy(f, brier, equal_width),
         ece=plain,
         ece_debiased=debiased,
         ece_equal_mass=plain_equal_mass,
         ece_equal_mass_debiased=debiased_equal_mass,
         smooth_ece=smooth_ece(f),
-        base_rate=f.base_rate,
+        base_rate=base,
         mean_probability=f.mean,
-        **_renamed("calibration_{}", cox),
+        **{f"calibration_{name}": value for name, value in recalibration(f)._asdict().items()},
         calibration_p_value=calibration_p_value(f),
         impossible_weight=losses.impossible_weight(f),
     )
@@ -336,7 +329,7 @@ def _multiclass(rows: Predictions) -> Evaluation:
         log_loss=log_loss,
         accuracy=top.base_rate,
         auc=float(np.mean(aucs)) if aucs else float("nan"),
-        **_renamed("{}_log_loss", losses.multiclass_log_loss_parts(log_loss, recalibrated, codes, weight)),
+        **losses.multiclass_log_loss_parts(log_loss, recalibrated, codes, weight),
         **{name: float(sum(getattr(one, name) for one in ovr)) for name in SUMMED_OVER_CLASSES},
         **{name: getattr(top, name) for name in OF_TOP_LABEL},
         calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
@@ -344,7 +337,3 @@ def _multiclass(rows: Predictions) -> Evaluation:
         top_label=top,
         per_class=MappingProxyType(dict(zip(classes, ovr, strict=True))),
     )
-
-
-def _renamed(pattern: str, record: NamedTuple) -> dict[str, Any]:
-    return {pattern.format(name): value for name, value in record._asdict().items()}

@@ -29,7 +29,7 @@ Weather and Forecasting 23, 2008.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,18 +96,14 @@ def probability_of_outcome(p: Array, codes: NDArray[np.intp]) -> Array:
     return np.asarray(p[np.arange(len(p)), codes])
 
 
-class Parts(NamedTuple):
-    """What a loss is made of."""
-
-    calibration: float
-    refinement: float
-    discrimination: float
-    uncertainty: float
-
-
-def decomposed(loss: float, refinement: float, uncertainty: float) -> Parts:
-    """The parts of a loss, given the losses of the recalibrated probabilities and of the base rate."""
-    return Parts(loss - refinement, refinement, uncertainty - refinement, uncertainty)
+def parts(name: str, loss: float, refinement: float, uncertainty: float) -> dict[str, Any]:
+    """The parts of a loss by name, given the losses of the recalibrated probabilities and of the base rate."""
+    return {
+        f"calibration_{name}": loss - refinement,
+        f"refinement_{name}": refinement,
+        f"discrimination_{name}": uncertainty - refinement,
+        f"uncertainty_{name}": uncertainty,
+    }
 
 
 def recalibrated(f: Counts) -> Array:
@@ -115,44 +111,31 @@ def recalibrated(f: Counts) -> Array:
     return np.asarray(isotonic_regression(f.positives / f.w, weights=f.w).x)
 
 
-def log_loss_parts(f: Counts, loss: float, q: Array) -> Parts:
-    """CORP decomposition of the log-loss; ``q`` is :func:`recalibrated`."""
-    return decomposed(loss, log_loss(f, q), log_loss(f, np.full(len(f), f.base_rate)))
-
-
-def brier_parts(f: Counts, score: float, q: Array) -> Parts:
-    """CORP decomposition of the Brier score."""
-    return decomposed(score, brier(f, q), f.base_rate * (1.0 - f.base_rate))
-
-
-def multiclass_log_loss_parts(loss: float, q: Array, codes: NDArray[np.intp], weight: Array | None) -> Parts:
-    """Decomposition of a multiclass log-loss; ``q`` (n, m) has each class recalibrated, and is overwritten."""
+def multiclass_log_loss_parts(loss: float, q: Array, codes: NDArray[np.intp], weight: Array | None) -> dict[str, Any]:
+    """The parts of a multiclass log-loss; ``q`` (n, m) has each class recalibrated, and is overwritten."""
     q /= q.sum(axis=1, keepdims=True)
     given = probability_of_outcome(q, codes)
     refinement = float(np.average(-np.log(np.maximum(given, MIN_PROBABILITY)), weights=weight))
     shares = np.bincount(codes, weights=weight, minlength=q.shape[1])
     shares = shares / shares.sum()
-    return decomposed(loss, refinement, -float(xlogy(shares, shares).sum()))
+    return parts("log_loss", loss, refinement, -float(xlogy(shares, shares).sum()))
 
 
-class Murphy(NamedTuple):
-    """The classic decomposition on bins, with what happens inside bins so that it adds up.
+def murphy(f: Counts, score: float, bins: NDArray[np.intp]) -> dict[str, Any]:
+    """Murphy's classic decomposition of a Brier score, with the bin of each probability given.
 
-    ``brier = reliability - resolution + uncertainty + within_bins``. The last term is the variance of the probabilities
-    inside bins less twice their covariance with what happened; it is zero if bins hold one probability each.
+    ``brier = reliability - resolution + uncertainty + within_bins``. The last term makes it add up: it is the variance
+    of the probabilities inside bins less twice their covariance with what happened, zero if bins hold one probability
+    each.
     """
-
-    reliability: float
-    resolution: float
-    uncertainty: float
-    within_bins: float
-
-
-def murphy(f: Counts, score: float, bins: NDArray[np.intp]) -> Murphy:
-    """Murphy's decomposition of a Brier score, with the bin of each probability given."""
     binned = f.merged(run_starts(bins))
     rate, base = binned.positives / binned.w, f.base_rate
     reliability = float(binned.w @ (binned.x - rate) ** 2) / f.total
     resolution = float(binned.w @ (rate - base) ** 2) / f.total
     uncertainty = base * (1.0 - base)
-    return Murphy(reliability, resolution, uncertainty, score - (reliability - resolution + uncertainty))
+    return {
+        "murphy_reliability": reliability,
+        "murphy_resolution": resolution,
+        "murphy_uncertainty": uncertainty,
+        "murphy_within_bins": score - (reliability - resolution + uncertainty),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,7 @@ from calspline.binary_fit import Recipe, fit_curve
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration import equal_width_bins, simulated_events
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.formatting import html_table, percent, text_table
+from calspline.formatting import Row, html_table, percent, text_table
 from calspline.histogram import ScoreHistogram
 from calspline.options import check_integer, check_number, check_one_of
 from calspline.scores import BinaryScores
@@ -31,32 +32,22 @@ HISTOGRAM_CELLS = 50
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Rows binned by their probability; bins without rows are left out.
-
-    Attributes
-    ----------
-    lower, upper : array
-        Edges of each bin.
-    count : array of int
-        Number of rows.
-    weight : array
-        Total weight.
-    mean_score : array
-        Mean probability.
-    observed : array
-        How often the event happened.
-    interval_lower, interval_upper : array
-        Exact binomial (Clopper-Pearson) limits for ``observed``.
-    """
+    """Rows binned by their probability; bins without rows are left out."""
 
     lower: Array
     upper: Array
+    """Edges of each bin."""
     count: NDArray[np.intp]
+    """Number of rows."""
     weight: Array
+    """Total weight."""
     mean_score: Array
+    """Mean probability."""
     observed: Array
+    """How often the event happened."""
     interval_lower: Array
     interval_upper: Array
+    """Exact binomial (Clopper-Pearson) limits for ``observed``."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -64,60 +55,41 @@ class Bins:
 
 @dataclass(frozen=True, eq=False)
 class CorpCurve:
-    """Isotonic regression of what happened on the probabilities, with its consistency band.
-
-    Attributes
-    ----------
-    lower, upper : array
-        Least and largest probability of each step.
-    weight, value : array
-        Weight of the step and share of events on it.
-    score : array
-        Probabilities at which the band is given, increasing; all that occur or quantiles of them.
-    recalibrated : array
-        The isotonic regression there.
-    band_lower, band_upper : array
-        Where the regression would lie, at each score, if the probabilities were right: a curve that leaves the band
-        is evidence against them.
-    """
+    """Isotonic regression of what happened on the probabilities, with its consistency band."""
 
     lower: Array
     upper: Array
+    """Least and largest probability of each step."""
     weight: Array
     value: Array
+    """Weight of the step and share of events on it."""
     score: Array
+    """Probabilities at which the band is given, increasing; all that occur or quantiles of them."""
     recalibrated: Array
+    """The isotonic regression there."""
     band_lower: Array
     band_upper: Array
+    """Where the regression would lie, at each score, if the probabilities were right: a curve that leaves the band is
+    evidence against them."""
 
 
 @dataclass(frozen=True, eq=False)
 class SplineBand:
-    """The calibration curve of a spline fitted to these rows, with its bands.
-
-    Attributes
-    ----------
-    score : array
-        A grid over the range of the probabilities, even in probability and in log-odds.
-    value : array
-        The curve.
-    lower, upper : array
-        Pointwise band.
-    simultaneous_lower, simultaneous_upper : array
-        Band for the whole curve at once.
-    curve : CalibrationCurve
-    edf : float
-        Effective degrees of freedom; 2 is a line in log-odds.
-    """
+    """The calibration curve of a spline fitted to these rows, with its bands."""
 
     score: Array
+    """A grid over the range of the probabilities, even in probability and in log-odds."""
     value: Array
+    """The curve."""
     lower: Array
     upper: Array
+    """Pointwise band."""
     simultaneous_lower: Array
     simultaneous_upper: Array
+    """Band for the whole curve at once."""
     curve: CalibrationCurve
     edf: float
+    """Effective degrees of freedom; 2 is a line in log-odds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,34 +154,26 @@ class Reliability:
 
         return ReliabilityDisplay(self).plot(ax, **options)
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        b = self.bins
-        return [
-            (
-                f"{b.lower[i]:.3g} to {b.upper[i]:.3g}",
-                f"{b.count[i]:,}",
-                f"{b.mean_score[i]:.4f}",
-                f"{b.observed[i]:.4f}",
-                f"{b.interval_lower[i]:.4f} to {b.interval_upper[i]:.4f}",
-            )
-            for i in range(len(b))
-        ]
-
-    def _header(self) -> tuple[str, ...]:
-        return "probability", "rows", "mean", "happened", f"{percent(self.level)} interval"
-
-    def _title(self) -> str:
-        return f"Reliability of {self.name}, {self.n_rows:,} rows"
+    def _tables(self) -> Iterator[tuple[Sequence[Row], Row, str]]:
+        """Rows, header and title of each diagram's table."""
+        for one in (self, *self.classes):
+            b = one.bins
+            columns = b.lower, b.upper, b.count, b.mean_score, b.observed, b.interval_lower, b.interval_upper
+            rows = [
+                (f"{lower:.3g} to {upper:.3g}", f"{n:,}", f"{mean:.4f}", f"{share:.4f}", f"{low:.4f} to {high:.4f}")
+                for lower, upper, n, mean, share, low, high in zip(*columns, strict=True)
+            ]
+            header = "probability", "rows", "mean", "happened", f"{percent(one.level)} interval"
+            yield rows, header, f"Reliability of {one.name}, {one.n_rows:,} rows"
 
     def __str__(self) -> str:
-        diagrams = (self, *self.classes)
-        return "\n\n".join(f"{one._title()}\n{text_table(one._rows(), one._header())}" for one in diagrams)
+        return "\n\n".join(f"{title}\n{text_table(rows, header)}" for rows, header, title in self._tables())
 
     def __repr__(self) -> str:
         return f"Reliability({self.name}, {self.n_rows:,} rows, {len(self.bins)} bins)"
 
     def _repr_html_(self) -> str:
-        return "".join(html_table(one._rows(), one._header(), one._title()) for one in (self, *self.classes))
+        return "".join(html_table(*table) for table in self._tables())
 
 
 def reliability(
@@ -226,19 +190,13 @@ def reliability(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        What happened: labels of any type.
-    probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m)
-        Probabilities: of the second class, or a column for each class.
+    y, probs, sample_weight, labels
+        As for :func:`evaluate`.
     n_bins : int, default=10
         Number of bins.
     strategy : {"quantile", "uniform"}
         Bins of about equal weight, or of equal width. Equal probabilities share a bin, so
         there may be fewer than ``n_bins``.
-    sample_weight : array-like of shape (n,), optional
-        A weight counts as that many rows.
-    labels : array-like, optional
-        The classes in the order of the columns, as in :func:`evaluate`.
     level : float in (0, 1), default=0.95
         Confidence of intervals and bands.
 
@@ -249,6 +207,7 @@ def reliability(
     See Also
     --------
     evaluate : The same in numbers.
+    ReliabilityDisplay : The same as a picture.
 
     Examples
     --------
@@ -356,11 +315,10 @@ def _spline(rows: Predictions, level: float) -> SplineBand | None:
 
 
 def _to_builtin(value: Any) -> Any:
-    if isinstance(value, (Bins, CorpCurve, SplineBand, Reliability)):
-        names = [f.name for f in fields(value)]
-        return {name: _to_builtin(getattr(value, name)) for name in names}
-    if isinstance(value, CalibrationCurve):
+    if isinstance(value, (Reliability, CalibrationCurve)):
         return value.to_dict()
+    if isinstance(value, (Bins, CorpCurve, SplineBand)):
+        return {f.name: _to_builtin(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_to_builtin(one) for one in value] if isinstance(value, tuple) else value

@@ -79,17 +79,13 @@ def report(
     ----------
     path : str, path-like or None
         Where to write. None: nowhere; the object has it all.
-    y : array-like of shape (n,)
-        What happened: labels of any type.
+    y, sample_weight, labels
+        As for :func:`evaluate`.
     predictions : mapping of str to array-like
-        Probabilities by name, each as in :func:`evaluate`. The first is what is in use, the "before".
+        Probabilities by name, each as for :func:`evaluate`. The first is what is in use, the "before".
     calibrator : calibrator of calspline, optional
         Fitted: its curve is drawn, and how it was fitted is told.
     title : str, optional
-    sample_weight : array-like of shape (n,), optional
-        A weight counts as that many rows.
-    labels : array-like, optional
-        The classes in the order of the columns.
 
     Returns
     -------
