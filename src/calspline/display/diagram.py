@@ -60,17 +60,6 @@ def log_odds_spreads(rows: Predictions) -> tuple[Spread, ...]:
     return tuple(Spread.in_log_odds(p, rows.weight) for p in columns)
 
 
-@dataclass(frozen=True)
-class Layers:
-    """What is drawn."""
-
-    bins: bool
-    corp: bool
-    spline: bool
-    legend: bool
-    small: bool
-
-
 @dataclass(frozen=True, eq=False)
 class Series:
     """A set of predictions: its name, numbers, spread and style."""
@@ -91,20 +80,24 @@ class Diagram:
     series: list[Series]
     curves: list[tuple[str, Array, Array, SeriesStyle]]
     scale: ProbabilityScale
-    layers: Layers
+    bins: bool
+    corp: bool
+    spline: bool
+    legend: bool
+    small: bool
 
     def draw(self, ax: Axes, strip: Axes | None, legend_ax: Axes | None = None) -> None:
         """Draw the diagram, in ``strip`` how the probabilities spread, and in ``legend_ax`` the legend."""
-        small, ends = self.layers.small, (self.scale.low, self.scale.high)
+        small, ends = self.small, (self.scale.low, self.scale.high)
         style.style_axes(ax)
         ax.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal", solid_capstyle="round")
         for i, one in enumerate(self.series):
-            if self.layers.corp:
-                self._corp(ax, one, i)
-            if self.layers.spline and one.data.spline is not None:
-                self._spline(ax, one, i)
-            if self.layers.bins:
-                self._bins(ax, one, i)
+            if self.corp:
+                self._draw_corp(ax, one, i)
+            if self.spline and one.data.spline is not None:
+                self._draw_spline(ax, one, i)
+            if self.bins:
+                self._draw_bins(ax, one, i)
         for i, (_, score, value, look) in enumerate(self.curves):
             x, y = self.scale.cut(score, value)
             ax.plot(x, y, color=look.color, ls=look.dashes, lw=1.8, zorder=4, gid=f"function-{i}")
@@ -113,7 +106,7 @@ class Diagram:
         self.scale.apply(ax, "x", beyond=predicted, few=small)
         self.scale.apply(ax, "y", beyond=observed, few=small)
         if strip is not None:
-            self._spread(strip)
+            self._draw_spread(strip)
             self.scale.apply(strip, "x", beyond=predicted, few=small)
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
@@ -124,14 +117,14 @@ class Diagram:
 
     def _axis_labels(self) -> tuple[str, str]:
         name = self.series[0].data.name
-        if self.layers.small or name in ("1", "True"):
+        if self.small or name in ("1", "True"):
             return PREDICTED, OBSERVED
         if name == "top label":
             return f"{PREDICTED} (of its first choice)", f"{OBSERVED} (it was right)"
         return f"{PREDICTED} (probability of {name})", OBSERVED
 
-    def _bins(self, ax: Axes, one: Series, i: int) -> None:
-        b, clip, small, color = one.data.bins, self.scale.clip, self.layers.small, one.style.color
+    def _draw_bins(self, ax: Axes, one: Series, i: int) -> None:
+        b, clip, small, color = one.data.bins, self.scale.clip, self.small, one.style.color
         x, low, high = clip(b.mean_score), clip(b.interval_lower), clip(b.interval_upper)
         ax.vlines(x, low, high, color=color, lw=1.2 if small else 1.6, alpha=0.5, zorder=5, gid=f"intervals-{i}")
         area = MIN_AREA + (0.3 if small else 1.0) * AREA * b.weight / one.data.total_weight
@@ -148,21 +141,21 @@ class Diagram:
             clip_on=False,
         )
 
-    def _corp(self, ax: Axes, one: Series, i: int) -> None:
-        c, width = one.data.corp, 1.1 if self.layers.small else 1.5
+    def _draw_corp(self, ax: Axes, one: Series, i: int) -> None:
+        c, width = one.data.corp, 1.1 if self.small else 1.5
         x, y = self.scale.cut(np.column_stack([c.lower, c.upper]).ravel(), np.repeat(c.value, 2))
         score, low, high = self.scale.cut(c.score, c.band_lower, c.band_upper)
         ax.fill_between(score, low, high, color=RULE, alpha=0.35, lw=0, zorder=1.2, gid=f"corp-band-{i}")
         ax.plot(x, y, color=one.style.color, lw=width, zorder=3, gid=f"corp-{i}", ls=CORP_DASHES)
 
-    def _spline(self, ax: Axes, one: Series, i: int) -> None:
+    def _draw_spline(self, ax: Axes, one: Series, i: int) -> None:
         s, color = one.data.spline, one.style.color
         assert s is not None
         x, y, low, high = self.scale.cut(s.score, s.value, s.lower, s.upper)
         ax.fill_between(x, low, high, color=color, alpha=0.16, lw=0, zorder=2, gid=f"spline-band-{i}")
-        ax.plot(x, y, color=color, lw=1.4 if self.layers.small else 2.0, zorder=3.5, gid=f"spline-{i}")
+        ax.plot(x, y, color=color, lw=1.4 if self.small else 2.0, zorder=3.5, gid=f"spline-{i}")
 
-    def _spread(self, ax: Axes) -> None:
+    def _draw_spread(self, ax: Axes) -> None:
         style.style_axes(ax)
         ax.grid(visible=False, axis="y")
         alone = len(self.series) == 1
@@ -174,20 +167,20 @@ class Diagram:
         ax.set_ylim(0.0, 1.08)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_ylabel("" if self.layers.small else "rows", color=INK)
+        ax.set_ylabel("" if self.small else "rows", color=INK)
 
     def _explain(self, ax: Axes, legend_ax: Axes | None) -> None:
         """A legend where it hides the fewest bins, and in a free corner what that side of the diagonal means."""
-        entries = self._legend_entries() if self.layers.legend else []
+        entries = self._legend_entries() if self.legend else []
         corner = ""
         if entries:
-            hidden = self._hidden_bins(len(entries))
+            hidden = self._hidden_bins(ax, len(entries))
             corner = min(hidden, key=lambda name: hidden[name])
             loc = corner if legend_ax is None else "center left"
             style.legend(legend_ax or ax, *map(list, zip(*entries, strict=True)), loc=loc)
-        if self.layers.small:
+        if self.small:
             return
-        for side, count in self._hidden_bins(2).items():
+        for side, count in self._hidden_bins(ax, 2).items():
             if count == 0 and side != corner:
                 above = side == "upper left"
                 text = f"happens {'more' if above else 'less'} often\nthan the model says"
@@ -206,27 +199,29 @@ class Diagram:
         several, level = len(self.series) > 1, percent(self.series[0].data.level)
         color = MUTED if several else self.series[0].style.color
         more: list[tuple[Any, str]] = []
-        if self.layers.corp:
+        if self.corp:
             more.append((line(color, ls=CORP_DASHES, lw=1.5), "isotonic (CORP)"))
             more.append((Patch(color=RULE, alpha=0.5, lw=0), f"its {level} band if honest"))
-        if self.layers.spline and any(one.data.spline is not None for one in self.series):
+        if self.spline and any(one.data.spline is not None for one in self.series):
             more.append((line(color, lw=2.0), f"spline, {level} band"))
         more += [(line(look.color, ls=look.dashes, lw=1.8), name) for name, _, _, look in self.curves]
         sets = []
         for one in self.series:
             handle = line(one.style.color, lw=2.0)
-            if self.layers.bins:
+            if self.bins:
                 handle = line(one.style.color, marker=one.style.marker, ls="", ms=6.5, mec="white", mew=0.8)
-            if several or one.name or (self.layers.bins and more):
+            if several or one.name or (self.bins and more):
                 sets.append((handle, one.name or f"bins, {level} interval"))
         return sets + more
 
-    def _hidden_bins(self, lines: int) -> dict[str, int]:
+    def _hidden_bins(self, ax: Axes, lines: int) -> dict[str, int]:
         """How many bins so many lines of text would hide in either corner beside the diagonal."""
-        every = [one.data.bins for one in self.series]
-        x = self.scale.fraction(np.concatenate([b.mean_score for b in every]))
-        bottom = self.scale.fraction(np.concatenate([b.interval_lower for b in every]))
-        top = self.scale.fraction(np.concatenate([b.interval_upper for b in every]))
+        every, clip, to_axes = [one.data.bins for one in self.series], self.scale.clip, ax.transData - ax.transAxes
+        mean = np.concatenate([b.mean_score for b in every])
+        lower = np.concatenate([b.interval_lower for b in every])
+        upper = np.concatenate([b.interval_upper for b in every])
+        x, bottom = to_axes.transform(np.column_stack([clip(mean), clip(lower)])).T
+        top = to_axes.transform(np.column_stack([clip(mean), clip(upper)]))[:, 1]
         height = LINE_HEIGHT * (lines + 0.5)
         return {
             "upper left": int(np.sum((x < TEXT_WIDTH) & (top > 1.0 - height))),

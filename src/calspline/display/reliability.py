@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.display.diagram import Diagram, Layers, Series, Spread, log_odds_spreads
-from calspline.display.style import (
-    SCALES,
-    SIDE,
-    ProbabilityScale,
-    Scale,
-    add_strip_below,
-    class_title,
-    curve_styles,
-    decades,
-    get_axes,
-    series_styles,
-    small_multiples,
-    title,
-)
+from calspline.display import style
+from calspline.display.diagram import Diagram, Series, Spread, log_odds_spreads
+from calspline.display.style import SCALES, ProbabilityScale, Scale, SeriesStyle, decades
 from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.reliability import Reliability, reliability_rows
 from calspline.options import check_by_name, check_increasing, check_one_of
@@ -218,33 +205,29 @@ class ReliabilityDisplay:
         """
         check_one_of(scale, "scale", SCALES)
         chosen = self._chosen(classes)
-        several = len(chosen) > 1 or not isinstance(classes, str)
+        small = len(chosen) > 1 or not isinstance(classes, str)
         axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
-        layers = Layers(bins=bool(bins), corp=bool(corp), spline=bool(spline), legend=bool(legend), small=several)
-        if several:
-            self._plot_several(ax, chosen, axis, layers, histogram, colors)
+        if not small:
+            alone = style.get_axes(ax, style.SIDE, style.SIDE + (0.5 if histogram is True else 0.0))
+            strip = style.add_strip_below(alone, STRIP) if histogram is True else histogram or None
+            panels = style.Panels([alone], strips=None if strip is None else [strip])
+        elif isinstance(histogram, bool):
+            panels = style.small_multiples(ax, len(chosen), SMALL_STRIP if histogram else None)
         else:
-            self.ax_ = get_axes(ax, SIDE, SIDE + (0.5 if histogram is True else 0.0))
-            strip = add_strip_below(self.ax_, STRIP) if histogram is True else histogram or None
-            self.histogram_ax_, self.axes_ = strip, [self.ax_]
-            self._diagram(chosen[0], axis, layers, colors).draw(self.ax_, strip)
-        self.figure_ = self.ax_.figure
-        return self
-
-    def _plot_several(
-        self, ax: Axes | None, chosen: list[int], axis: ProbabilityScale, layers: Layers, histogram: Any, colors: Any
-    ) -> None:
-        if not isinstance(histogram, bool):
             raise TypeError(f"histogram must be True or False with several diagrams; got {histogram!r}")
-        panels = small_multiples(ax, len(chosen), SMALL_STRIP if histogram else None)
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
-        first = next(iter(self.reliability.values()))
-        for i, (place, one, strip) in enumerate(zip(chosen, panels.axes, strips, strict=True)):
-            diagram = self._diagram(place, axis, replace(layers, legend=layers.legend and i == 0), colors)
-            diagram.draw(one, strip, legend_ax=panels.spare)
-            title(one, class_title(first.classes[place - 1].name))
+        for i, (place, own, strip) in enumerate(zip(chosen, panels.axes, strips, strict=True)):
+            series, curves = self._series(place, axis, colors), self._curves(axis.grid())
+            diagram = Diagram(
+                series, curves, axis, bool(bins), bool(corp), bool(spline), bool(legend) and i == 0, small
+            )
+            diagram.draw(own, strip, legend_ax=panels.spare)
+            if small:
+                style.title(own, style.class_title(series[0].data.name))
         panels.hide_inner_labels()
         self.axes_, self.ax_, self.histogram_ax_ = panels.axes, panels.axes[0], strips[0]
+        self.figure_ = self.ax_.figure
+        return self
 
     def _chosen(self, classes: Any) -> list[int]:
         """Places of the diagrams to draw: 0 is the diagram itself, then come the classes."""
@@ -281,19 +264,24 @@ class ReliabilityDisplay:
             return 0.5, 1.0 - 10.0 ** -decades(1.0 - high)
         return 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
 
-    def _diagram(self, place: int, axis: ProbabilityScale, layers: Layers, colors: Any) -> Diagram:
-        sets = self._at(place)
-        series = []
-        for (key, one), look in zip(sets.items(), series_styles(len(sets), colors), strict=True):
+    def _series(self, place: int, axis: ProbabilityScale, colors: Any) -> list[Series]:
+        sets, out = self._at(place), []
+        for (key, one), look in zip(sets.items(), style.series_styles(len(sets), colors), strict=True):
             spreads = self._log_odds_spreads.get(key) if axis.logit else None
             spread = Spread(one.histogram_edges, one.histogram_weight) if spreads is None else spreads[place]
-            series.append(Series(key, one, spread, look))
-        grid = axis.grid()
-        curves = [
-            (name, grid, _curve_values(function, name, grid), look)
-            for (name, function), look in zip(self.curves.items(), curve_styles(len(self.curves)), strict=True)
-        ]
-        return Diagram(series, curves, axis, layers)
+            out.append(Series(key, one, spread, look))
+        return out
+
+    def _curves(self, scores: Array) -> list[tuple[str, Array, Array, SeriesStyle]]:
+        """Functions of the score: each has to give as many finite numbers as there are scores."""
+        out = []
+        for (name, function), look in zip(self.curves.items(), style.curve_styles(len(self.curves)), strict=True):
+            values = function(scores)
+            if np.shape(values) != scores.shape:
+                wanted = f"one number for each of {len(scores)} scores"
+                raise ValueError(f"curves[{name!r}] must give {wanted}; got shape {np.shape(values)}")
+            out.append((name, scores, check_numeric_array(values, f"what curves[{name!r}] gives"), look))
+        return out
 
 
 def _common_classes(estimators: Mapping[str, Any]) -> Any:
@@ -313,11 +301,8 @@ def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
     """Functions of the score by name: callables, or calibrators of two classes fitted on probabilities."""
     if curves is not None and not isinstance(curves, Mapping):
         raise TypeError(f'curves must be a mapping such as {{"spline": calibrator}}; got {type(curves).__name__}')
-    out: dict[str, Callable[[Array], Any]] = {}
-    if not curves:
-        return out
-    for name, curve in check_by_name(curves, "curves", None).items():
-        out[name] = getattr(curve, "calibrate", curve)
+    found = check_by_name(curves, "curves", None) if curves else {}
+    for name, curve in found.items():
         if not hasattr(curve, "calibrate"):
             if not callable(curve):
                 what = type(curve).__name__
@@ -326,17 +311,7 @@ def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
             raise ValueError(f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}")
         elif getattr(curve, "kind_", "probability") != "probability" and getattr(curve, "difference_", True):
             raise ValueError(f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins")
-    return out
-
-
-def _curve_values(function: Callable[[Array], Any], name: str, scores: Array) -> Array:
-    """Values of a function of the score: as many finite numbers as there are scores."""
-    values = function(scores)
-    if np.shape(values) != scores.shape:
-        raise ValueError(
-            f"curves[{name!r}] must give one number for each of {len(scores)} scores; got shape {np.shape(values)}"
-        )
-    return check_numeric_array(values, f"what curves[{name!r}] gives")
+    return {name: getattr(curve, "calibrate", curve) for name, curve in found.items()}
 
 
 def _check_limits(limits: Any, *, open_: bool) -> tuple[float, float]:

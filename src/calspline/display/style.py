@@ -318,12 +318,6 @@ class ProbabilityScale:
         ends = low - margin, high + margin
         return (float(expit(ends[0])), float(expit(ends[1]))) if self.logit else ends
 
-    def fraction(self, p: Array) -> Array:
-        """Where probabilities are drawn, as a share of the length of the axis."""
-        low, high = self.view_limits()
-        to_axis = logit if self.logit else np.asarray
-        return np.asarray((to_axis(self.clip(p)) - to_axis(low)) / (to_axis(high) - to_axis(low)))
-
     def apply(
         self, ax: Axes, which: Literal["x", "y"], *, beyond: tuple[bool, bool] = (False, False), few: bool = False
     ) -> None:
