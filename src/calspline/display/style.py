@@ -273,12 +273,8 @@ def ticks(low: float, high: float) -> Array:
 class ProbabilityScale:
     """Limits and ticks of both axes of a diagram, and where a probability is drawn.
 
-    Parameters
-    ----------
-    scale : {"probability", "logit"}
-    limits : (float, float)
-        Least and largest probability shown. On the log-odds scale what is beyond is drawn at the
-        limit, which is then marked as "0.1% or less".
+    The limits are the least and the largest probability shown. On the log-odds scale what is beyond is drawn at the
+    limit, which is then marked as "0.1% or less".
     """
 
     def __init__(self, scale: Scale, limits: tuple[float, float]) -> None:

@@ -52,15 +52,9 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A question: did the event happen; was the answer right; was it this class.
+    """A question, and what each set of predictions says: did the event happen; was the answer right; was it this class.
 
-    Attributes
-    ----------
-    name : str
-        The label that the probabilities are of; "top label" for the most probable one.
-    top_label : bool
-    forecasts : dict of str to Forecast
-        What each set of predictions says.
+    The name is the label that the probabilities are of, or "top label" for the most probable one.
     """
 
     name: str

@@ -32,17 +32,10 @@ WIDE = 0.1
 
 @dataclass(frozen=True)
 class Finding:
-    """What can be said of one set of predictions.
+    """What can be said of one set of predictions: a probability, ``level``, and the curve there with its band.
 
-    Attributes
-    ----------
-    kind : str
-        ``"right"``: nothing speaks against the probabilities. ``"unknown"``: nor could it, with so few rows.
-        ``"one-sided"``: the event happened always or never.
-    level : float
-        The probability to speak of.
-    happened, lower, upper : float
-        What it means: the calibration curve there, with its band.
+    The kind is ``"right"`` if nothing speaks against the probabilities, ``"unknown"`` if nor could it, with so few
+    rows, and ``"one-sided"`` if the event happened always or never.
     """
 
     name: str

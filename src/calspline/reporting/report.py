@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +126,15 @@ def report(
 
 def render(summary: dict[str, Any]) -> str:
     """The page in HTML, with everything in it: style, script, charts, numbers."""
-    environment = template_environment()
-    script, style = (Markup(_source(environment, name)) for name in ("report.js", "report.css"))
+    templates = files("calspline.reporting") / "templates"
+    script, style = (Markup((templates / name).read_text(encoding="utf-8")) for name in ("report.js", "report.css"))
     # The browser runs this script and no other.
     script_hash = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("report.html").render(summary, script=script, style=style, script_hash=script_hash)
+    return (
+        template_environment()
+        .get_template("report.html")
+        .render(summary, script=script, style=style, script_hash=script_hash)
+    )
 
 
 @cache
@@ -146,8 +151,3 @@ def template_environment() -> Environment:
     environment.filters |= {"pixels": pixels, "number": number}
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment
-
-
-def _source(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
