@@ -11,7 +11,7 @@ import calspline.export
 SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
-CORE = {"arrays", "options", "scores", "labels"}
+CORE = {"arrays", "options", "scores"}
 NUMERICS = {"arrays", "fitting"}
 FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
@@ -23,7 +23,6 @@ ALLOWED = {
     "transforms": {"arrays", "expression"},
     "options": CORE,
     "scores": CORE | {"transforms"},
-    "labels": CORE,
     "grid": CORE | {"transforms"},
     "histogram": CORE | {"grid"},
     "fitting": NUMERICS,

@@ -32,9 +32,8 @@ from calspline.crossfit import (
     pool,
     split_rows,
 )
-from calspline.labels import check_label_array, check_weights
 from calspline.options import check_integer, check_one_of
-from calspline.scores import check_scores
+from calspline.scores import check_label_array, check_scores, check_weights
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")

@@ -19,13 +19,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from calspline.arrays import Array
 from calspline.formatting import duration
-from calspline.scores import check_model_probabilities
 
 T = TypeVar("T")
 ResponseMethod = Literal["predict_proba", "decision_function"]
 Rows = NDArray[np.intp]
 
 DEFAULT_FOLDS = 5
+ROUNDING = 1e-6  # of a sum of float32
 K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
 
 
@@ -88,7 +88,7 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
             + (' (with SVC, use decision_function_shape="ovr")' if method == "decision_function" else "")
         )
     if method == "predict_proba":
-        raw = check_model_probabilities(raw, name)
+        raw = _check_probabilities(raw, name)
     if len(known) == len(classes) and np.all(np.diff(known) > 0):
         return ModelScores(method, raw, known)
     least = 0.0 if method == "predict_proba" or not raw.size else raw.min()
@@ -282,3 +282,19 @@ def show_progress(
     finally:
         stream.write("\n")
         stream.flush()
+
+
+def _check_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArray[np.floating[Any]]:
+    """What a model's ``predict_proba`` says: within [0, 1], but for rounding, which is put right."""
+    if values.dtype.kind != "f" or not values.size or (values.min() >= 0.0 and values.max() <= 1.0):
+        return values
+    if not np.isfinite(values).all():
+        return values  # which every calibrator refuses
+    outside = (values < -ROUNDING) | (values > 1.0 + ROUNDING)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
+            f"{values[row, column]:g}"
+        )
+    return np.asarray(np.clip(values, 0.0, 1.0))

@@ -11,9 +11,16 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
-from calspline.labels import check_binary_labels, check_label_array, check_two_classes, check_weights
 from calspline.options import Choice, Integer, Integers, Number, Numbers, Record, check_integer, check_one_of, optional
-from calspline.scores import BinaryScores, Kind, check_binary_scores
+from calspline.scores import (
+    BinaryScores,
+    Kind,
+    check_binary_labels,
+    check_binary_scores,
+    check_label_array,
+    check_two_classes,
+    check_weights,
+)
 
 MAX_LOCATIONS = 2 * MAX_POINTS
 """A cell has one location for either class."""

@@ -15,8 +15,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from calspline.arrays import Array
-from calspline.labels import LabelledRows, check_rows
 from calspline.options import check_increasing, check_integer, check_number, check_seed
+from calspline.scores import LabelledRows, check_rows
 
 Ints = NDArray[np.intp]
 

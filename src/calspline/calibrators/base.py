@@ -15,16 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 from calspline.arrays import Array
 from calspline.curve import CURVE, CalibrationCurve
 from calspline.expression import Formula, Program
-from calspline.labels import check_training_rows
 from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
 from calspline.scores import (
     BinaryScores,
-    GivenScores,
     Kind,
     MatrixKind,
     MatrixScores,
+    check_binary_labels,
     check_binary_scores,
+    check_matrix_labels,
     check_matrix_scores,
+    check_rows,
     check_scores,
 )
 from calspline.transforms import Source
@@ -87,13 +88,24 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         options = self._options()
-        margins = isinstance(scores, GivenScores) and scores.margins
-        rows = check_training_rows(scores, y, sample_weight, kind=self._takes(options, margins), advice=self._advice)
-        if isinstance(rows.scores, BinaryScores):
-            self._fit_two(rows.scores, rows.codes == 1, rows.weight, options)
-        else:
-            self._fit_many(rows.scores, rows.codes, rows.weight, options)
-        self._remember(rows.classes, rows.scores.kind, difference=rows.scores.difference)
+        rows = check_rows(scores, y, sample_weight)
+        given, n = rows.scores, len(rows.labels)
+        kind = self._takes(options, given.margins)
+        if given.n_columns > 2:
+            classes, codes = check_matrix_labels(rows.labels, n, given.n_columns, given.names)
+            matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._advice)
+            self._fit_many(matrix, codes, rows.weight, options)
+            self._remember(classes, matrix.kind, difference=False)
+            return self
+        classes, positive = check_binary_labels(rows.labels, n)
+        binary = check_binary_scores(
+            given.in_class_order(classes),
+            kind=None if kind == "auto" else "margin" if kind == "either" else kind,
+            difference=True if given.margins else None,
+            advice=self._advice,
+        )
+        self._fit_two(binary, positive, rows.weight, options)
+        self._remember(classes, binary.kind, difference=binary.difference)
         return self
 
     def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
@@ -195,7 +207,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._two(binary), binary.shape
         given = check_scores(scores).in_class_order(self.classes_)
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
-        return self._many(matrix), matrix.shape
+        return self._many(matrix), matrix.values.shape
 
     def _check_scores(self, scores: Any) -> BinaryScores:
         """Scores of two classes to calibrate, taken as those of the fit were."""

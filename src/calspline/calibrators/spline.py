@@ -16,7 +16,6 @@ from calspline.curve import CalibrationCurve
 from calspline.expression import Program, one_vs_rest
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_binary_labels, check_two_classes, check_weights
 from calspline.multiclass.one_vs_rest import AgainstRest, combine, fit_one_vs_rest
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
@@ -34,7 +33,16 @@ from calspline.options import (
     check_one_of,
     optional,
 )
-from calspline.scores import MARGIN_ADVICE, BinaryScores, MatrixKind, MatrixScores, check_binary_scores
+from calspline.scores import (
+    MARGIN_ADVICE,
+    BinaryScores,
+    MatrixKind,
+    MatrixScores,
+    check_binary_labels,
+    check_binary_scores,
+    check_two_classes,
+    check_weights,
+)
 from calspline.transforms import TRANSFORMS
 
 

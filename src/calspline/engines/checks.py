@@ -11,8 +11,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.labels import distinct_labels
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE, distinct_labels
 
 MAX_LABELS = 1000
 SHOWN = 5

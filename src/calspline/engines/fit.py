@@ -20,10 +20,9 @@ from calspline.engines.checks import (
     check_score_range,
 )
 from calspline.engines.engine import Rows
-from calspline.labels import check_matrix_labels
 from calspline.multiclass.one_vs_rest import fit_histograms
 from calspline.options import check_one_of
-from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind
+from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind, check_matrix_labels
 
 
 def fit_frame(

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, check_weights, distinct_labels
-from calspline.scores import check_scores, check_sums
+from calspline.scores import (
+    check_binary_labels,
+    check_label_array,
+    check_matrix_labels,
+    check_scores,
+    check_sums,
+    check_weights,
+    distinct_labels,
+)
 
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
 """Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
