@@ -9,7 +9,9 @@ from calspline import (
     SigmoidCalibrator,
     SplineCalibrator,
     apply_frame,
+    fit_frame,
 )
+from calspline.export import to_sql
 
 
 @pytest.fixture
@@ -179,3 +181,25 @@ def test_what_has_no_sql_says_so(data):
     fitted = ClippingCalibrator().fit(frame["p"], frame["outcome"])
     with pytest.raises(TypeError, match="calibrator must be one of SplineCalibrator"):
         apply_frame(duckdb.connect().from_df(frame), fitted, score="p")
+
+
+def test_nan_outside_the_range_that_a_parquet_file_states_is_found(data, calibrator, tmp_path):
+    import duckdb
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    frame = data(500)
+    scores = frame["p"].to_numpy().copy()
+    scores[7] = np.nan
+    path = tmp_path / "scores.parquet"
+    parquet.write_table(pa.table({"p": pa.array(scores), "outcome": frame["outcome"].to_numpy()}), path)
+    relation = duckdb.connect().read_parquet(str(path))
+    with pytest.raises(ValueError, match="found 1 of 500 in 'p'"):
+        fit_frame(relation, score="p", label="outcome")
+    fitted = fit_frame(relation, score="p", label="outcome", missing="drop")
+    wanted = SplineCalibrator().fit(np.delete(scores, 7), frame["outcome"].drop(frame.index[7]))
+    np.testing.assert_allclose(fitted.calibrate([0.2, 0.7]), wanted.calibrate([0.2, 0.7]), rtol=0, atol=1e-9)
+    applied = apply_frame(relation, calibrator, score="p").project("calibrated").fetchall()
+    assert [row for row, (p,) in enumerate(applied) if p is None] == [7]
+    query = f"SELECT {to_sql(calibrator, 'p')} AS q FROM relation"
+    assert relation.query("relation", query).fetchall() == applied

@@ -1,7 +1,7 @@
 """The data that a command's options describe: columns and classes, and rows whose every fault is named by its place.
 
-What the columns hold is found by the engine of :func:`calspline.fit_frame`, in one pass. If something is wrong with
-it, another one finds the first row of which that is true.
+What the columns hold is found in one pass. If something is wrong with it, another one finds the first row of which
+that is true.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.cli.console import InputError
 from calspline.cli.files import NARROW, Source, identifier, literal, open_source
-from calspline.engines.backends import ENGINES
-from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats
-from calspline.engines.lazy import lazy_rows
+from calspline.engines.checks import MAX_LABELS
+from calspline.export.dialects import DIALECTS
 from calspline.scores import ROW_SUM_TOLERANCE
 
 Value = bool | int | str
@@ -36,6 +34,7 @@ YES = {"yes", "y", "true", "t", "positive", "pos", "1"}
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 HELPER = "calspline helper "
 LABEL, CODE = f"{HELPER}label", f"{HELPER}code"
+NOT_NAN = DIALECTS["duckdb"].not_nan
 ABSENT = ", ".join(map(literal, MISSING))
 NAMED_ROWS = 5
 
@@ -54,7 +53,6 @@ class Data:
 
     def __init__(self, source: Source, scores: Sequence[str], label: str | None = None, weight: str | None = None):
         self.source, self.scores, self.label, self.weight = source, list(scores), label, weight
-        self.n_missing = 0
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
             _check_type(source, name)
@@ -70,59 +68,65 @@ class Data:
             )
         self.select = ", ".join(items)
         # A label that is missing is an empty one.
-        tests = [f"{column} IS NOT NULL AND NOT isnan({column})" for column in self._quoted[: len(self.helpers)]]
+        tests = [f"{column} IS NOT NULL AND {NOT_NAN.format(column)}" for column in self._quoted[: len(self.helpers)]]
         self.present = " AND ".join([*tests, *([f"{identifier(LABEL)} <> ''"] if label else [])])
-        self._stats = self._look()
+        self._look()
 
-    def _look(self) -> ColumnStats:
-        """What the columns hold."""
-        weight = self.helpers[-1] if self.weight else None
-        columns = Columns(self.helpers[: len(self.scores)], LABEL if self.label else None, weight)
+    def _look(self) -> None:
+        """One pass: the labels, how many rows there are, and the ranges of what those hold that lack nothing."""
+        k, label = len(self.scores), identifier(LABEL) if self.label else ""
+        scores, listed = self._quoted[:k], ", ".join(self._quoted[:k])
+        ranges = [f"min(least({listed}))", f"max(greatest({listed}))", f"max(abs({' + '.join(scores)} - 1))"]
+        ranges += [f"{end}({weight})" for weight in self._quoted[k : len(self.helpers)] for end in ("min", "max")]
+        items = ["count(*)", *(f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *ranges])]
         try:
-            return lazy_rows(ENGINES["duckdb"], nw.from_native(self.source.query(self.select)), columns)[1]
+            found = self.source.query(self.select).aggregate(", ".join([label or "''", *items]), label)
+            rows = found.limit(MAX_LABELS + 1).fetchall()
         except self.source.errors as error:
             raise self.source.failed(error) from error
-        except ValueError:
+        if len(rows) > MAX_LABELS:
             raise InputError(
                 f"column {self.label!r} of {self.source.name} has more than {MAX_LABELS} different values, too many "
                 "for labels; name the column of labels with --label"
-            ) from None
+            )
+        self._spellings = sorted(row[0] for row in rows if row[0])
+        self._n_rows = sum(row[1] for row in rows)
+        self.n_missing = self._n_rows - sum(row[2] for row in rows)
+        self._ranges = np.array([row[3:] for row in rows if row[2]], dtype=np.float64)
 
     def spellings(self) -> list[str]:
         """How the labels that occur are spelt."""
-        found = sorted(filter(None, self._stats.all_labels))
-        if not found:
-            name, rows = self.source.name, self._stats.rows
+        if not self._spellings:
+            name = self.source.name
             raise InputError(
-                f"column {self.label!r} of {name} has no labels" if rows else f"{name} has no rows of data"
+                f"column {self.label!r} of {name} has no labels" if self._n_rows else f"{name} has no rows of data"
             )
-        return found
+        return self._spellings
 
     def check(self, missing: str, *, margins: bool, sums: bool = True) -> None:
         """Complain about the first row with a value that cannot be used."""
-        stats, scores = self._stats, slice(len(self.scores))
-        some_missing = any(stats.missing.values()) or "" in stats.all_labels
-        if some_missing:
+        if self.n_missing:
             self._check_words()
-        if stats.count and not np.isfinite([stats.low, stats.high]).all():
-            self._refuse("isinf({})", scores, "it must be finite")
-        if stats.count and stats.outside and not margins:
+        if len(self._ranges):
+            self._check_ranges(margins=margins, sums=sums)
+        if self.n_missing and missing == "error":
+            self._refuse_missing()
+
+    def _check_ranges(self, *, margins: bool, sums: bool) -> None:
+        k, least, most = len(self.scores), self._ranges.min(axis=0), self._ranges.max(axis=0)
+        if not np.isfinite([least[0], most[1]]).all():
+            self._refuse("isinf({})", slice(k), "it must be finite")
+        if (least[0] < 0.0 or most[1] > 1.0) and not margins:
             self._refuse(
-                "{} NOT BETWEEN 0 AND 1", scores,
+                "{} NOT BETWEEN 0 AND 1", slice(k),
                 "it must be a probability in [0, 1]; to calibrate margins, such as a decision_function gives, fit with "
                 "--transform identity",
             )  # fmt: skip
-        if stats.worst_sum > ROW_SUM_TOLERANCE and sums and not margins:
+        if k > 1 and most[2] > ROW_SUM_TOLERANCE and sums and not margins:
             self._refuse_sum()
-        if stats.weights is not None and not (stats.weights[0] >= 0.0 and np.isfinite(stats.weights[1])):
+        if self.weight and not (least[3] >= 0.0 and np.isfinite(most[4])):
             test = "({0} < 0 OR isinf({0}))"
-            self._refuse(test, slice(len(self.scores), None), "a weight must be finite and not negative")
-        if some_missing:
-            self.n_missing = self.source.count(self.select, f"NOT ({self.present})")
-            if missing == "error":
-                self._refuse_missing()
-        if stats.weights == (0.0, 0.0):
-            raise InputError(f"column {self.weight!r} of {self.source.name}: the weights are all zero")
+            self._refuse(test, slice(k, None), "a weight must be finite and not negative")
 
     def _check_words(self) -> None:
         """Complain about the first value that is neither a number nor missing."""
@@ -183,7 +187,10 @@ class Data:
         if not sum(len(codes) for _, codes, _ in parts):
             raise InputError(f"{self.source.name} has no rows of data")
         scores, codes = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return scores, codes, np.concatenate([part[2] for part in parts]) if self.weight else None
+        weight = np.concatenate([part[2] for part in parts]) if self.weight else None
+        if weight is not None and not weight.any():
+            raise InputError(f"column {self.weight!r} of {self.source.name}: the weights are all zero")
+        return scores, codes, weight
 
 
 def _text(column: str) -> str:

@@ -177,8 +177,6 @@ class Source:
         self.errors = _reading_errors()
         self._connection = self._duckdb.connect()
         self._connection.execute("SET enable_progress_bar = false")
-        # DuckDB 2.0 takes the range that a Parquet file states for all of a column, and finds no NaN outside it.
-        self._connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         self._starts = [opening(path) for path in paths]
         for name, start in zip(names, self._starts, strict=True):
             if not start:

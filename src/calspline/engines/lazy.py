@@ -110,7 +110,8 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
 def _absent(name: str, *, nan: bool) -> nw.Expr:
     """Whether a value is missing."""
     value = nw.col(name)
-    return value.is_null() | value.is_nan() if nan else value.is_null()
+    # A condition hides the range that a Parquet file states for its numbers: DuckDB takes it for that of NaN as well.
+    return value.is_null() | nw.when(~value.is_null()).then(value).is_nan() if nan else value.is_null()
 
 
 def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:

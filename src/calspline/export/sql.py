@@ -155,7 +155,7 @@ class Statement:
         """Whether the columns hold scores."""
         low, high = SCORE_LIMITS[kind]
         limits = "0 AND 1" if kind == "probability" else f"{numeral(low)} AND {numeral(high)}"
-        tests = [f"{column} BETWEEN {limits}" for column in self._columns]
+        tests = [self._writer.within.format(column, limits) for column in self._columns]
         if len(tests) > 1 and kind == "probability":
             tests.append(f"abs({' + '.join(self._columns)} - 1) <= {numeral(ROW_SUM_TOLERANCE)}")
         return "\n  AND ".join(tests)

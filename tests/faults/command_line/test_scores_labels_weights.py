@@ -148,6 +148,10 @@ def test_31_weights_that_are_all_zero(refuses):
     refuses(table("0.1,0,0", "0.2,1,0", names=NAMES), "'w'", "all zero", options=W)
 
 
+def test_34_a_bad_score_is_refused_in_a_row_of_weight_zero_too(refuses):
+    refuses(table("0.1,0,1", "1.5,1,0", "0.2,1,1", names=NAMES), "row 2", "score is 1.5", options=W)
+
+
 def test_32_missing_and_infinite_weights(refuses):
     refuses(table("0.1,0,1", "0.2,1,nan", names=NAMES), "'w'", "row 2", options=W)
     refuses(table("0.1,0,1", "0.2,1,inf", names=NAMES), "row 2", options=W)

@@ -104,9 +104,10 @@ def _stream(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitte
                     part.append(ScoreHistogram.from_scores(scores[mine], codes[mine], w, kind=kind))
                     part[:] = [reduce(add, part)]
             done(len(codes))
-    if not n:
-        raise InputError(f"{name}: there are no rows of data")
     histograms = [part[0] for part in parts if part]
+    if not histograms:
+        what = f"the weights in column {data.weight!r} are all zero" if n else "there are no rows of data"
+        raise InputError(f"{name}: {what}")
     every = reduce(add, histograms)
     if not (every.positives.any() and every.negatives.any()):
         raise InputError(f"{name} must show two classes; every row that counts is of one")
