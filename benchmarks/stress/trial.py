@@ -14,7 +14,7 @@ from scipy.special import softmax
 from benchmarks.stress.shapes import Rows
 from calspline import SplineCalibrator
 from calspline.fitting.newton import Solution
-from calspline.multiclass.temperature import MAX_EXPONENT, MAX_LOG_BETA
+from calspline.multiclass.scale import MAX_EXPONENT, MAX_LOG_BETA
 from calspline.transforms import log_odds_from_pair
 
 Array = NDArray[np.float64]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline import SplineCalibrator
-from calspline.multiclass.lookup import CurveTable, PowerTable
+from calspline.multiclass.structured_map import CurveTable, PowerTable
 
 
 def spread(low, n=20_000):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from calspline.multiclass.many_classes import Diagonal, Kronecker
+from calspline.multiclass.structured_fit import Diagonal, Kronecker
 
 
 def made(kind, m=5, seed=0):

@@ -6,10 +6,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
-from calspline.multiclass.many_classes import Linear, fit_many
+from calspline.multiclass.scale import Scale, fit_temperature, floored
 from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
-from calspline.multiclass.structured_fit import fit_structured
-from calspline.multiclass.temperature import Scale, fit_temperature, floored
+from calspline.multiclass.structured_fit import Linear, fit_many, fit_structured
 
 
 def rows(n=300, m=4, seed=0, bend=0.4):

@@ -12,7 +12,7 @@ from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
 from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
 from calspline.fitting.newton import log_loss
-from calspline.multiclass.temperature import Derivatives, inverse_temperature, softmax_loss
+from calspline.multiclass.scale import Derivatives, inverse_temperature, softmax_loss
 from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores
 from calspline.transforms import SMALLEST_PROBABILITY, Transform

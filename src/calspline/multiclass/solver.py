@@ -23,9 +23,8 @@ from scipy import sparse
 
 from calspline.arrays import Array, blocks, map_blocks
 from calspline.fitting.newton import Local, Newton, Point
-from calspline.multiclass.curve_basis import N_KNOTS, CurveCells, curve_cells
+from calspline.multiclass.scale import N_KNOTS, CurveCells, Scale, curve_cells
 from calspline.multiclass.structured_map import StructuredMap
-from calspline.multiclass.temperature import Scale
 
 CURVE_STRENGTH = 300.0
 PRIOR_COUNT = 2.0

@@ -1,18 +1,35 @@
-"""Fit one shared curve, a matrix and intercepts to rows of log-scores."""
+"""Fit one shared curve, a matrix and intercepts to rows of log-scores.
+
+For many classes the Hessian of curve and matrix is out of reach. Newton's method would need it, so intercepts and
+matrix are then found by L-BFGS, in variables in which the Hessian is near the identity: ``B = (b, W)``, or intercepts
+and the diagonal of ``W``, is a linear map of free variables ``t``, made from an approximate Hessian and the ridge.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg, optimize
 
-from calspline.arrays import Array
+from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
 from calspline.fitting.smoothing import SMOOTHING_LIMITS
-from calspline.multiclass.curve_basis import N_KNOTS
-from calspline.multiclass.many_classes import fit_many
-from calspline.multiclass.solver import SCARCE, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
+from calspline.multiclass.scale import N_KNOTS, Scale, fit_temperature, floored
+from calspline.multiclass.solver import (
+    SCARCE,
+    STRENGTH_TOLERANCE,
+    CurveOnly,
+    Data,
+    Strengths,
+    added_up,
+    first_strengths,
+    fit_joint,
+    softmax_columns,
+    solve,
+)
 from calspline.multiclass.structured_map import StructuredMap
-from calspline.multiclass.temperature import Scale, fit_temperature, floored
 from calspline.scores import MatrixScores
 
 JOINT_CLASSES = 32
@@ -23,6 +40,9 @@ MATRIX_COST = 5e8
 MIN_SLOPE = 1e-3
 STRONGEST = 60.0
 """How far, in logarithms, the strength of the curve may rise to make it increase."""
+MANY_ROUNDS = 10
+GRADIENT_TOLERANCE = 0.03
+"""In variables whose Hessian is near the identity: what is left of the loss is some hundredths at most."""
 
 
 def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe) -> StructuredMap:
@@ -121,3 +141,190 @@ def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
     return data.fitted(v, None, np.zeros(m), alpha, effective, converged)
+
+
+def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
+    """For many classes: curve, then matrix, then the curve once more, each given the other.
+
+    Without ``matrix`` only the diagonal of ``W`` is fitted.
+    """
+    alpha0 = first_strengths(len(data.u), float(data.w.sum()))
+    curve = CurveOnly(data)
+    bending = Strengths(alpha0[3:], curve.group, {0: curve_strength})
+    v, _ = solve(curve, bending, np.zeros(len(curve.group)))
+    linear = Linear(data, v, matrix=matrix)
+    B, shrinking = linear.fit(alpha0[:3])
+    v, converged = solve(CurveOnly(data, linear.base(B)), bending, v)
+    W = B[:, 1:].copy() if matrix else B[:, 1].copy()
+    alpha = np.concatenate([shrinking.alpha, bending.alpha])
+    effective = np.concatenate([shrinking.effective, bending.effective])
+    return data.fitted(v, W, B[:, 0].copy(), alpha, effective, converged)
+
+
+class Linear:
+    """``b`` and ``W`` (or its diagonal) given the curve, by preconditioned L-BFGS.
+
+    In ``B = (b, W)`` the gradient is ``sum w (p - e_y) x'``, ``x = (1, u)``. The Hessian
+    ``sum w (diag p - p p') (x) x x'`` is replaced by the Kronecker product ``C (x) G / tr C`` of
+    ``C = sum w (diag p - p p')`` and ``G = sum h x x'``, ``h`` being a row's ``w (1 - |p|^2)``, which has the same
+    trace; for the diagonal alone by its own diagonal, ``sum w p_j (1 - p_j) (1, u_j^2)``.
+    """
+
+    def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
+        self.data, self.matrix = data, matrix
+        m = len(data.u)
+        self.bent = data.u + (data.cells.table @ v)[data.cells.cell]
+        if matrix:
+            self.group = np.full((m, m + 1), 2)
+            self.group[:, 0] = 0
+            self.group[np.arange(m), np.arange(m) + 1] = 1
+        else:
+            self.group = np.repeat([[0, 1]], m, axis=0)
+
+    def base(self, B: Array) -> Array:
+        """``u + W u + b``."""
+        u = self.data.u
+        out = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
+        out += u
+        out += B[:, :1]
+        return out
+
+    def local(self, B: Array) -> tuple[float, Array]:
+        """Summed loss and gradient."""
+        data = self.data
+
+        def part(rows: slice) -> list[Array]:
+            y, w, u = data.y[rows], data.w[rows], data.u[:, rows]
+            p, loss = self._probabilities(B, rows)
+            p *= w
+            p[y, np.arange(len(y))] -= w
+            slopes = p @ u.T if self.matrix else np.einsum("jc,jc->j", p, u)[:, None]
+            return [np.asarray(loss), np.column_stack([p.sum(axis=1), slopes])]
+
+        f, g = added_up(part, self._rows(), data.u.size)
+        return float(f), g
+
+    def _rows(self) -> Iterator[slice]:
+        return blocks(self.data.u.shape[1], len(self.data.u))
+
+    def _probabilities(self, B: Array, rows: slice) -> tuple[Array, float]:
+        """Probabilities of some rows, and their summed loss."""
+        y, u = self.data.y[rows], self.data.u[:, rows]
+        eta = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
+        eta += self.bent[:, rows]
+        eta += B[:, :1]
+        at_y = eta[y, np.arange(len(y))]
+        p, log_total = softmax_columns(eta)
+        return p, float(self.data.w[rows] @ (log_total - at_y))
+
+    def preconditioner(self, B: Array, strengths: Strengths) -> Kronecker | Diagonal:
+        """For the Hessian at ``B``."""
+        data = self.data
+
+        def diagonal(rows: slice) -> list[Array]:
+            p, _ = self._probabilities(B, rows)
+            return [self._own(p, rows)]
+
+        def factors(rows: slice) -> list[Array]:
+            p, _ = self._probabilities(B, rows)
+            own, w, x = self._own(p, rows), data.w[rows], np.vstack([np.ones(p.shape[1]), data.u[:, rows]])
+            wp = w * p
+            return [own, np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
+
+        if not self.matrix:
+            return Diagonal(added_up(diagonal, self._rows(), data.u.size)[0], strengths.alpha)
+        own, C, G = added_up(factors, self._rows(), data.u.size)
+        return Kronecker(own, C, G, strengths.alpha)
+
+    def _own(self, p: Array, rows: slice) -> Array:
+        """Some rows' share in the Hessian's diagonal, for intercepts and the diagonal of ``W``: (m, 2)."""
+        u, spread = self.data.u[:, rows], self.data.w[rows] * p
+        spread *= 1.0 - p
+        return np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
+
+    def fit(self, alpha0: Array) -> tuple[Array, Strengths]:
+        """Minimise, learning the strengths."""
+        B, strengths = np.zeros(self.group.shape), Strengths(alpha0, self.group)
+        for _ in range(MANY_ROUNDS):
+            near = self.preconditioner(B, strengths)
+            B = self._minimum(B, strengths.each, near)
+            if strengths.update(B, near.inverse(strengths.each)) < STRENGTH_TOLERANCE:
+                break
+        return B, strengths
+
+    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal) -> Array:
+        """The minimum for these strengths, from ``B``.
+
+        L-BFGS tries a step of length one first: in units of the gradient's length, the preconditioned one.
+        """
+        f0, g0 = self.local(B)
+        unit = max(float(np.linalg.norm(near.back(g0 + q * B))), 1e-300) / near.shares
+
+        def objective(t: Array) -> tuple[float, Array]:
+            point = B + near.forth(unit * t)
+            f, g = self.local(point) if t.any() else (f0, g0)
+            return f + 0.5 * float((q * point**2).sum()), unit * near.back(g + q * point)
+
+        options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
+        found = optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
+        return B + near.forth(unit * found.x)
+
+
+class Diagonal:
+    """``B = t / sqrt(h + q)``, with ``h`` the diagonal of the Hessian and ``q`` the ridge."""
+
+    shares = 1
+
+    def __init__(self, h: Array, alpha: Array) -> None:
+        self.half = 1.0 / np.sqrt(h + alpha[:2])
+        self.size = h.size
+
+    def forth(self, t: Array) -> Array:
+        """``B`` of the free variables."""
+        return t.reshape(self.half.shape) * self.half
+
+    def back(self, g: Array) -> Array:
+        """The gradient in the free variables."""
+        return (g * self.half).ravel()
+
+    def inverse(self, q: Array) -> Array:
+        """Diagonal of the inverse Hessian with ridge ``q``."""
+        return self.half**2
+
+
+class Kronecker:
+    """``B = U (T / sqrt(c g' / tr C + a)) V' + s / sqrt(h + q)``, for ``C = U c U'`` and ``G = V g V'``.
+
+    ``a`` is the ridge of the rest of ``W``. The ridge ``q`` of intercepts and diagonal is weaker by far, which a
+    Kronecker product cannot express. So they have a second share ``s``, with ``h`` their diagonal of the Hessian.
+    """
+
+    shares = 2
+
+    def __init__(self, h: Array, C: Array, G: Array, alpha: Array) -> None:
+        c, self.U = linalg.eigh(C)
+        g, self.V = linalg.eigh(G)
+        values = np.outer(np.maximum(c, 0.0), np.maximum(g, 0.0)) / max(float(np.trace(C)), 1e-300)
+        self.ridge = float(alpha[2])
+        self.half = 1.0 / np.sqrt(values + self.ridge)
+        self.own = 1.0 / np.sqrt(h + alpha[:2])
+        self.size = values.size + h.size
+
+    def forth(self, t: Array) -> Array:
+        """``B`` of the free variables."""
+        m, k = len(self.half), self.half.size
+        B = self.U @ (t[:k].reshape(m, m + 1) * self.half) @ self.V.T
+        s = t[k:].reshape(m, 2) * self.own
+        B[:, 0] += s[:, 0]
+        B[np.arange(m), np.arange(m) + 1] += s[:, 1]
+        return np.asarray(B)
+
+    def back(self, g: Array) -> Array:
+        """The gradient in the free variables."""
+        own = np.column_stack([g[:, 0], g[:, 1:].diagonal()]) * self.own
+        return np.concatenate([(self.U.T @ g @ self.V * self.half).ravel(), own.ravel()])
+
+    def inverse(self, q: Array) -> Array:
+        """Diagonal of the inverse Hessian with ridge ``q``, each variable's own instead of the common one."""
+        inverse = self.U**2 @ self.half**2 @ (self.V**2).T
+        return np.asarray(1.0 / (1.0 / inverse - self.ridge + q))
