@@ -16,7 +16,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV, CalibrationCurve, load, registry, save
-from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.cli import main
 from calspline.export import to_python, to_sql
 from calspline.options import Domain, Number
@@ -24,7 +24,7 @@ from calspline.persistence import schema
 from calspline.transforms import Transform
 
 
-class ToyCalibrator(CurveCalibrator):
+class ToyCalibrator(OneVsRestCalibrator):
     """Shift the log-odds until the mean probability is the base rate, or a part of the way."""
 
     _parameter_constraints: ClassVar[dict[str, Domain]] = {"share": Number(above=0.0, below=1.5)}

@@ -62,7 +62,7 @@ class BetaMap:
         return Program(steps, response(name("y"), "logit"))
 
 
-class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
+class BetaCalibrator(OneVsRestCalibrator):
     r"""Calibrate scores with a beta curve.
 
     If the scores of either class follow beta distributions, the calibrated probability ``P`` of a score ``p`` is
@@ -120,6 +120,10 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
     _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN, "coefficients": Numbers(columns=3)}
     _stores_curves: ClassVar[bool] = False
 
+    a_: Any
+    b_: Any
+    c_: Any
+
     def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
         self.parameters = parameters
 
@@ -128,7 +132,7 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
             scores = MatrixScores("probability", softmax(scores.values.astype(np.float64), axis=1))
         return AgainstRest(scores, "logit")
 
-    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[BetaMap]:
+    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:
         counts = Counts.from_rows(_near(scores.locations()), positive, weight)
         if counts.all_equal:
             return MapFit(self._constant_map(scores.kind, counts.base_rate), constant=True)
@@ -147,7 +151,8 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         return MapFit(BetaMap(float(a), float(b), float(c)), converged=fit.converged)
 
     def _two_program(self, source: Source) -> Program:
-        return self._maps[0].program(None if self.kind_ == "margin" else source)
+        beta_map: BetaMap = self._maps[0]
+        return beta_map.program(None if self.kind_ == "margin" else source)
 
     def _many_program(self) -> Program:
         first = "softmax" if self.kind_ == "margin" else ""
@@ -157,11 +162,9 @@ class BetaCalibrator(OneVsRestCalibrator[BetaMap]):
         return BetaMap(0.0, 0.0, float(np.log(rate / (1.0 - rate))))
 
     def _set_maps(self, maps: list[BetaMap]) -> None:
-        one = len(maps) == 1
-        self.a_: Any = maps[0].a if one else np.array([each.a for each in maps])
-        self.b_: Any = maps[0].b if one else np.array([each.b for each in maps])
-        self.c_: Any = maps[0].c if one else np.array([each.c for each in maps])
-        self.curves_ = []
+        numbers = [(each.a, each.b, each.c) for each in maps]
+        self.a_, self.b_, self.c_ = numbers[0] if len(maps) == 1 else np.array(numbers).T.copy()
+        self._maps, self.curves_ = maps, []
 
     def _facts(self) -> dict[str, Any]:
         return {"converged": self.converged_, "coefficients": [[each.a, each.b, each.c] for each in self._maps]}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from calspline.arrays import MIN_SPAN, Array, Counts
-from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.curve import CalibrationCurve, constant
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform
@@ -18,7 +18,7 @@ MIN_GAP = 1e-250
 """Scores closer than this share of their range are one: a slope between them would overflow."""
 
 
-class IsotonicCalibrator(CurveCalibrator):
+class IsotonicCalibrator(OneVsRestCalibrator):
     r"""Calibrate scores by isotonic regression.
 
     The calibrated probabilities :math:`f_i` minimise
@@ -59,9 +59,7 @@ class IsotonicCalibrator(CurveCalibrator):
 
     prefers_margins: ClassVar[bool] = True
 
-    def _fit_map(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None
-    ) -> MapFit[CalibrationCurve]:
+    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:
         counts = _apart(Counts.from_rows(scores.values.astype(np.float64, copy=False), positive, weight))
         if counts.all_equal:
             return MapFit(constant(scores.kind, counts.base_rate), constant=True)

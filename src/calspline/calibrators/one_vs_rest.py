@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,27 +18,27 @@ from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit
 from calspline.options import BOOLEAN, Domain
 from calspline.scores import BinaryScores, Kind, MatrixScores
 
-M = TypeVar("M", bound=ScoreMap)
-
 
 @dataclass(frozen=True)
-class MapFit(Generic[M]):
+class MapFit:
     """A fitted map; ``constant`` where all scores were equal."""
 
-    map: M
+    map: ScoreMap
     constant: bool = False
     converged: bool = True
 
 
-class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
+class OneVsRestCalibrator(BaseCalibrator):
     """A calibrator whose method maps one class's score to its probability.
 
     For three or more classes each has its map against the rest, and rows are then
     normalised; a row that sums to nothing becomes uniform. A class that no row shows
     has the probability that the rule of succession gives it, ``1 / (n + 2)``, before that.
+
+    Maps are :class:`~calspline.CalibrationCurve` objects, unless a method overrides what is done with them.
     """
 
-    _maps: list[M]
+    _maps: list[Any]
     converged_: bool
 
     exported: ClassVar[bool] = True
@@ -46,16 +46,20 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
     _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN}
 
     @abstractmethod
-    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit[M]:
+    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:
         """Fit one class against the rest; both occur."""
 
-    @abstractmethod
-    def _constant_map(self, kind: Kind, rate: float) -> M:
+    def _constant_map(self, kind: Kind, rate: float) -> ScoreMap:
         """The same probability for every score."""
+        return constant(kind, rate)
 
-    @abstractmethod
-    def _set_maps(self, maps: list[M]) -> None:
+    def _set_maps(self, maps: list[Any]) -> None:
         """Set the fitted attributes that the maps give: one map for two classes, else one per class."""
+        self._maps = self.curves_ = maps
+
+    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[Any]:
+        """The maps that a file describes."""
+        return curves
 
     def _columns(self, scores: MatrixScores) -> AgainstRest:
         """Each class's score against the rest; a margin is that already."""
@@ -77,47 +81,27 @@ class OneVsRestCalibrator(BaseCalibrator, Generic[M]):
             )
         self._set_fits(fits)
 
-    def _set_fits(self, fits: list[MapFit[M]]) -> None:
+    def _set_fits(self, fits: list[MapFit]) -> None:
         if all(fit.constant for fit in fits):
             warn_user(ALL_EQUAL)
         self.converged_ = all(fit.converged for fit in fits)
         if not self.converged_:
             warn_user(NOT_CONVERGED, ConvergenceWarning)
-        self._keep([fit.map for fit in fits])
-
-    def _keep(self, maps: list[M]) -> None:
-        self._maps = maps
-        self._set_maps(maps)
+        self._set_maps([fit.map for fit in fits])
 
     def _two(self, scores: BinaryScores) -> Array:
-        return self._maps[0].evaluate(scores)
+        p: Array = self._maps[0].evaluate(scores)
+        return p
 
     def _many(self, scores: MatrixScores) -> Array:
         return combine(self._maps, self._columns(scores))
 
-    @abstractmethod
-    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[M]:
-        """The maps that a file describes."""
+    def _many_program(self) -> Program:
+        return one_vs_rest([each.program("pair") for each in self._maps])
 
     def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
         maps = self._maps_from(facts, curves)
         if len(maps) != (1 if n_classes == 2 else n_classes):
             raise ValueError(f"curves must be one for two classes, or one per class; got {len(maps)}")
         self.converged_ = facts["converged"]
-        self._keep(maps)
-
-
-class CurveCalibrator(OneVsRestCalibrator[CalibrationCurve]):
-    """A method whose map is a :class:`~calspline.CalibrationCurve`."""
-
-    def _constant_map(self, kind: Kind, rate: float) -> CalibrationCurve:
-        return constant(kind, rate)
-
-    def _set_maps(self, maps: list[CalibrationCurve]) -> None:
-        self.curves_ = maps
-
-    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[CalibrationCurve]:
-        return curves
-
-    def _many_program(self) -> Program:
-        return one_vs_rest([curve.program("pair") for curve in self.curves_])
+        self._set_maps(maps)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.calibrators.one_vs_rest import CurveCalibrator, MapFit
+from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.curve import CalibrationCurve, constant, line, slope_and_intercept
 from calspline.fitting.newton import fit_logistic
 from calspline.options import Choice, Domain
@@ -16,7 +16,7 @@ from calspline.scores import BinaryScores
 from calspline.transforms import Transform
 
 
-class SigmoidCalibrator(CurveCalibrator):
+class SigmoidCalibrator(OneVsRestCalibrator):
     r"""Calibrate scores with a sigmoid: Platt's method.
 
     The calibrated probability is
@@ -85,9 +85,7 @@ class SigmoidCalibrator(CurveCalibrator):
     def __init__(self, *, on: Literal["log_odds", "probability"] = "log_odds") -> None:
         self.on = on
 
-    def _fit_map(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None
-    ) -> MapFit[CalibrationCurve]:
+    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:
         transform = Transform("logit" if scores.kind == "probability" and self.on == "log_odds" else "identity")
         x = transform.from_log_odds(scores.locations()) if transform.takes_probabilities else scores.values
         counts = Counts.from_rows(x.astype(np.float64, copy=False), positive, weight)
