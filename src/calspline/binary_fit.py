@@ -10,14 +10,15 @@ import numpy as np
 
 from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
+from calspline.fitting.averaging import FIXED_SPREAD, SPREADS
 from calspline.fitting.batched_newton import together
 from calspline.fitting.fit import Shape, SplineTask, default_count, quantile_knots, sampled_knots
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
-from calspline.histogram import ScoreHistogram
+from calspline.histogram import NEARLY_FLAT, ScoreHistogram, atom_limits, has_extremes, margin_limits
 from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.scores import Kind, check_binary_scores
-from calspline.transforms import TRANSFORMS, Transform, epsilon_from_log_odds
+from calspline.transforms import LOGIT_CLIP, SMALLEST_PROBABILITY, TRANSFORMS, Transform, epsilon_from_log_odds
 
 MIN_KNOT_GAP = 1e-9
 FARTHEST_KNOT = 1e6
@@ -50,7 +51,7 @@ class Recipe:
     smoothing_grid: Array | None = None
     cv: int = 5
     loss: Literal["log", "brier"] = "log"
-    monotone: bool = False
+    monotone: bool | Literal["auto"] = "auto"
     seed: int = 0
 
     @property
@@ -175,14 +176,23 @@ def _rivals(histogram: ScoreHistogram, recipe: Recipe) -> list[_Rival]:
 
 def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
     """What the recipe says; else ``logit``, with ``asinh_logit`` as a rival if many scores are extreme."""
+    if recipe.transform == "logit":
+        return [_logit(histogram, recipe)]
     if recipe.transform != "auto":
         return [Transform(recipe.transform, _epsilon(histogram, recipe))]
     if histogram.kind == "margin" or recipe.loss == "brier":
         return [Transform("identity")]
     w = histogram.positives + histogram.negatives
-    if w[np.abs(histogram.locations) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
-        return [Transform("logit"), Transform("asinh_logit")]
-    return [Transform("logit")]
+    logit = _logit(histogram, recipe)
+    if w[np.abs(_locations("logit", histogram, recipe)) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
+        return [logit, Transform("asinh_logit")]
+    return [logit]
+
+
+def _logit(histogram: ScoreHistogram, recipe: Recipe) -> Transform:
+    """The logit; wide enough to tell scores beyond its usual clip apart, if there are any."""
+    wide = bool(has_extremes(histogram)) and bool(np.isfinite(_limits("logit", histogram, recipe)).all())
+    return Transform("logit", SMALLEST_PROBABILITY if wide else None)
 
 
 def _winner(rivals: list[_Rival], choices: dict[SplineTask, Choice]) -> _Rival | None:
@@ -207,7 +217,8 @@ def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> Fitt
         variance=fit.variance,
         tube=fit.tube,
     )
-    return FittedCurve(curve, choice.smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
+    smoothing = choice.smoothing if choice.average is None else choice.average.smoothing
+    return FittedCurve(curve, smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
 
 
 def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
@@ -225,7 +236,8 @@ def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
 
 def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> SplineTask | None:
     """The spline to be fitted on one transform's scale, or None where all x are equal."""
-    x = transform.from_log_odds(histogram.locations) if histogram.kind == "probability" else histogram.locations
+    locations = _locations(transform.name, histogram, recipe)
+    x = transform.from_log_odds(locations) if histogram.kind == "probability" else locations
     if x[0] == x[-1]:
         return None
     bins = Counts(x, histogram.positives, histogram.negatives)
@@ -234,10 +246,46 @@ def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> Sp
         ridge=recipe.penalty == "ridge",
         line=_line(transform, bins, recipe),
         targets=_targets(bins, recipe),
-        monotone=recipe.monotone,
+        monotone=False if recipe.monotone == "auto" and recipe.penalty == "ridge" else recipe.monotone,
         bounds=_clip(recipe, histogram.total) if recipe.loss == "brier" else None,
+        spreads=_spreads(transform, recipe),
+        ends=_ends(transform.name, histogram, recipe),
     )
     return SplineTask(bins, _knots(transform, bins, recipe), shape)
+
+
+def _limits(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
+    """Lowest and highest location that count. They are knots: with others, scores count as they are."""
+    quantile = isinstance(recipe.knots, str) and recipe.knots == "quantile"
+    if not quantile or recipe.penalty == "ridge":
+        return -np.inf, np.inf
+    if histogram.kind == "margin":
+        return margin_limits(histogram)
+    if transform not in ("logit", "asinh_logit"):
+        return -np.inf, np.inf
+    low, high = atom_limits(histogram)
+    return (max(low, -LOGIT_CLIP), min(high, LOGIT_CLIP)) if transform == "logit" else (low, high)
+
+
+def _locations(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> Array:
+    return np.asarray(np.clip(histogram.locations, *_limits(transform, histogram, recipe)))
+
+
+def _ends(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
+    """The steepest that the curve may be beyond limits that scores were moved to."""
+    low, high = _limits(transform, histogram, recipe)
+    steepest = NEARLY_FLAT if histogram.kind == "probability" else 0.0
+    return (
+        steepest if histogram.locations[0] < low else np.inf,
+        steepest if histogram.locations[-1] > high else np.inf,
+    )
+
+
+def _spreads(transform: Transform, recipe: Recipe) -> Array | None:
+    """What to average over: how far the line may move only where it starts from one that changes nothing."""
+    if not recipe.by_evidence or recipe.penalty == "ridge" or recipe.loss == "brier":
+        return None
+    return FIXED_SPREAD if transform.unchanged is None else SPREADS
 
 
 def _line(transform: Transform, bins: Counts, recipe: Recipe) -> tuple[float, float]:

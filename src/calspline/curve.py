@@ -20,6 +20,8 @@ from calspline.transforms import SMALLEST_PROBABILITY, TRANSFORMS, Source, Trans
 
 MAX_BREAKS = 100_000
 BISECTIONS = 64
+PER_PIECE = 32
+"""Places on each piece at which a fall is looked for."""
 NEAR = 1e-90
 """Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
 NARROW, FARTHEST = 1e-8, 1e300
@@ -159,6 +161,29 @@ class CalibrationCurve:
     def is_monotone(self) -> bool:
         """Whether the curve never decreases."""
         return self._cubic.smallest_slope >= 0.0
+
+    def falls(self) -> list[tuple[float, float]]:
+        """Where the curve decreases: the scores between which it does.
+
+        Examples
+        --------
+        >>> from calspline import ScoreHistogram, SplineCalibrator
+        >>> counts = ScoreHistogram.from_counts([0.2, 0.5, 0.8], positives=[30, 80, 50], totals=[100, 100, 100])
+        >>> curve = SplineCalibrator().fit_histogram(counts).curves_[0]
+        >>> [(round(low, 2), round(high, 2)) for low, high in curve.falls()]
+        [(0.53, 0.98)]
+        """
+        span = self.breaks[-1] - self.breaks[0]
+        # Points in every piece, and one beyond either end, which stands for all that is there.
+        inside = (self.breaks[:-1, None] + np.diff(self.breaks)[:, None] * np.arange(PER_PIECE) / PER_PIECE).ravel()
+        z = np.concatenate([[self.breaks[0] - span], inside, [self.breaks[-1], self.breaks[-1] + span]])
+        falling = np.concatenate([[False], np.diff(self._value(z)) < 0.0, [False]])
+        starts, ends = (
+            np.flatnonzero(np.diff(falling.astype(int)) == 1),
+            np.flatnonzero(np.diff(falling.astype(int)) == -1),
+        )
+        scores = self.transform.inverse(self.origin + self.unit * z)
+        return [(float(scores[i]), float(scores[j])) for i, j in zip(starts, ends, strict=True)]
 
     def inverse(self, probabilities: ArrayLike) -> Array:
         """The scores that the curve maps to these probabilities.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline.arrays import Array, Counts, chunks
-from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, exactly_one, finest_level
+from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, ZERO, Cells, Grid, cells_of, exactly_one, finest_level
 from calspline.options import Choice, Integer, Integers, Number, Numbers, Record, check_integer, check_one_of, optional
 from calspline.scores import (
     BinaryScores,
@@ -21,6 +21,7 @@ from calspline.scores import (
     check_two_classes,
     check_weights,
 )
+from calspline.transforms import LOGIT_CLIP
 
 MAX_LOCATIONS = 2 * MAX_POINTS
 """A cell has one location for either class."""
@@ -307,3 +308,56 @@ class ScoreHistogram:
                 raise ValueError("cells must be those of the locations")
         highest = -np.inf if read["highest"] is None else read["highest"]
         return cls(**read | {"highest": highest})
+
+
+# How far out the scores of a fit may count. An exact 0 or 1 is as a rule a vote of a few trees or neighbours, or a
+# rounded number, and no log-odds of 20: it belongs about one step beyond the other scores. One margin of a million
+# among thousands of order one would have the whole curve to itself. So a fit takes scores beyond two limits for the
+# limits, and its curve is flat, or nearly so, from there on.
+NEARLY_FLAT = 1e-4
+"""Slope that is left to the log-odds beyond the limits of probabilities: enough to keep their ranking."""
+ATOM = np.array([0.5, 0.25])
+"""Where an exact 1 may be put: what is left to 1, as a share of what the nearest other score leaves."""
+TAIL, REACH = 0.05, 3.0
+"""Margins count up to this many times the distance of two quantiles from either of them."""
+
+
+def atom_limits(histogram: ScoreHistogram) -> tuple[float, float]:
+    """Log-odds at which exact 0 and 1 count, between which all other scores are; infinite where there are none."""
+    u, w = histogram.locations, histogram.positives + histogram.negatives
+    zero, one = u <= ZERO, exactly_one(u)
+    inner = u[~zero & ~one]
+    nearest = (-inner[0], inner[-1]) if inner.size else (None, None)
+    low = -_atom(float(w[zero].sum()), nearest[0]) if zero.any() else -np.inf
+    high = _atom(float(w[one].sum()), nearest[1]) if one.any() else np.inf
+    return low, high
+
+
+def has_extremes(histogram: ScoreHistogram) -> bool:
+    """Whether there are scores beyond the clip of the logit, other than exact 0 and 1."""
+    u = histogram.locations
+    return bool(((np.abs(u) > LOGIT_CLIP) & (u > ZERO) & ~exactly_one(u)).any())
+
+
+def _atom(k: float, nearest: float | None) -> float:
+    """Log-odds of an exact 1: a half to a quarter of the nearest other score's distance to 1.
+
+    Within that range it is as certain as ``k`` rows without an exception make it, ``(k + 1) / (k + 2)`` by the rule of
+    succession.
+    """
+    allowed = float(np.log(k + 1.0))
+    if nearest is None:
+        return allowed
+    rest = ATOM * expit(-nearest)
+    near, far = np.log1p(-rest) - np.log(rest)
+    return float(np.clip(allowed, near, far))
+
+
+def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:
+    """Lowest and highest margin that count, some way beyond nearly all of them."""
+    x, share = histogram.locations, np.cumsum(histogram.positives + histogram.negatives)
+    low, high = x[np.searchsorted(share, np.array([TAIL, 1.0 - TAIL]) * share[-1])]
+    if low == high:  # nearly all are equal: the distinct values decide
+        low, high = np.quantile(x, [TAIL, 1.0 - TAIL])
+    reach = REACH * (high - low)
+    return (float(low - reach), float(high + reach)) if 0.0 < reach < np.inf else (-np.inf, np.inf)

@@ -147,7 +147,7 @@ def calibration_learning_curve(
     >>> y = rng.random(2000) < 1 / (1 + np.exp(-u / 2))
     >>> curve = calibration_learning_curve(SplineCalibrator(), 1 / (1 + np.exp(-u)), y)
     >>> print(curve.verdict)
-    About 1,600 rows are enough: more would gain less than 0.001.
+    About 1,500 rows are enough: more would gain less than 0.001.
     """
     check_number(gain, "gain", above=0.0)
     check_integer(cv, "cv", least=2)

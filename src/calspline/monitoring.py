@@ -174,7 +174,7 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     >>> seen.moved, seen.miscalibrated
     (False, True)
     >>> seen.verdict.split("; ")[1]
-    'the calibrator is no longer right: events are less frequent than it says, by 0.1. Refit it.'
+    'the calibrator is no longer right: events are less frequent than it says, by 0.11. Refit it.'
     """
     for value, name in ((reference, "reference"), (current, "current")):
         if not isinstance(value, ScoreHistogram):

@@ -146,6 +146,10 @@ def steepness(p: Array) -> Array:
     return np.asarray(1.0 / (p * np.maximum(1.0 - p, SMALLEST_COMPLEMENT)))
 
 
+def _logit_clip(epsilon: float) -> float:
+    return LOGIT_CLIP if np.isnan(epsilon) else float(np.log1p(-epsilon) - np.log(epsilon))
+
+
 def _compact_formula(p: Expression, u: Expression, epsilon: float) -> Expression:
     # Where 1 - epsilon rounds to 1, a score of exactly 1 stays on the line.
     middle = epsilon, min(1.0 - epsilon, float(np.nextafter(1.0, 0.0)))
@@ -169,10 +173,10 @@ TRANSFORMS = {
     for each in (
         Definition(
             "logit",
-            formula=lambda p, u, _: u.clipped(-LOGIT_CLIP, LOGIT_CLIP),
+            formula=lambda p, u, epsilon: u.clipped(-_logit_clip(epsilon), _logit_clip(epsilon)),
             inverse=lambda x, _: expit(x),
-            slope=lambda p, u, _: np.where(np.abs(u) < LOGIT_CLIP, steepness(p), 0.0),
-            from_log_odds=lambda u, _: np.clip(u, -LOGIT_CLIP, LOGIT_CLIP),
+            slope=lambda p, u, epsilon: np.where(np.abs(u) < _logit_clip(epsilon), steepness(p), 0.0),
+            from_log_odds=lambda u, epsilon: np.clip(u, -_logit_clip(epsilon), _logit_clip(epsilon)),
         ),
         Definition(
             "asinh_logit",
@@ -210,7 +214,8 @@ class Transform:
     ----------
     name : {"logit", "asinh_logit", "compact_logit", "identity"}
     epsilon : float, optional
-        Where the compact logit turns linear, in (0, 0.5). Needed by it alone.
+        Where the compact logit turns linear, in (0, 0.5), which it needs. The probability at which the logit is
+        clipped, if not 1e-9.
 
     Examples
     --------

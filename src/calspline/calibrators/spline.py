@@ -80,18 +80,22 @@ class SplineCalibrator(BaseCalibrator):
         beyond 10,000, whose cubes it would not penalise at all, are scaled to [0, 1] for it.
     smoothing : {"reml", "cv", "loo"} or float, default="reml"
         How lambda is chosen: marginal likelihood, k-fold cross-validation (the
-        paper), approximate leave-one-out, or not at all.
+        paper), approximate leave-one-out, or not at all. By marginal likelihood, unless ``loss="brier"`` or
+        ``penalty="ridge"``, fits are averaged: over lambda and over how far the curve's straight part may move away
+        from the scores as they are. So good scores are left nearly alone as long as few rows speak against them.
     smoothing_grid : array-like of floats, optional
-        Values of lambda to try, all of them. None: 29 values from 1e-8 to 1e6, of which
+        Values of lambda to try, all of them. None: values from 1e-8 to 1e6, of which
         REML visits those it needs.
     cv : int, default=5
         Folds for ``smoothing="cv"``.
     loss : {"log", "brier"}, default="log"
         ``"brier"`` fits the probability itself by penalised least squares, kept inside
         (0, 1) by constraints where needed.
-    monotone : bool, default=False
-        True: the curve never decreases. It is the free curve where that already
-        never does.
+    monotone : bool or "auto", default="auto"
+        True: the curve never decreases. It is the free curve where that already never does. ``"auto"``: the same,
+        unless an increasing curve loses more than 5 nats to the free one, not counting what any single row has to do
+        with it. :meth:`summary` says where a curve falls. With ``multiclass="structured"`` and with
+        ``penalty="ridge"``, ``"auto"`` is False.
     multiclass : {"structured", "ovr"}, default="structured"
         For three or more classes. ``"structured"`` is ``softmax(s(u) + W u + b)``: one spline ``s`` shared
         by all classes on tempered log-probabilities ``u``, a matrix and intercepts, each shrunk towards
@@ -111,12 +115,12 @@ class SplineCalibrator(BaseCalibrator):
     structure_ : StructuredMap
         The fitted map of ``"structured"``.
     smoothing_ : float
-        The lambda in use. (``"ovr"``: an array, as are ``edf_`` and ``epsilon_``; ``transform_``,
-        ``smoothing_path_`` and ``knots_`` are lists.)
+        The lambda in use; of an average, that of a curve which bends as much. (``"ovr"``: an array, as are ``edf_`` and
+        ``epsilon_``; ``transform_``, ``smoothing_path_`` and ``knots_`` are lists.)
     smoothing_path_ : dict of arrays
         ``"smoothing"`` and ``"criterion"``: the values tried and what each scored (lower is better).
     edf_ : float
-        Effective degrees of freedom; a straight line has 2.
+        Effective degrees of freedom; a straight line that is free to move has 2, scores left as they are have none.
     transform_ : str
         The transform in use.
     epsilon_ : float or None
@@ -160,7 +164,7 @@ class SplineCalibrator(BaseCalibrator):
         "smoothing_grid": optional(Numbers(least=1, positive=True)),
         "cv": Integer(least=2),
         "loss": Choice("log", "brier"),
-        "monotone": BOOLEAN,
+        "monotone": Either(Choice("auto"), BOOLEAN),
         "multiclass": Choice("structured", "ovr"),
         "random_state": RandomState(),
     }
@@ -181,7 +185,7 @@ class SplineCalibrator(BaseCalibrator):
         smoothing_grid: ArrayLike | None = None,
         cv: int = 5,
         loss: Literal["log", "brier"] = "log",
-        monotone: bool = False,
+        monotone: bool | Literal["auto"] = "auto",
         multiclass: Literal["structured", "ovr"] = "structured",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -210,8 +214,8 @@ class SplineCalibrator(BaseCalibrator):
         Examples
         --------
         >>> SplineCalibrator.paper(algorithm=2, n_knots=50)
-        SplineCalibrator(knots='sample', n_knots=50, penalty='ridge', smoothing='cv',
-                         transform='compact_logit')
+        SplineCalibrator(knots='sample', monotone=False, n_knots=50, penalty='ridge',
+                         smoothing='cv', transform='compact_logit')
         """
         check_one_of(algorithm, "algorithm", (1, 2, 3))
         recipe: dict[str, Any] = {
@@ -220,6 +224,7 @@ class SplineCalibrator(BaseCalibrator):
             "n_knots": 200,
             "penalty": "ridge",
             "smoothing": "cv",
+            "monotone": False,
         }
         if algorithm == 3:
             recipe["multiclass"] = "ovr"
@@ -339,7 +344,9 @@ class SplineCalibrator(BaseCalibrator):
         self.histogram_ = histogram
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Recipe) -> None:
-        alike = not np.ptp(scores.values, axis=0).any() and not (self.monotone and self.multiclass == "structured")
+        alike = not np.ptp(scores.values, axis=0).any() and not (
+            self.monotone is True and self.multiclass == "structured"
+        )
         if alike:
             warn_user(ALL_EQUAL)
         with one_blas_thread():
@@ -356,7 +363,10 @@ class SplineCalibrator(BaseCalibrator):
         curves = [fit.curve for fit in fits]
         paths = [{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits]
         knots = [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in curves]
-        names, epsilons = [curve.transform.name for curve in curves], [curve.transform.epsilon for curve in curves]
+        names = [curve.transform.name for curve in curves]
+        epsilons = [
+            curve.transform.epsilon if TRANSFORMS[curve.transform.name].takes_epsilon else None for curve in curves
+        ]
         smoothing, edf = [fit.smoothing for fit in fits], [fit.edf for fit in fits]
         one = len(fits) == 1
         self.curves_ = curves
@@ -397,14 +407,15 @@ class SplineCalibrator(BaseCalibrator):
         --------
         >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
         SplineCalibrator for 2 classes, on probabilities
-          logit: smoothing 1e+06, 1.7 effective degrees of freedom, increasing
+          logit: smoothing 0.0577, 0.4 effective degrees of freedom, increasing
         """
         check_is_fitted(self, "curves_")
         what = "probabilities" if self.kind_ == "probability" else "margins"
         lines = [f"{type(self).__name__} for {len(self.classes_)} classes, on {what}"]
         for j, fit in enumerate(self._fits):
             name = "" if len(self._fits) == 1 else f"{self.classes_[j]}: "
-            shape = "increasing" if fit.curve.is_monotone else "not monotone"
+            falls = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in fit.curve.falls())
+            shape = f"falls {falls}" if falls else "increasing"
             lines.append(
                 f"  {name}{fit.curve.transform.name}: smoothing {fit.smoothing:.3g}, "
                 f"{fit.edf:.1f} effective degrees of freedom, {shape}"

@@ -305,8 +305,7 @@ class SmoothingDisplay:
         ax.set_xscale("log")
         ax.plot(one.smoothing, one.criterion, color=BLUE, lw=1.8, marker="o", ms=4, mec="white", mew=0.7, gid="path")
         if len(one.smoothing):
-            at = int(np.argmin(np.abs(np.log(one.smoothing / one.chosen))))
-            chosen = one.smoothing[at], one.criterion[at]
+            chosen = one.chosen, np.interp(np.log(one.chosen), np.log(one.smoothing), one.criterion)
             ax.axvline(chosen[0], color=VERMILION, lw=1.0, ls=(0, (4, 3)), zorder=1.5, gid="chosen-line")
             ax.plot(*chosen, marker="D", ms=9, color=VERMILION, mec="white", mew=1.0, ls="", zorder=5, gid="chosen")
             words = f"λ = {scientific(one.chosen)}" + ("" if small else f"\n{one.edf:.1f} effective parameters")

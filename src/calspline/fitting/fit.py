@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from calspline.arrays import Array, Counts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
-from calspline.fitting.newton import Constraints, Loss, Problem, brier_loss, minimize
+from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, Tilted, brier_loss, minimize
 from calspline.fitting.smoothing import Choice, Coordinates, curvature_coordinates, ridge_coordinates
 
 FINAL_TOLERANCE = 1e-6
+LEAST_INFORMATION = 1e-3
+"""Of a row about the line, as ``p (1 - p)`` of its raw probability."""
+CLEAR_FALL = 5.0
+"""Nats that the best increasing curve loses to one that falls where a fall is clear: "very strong" evidence on the
+scale of Kass and Raftery (1995)."""
 CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
 FEWEST_MERGED = 256
 TUBE_POINTS = 128
@@ -35,15 +42,19 @@ CLOSEST = 1e-3
 class Shape:
     """What the curve may look like, whatever the data say.
 
-    ``line`` is the intercept and slope of the curve that the weak prior leans to.
+    ``line`` is the intercept and slope of the curve that the prior leans to, and ``spreads`` says how far it may move,
+    as shares of the usual: fits are averaged over them, unless there are none. ``monotone`` may be "auto": the curve
+    falls where that is clear. ``ends`` has the steepest slope of the curve beyond its first and its last knot.
     """
 
     loss: Loss
     ridge: bool
     line: tuple[float, float]
     targets: tuple[float, float]
-    monotone: bool
+    monotone: bool | Literal["auto"]
     bounds: tuple[float, float] | None
+    spreads: Array | None = None
+    ends: tuple[float, float] = (np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -96,8 +107,20 @@ class SplineTask:
             self.coordinates = ridge_coordinates(self.basis, 0.0, 1.0)
         else:
             self.coordinates = curvature_coordinates(
-                self.basis, self._design, self._z, bins.w, shape.line[1] * self.unit
+                self.basis, self._design, self._z, self._information(), shape.line[1] * self.unit
             )
+
+    def _information(self) -> Array:
+        """What each bin says about the line.
+
+        Where the line may hardly move, far-out scores would otherwise hold it fast for all others, and they know least
+        about it.
+        """
+        if self.shape.spreads is None:
+            return self.bins.w
+        intercept, slope = self.shape.line
+        p = expit(intercept + slope * self.bins.x)
+        return np.asarray(self.bins.w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
 
     @cached_property
     def problem(self) -> Problem:
@@ -138,39 +161,81 @@ class SplineTask:
         )
 
     def finish(self, choice: Choice, *, learnt: bool = False) -> SplineFit:
-        """Fit all bins at the chosen smoothing; the variance knows if that was ``learnt`` from these bins by REML."""
+        """Fit all bins at the chosen smoothing, or average as it says.
+
+        The variance knows if the smoothing was ``learnt`` from these bins by REML.
+        """
         basis, coordinates, shape, problem = self.basis, self.coordinates, self.shape, self.problem
+        mean = choice.average
         q = coordinates.precision(choice.smoothing)
         solution = minimize(problem, q, problem.at(choice.u), tolerance=FINAL_TOLERANCE)
-        intercept, slope = shape.line
-        offset = np.array([intercept + slope * self.origin, slope * self.unit]) @ basis.line
-        constraints = shape_constraints(basis, coordinates, offset, shape, solution.point.u)
-        if constraints is not None:
-            start = problem.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
-            solution = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
-        c = offset + coordinates.T @ solution.point.u
-        if constraints is not None and shape.monotone:
-            c = risen(basis, c)
+        free, objective = solution.point, Tilted(problem, np.zeros(len(q)))
+        if mean is not None:
+            # The average is one over fits to merged bins, which on all bins move as this one has.
+            q = coordinates.precision(mean.smoothing)
+            free = problem.at(mean.u + (free.u - choice.u))
+            objective = Tilted(problem, problem.design.tdot(free.local.slope) + q * free.u)
+        c, held = self._in_shape(objective, q, free, shape)
 
-        scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
-        covariance_root = solution.covariance_root()
-        root = np.sqrt(scale) * covariance_root
-        if learnt and constraints is None and coordinates.strength.any():
-            penalty = choice.smoothing * coordinates.strength
-            root = averaged_root(covariance_root, solution.point.u, penalty, scale)
+        if mean is not None:
+            root: Array = np.asarray(np.linalg.cholesky(mean.covariance), dtype=np.float64)
+            edf = mean.edf
+        else:
+            solution = held or solution
+            scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
+            root = solution.covariance_root()
+            edf = float(basis.size - q @ (root**2).sum(axis=1))
+            if learnt and held is None and coordinates.strength.any():
+                root = averaged_root(root, free.u, choice.smoothing * coordinates.strength, scale)
+            else:
+                root = np.sqrt(scale) * root
         root = coordinates.T @ root
+        coefficients, variance = basis.pieces @ c, _square((basis.pieces @ root).swapaxes(0, 1))
+        for end, steepest in zip((0, -1), shape.ends, strict=True):
+            if np.isfinite(steepest):
+                coefficients[2, end] = np.clip(coefficients[2, end], 0.0, steepest * self.unit)
+                variance[:-1, end] = 0.0
         return SplineFit(
             origin=self.origin,
             unit=self.unit,
             breaks=basis.knots,
-            coefficients=basis.pieces @ c,
-            variance=_square((basis.pieces @ root).swapaxes(0, 1)),
+            coefficients=coefficients,
+            variance=variance,
             tube=_tube_length(basis, root),
-            edf=float(basis.size - q @ (covariance_root**2).sum(axis=1)),
+            edf=edf,
             choice=choice,
-            converged=solution.converged,
-            n_iter=solution.n_iter,
+            converged=solution.converged and (held is None or held.converged),
+            n_iter=(held or solution).n_iter,
         )
+
+    @cached_property
+    def _offset(self) -> Array:
+        """Coefficients of the line that the curve is a deviation from."""
+        intercept, slope = self.shape.line
+        return np.array([intercept + slope * self.origin, slope * self.unit]) @ self.basis.line
+
+    def _in_shape(self, objective: Tilted, q: Array, free: Point, shape: Shape) -> tuple[Array, Solution | None]:
+        """Coefficients of the best curve of a shape, and its solution unless that is ``free``, the minimum of all."""
+        basis, coordinates, offset = self.basis, self.coordinates, self._offset
+        constraints = shape_constraints(basis, coordinates, offset, shape, free.u)
+        if constraints is None:
+            return offset + coordinates.T @ free.u, None
+        start = objective.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
+        held = minimize(objective, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
+        if shape.monotone == "auto" and self._lost(objective, q, free, held) > CLEAR_FALL:
+            return self._in_shape(objective, q, free, replace(shape, monotone=False))
+        c = offset + coordinates.T @ held.point.u
+        return risen(basis, c) if shape.monotone else c, held
+
+    def _lost(self, objective: Tilted, q: Array, free: Point, held: Solution) -> float:
+        """Nats that the curve ``held`` in shape loses to the ``free`` one, whatever a single row has to do with it."""
+        best = objective.at(free.u).local.value + 0.5 * float(q @ free.u**2)
+        if self.shape.loss is brier_loss:  # with the error variance profiled out
+            return 0.5 * self.bins.total * float(np.log(held.objective / best))
+        eta = np.array([held.point.eta, free.eta])
+        positive, negative = np.subtract(*np.logaddexp(0.0, -eta)), np.subtract(*np.logaddexp(0.0, eta))
+        most = max(positive[self.bins.positives > 0.0].max(), negative[self.bins.negatives > 0.0].max())
+        return float(held.objective - best - most)
 
 
 def _subdivided(knots: Array, parts: int) -> Array:

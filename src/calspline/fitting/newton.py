@@ -141,6 +141,31 @@ class Problem:
         return at
 
 
+@dataclass(frozen=True)
+class Tilted:
+    """``loss(u) - tilt' u``: with the gradient of ``F`` at some place as the tilt, that place is the minimum."""
+
+    problem: Problem
+    tilt: Array
+
+    def at(self, u: Array) -> Point:
+        """The loss at ``u``."""
+        return self._tilted(self.problem.at(u))
+
+    def derivatives(self, point: Point) -> tuple[Array, Array]:
+        """Gradient and Hessian in ``u``."""
+        gradient, hessian = self.problem.derivatives(point)
+        return gradient - self.tilt, hessian
+
+    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+        """The point that is so many times ``step`` away."""
+        along = self.problem.along(point, step)
+        return lambda scale: self._tilted(along(scale))
+
+    def _tilted(self, point: Point) -> Point:
+        return point._replace(local=point.local._replace(value=point.local.value - self.tilt @ point.u))
+
+
 class Point(NamedTuple):
     """Coordinates, their linear predictor, and the loss there: a place to start from."""
 

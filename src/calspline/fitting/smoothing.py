@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calspline.arrays import Array
+from calspline.fitting.averaging import Average, average
 from calspline.fitting.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
 from calspline.fitting.newton import Local, Point, Problem, Solution, brier_loss, minimize
 
@@ -41,12 +42,16 @@ WEAK_PRIOR = 0.2
 fit finite and is worth less than one observation."""
 SMOOTHING_LIMITS = 1e-10, 1e15
 DEFAULT_GRID = 10.0 ** np.arange(-8.0, 6.25, 0.5)
+DECADES = 10.0 ** np.arange(-8.0, 6.5)
+"""Smoothings that fits are averaged over."""
 SEARCH_TOLERANCE = 1e-2
 COARSE_STRIDE = 4
 TIE = 0.01
 """Nats that do not count: among values this close to the best the smoothest is taken."""
 HOPELESS = 20.0
 """Nats above the best at which the search for less smoothing gives up."""
+NEGLIGIBLE = 12.0
+"""The same for an average: the weight of such a fit is 6e-6."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +146,13 @@ def ridge_coordinates(basis: NaturalSpline, origin: float, unit: float) -> Coord
 
 @dataclass(frozen=True)
 class Choice:
-    """A smoothing parameter, about where its fit is, and what else was looked at."""
+    """A smoothing parameter, about where its fit is, what else was looked at, and the average of it all, if wanted."""
 
     smoothing: float
     u: Array
     grid: Array
     criterion: Array
+    average: Average | None = None
 
 
 class Request(NamedTuple):
@@ -246,6 +252,34 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
             if 0 <= i < len(grid):
                 yield from visit(i)
     return (yield from _between(path, criterion))
+
+
+def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: Array, *, exhaustive: bool) -> Search:
+    """The average over smoothings, and over prior spreads of the line, by their marginal likelihood.
+
+    The fits go from smooth to rough, unless ``exhaustive`` only until it is hopeless. The criterion of a smoothing is
+    that of all spreads together, and the choice is the best of the fits.
+    """
+    path = _Path(problem, coordinates, grid)
+    scores: dict[int, float] = {}
+    for i in reversed(range(len(grid))):
+        solution = yield from path.at(i)
+        scores[i] = reml_score(problem, coordinates, float(grid[i]), solution)
+        if not exhaustive and scores[i] > min(scores.values()) + NEGLIGIBLE:
+            break
+    seen = sorted(scores)
+    fits, tried = [path.fits[i] for i in seen], grid[seen]
+    mean = average(fits, np.array([scores[i] for i in seen]), tried, coordinates, spreads)
+    best = int(np.argmin(mean.criterion))
+    return Choice(float(tried[best]), fits[best].point.u, tried, mean.criterion, mean)
+
+
+def _reml_search(task: SplineTask, options: SearchOptions) -> Search:
+    exhaustive = options.grid is not None
+    if task.shape.spreads is None:
+        return reml(task.merged, task.coordinates, options.values, exhaustive=exhaustive)
+    grid = options.values if exhaustive else DECADES
+    return averaged(task.merged, task.coordinates, grid, task.shape.spreads, exhaustive=exhaustive)
 
 
 def _between(path: _Path, criterion: dict[int, float]) -> Search:
@@ -395,9 +429,7 @@ CRITERIA: dict[str, Criterion] = {
         Criterion(
             "reml",
             "REML criterion",
-            lambda task, options: reml(
-                task.merged, task.coordinates, options.values, exhaustive=options.grid is not None
-            ),
+            _reml_search,
             is_evidence=True,
         ),
         Criterion(

@@ -58,7 +58,7 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
         values,
         codes,
         w,
-        monotone=recipe.monotone,
+        monotone=recipe.monotone is True,
         curve_strength=strength,
         n_knots=N_KNOTS if recipe.n_knots is None else recipe.n_knots,
     )
