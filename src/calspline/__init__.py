@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from calspline.classifier import CalibratedClassifierCV
     from calspline.curve import CalibrationCurve
     from calspline.display.reliability import ReliabilityDisplay
-    from calspline.engines.apply import apply_frame
-    from calspline.engines.fit import fit_frame
+    from calspline.engines.frames import apply_frame, fit_frame
     from calspline.evaluation.compare import compare
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
@@ -42,12 +41,12 @@ _HOMES = homes() | {
     "CalibrationCurve": "calspline.curve",
     "ReliabilityDisplay": "calspline.display.reliability",
     "ScoreHistogram": "calspline.histogram",
-    "apply_frame": "calspline.engines.apply",
+    "apply_frame": "calspline.engines.frames",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",
     "drift": "calspline.monitoring",
     "evaluate": "calspline.evaluation.evaluate",
-    "fit_frame": "calspline.engines.fit",
+    "fit_frame": "calspline.engines.frames",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
     "report": "calspline.reporting.report",

@@ -23,8 +23,7 @@ import duckdb  # noqa: F401
 import pyarrow.dataset  # noqa: F401
 
 import calspline
-from calspline.cli import main
-from calspline.cli.commands import apply, evaluate, export, fit  # noqa: F401
+from calspline.cli import apply, evaluate, fit, main  # noqa: F401
 
 
 def work(target, arguments):

@@ -20,13 +20,14 @@ BAD_INPUT = 2
 STOPPED = 128
 
 HOMES = {
-    "fit": ("calspline.cli.commands.fit", "run"),
-    "apply": ("calspline.cli.commands.apply", "run"),
-    "evaluate": ("calspline.cli.commands.evaluate", "evaluate"),
-    "compare": ("calspline.cli.commands.evaluate", "compare"),
-    "report": ("calspline.cli.commands.evaluate", "report"),
-    "export": ("calspline.cli.commands.export", "run"),
+    "fit": "fit",
+    "apply": "apply",
+    "export": "apply",
+    "evaluate": "evaluate",
+    "compare": "evaluate",
+    "report": "evaluate",
 }
+"""The file of each command; the function has the name of the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,8 +120,8 @@ def _run(given: list[str]) -> None:
         if options.command == "demo":
             import_module("calspline.demo").main(options.folder)
             return
-        module, name = HOMES[options.command]
-        getattr(import_module(module), name)(options)
+        module = import_module(f"calspline.cli.{HOMES[options.command]}")
+        getattr(module, options.command)(options)
 
 
 def _said(error: Exception) -> str:

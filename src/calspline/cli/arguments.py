@@ -146,7 +146,7 @@ def _transform(text: str) -> str:
 
     names = ("auto", *TRANSFORMS)
     if text not in names:
-        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(names)})")
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(map(repr, names))})")
     return text
 
 

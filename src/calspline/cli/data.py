@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.cli.console import InputError
-from calspline.cli.files import NARROW, Source, identifier, literal, open_source
+from calspline.cli.files import NARROW, Source, identifier, literal
 from calspline.engines.checks import MAX_LABELS
 from calspline.export.dialects import DIALECTS
 from calspline.scores import ROW_SUM_TOLERANCE
@@ -55,7 +55,7 @@ class Data:
         self.source, self.scores, self.label, self.weight = source, list(scores), label, weight
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
-            _check_type(source, name)
+            check_type(source, name)
         self.helpers = [f"{HELPER}{i}" for i in range(len(self._numbers))]
         self._quoted = [identifier(helper) for helper in self.helpers]
         items = []
@@ -203,17 +203,11 @@ def _number(column: str, kind: str) -> str:
     return f"TRY_CAST({value} AS DOUBLE)"
 
 
-def _check_type(source: Source, name: str) -> None:
+def check_type(source: Source, name: str) -> None:
     """Complain about a column that cannot hold numbers, such as dates and lists."""
     kind = source.types[name]
     if not any(word in kind for word in NUMBERS) or kind.endswith("]") or "(" in kind.removeprefix("DECIMAL("):
         raise InputError(f"column {name!r} of {source.name} must hold numbers; it is of type {kind}")
-
-
-def open_files(options: argparse.Namespace, *, typed: bool = False) -> Source:
-    """The files that were named."""
-    header = not options.no_header
-    return open_source(options.data, options.format, options.delimiter, options.encoding, header=header, typed=typed)
 
 
 def open_labelled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import codecs
 import csv
@@ -162,17 +163,10 @@ class Source:
     """
 
     def __init__(
-        self,
-        paths: list[Path],
-        names: list[str],
-        format: str,
-        *,
-        delimiter: str | None = None,
-        encoding: str | None = None,
-        header: bool = True,
-        typed: bool = False,
+        self, paths: list[Path], names: list[str], format: str, options: argparse.Namespace, *, typed: bool
     ) -> None:
         self.paths, self.names, self.format = paths, names, format
+        encoding, header = options.encoding, not options.no_header
         self._duckdb = import_duckdb()
         self.errors = _reading_errors()
         self._connection = self._duckdb.connect()
@@ -184,7 +178,7 @@ class Source:
             if encoding is None and format in (*TEXT, "jsonl"):
                 check_encoding(name, start)
         if format in TEXT:
-            self._header = self._read_headers(delimiter, encoding, header)
+            self._header = self._read_headers(options.delimiter, encoding, header)
             self._options = {
                 "delim": literal(self._delimiter),
                 "quote": literal('"'),
@@ -313,13 +307,11 @@ class Source:
         return round(sum(path.stat().st_size for path in self.paths) * lines / read)
 
 
-def open_source(
-    given: list[str], format: str | None, delimiter: str | None, encoding: str | None, *, header: bool, typed: bool
-) -> Source:
-    """Open files, patterns of files, or ``-``."""
+def open_source(options: argparse.Namespace, *, typed: bool = False) -> Source:
+    """Open the files, patterns of files, or ``-`` that were named."""
     import_duckdb()
     names, paths = [], []
-    for item in given:
+    for item in options.data:
         if item == "-":
             names.append(STDIN)
             paths.append(_spooled())
@@ -332,12 +324,12 @@ def open_source(
                 raise InputError(f"{name} is a folder; give files, or a pattern such as '{Path(name) / '*.parquet'}'")
         names += found
         paths += [Path(name) for name in found]
-    formats = {format or ("csv" if name == STDIN else format_of(name, None, "--format")) for name in names}
+    formats = {options.format or ("csv" if name == STDIN else format_of(name, None, "--format")) for name in names}
     if len(formats) > 1:
         raise InputError(
             f"the files are of different formats ({', '.join(sorted(formats))}); give those of one at a time"
         )
-    return Source(paths, names, formats.pop(), delimiter=delimiter, encoding=encoding, header=header, typed=typed)
+    return Source(paths, names, formats.pop(), options, typed=typed)
 
 
 def _spooled() -> Path:

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -19,7 +18,8 @@ from sklearn.base import clone
 
 from calspline.arrays import Array
 from calspline.cli.console import InputError, escape_control, heading, note, progress
-from calspline.cli.data import Data, Labels, open_files, open_labelled, score_columns
+from calspline.cli.data import Data, Labels, open_labelled, score_columns
+from calspline.cli.files import open_source
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
@@ -44,11 +44,11 @@ class Fitted:
     after: tuple[float, float]
 
 
-def run(options: argparse.Namespace) -> None:
+def fit(options: argparse.Namespace) -> None:
     """Fit, write the model, say what was done."""
     check_free(options.output, force=options.force)
     calibrator = _calibrator(options)
-    source = open_files(options)
+    source = open_source(options)
     columns = score_columns(source.columns, options.score[-1] if options.score else None)
     margins = options.transform == "identity"
     data, labels = open_labelled(source, columns, options, margins=margins)
@@ -90,21 +90,20 @@ def _stream(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitte
     """Two classes by the spline: rows become histograms, one for each fold, and are forgotten."""
     rng, name = np.random.default_rng(0), data.source.name
     kind: Kind = "margin" if margins else "probability"
-    parts: list[list[ScoreHistogram]] = [[] for _ in range(FOLDS)]
+    parts: dict[int, ScoreHistogram] = {}
     n = 0
     with progress("Reading", data.source.about) as done:
         for scores, codes, weight in data.batches(labels):
             n += len(codes)
             fold = _fold_of(rng, len(codes))
             counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
-            for k, part in enumerate(parts):
+            for k in np.unique(fold[counts]).tolist():
                 mine = counts & (fold == k)
-                if mine.any():
-                    w = None if weight is None else weight[mine]
-                    part.append(ScoreHistogram.from_scores(scores[mine], codes[mine], w, kind=kind))
-                    part[:] = [reduce(add, part)]
+                w = None if weight is None else weight[mine]
+                part = ScoreHistogram.from_scores(scores[mine], codes[mine], w, kind=kind)
+                parts[k] = parts[k] + part if k in parts else part
             done(len(codes))
-    histograms = [part[0] for part in parts if part]
+    histograms = [parts[k] for k in sorted(parts)]
     if not histograms:
         what = f"the weights in column {data.weight!r} are all zero" if n else "there are no rows of data"
         raise InputError(f"{name}: {what}")
@@ -153,40 +152,25 @@ def _how(folded: bool) -> str:
 def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
     """Several classes, and the other methods: all rows in memory."""
     scores, codes, weight = data.gather(labels)
-    present = np.unique(codes if weight is None else codes[weight > 0.0])
+    counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
+    present = np.unique(codes[counts])
     if len(present) < 2:
         raise InputError(f"{data.source.name} must show two classes; every row that counts is of one")
     calibrator.fit(scores, codes, weight)
-    after, folded = calibrator.predict_proba(scores), False
-    if len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD:
-        fold = _fold_of(np.random.default_rng(0), len(codes))
-        kept = [_kept(fold != k, codes, weight) for k in range(FOLDS)]
-        if all(np.array_equal(found, present) for found in kept):
-            for k, p in _out_of_fold(calibrator, scores, codes, weight, fold):
-                after[fold == k] = p
-            folded = True
+    after, fold = calibrator.predict_proba(scores), _fold_of(np.random.default_rng(0), len(codes))
+    folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
+    folded = folded and all(np.array_equal(np.unique(codes[counts & (fold != k)]), present) for k in range(FOLDS))
+    for k in np.unique(fold) if folded else []:
+        train = fold != k
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = clone(calibrator).fit(scores[train], codes[train], None if weight is None else weight[train])
+            after[~train] = fitted.predict_proba(scores[~train])
     two = len(labels.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
     before = None if margins else _losses(raw, codes, weight)
     return Fitted(calibrator, len(codes), _how(folded), before, _losses(p, codes, weight))
-
-
-def _kept(train: NDArray[np.bool_], codes: NDArray[np.int64], weight: Array | None) -> NDArray[np.int64]:
-    return np.unique(codes[train if weight is None else train & (weight > 0.0)])
-
-
-def _out_of_fold(
-    calibrator: Any, scores: Array, codes: NDArray[np.int64], weight: Array | None, fold: NDArray[np.int64]
-) -> Iterator[tuple[int, Array]]:
-    for k in range(FOLDS):
-        train, test = fold != k, fold == k
-        if not test.any():
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted = clone(calibrator).fit(scores[train], codes[train], None if weight is None else weight[train])
-            yield k, fitted.predict_proba(scores[test])
 
 
 def _facts(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespace) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.commands.apply import model_columns
+from calspline.cli.apply import model_columns
 from calspline.cli.console import InputError, escape_control, heading, note
-from calspline.cli.data import Data, Labels, in_class_order, named, open_files, open_labelled, score_columns
-from calspline.cli.files import Source
+from calspline.cli.data import Data, Labels, in_class_order, named, open_labelled, score_columns
+from calspline.cli.files import Source, open_source
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
@@ -25,7 +25,7 @@ from calspline.reporting import report as reports
 
 def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
-    source = open_files(options)
+    source = open_source(options)
     data, labels = open_labelled(source, score_columns(source.columns, _last(options)), options)
     sets, y, weight = _read(data, labels, {"probabilities": data.scores})
     found = evaluations.evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(labels.classes))
@@ -61,7 +61,7 @@ def report(options: argparse.Namespace) -> None:
     if model is None:
         data, labels, probs, y, weight = _read_sets(*_sets(options), options)
     else:
-        source = open_files(options)
+        source = open_source(options)
         if options.positive is None and options.classes is None:
             options.classes = ",".join(map(str, model.classes_))
         columns = model_columns(source, model, _last(options))
@@ -98,7 +98,7 @@ def _last(options: argparse.Namespace) -> str | None:
 
 def _sets(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     """Sets of scores by name: ``raw,calibrated``, or ``name=columns`` for several columns a set."""
-    source = open_files(options)
+    source = open_source(options)
     sets: dict[str, list[str]] = {}
     for given in options.score or []:
         name, equals, columns = given.partition("=")

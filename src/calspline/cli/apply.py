@@ -1,4 +1,4 @@
-"""``calspline apply``: a model and a file of scores in, the file with calibrated probabilities out."""
+"""``calspline apply`` and ``export``: what a model is for, here or in another language."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from calspline.cli.console import InputError, escape_control, note, progress
-from calspline.cli.data import Data, in_class_order, open_files, score_columns, shown
-from calspline.cli.files import TEXT, WIDE, Source, format_of
-from calspline.cli.output import STDOUT, check_free, whole, write_batches, writing_failed
+from calspline.cli.console import InputError, MissingExtraError, escape_control, note, progress
+from calspline.cli.data import Data, check_type, in_class_order, score_columns, shown
+from calspline.cli.files import TEXT, WIDE, Source, format_of, open_source
+from calspline.cli.output import STDOUT, check_free, whole, write_batches, write_text, writing_failed
 from calspline.engines.in_memory import Calibrate
+from calspline.export.dialects import DIALECTS
 from calspline.persistence import load
 
 
-def run(options: argparse.Namespace) -> None:
+def apply(options: argparse.Namespace) -> None:
     """Stream the rows through the model."""
     check_free(options.output, force=options.force)
     said = options.output_format
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
     if options.output == STDOUT and target in ("parquet", "arrow") and sys.stdout.isatty():
         raise InputError(f"{target} is not for a terminal; give a file with -o, or pipe it on")
     model = load(options.model)
-    source = open_files(options, typed=target not in TEXT)
+    source = open_source(options, typed=target not in TEXT)
     columns = model_columns(source, model, options.score[-1] if options.score else None)
     outputs = output_columns(options.column, model, source)
     data = Data(source, columns)
@@ -80,6 +81,8 @@ class _Work:
 def model_columns(source: Source, model: Any, given: str | None) -> list[str]:
     """The columns of scores that a model wants, in the order of its classes."""
     columns = score_columns(source.columns, given)
+    for name in columns:
+        check_type(source, name)
     m = len(model.classes_)
     if len(columns) not in ((1, 2) if m == 2 else (m,)):
         wanted = "one column of scores, or two" if m == 2 else f"{m} columns of scores"
@@ -98,3 +101,52 @@ def output_columns(name: str, model: Any, source: Source) -> list[str]:
         if new.lower() in taken:
             raise InputError(f"{source.name} has a column {new!r} already; choose another name with --output")
     return names
+
+
+def export(options: argparse.Namespace) -> None:
+    """Write the model in another language."""
+    check_free(options.output, force=options.force)
+    for name in ("dialect", "score", "column"):
+        if getattr(options, name) is not None and options.to != "sql":
+            shown = "output" if name == "column" else name
+            raise InputError(f"--{shown} is for --to sql; leave it out with --to {options.to}")
+    if options.to == "onnx" and options.output == STDOUT and sys.stdout.isatty():
+        raise InputError("an ONNX model is not for a terminal; give a file with -o, or pipe it on")
+    content = _content(load(options.model), options)
+    write_text(options.output, content, force=options.force)
+    if options.output != STDOUT:
+        print(escape_control(f"{options.to} in {options.output}"))
+
+
+def _content(model: Any, options: argparse.Namespace) -> str | bytes:
+    from calspline import export as exports
+
+    if options.to == "sql":
+        return _sql(model, options)
+    if options.to == "onnx":
+        try:
+            return bytes(exports.to_onnx(model).SerializeToString())
+        except ImportError as error:
+            raise MissingExtraError(error.name or "onnx", "onnx") from None
+    write = {"python": exports.to_python, "javascript": exports.to_javascript, "c": exports.to_c}
+    return write[options.to](model)
+
+
+def _sql(model: Any, options: argparse.Namespace) -> str:
+    """Items for a SELECT list."""
+    from calspline import export as exports
+
+    dialect: Any
+    dialect, output = options.dialect or "duckdb", options.column or "calibrated"
+    classes = model.classes_.tolist()
+    if len(classes) == 2:
+        column = options.score or "score"
+        items = {output: exports.to_sql(model, column, dialect=dialect)}
+    else:
+        columns: list[str] = options.score.split(",") if options.score else [f"p_{value}" for value in classes]
+        if len(columns) != len(classes):
+            raise InputError(f"--score must name {len(classes)} columns, one for each class; got {options.score!r}")
+        found = exports.to_sql(model, columns, dialect=dialect)
+        items = {f"{output}_{value}": text for value, text in zip(classes, found, strict=True)}
+    named = [f"{text} AS {DIALECTS[dialect].identifier(name)}" for name, text in items.items()]
+    return ",\n".join(named) + "\n"
