@@ -18,20 +18,10 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from calspline import registry
+from calspline import crossfit, registry
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
-from calspline.crossfit import (
-    Fold,
-    ModelScores,
-    ResponseMethod,
-    Training,
-    fit_folds,
-    fit_out_of_bag,
-    model_scores,
-    pool,
-    split_rows,
-)
+from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
 from calspline.options import check_integer, check_one_of
 from calspline.scores import check_label_array, check_scores, check_weights
 
@@ -164,13 +154,13 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         methods = MARGINS_FIRST if getattr(calibrator, "prefers_margins", False) else PROBABILITIES_FIRST
         training = Training(X, y, classes, codes, weight, rows, model_params, methods)
         if isinstance(self.cv, str):
-            folds = [fit_out_of_bag(estimator, training)]
+            folds = [crossfit.fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
             folds = [Fold(estimator, rows, training.scores(estimator, rows))]
         else:
-            splits = split_rows(training, self.cv, split_params, every_class=ensemble)
+            splits = crossfit.split_rows(training, self.cv, split_params, every_class=ensemble)
             show = bool(self.verbose)
-            folds = fit_folds(estimator, training, splits, refit=not ensemble, n_jobs=self.n_jobs, show=show)
+            folds = crossfit.fit_folds(estimator, training, splits, refit=not ensemble, n_jobs=self.n_jobs, show=show)
         pairs = [_calibrated(fold, folds, calibrator, training) for fold in folds]
         self.classes_ = classes
         self.calibrated_classifiers_ = pairs

@@ -60,9 +60,9 @@ class CurveData:
             score = np.unique(
                 np.concatenate([np.linspace(1e-6, 1.0 - 1e-6, POINTS), expit(np.linspace(-14, 14, POINTS))])
             )
-        bands = [
-            None if curve.variance is None else curve.band(score, level, simultaneous=whole) for whole in (False, True)
-        ]
+        bands: list[Any] = [None, None]
+        if curve.variance is not None:
+            bands = [curve.band(score, level, simultaneous=whole) for whole in (False, True)]
         return cls(name, score, curve(score), bands[0], bands[1], knots, margins)
 
 
@@ -280,21 +280,15 @@ class SmoothingDisplay:
         return cls(found, label=how.label).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure; several paths divide it.
-
-        Returns
-        -------
-        self
-        """
+        """Draw, in ``ax`` or a new figure, and return self; several paths divide it."""
         panels = get_panels(ax, len(self.paths), height=4.2)
         every = np.concatenate([one.smoothing for one in self.paths])
-        for i, (one, own) in enumerate(zip(self.paths, panels.axes, strict=True)):
+        for one, own in zip(self.paths, panels.axes, strict=True):
             self._draw(own, one, small=panels.small)
             own.set_xlim(every.min() / 3.0, every.max() * 3.0)
             if panels.small:
                 style.title(own, style.class_title(one.name))
-                own.set_ylabel(self.label if panels.is_first(i) else "")
-        panels.hide_inner_labels(y=False)
+        panels.hide_inner_labels(y_ticks=False)
         self.axes_, self.ax_, self.figure_ = panels.axes, panels.axes[0], panels.axes[0].figure
         return self
 

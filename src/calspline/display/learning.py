@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.display import style
@@ -61,12 +60,7 @@ class LearningCurveDisplay:
         self.curve = curve
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure.
-
-        Returns
-        -------
-        self
-        """
+        """Draw, in ``ax`` or a new figure, and return self."""
         self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 4.4)
         self.figure_ = ax.figure
         style.style_axes(ax)
@@ -197,16 +191,12 @@ class EpochsDisplay:
         for name, each in check_by_name(probs, "probs", None).items():
             checked = [check_predictions(y, one, sample_weight, labels) for one in each]
             losses[name] = [np.average(row_log_losses(c.probs, c.codes), weights=c.weight) for c in checked]
-            right[name] = [np.average(_guess(c.probs) == c.codes, weights=c.weight) for c in checked]
+            guesses = [c.probs > 0.5 if c.binary else c.probs.argmax(axis=1) for c in checked]
+            right[name] = [np.average(g == c.codes, weights=c.weight) for g, c in zip(guesses, checked, strict=True)]
         return cls(losses, accuracy=right if accuracy else None, epochs=epochs).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure.
-
-        Returns
-        -------
-        self
-        """
+        """Draw, in ``ax`` or a new figure, and return self."""
         has_accuracy = self.accuracy is not None
         self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 5.4 if has_accuracy else 4.2)
         self.figure_ = ax.figure
@@ -254,7 +244,3 @@ def _check_series(given: Any, name: str, count: int | None = None) -> dict[str, 
         if array.ndim != 1 or len(array) != count or count == 0:
             raise ValueError(f"{name}[{key!r}] must be one number for each of {count} epochs; got shape {array.shape}")
     return out
-
-
-def _guess(p: Array) -> NDArray[np.intp]:
-    return np.asarray(p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp))

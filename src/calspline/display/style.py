@@ -192,23 +192,19 @@ class Panels:
     strips: list[Axes] | None = None
     spare: Axes | None = None
 
-    def is_first(self, i: int) -> bool:
-        """Whether a diagram begins a row."""
-        return i % self.columns == 0
-
-    def hide_inner_labels(self, *, y: bool = True) -> None:
-        """Take away the names of ticks and axes that a neighbour shows too.
+    def hide_inner_labels(self, *, y_ticks: bool = True) -> None:
+        """Take away the names of ticks and axes that a neighbour shows too; those of ticks may differ on the y axis.
 
         The x axis is named once, at the lower left: in narrow diagrams names would run into each other.
         """
         for i, (ax, lowest) in enumerate(zip(self.axes, self.strips or self.axes, strict=True)):
-            in_last_row = i + self.columns >= len(self.axes)
-            if y and not self.is_first(i):
+            first_in_row, in_last_row = i % self.columns == 0, i + self.columns >= len(self.axes)
+            if not first_in_row:
                 ax.set_ylabel("")
-                ax.tick_params(labelleft=False)
+                ax.tick_params(labelleft=not y_ticks)
             if not in_last_row:
                 lowest.tick_params(labelbottom=False)
-            if not (in_last_row and self.is_first(i)):
+            if not (in_last_row and first_in_row):
                 lowest.set_xlabel("")
 
 

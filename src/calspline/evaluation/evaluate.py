@@ -10,16 +10,8 @@ from typing import Any
 import numpy as np
 
 from calspline.arrays import Array, Counts, map_blocks, one_blas_thread
-from calspline.evaluation import losses
-from calspline.evaluation.calibration import (
-    ECE_BINS,
-    calibration_p_value,
-    combined_p_value,
-    ece,
-    equal_width_bins,
-    recalibration,
-    smooth_ece,
-)
+from calspline.evaluation import calibration, losses
+from calspline.evaluation.calibration import combined_p_value
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.formatting import html_table, number, p_value, text_table, with_error
 
@@ -277,9 +269,9 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
     f = rows.counts()
     q, base = losses.recalibrated(f), f.base_rate
     log_loss, brier = losses.log_loss(f), losses.brier(f)
-    equal_width = equal_width_bins(f.x, ECE_BINS)
-    plain, debiased = ece(f, equal_width)
-    plain_equal_mass, debiased_equal_mass = ece(f, f.equal_weight_bins(ECE_BINS))
+    equal_width = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
+    plain, debiased = calibration.ece(f, equal_width)
+    plain_equal_mass, debiased_equal_mass = calibration.ece(f, f.equal_weight_bins(calibration.ECE_BINS))
     result = Evaluation(
         n_rows=len(rows.codes),
         total_weight=f.total,
@@ -295,11 +287,11 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         ece_debiased=debiased,
         ece_equal_mass=plain_equal_mass,
         ece_equal_mass_debiased=debiased_equal_mass,
-        smooth_ece=smooth_ece(f),
+        smooth_ece=calibration.smooth_ece(f),
         base_rate=base,
         mean_probability=f.mean,
-        **{f"calibration_{name}": value for name, value in recalibration(f)._asdict().items()},
-        calibration_p_value=calibration_p_value(f),
+        **{f"calibration_{name}": value for name, value in calibration.recalibration(f)._asdict().items()},
+        calibration_p_value=calibration.calibration_p_value(f),
         impossible_weight=losses.impossible_weight(f),
     )
     return result, f, q

@@ -98,50 +98,37 @@ def starting_scale(view: View) -> str:
 
 def reliability_charts(view: View) -> dict[str, Any]:
     """A view: its diagram on both scales, and the numbers of the bins as text."""
-    bins = [_bin_texts(forecast) for forecast in view.forecasts.values()]
-    charts = [_reliability_chart(view, bins, scale) for scale in SCALES]
-    return {"name": view.name, "top_label": view.top_label, "bins": bins, "charts": charts}
-
-
-def _reliability_chart(view: View, bins: list[list[dict[str, str]]], scale: str) -> dict[str, Any]:
-    axis = _probability_axis(view, scale)
-    frame = Frame(axis, axis, PLOT)
+    forecasts = view.forecasts.values()
+    bins, charts = [_bin_texts(forecast) for forecast in forecasts], []
     across, up = ("Confidence", "Right") if view.top_label else ("Given probability", "Happened")
-    sets = [
-        {"name": name, "color": s, "paths": _paths(forecast.diagram, frame), "bins": _bins(forecast, texts, frame)}
-        for s, ((name, forecast), texts) in enumerate(zip(view.forecasts.items(), bins, strict=True))
-    ]
-    return frame.chart(
-        scale,
-        f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against how often it came true",
-        (across, up),
-        diagonal=True,
-        sets=sets,
-        histograms=frame.histograms([_shares(forecast, axis) for forecast in view.forecasts.values()]),
-    )
+    for scale in SCALES:
+        axis = _probability_axis(view, scale)
+        frame = Frame(axis, axis, PLOT)
+        sets = [
+            {"name": name, "color": s, "paths": _paths(forecast.diagram, frame), "bins": _bins(forecast, texts, frame)}
+            for s, ((name, forecast), texts) in enumerate(zip(view.forecasts.items(), bins, strict=True))
+        ]
+        label = f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against how often it came true"
+        histograms = frame.histograms([_shares(forecast, axis) for forecast in forecasts])
+        charts.append(frame.chart(scale, label, (across, up), diagonal=True, sets=sets, histograms=histograms))
+    return {"name": view.name, "top_label": view.top_label, "bins": bins, "charts": charts}
 
 
 def calibrator_charts(curve: dict[str, Any], view: View) -> list[dict[str, Any]]:
     """What the calibrator makes of a score, on both scales; beneath, the probabilities given."""
-    out = []
+    of_probabilities, first, out = curve["kind"] == "probability", next(iter(view.forecasts.values())), []
+    titles = "Confidence" if curve["top_label"] else "Score", "Calibrated"
     for scale in SCALES:
         y = _probability_axis(view, scale)
-        of_probabilities = curve["kind"] == "probability"
         frame = Frame(y if of_probabilities else Axis(curve["score"][0], curve["score"][-1]), y, CURVE_HEIGHT)
         paths = [{"class": "curve", "d": frame.line(curve["score"], curve["value"])}]
         if curve["band"] is not None:
             paths.insert(0, {"class": "band", "d": frame.area(curve["score"], *curve["band"])})
-        first = next(iter(view.forecasts.values()))
-        out.append(
-            frame.chart(
-                scale,
-                f"Calibration curve, {scale} scale",
-                ("Confidence" if curve["top_label"] else "Score", "Calibrated"),
-                diagonal=of_probabilities,
-                sets=[{"color": 1, "paths": paths, "bins": []}],
-                histograms=frame.histograms([_shares(first, y)]) if of_probabilities else [],
-            )
-        )
+        sets = [{"color": 1, "paths": paths, "bins": []}]
+        label, histograms = f"Calibration curve, {scale} scale", []
+        if of_probabilities:
+            histograms = frame.histograms([_shares(first, y)])
+        out.append(frame.chart(scale, label, titles, diagonal=of_probabilities, sets=sets, histograms=histograms))
     return out
 
 

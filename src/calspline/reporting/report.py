@@ -130,11 +130,8 @@ def render(summary: dict[str, Any]) -> str:
     script, style = (Markup((templates / name).read_text(encoding="utf-8")) for name in ("report.js", "report.css"))
     # The browser runs this script and no other.
     script_hash = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        template_environment()
-        .get_template("report.html")
-        .render(summary, script=script, style=style, script_hash=script_hash)
-    )
+    page = template_environment().get_template("report.html")
+    return page.render(summary, script=script, style=style, script_hash=script_hash)
 
 
 @cache
