@@ -4,10 +4,4 @@ from calspline.display.curve import CalibrationCurveDisplay, SmoothingDisplay
 from calspline.display.learning import EpochsDisplay, LearningCurveDisplay
 from calspline.display.reliability import ReliabilityDisplay
 
-__all__ = [
-    "CalibrationCurveDisplay",
-    "EpochsDisplay",
-    "LearningCurveDisplay",
-    "ReliabilityDisplay",
-    "SmoothingDisplay",
-]
+__all__ = ["CalibrationCurveDisplay", "EpochsDisplay", "LearningCurveDisplay", "ReliabilityDisplay", "SmoothingDisplay"]

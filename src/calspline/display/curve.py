@@ -180,7 +180,7 @@ class CalibrationCurveDisplay:
             if panels.small:
                 style.title(own, style.class_title(one.name))
             else:
-                style.legend(own, [handle for handle, _ in drawn], [name for _, name in drawn])
+                style.legend(own, drawn)
         panels.hide_inner_labels()
         self.axes_, self.ax_, self.figure_ = panels.axes, panels.axes[0], panels.axes[0].figure
         return self
@@ -191,9 +191,8 @@ class CalibrationCurveDisplay:
         """Draw one curve with its bands; handles and names of what was drawn."""
         level = percent(self.level)
         x, y = (one.score, one.value) if across is None else across.cut(one.score, one.value)
-        drawn: list[tuple[Any, str]] = [
-            (ax.plot(x, y, color=BLUE, lw=2.2, zorder=4, gid="curve")[0], "calibration curve"),
-        ]
+        (line,) = ax.plot(x, y, color=BLUE, lw=2.2, zorder=4, gid="curve")
+        drawn: list[tuple[Any, str]] = [(line, "calibration curve")]
         inside = (one.score >= one.knots[0]) & (one.score <= one.knots[-1])
         for wanted, limits, alpha, name, gid in (
             (band, one.band, 0.30, f"{level} at each score", "band"),

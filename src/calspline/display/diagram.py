@@ -177,7 +177,7 @@ class Diagram:
             hidden = self._hidden_bins(ax, len(entries))
             corner = min(hidden, key=lambda name: hidden[name])
             loc = corner if legend_ax is None else "center left"
-            style.legend(legend_ax or ax, *map(list, zip(*entries, strict=True)), loc=loc)
+            style.legend(legend_ax or ax, entries, loc)
         if self.small:
             return
         for side, count in self._hidden_bins(ax, 2).items():

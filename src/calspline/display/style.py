@@ -127,23 +127,16 @@ def label_line_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1
         note(ax, name, (1.0, float(place)), offset=(6, 0), **where)
 
 
-def legend(ax: Axes, handles: list[Any], names: list[str], **more: Any) -> Any:
-    """A legend without a box, whose names are shown literally.
+def legend(ax: Axes, entries: list[tuple[Any, str]], loc: str = "upper left") -> Any:
+    """A legend of handles and names without a box, whose names are shown literally.
 
     Names go in after the legend is made: matplotlib drops a label that begins with an
     underscore and reads dollars as mathematics.
     """
-    options: dict[str, Any] = {
-        "loc": "upper left",
-        "fontsize": SMALL,
-        "frameon": True,
-        "facecolor": "white",
-        "edgecolor": "none",
-        "framealpha": 0.85,
-        "borderaxespad": 0.3,
-        "handlelength": 2.2,
-    } | more
-    made = ax.legend(handles, [f"series {i}" for i in range(len(names))], **options)
+    handles, names = zip(*entries, strict=True)
+    box: dict[str, Any] = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 0.85}
+    sizes: dict[str, Any] = {"fontsize": SMALL, "borderaxespad": 0.3, "handlelength": 2.2}
+    made = ax.legend(handles, [f"series {i}" for i in range(len(names))], loc=loc, **box, **sizes)
     for text, name in zip(made.get_texts(), names, strict=True):
         text.set_parse_math(False)
         text.set_text(name)

@@ -31,6 +31,16 @@ TOP_CELLS = 24
 MIDDLE = (0.1, 0.9)
 MAX_VALUES = 8
 
+FACTS = {
+    "transform_": "Transform",
+    "smoothing_": "Smoothing (lambda)",
+    "edf_": "Effective degrees of freedom",
+    "n_iter_": "Newton steps",
+    "converged_": "Converged",
+    "temperature_": "Temperature",
+}
+"""What a fit chose, by attribute."""
+
 Cell = dict[str, str]
 
 
@@ -164,23 +174,9 @@ def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
         "name": name,
         "summary": getattr(calibrator, "summary", lambda: f"{name} for {len(calibrator.classes_)} classes")(),
         "parameters": {key: repr(value) for key, value in sorted(calibrator.get_params(deep=False).items())},
-        "facts": _fit_facts(calibrator),
+        "facts": {label: _text(getattr(calibrator, key)) for key, label in FACTS.items() if hasattr(calibrator, key)},
         "curve": _binary_curve(calibrator, kind) if rows.binary else _top_label_curve(calibrator, kind, rows),
     }
-
-
-def _fit_facts(calibrator: Any) -> dict[str, str]:
-    """What a spline fit chose."""
-    names = {
-        "transform_": "Transform",
-        "smoothing_": "Smoothing (lambda)",
-        "edf_": "Effective degrees of freedom",
-        "n_iter_": "Newton steps",
-        "converged_": "Converged",
-        "temperature_": "Temperature",
-    }
-    found = {label: getattr(calibrator, name) for name, label in names.items() if hasattr(calibrator, name)}
-    return {label: _text(value) for label, value in found.items()}
 
 
 def _text(value: Any) -> str:
