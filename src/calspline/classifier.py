@@ -280,7 +280,7 @@ class CalibratedClassifier:
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities, with a column for each of ``classes``."""
         scores = model_scores(self.estimator, X, self.methods, self.classes)
-        out = np.zeros((len(scores), len(self.classes)))
+        out = np.zeros((len(scores.values), len(self.classes)))
         if not self.calibrators:
             out[:, self.known] = 1.0
             return out

@@ -41,9 +41,6 @@ class ModelScores:
     values: NDArray[np.floating[Any]]
     known: NDArray[np.intp]
 
-    def __len__(self) -> int:
-        return len(self.values)
-
     @property
     def margins(self) -> bool:
         """Whether these are margins, which need not lie in [0, 1]."""
@@ -114,14 +111,11 @@ class Training:
     params: dict[str, Any]
     methods: tuple[ResponseMethod, ...]
 
-    def __len__(self) -> int:
-        return len(self.y)
-
     def fit(self, estimator: Any, rows: Rows | None = None) -> Any:
         """Fit a copy of ``estimator`` on some rows, by default on all that count."""
         rows = self.rows if rows is None else rows
         model = clone(estimator)
-        if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
+        if np.array_equal(rows, np.arange(len(self.y))):
             return model.fit(self.X, self.y, **self.params)
         params = {name: self.param_for(value, rows) for name, value in self.params.items()}
         return model.fit(_safe_indexing(self.X, rows), self.y[rows], **params)
@@ -138,7 +132,7 @@ class Training:
             length = value.shape[0] if hasattr(value, "shape") else len(value)
         except (TypeError, IndexError):
             return value
-        return _safe_indexing(value, rows) if length == len(self) else value
+        return _safe_indexing(value, rows) if length == len(self.y) else value
 
 
 @dataclass(frozen=True)
@@ -195,7 +189,7 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
         params = {name: training.param_for(value, training.rows) for name, value in params.items()}
         found = [(training.rows[train], training.rows[test]) for train, test in splitter.split(X, y, **params)]
     else:
-        every = np.arange(len(training))
+        every = np.arange(len(training.y))
         given = ((every[np.asarray(train)], every[np.asarray(test)]) for train, test in splitter.split())
         counts = np.isin(every, training.rows)
         found = [(train[counts[train]], test[counts[test]]) for train, test in given]

@@ -36,14 +36,6 @@ class Spread:
     edges: Array
     weight: Array
 
-    @classmethod
-    def in_log_odds(cls, p: Array, weight: Array | None) -> Spread:
-        """Cells of equal width in log-odds; the outermost take all that is beyond."""
-        cell = np.clip(np.floor(log_odds(p) / CELL).astype(np.intp) + REACH, 0, 2 * REACH - 1)
-        edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
-        edges[0], edges[-1] = 0.0, 1.0
-        return cls(edges, np.bincount(cell, weights=weight, minlength=2 * REACH).astype(np.float64))
-
     def heights(self, scale: ProbabilityScale) -> tuple[Array, Array]:
         """Weight per width within a scale, the highest being 1, and the edges; the end cells take what is beyond."""
         edges = np.unique(np.clip(self.edges, scale.low, scale.high))
@@ -55,9 +47,16 @@ class Spread:
 
 
 def log_odds_spreads(rows: Predictions) -> tuple[Spread, ...]:
-    """Of two classes: the second's. Of more: the top label's, then each class's, in the order of ``Reliability``."""
+    """Of two classes: the second's. Of more: the top label's, then each class's, in the order of ``Reliability``.
+
+    Cells are of equal width in log-odds; the outermost take all that is beyond.
+    """
     columns = [rows.probs] if rows.binary else [rows.probs.max(axis=1), *rows.probs.T]
-    return tuple(Spread.in_log_odds(p, rows.weight) for p in columns)
+    edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
+    edges[0], edges[-1] = 0.0, 1.0
+    cells = [np.clip(np.floor(log_odds(p) / CELL).astype(np.intp) + REACH, 0, 2 * REACH - 1) for p in columns]
+    weights = [np.bincount(cell, weights=rows.weight, minlength=2 * REACH).astype(np.float64) for cell in cells]
+    return tuple(Spread(edges, weight) for weight in weights)
 
 
 @dataclass(frozen=True, eq=False)

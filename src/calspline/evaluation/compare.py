@@ -13,7 +13,7 @@ from calspline.arrays import Array, run_starts
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
-from calspline.formatting import html_table, number, p_value, percent, text_table
+from calspline.formatting import Row, html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 
 BOOTSTRAP_CELLS = 1024
@@ -89,34 +89,24 @@ class Comparison:
                     }
         return out | {"reference": self.reference, "recommended": self.recommended}
 
-    def _header(self) -> tuple[str, ...]:
-        level = percent(self.level)
-        return (
-            "predictions", "log-loss", "of it calibration", "Brier", "p-value",
-            f"log-loss against {self.reference} [{level}]", f"Brier against {self.reference} [{level}]",
-        )  # fmt: skip
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
-            (
-                name,
-                number(e.log_loss),
-                number(e.calibration_log_loss),
-                number(e.brier),
-                p_value(e.calibration_p_value),
-                *(str(found[name]) if name in found else "" for found in (self.log_loss, self.brier)),
-            )
-            for name, e in self.evaluations.items()
-        ]
+    def _table(self) -> tuple[list[Row], Row]:
+        """Rows and header."""
+        against = [f"{loss} against {self.reference} [{percent(self.level)}]" for loss in ("log-loss", "Brier")]
+        rows: list[Row] = []
+        for name, e in self.evaluations.items():
+            losses = number(e.log_loss), number(e.calibration_log_loss), number(e.brier)
+            differences = (str(found[name]) if name in found else "" for found in (self.log_loss, self.brier))
+            rows.append((name, *losses, p_value(e.calibration_p_value), *differences))
+        return rows, ("predictions", "log-loss", "of it calibration", "Brier", "p-value", *against)
 
     def __str__(self) -> str:
-        return f"{text_table(self._rows(), self._header())}\n{self.recommendation}"
+        return f"{text_table(*self._table())}\n{self.recommendation}"
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.evaluations)}; recommended: {self.recommended})"
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._header(), caption=self.recommendation)
+        return html_table(*self._table(), caption=self.recommendation)
 
 
 def compare(
