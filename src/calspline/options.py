@@ -32,29 +32,22 @@ def check_one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"{name} must be one of {shown}; got {value!r}")
 
 
-def check_number(value: Any, name: str, *, above: float = -np.inf, below: float = np.inf, also: str = "") -> float:
+def check_number(value: Any, name: str, *, above: float = -np.inf, below: float = np.inf) -> float:
     """Check that an option is a number strictly between two limits."""
-    limits = f"a number in ({above:g}, {below:g}){also}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise _wrong(value, name, limits)
-    if not above < float(value) < below:
-        raise ValueError(f"{name} must be {limits}; got {value!r}")
-    return float(value)
+    return Number(above, below).check(value, name)
 
 
-def check_integer(value: Any, name: str, *, least: int, also: str = "") -> int:
+def check_integer(value: Any, name: str, *, least: int) -> int:
     """Check that an option is an integer of at least ``least``."""
-    expected = f"an integer of at least {least}{also}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise _wrong(value, name, expected)
-    if value < least:
-        raise ValueError(f"{name} must be {expected}; got {value!r}")
-    return int(value)
+    return Integer(least).check(value, name)
 
 
-def _wrong(value: Any, name: str, expected: str) -> Exception:
-    kind = ValueError if isinstance(value, (str, numbers.Real)) else TypeError
-    return kind(f"{name} must be {expected}; got {value!r}")
+def _of_type(wanted: type[Any], value: Any, name: str, expected: str) -> Any:
+    """The value, if it is a number of the wanted type, as True and False are not."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, wanted):
+        kind = ValueError if isinstance(value, (str, numbers.Real)) else TypeError
+        raise kind(f"{name} must be {expected}; got {value!r}")
+    return value
 
 
 def check_increasing(values: Any, name: str, *, least: int) -> Array:
@@ -70,14 +63,8 @@ def check_increasing(values: Any, name: str, *, least: int) -> Array:
 
 
 def check_seed(value: Any, name: str) -> int:
-    """A seed from an integer, a RandomState (a new one every time) or None (always 0)."""
-    if value is None:
-        return 0
-    if isinstance(value, np.random.RandomState):
-        return int(value.randint(2**31))
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**32:
-        raise ValueError(f"{name} must be an integer in [0, 2**32), a RandomState or None; got {value!r}")
-    return int(value)
+    """The seed that an option says."""
+    return RandomState().check(value, name)
 
 
 def check_fitted_calibrator(value: Any, n_classes: int) -> None:
@@ -173,14 +160,11 @@ class Number(Domain):
 
     def check(self, value: Any, name: str, also: str = "") -> float:
         """A float."""
-        if not self.not_negative:
-            return check_number(value, name, above=self.above, below=self.below, also=also)
-        expected = f"a number of at least 0{also}"
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-            raise _wrong(value, name, expected)
-        if not float(value) >= 0.0:
-            raise ValueError(f"{name} must be {expected}; got {value!r}")
-        return float(value)
+        expected = "a number of at least 0" if self.not_negative else f"a number in ({self.above:g}, {self.below:g})"
+        number = float(_of_type(numbers.Real, value, name, expected + also))
+        if not (number >= 0.0 if self.not_negative else self.above < number < self.below):
+            raise ValueError(f"{name} must be {expected}{also}; got {value!r}")
+        return number
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         """A number; JSON has none for infinity, which is a word in files."""
@@ -203,10 +187,12 @@ class Integer(Domain):
 
     def check(self, value: Any, name: str, also: str = "") -> int:
         """An int."""
-        found = check_integer(value, name, least=self.least, also=also)
-        if self.largest is not None and found > self.largest:
+        expected = f"an integer of at least {self.least}{also}"
+        if _of_type(numbers.Integral, value, name, expected) < self.least:
+            raise ValueError(f"{name} must be {expected}; got {value!r}")
+        if self.largest is not None and value > self.largest:
             raise ValueError(f"{name} must be at most {self.largest}; got {value!r}")
-        return found
+        return int(value)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         """An integer."""
@@ -218,8 +204,18 @@ class RandomState(Domain):
     """What seeds a random generator, as in scikit-learn."""
 
     def check(self, value: Any, name: str, also: str = "") -> int:
-        """A seed."""
-        return check_seed(value, name)
+        """A seed from an integer, a RandomState (a new one every time) or None (always 0)."""
+        if value is None:
+            return 0
+        if isinstance(value, np.random.RandomState):
+            return int(value.randint(2**31))
+        if (
+            isinstance(value, (bool, np.bool_))
+            or not isinstance(value, numbers.Integral)
+            or not 0 <= int(value) < 2**32
+        ):
+            raise ValueError(f"{name} must be an integer in [0, 2**32), a RandomState or None; got {value!r}")
+        return int(value)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         """An integer or null; a generator is saved as null."""

@@ -395,11 +395,12 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
 def apart(knots: Array, span: float) -> Array:
     """Drop knots that crowd their neighbours, on data of this span; the last one stays."""
     least = CLOSEST * span
-    kept = [knots[-1]]
-    for knot in knots[-2::-1]:
+    places = knots.tolist()
+    kept = places[-1:]
+    for knot in places[-2::-1]:
         if kept[-1] - knot >= least:
             kept.append(knot)
     # The first stays too, at the cost of the one that crowds it.
-    if len(kept) > 1 and kept[-1] != knots[0]:
-        kept[-1] = knots[0]
+    if len(kept) > 1:
+        kept[-1] = places[0]
     return np.array(kept[::-1])

@@ -289,7 +289,9 @@ class Newton:
         return np.asarray(dpotri(self.factor, lower=1)[0].diagonal())
 
     def _penalised(self, point: Point) -> Any:
-        return point.local.value + 0.5 * np.add.reduce(self.q * point.u * point.u, axis=-1)
+        squares = point.u * point.u
+        ridge = self.q @ squares if squares.ndim == 1 else np.add.reduce(self.q * squares, axis=-1)
+        return point.local.value + 0.5 * ridge
 
 
 def minimize(
