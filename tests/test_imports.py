@@ -24,7 +24,7 @@ ALLOWED = {
     "options": CORE,
     "scores": CORE | {"transforms"},
     "grid": CORE | {"transforms"},
-    "histogram": CORE | {"grid"},
+    "histogram": CORE | {"grid", "transforms"},
     "fitting": NUMERICS,
     "curve": CORE | NUMERICS | {"expression", "transforms"},
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
