@@ -1,6 +1,7 @@
 """Run the defaults on every experiment and print the league table: ``python -m benchmarks.arena``.
 
-With ``--live`` the other methods run too, those that are installed; ``--data FOLDER`` names other experiments.
+With ``--live`` the other methods run too, those that are installed; ``--data FOLDER`` names other experiments;
+``--calibrated`` runs on models that are well calibrated already, by number of rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arena import board, league
+from benchmarks.arena import board, calibrated, league
 from benchmarks.arena.experiments import FAILED, Kind, Outcome, folder, frozen, run
 from benchmarks.arena.live import Journal, run_all
 from benchmarks.arena.report import render
@@ -21,7 +22,7 @@ from benchmarks.arena.sources import sources
 from benchmarks.paper import cache
 from calspline import SplineCalibrator
 
-FROZEN, LIVE = (Path(__file__).with_name(name) for name in ("RESULTS.md", "LIVE.md"))
+FROZEN, LIVE, CALIBRATED = (Path(__file__).with_name(name) for name in ("RESULTS.md", "LIVE.md", "CALIBRATED.md"))
 KINDS: tuple[Kind, ...] = ("binary", "multiclass")
 
 
@@ -78,6 +79,7 @@ def main() -> int:
     cli.add_argument("--worst", type=int, default=8, help="how many experiments to show where it lags")
     cli.add_argument("--output", type=Path, help="the page to write")
     cli.add_argument("--live", action="store_true", help="run all calibrators, ours and others, that are installed")
+    cli.add_argument("--calibrated", action="store_true", help="run on the half whose models are well calibrated")
     cli.add_argument("--data", type=Path, metavar="FOLDER", help="experiments of your own, as .npz or CalArena's HDF5")
     cli.add_argument("--only", default="*", metavar="PATTERN", help="live: experiments so named, as 'm_*__rf'")
     args = cli.parse_args()
@@ -89,9 +91,19 @@ def main() -> int:
         if args.kw:
             cli.error("--kw is for the default run: all live calibrators have their defaults")
         return run_live(place, args.only, args.output or LIVE, " --data FOLDER" if args.data else " --live")
-    args.output = args.output or FROZEN
     options = dict(args.kw)
     given = "".join(f" --kw {name}={value!r}" for name, value in options.items())
+    if args.calibrated:
+        half = place.with_name("arena_calibrated")
+        if not half.is_dir():
+            print(f"no {half}", file=sys.stderr)
+            return 2
+        made_by = f"python -m benchmarks.arena --calibrated{given}"
+        page = calibrated.render(half, lambda: SplineCalibrator(**options), made_by)
+        (args.output or CALIBRATED).write_text(page, encoding="utf-8")
+        print(page)
+        return 0
+    args.output = args.output or FROZEN
     parts = [
         "# The arena",
         f"Made by `python -m benchmarks.arena{given}`: {SplineCalibrator(**options)!r} fitted on the calibration rows "

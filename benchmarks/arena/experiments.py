@@ -57,12 +57,12 @@ class Experiment(NamedTuple):
     test_y: Labels
 
 
-def load(path: Path) -> Experiment:
-    """Read one experiment."""
+def load(path: Path, rows: int | None = None) -> Experiment:
+    """Read one experiment, with all calibration rows or the first of them."""
     data: dict[str, NDArray[Any]] = dict(np.load(path))
     fit_p, test_p = (probabilities(data[f"probs_{part}"]) for part in ("cal", "test"))
     fit_y, test_y = (data[f"y_{part}"].astype(np.intp) for part in ("cal", "test"))
-    return Experiment(fit_p, fit_y, test_p, test_y)
+    return Experiment(fit_p[:rows], fit_y[:rows], test_p, test_y)
 
 
 class Scores(NamedTuple):
@@ -84,9 +84,9 @@ class Outcome(NamedTuple):
 FAILED = Outcome(Scores(np.inf, np.nan, np.nan), Scores(np.nan, np.nan, np.nan), np.nan)
 
 
-def run(make: Callable[[], Any], path: Path) -> Outcome:
-    """Fit on the calibration rows, score on the test rows."""
-    fit_p, fit_y, test_p, test_y = load(path)
+def run(make: Callable[[], Any], path: Path, rows: int | None = None) -> Outcome:
+    """Fit on the calibration rows, or the first of them; score on the test rows."""
+    fit_p, fit_y, test_p, test_y = load(path, rows)
     binary = fit_p.shape[1] == 2
     start = time.perf_counter()
     model = make()
@@ -125,4 +125,6 @@ def score(y: Labels, p: Array) -> Scores:
 def probabilities(stored: NDArray[Any]) -> Array:
     """Stored probabilities, in double precision and summing to one again."""
     p = np.clip(stored.astype(np.float64), 0.0, 1.0)
+    if p.ndim == 1:
+        p = np.column_stack([1.0 - p, p])
     return np.asarray(p / p.sum(axis=1, keepdims=True))
