@@ -230,9 +230,7 @@ class SplineCalibrator(BaseCalibrator):
             recipe["multiclass"] = "ovr"
         return cls(**(recipe | overrides))
 
-    def _fit_two(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Recipe
-    ) -> None:
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
         self._fit(ScoreHistogram.collect(scores, positive, weight), options)
 
     def partial_fit(self, scores: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
@@ -265,9 +263,8 @@ class SplineCalibrator(BaseCalibrator):
                 raise ValueError(f"classes must stay {known.tolist()}; got {given.tolist()}")
             known = given
         known, positive = check_binary_labels(y, len(checked), known)
-        histogram = ScoreHistogram.collect(checked, positive, weight)
-        if seen is not None:
-            histogram = seen + histogram
+        new = ScoreHistogram.collect(checked, positive, weight)
+        histogram = new if seen is None else seen + new
         if histogram.positives.any() and histogram.negatives.any():
             self._fit(histogram, recipe)
         self.histogram_ = histogram
@@ -291,11 +288,9 @@ class SplineCalibrator(BaseCalibrator):
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
         self._fit(histogram, recipe)
-        difference = histogram.kind == "margin" and not (
-            0.0 <= histogram.locations[0] <= histogram.locations[-1] <= 1.0
-        )
-        kind = recipe_kind(recipe.transform) or histogram.kind
-        self._remember(np.array([0, 1]), kind, difference=difference)
+        low, high = histogram.locations[[0, -1]].tolist()
+        difference = histogram.kind == "margin" and not 0.0 <= low <= high <= 1.0
+        self._remember(np.array([0, 1]), recipe_kind(recipe.transform) or histogram.kind, difference=difference)
         return self
 
     def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False) -> Array:
@@ -322,11 +317,9 @@ class SplineCalibrator(BaseCalibrator):
         return self.curves_[0].evaluate(scores)
 
     def _many(self, scores: MatrixScores) -> Array:
-        return (
-            combine(self.curves_, AgainstRest(scores, self.transform))
-            if self.curves_
-            else self.structure_.probabilities(scores)
-        )
+        if not self.curves_:
+            return self.structure_.probabilities(scores)
+        return combine(self.curves_, AgainstRest(scores, self.transform))
 
     def _many_program(self) -> Program:
         if not self.curves_:
@@ -354,51 +347,44 @@ class SplineCalibrator(BaseCalibrator):
                 self.set_fits(fit_one_vs_rest(scores, codes, weight, options))
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
-        self._forget("histogram_")
+        self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
     def set_fits(self, fits: list[FittedCurve]) -> None:
         """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
         if not all(fit.converged for fit in fits):
             warn_user(NOT_CONVERGED, ConvergenceWarning)
-        curves = [fit.curve for fit in fits]
-        paths = [{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits]
-        knots = [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in curves]
-        names = [curve.transform.name for curve in curves]
-        epsilons = [
-            curve.transform.epsilon if TRANSFORMS[curve.transform.name].takes_epsilon else None for curve in curves
-        ]
-        smoothing, edf = [fit.smoothing for fit in fits], [fit.edf for fit in fits]
-        one = len(fits) == 1
-        self.curves_ = curves
-        self.smoothing_: Any = smoothing[0] if one else np.array(smoothing)
-        self.smoothing_path_: Any = paths[0] if one else paths
-        self.edf_: Any = edf[0] if one else np.array(edf)
-        self.transform_: Any = names[0] if one else names
-        self.epsilon_: Any = epsilons[0] if one else epsilons
-        self.knots_: Any = knots[0] if one else knots
+
+        def each(values: list[Any]) -> Any:
+            return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
+
+        self.curves_ = [fit.curve for fit in fits]
+        transforms = [curve.transform for curve in self.curves_]
+        self.smoothing_ = each([fit.smoothing for fit in fits])
+        self.smoothing_path_ = each([{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits])
+        self.edf_ = each([fit.edf for fit in fits])
+        self.transform_ = each([transform.name for transform in transforms])
+        used = [transform.epsilon if TRANSFORMS[transform.name].takes_epsilon else None for transform in transforms]
+        self.epsilon_ = used[0] if len(fits) == 1 else used
+        self.knots_ = each(
+            [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_]
+        )
         self.converged_ = all(fit.converged for fit in fits)
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self._fits = fits
-        self._forget("structure_")
+        self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
 
     def _set_structure(self, structure: StructuredMap) -> None:
         if not structure.converged:
             warn_user(NOT_CONVERGED, ConvergenceWarning)
         self.curves_ = []
         self.structure_ = structure
-        strength = float(structure.strengths[-1])
-        self.smoothing_ = strength
+        self.smoothing_ = strength = float(structure.strengths[-1])
         self.smoothing_path_ = {"smoothing": np.array([strength]), "criterion": np.array([np.nan])}
         self.edf_ = 1.0 + float(structure.effective.sum())
         self.transform_, self.epsilon_ = "log", None
         self.knots_ = np.exp(structure.breaks)
         self.converged_, self.n_iter_ = structure.converged, 0
         self._fits = []
-
-    def _forget(self, name: str) -> None:
-        """Drop what an earlier fit of another kind left behind."""
-        if hasattr(self, name):
-            delattr(self, name)
 
     def summary(self) -> str:
         """What was fitted, in a few lines.
