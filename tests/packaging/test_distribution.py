@@ -59,7 +59,8 @@ def metadata(wheel):
 def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     package = {f"calspline/{path.relative_to(ROOT / 'src/calspline')}" for path in (ROOT / "src/calspline").rglob("*")}
     package = {name for name in package if (ROOT / "src" / name).is_file() and "__pycache__" not in name}
-    assert {"calspline/py.typed", "calspline/reporting/templates/report.js"} <= package
+    templates = {"calspline/reporting/templates/report.js", "calspline/export/templates/calibrate.c.jinja"}
+    assert {"calspline/py.typed", *templates} <= package
     found = {name for name in contents(wheel) if ".dist-info/" not in name}
     assert found == package
 

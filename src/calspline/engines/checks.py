@@ -22,7 +22,7 @@ class Columns:
     """The columns to fit, by their names in the frame; and in ours, ``s0``, ``s1`` ..., ``y`` and ``w``."""
 
     score: list[str]
-    label: str | None
+    label: str
     weight: str | None = None
 
     @property
@@ -46,14 +46,13 @@ class Columns:
 class ColumnStats:
     """What one pass over the rows tells.
 
-    ``labels`` are the distinct labels of the rows that count (``all_labels``: of all rows), ``count`` is how many these
-    are of all ``rows``, ``low`` and ``high`` are the range of their scores, and ``worst_sum`` is how far from one the
-    scores of a row sum, at most. ``missing`` counts values that are missing, by our names of the columns; ``weights``
-    is the range of weights, if there are any.
+    ``labels`` are the distinct labels of the rows that count, ``count`` is how many these are of all ``rows``, ``low``
+    and ``high`` are the range of their scores, and ``worst_sum`` is how far from one the scores of a row sum, at most.
+    ``missing`` counts values that are missing, by our names of the columns; ``weights`` is the range of weights, if
+    there are any.
     """
 
     labels: NDArray[Any]
-    all_labels: list[Any]
     count: int
     rows: int
     missing: dict[str, int]
@@ -70,7 +69,7 @@ class ColumnStats:
     def check(self, columns: Columns, *, drop: bool) -> None:
         """Complain about missing values, unless their rows are to be dropped; weights; and fewer than two rows."""
         if not drop:
-            names = columns.numbers | {"y": str(columns.label)}
+            names = columns.numbers | {"y": columns.label}
             check_none_missing({names[name]: count for name, count in self.missing.items()}, self.rows)
         if self.weights is not None:
             check_weight_range(*self.weights, str(columns.weight))

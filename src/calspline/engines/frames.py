@@ -116,7 +116,7 @@ def fit_frame(
 def _fit_two(
     calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, recipe: Recipe, positive: Any
 ) -> SplineCalibrator:
-    classes = check_frame_classes(stats.labels, str(columns.label), positive)
+    classes = check_frame_classes(stats.labels, columns.label, positive)
     kind = recipe_kind(recipe.transform) or ("margin" if stats.outside else "probability")
     probability = kind == "probability"
     check_score_range(stats.low, stats.high, columns.score, probability=probability, advice=MARGIN_ADVICE)

@@ -79,7 +79,7 @@ def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str) -
 
 def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tuple[ArrayRows, ColumnStats]:
     """Take the columns, look at what they hold, and leave out rows that do not count."""
-    rows = read_arrays(frame, columns.numbers, str(columns.label))
+    rows = read_arrays(frame, columns.numbers, columns.label)
     numbers = rows.scores if rows.weight is None else rows.scores | {"w": rows.weight}
     absent = {name: np.isnan(values) for name, values in numbers.items()} | {"y": rows.codes < 0}
     missing = {name: int(np.count_nonzero(where)) for name, where in absent.items()}
@@ -92,7 +92,6 @@ def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tu
     scores = list(rows.scores.values())
     return rows, ColumnStats(
         labels=label_array([rows.labels[k] for k in np.flatnonzero(np.bincount(rows.codes))]),
-        all_labels=rows.labels,
         count=len(rows.codes),
         rows=len(frame),
         missing=missing,

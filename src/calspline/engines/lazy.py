@@ -79,10 +79,10 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
     schema = frame.collect_schema()
     nan = engine.has_nan(frame.to_native())
     own = {name: nw.col(column).cast(nw.Float64) for name, column in columns.numbers.items()}
-    own["y"] = ONE if columns.label is None else _label(columns.label, schema[columns.label])
+    own["y"] = _label(columns.label, schema[columns.label])
     rows = engine.barrier(frame.select(**({"w": ONE} | own)))
     absent = {name: _absent(name, nan=nan) for name in columns.numbers}
-    no_label = _absent("y", nan=nan and columns.label is not None and schema[columns.label].is_float())
+    no_label = _absent("y", nan=nan and schema[columns.label].is_float())
     found = _by_label(rows, columns.names, absent)
     missing_label = np.array([is_missing(value) for value in found["y"]], dtype=bool)
     missing = {name: int(found[f"no_{name}"].sum()) for name in columns.numbers}
@@ -96,7 +96,6 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
     here = ~missing_label & (found["rows"] > 0)
     return LazyRows(rows, engine), ColumnStats(
         labels=label_array(found["y"][here].tolist()),
-        all_labels=found["y"][~missing_label].tolist(),
         count=int(found["rows"][here].sum()),
         rows=int(found["n"].sum()),
         missing=missing,
