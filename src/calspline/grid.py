@@ -193,6 +193,8 @@ class Grid:
         self._flush()
         w0, w1, m0, m1 = self.sums
         x0, x1 = (np.divide(m, w, out=np.full_like(w, np.inf), where=w > 0.0) for m, w in ((m0, w0), (m1, w1)))
+        if self.kind == "probability":
+            x0, x1 = (_exact_ends(self.cells, x) for x in (x0, x1))
         turned = x0 > x1
         location = np.column_stack([np.minimum(x0, x1), np.maximum(x0, x1)]).ravel()
         negatives = np.column_stack([np.where(turned, 0.0, w0), np.where(turned, w0, 0.0)]).ravel()
@@ -200,6 +202,14 @@ class Grid:
         used = np.flatnonzero(location < np.inf)
         # A mean may round over the edge of its cell; locations still never decrease.
         return np.maximum.accumulate(location[used]), negatives[used], positives[used], self.cells[used // 2]
+
+
+def _exact_ends(cells: Cells, means: Array) -> Array:
+    """Means that are exact again for 0 and 1, which are told from others by their location; a sum rounds."""
+    means = np.where((cells == FIRST_CELL) & (means < np.inf), ZERO, means)
+    for one in (ONE, -ZERO):  # in one column, and in two
+        means = np.where((cells == LAST_CELL) & np.isclose(means, one, rtol=1e-9, atol=0.0), one, means)
+    return means
 
 
 def _levels_to_go(cells: Cells) -> int:
