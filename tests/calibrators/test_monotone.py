@@ -36,6 +36,14 @@ def test_a_fall_by_chance_is_not():
     assert automatic == 0
 
 
+def test_the_band_of_a_curve_held_back_has_room_for_the_one_that_falls():
+    for seed in range(30):
+        p, y = sample(lambda u: np.where(u < 0, 0.8 * u, 0.0), 300, seed)
+        low, high = SplineCalibrator().fit(p, y).interval(p).T
+        free = SplineCalibrator(monotone=False).fit(p, y).calibrate(p)
+        assert np.all((low < free) & (free < high))
+
+
 def test_a_single_row_makes_no_fall():
     p, y = sample(lambda u: u, 2000, 1)
     p[0], y[0] = 1e-8, True

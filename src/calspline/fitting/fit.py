@@ -178,7 +178,9 @@ class SplineTask:
         c, held = self._in_shape(objective, q, free, shape)
 
         if mean is not None:
-            root: Array = np.asarray(np.linalg.cholesky(mean.covariance), dtype=np.float64)
+            # Where it was only unclear whether the curve falls, the band holds the one that does too.
+            unclear = held.point.u - free.u if held is not None and shape.monotone == "auto" else np.zeros(len(q))
+            root: Array = np.asarray(np.linalg.cholesky(mean.covariance + np.outer(unclear, unclear)), dtype=np.float64)
             edf = mean.edf
         else:
             solution = held or solution
