@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.stress.page import page
-from benchmarks.stress.precise import MAX_APART, farthest
+from benchmarks.stress.precise import MAX_APART, SMOOTHING, farthest
 from benchmarks.stress.shapes import Rows, rows_at
 from benchmarks.stress.trial import Outcome, options_at, trial
 from calspline import SplineCalibrator
@@ -52,13 +52,13 @@ def run(seeds: range, *, show: bool = True) -> list[Outcome]:
 
 
 def compare(seeds: range) -> dict[str, float]:
-    """How far default fits of small data sets are from the exact maximum."""
+    """How far fits of given smoothing to small data sets are from the exact maximum."""
     apart = {}
     for seed in seeds:
         rows = rows_at(seed, SAMPLE_ROWS, many=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            cal = SplineCalibrator().fit(rows.scores, rows.y, rows.weight)
+            cal = SplineCalibrator(smoothing=SMOOTHING, monotone=False).fit(rows.scores, rows.y, rows.weight)
         if np.isfinite(cal.smoothing_):
             apart[f"{seed}: {rows.name}"] = farthest(cal)
     return apart

@@ -19,16 +19,21 @@ Array = NDArray[np.float64]
 DIGITS = 60
 MAX_STEPS = 300
 SETTLED = mpf(10) ** -25
+SMOOTHING = 0.01
 MAX_APART = 1e-6
 """In probability, that a fit may be from the exact maximum."""
 
 
 def farthest(cal: SplineCalibrator) -> float:
-    """The largest difference in probability between a fitted default curve and the exact maximum, over its scores."""
+    """The largest difference in probability between a curve of given smoothing and the exact maximum, over its scores.
+
+    (By default fits are averaged, and no maximum.)
+    """
     curve, histogram = cal.curves_[0], cal.histogram_
     x = histogram.locations
     if histogram.kind == "probability":
         x = curve.transform.from_log_odds(x)
+    x = np.clip(x, *(curve.origin + curve.unit * curve.breaks[[0, -1]]))  # scores beyond the end knots count as those
     with mp.workdps(DIGITS):
         n1, n0 = mpf(float(histogram.positives.sum())), mpf(float(histogram.negatives.sum()))
         intercept, slope = (mp.log(n1 / n0), mpf(0)) if curve.transform.name == "identity" else (mpf(0), mpf(1))

@@ -139,7 +139,7 @@ def harm_done(cal: SplineCalibrator, rows: Rows, p: Array) -> float:
     codes = np.searchsorted(cal.classes_, rows.y[seen])
     at = np.arange(len(codes)), codes
     rates = np.bincount(codes, w, len(cal.classes_)) / w.sum()
-    if cal.monotone and not cal.curves_:
+    if cal.monotone is True and not cal.curves_:
         t = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(len(rates)))))
         flat = softmax(np.exp(-t) * np.log(np.maximum(scores, np.exp(cal.structure_.scale.floor))), axis=1)
         return float(w @ (np.log(flat[at]) - np.log(p[at]))) - 0.5 * t * t

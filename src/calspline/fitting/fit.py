@@ -20,6 +20,8 @@ LEAST_INFORMATION = 1e-3
 CLEAR_FALL = 5.0
 """Nats that the best increasing curve loses to one that falls where a fall is clear: "very strong" evidence on the
 scale of Kass and Raftery (1995)."""
+ROUNDED_OFF = 1e-12
+"""Squared error of a row that counts as none."""
 CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
 FEWEST_MERGED = 256
 TUBE_POINTS = 128
@@ -233,7 +235,8 @@ class SplineTask:
         """Nats that the curve ``held`` in shape loses to the ``free`` one, whatever a single row has to do with it."""
         best = objective.at(free.u).local.value + 0.5 * float(q @ free.u**2)
         if self.shape.loss is brier_loss:  # with the error variance profiled out
-            return 0.5 * self.bins.total * float(np.log(held.objective / best))
+            least = ROUNDED_OFF * self.bins.total
+            return 0.5 * self.bins.total * float(np.log(max(held.objective, least) / max(best, least)))
         eta = np.array([held.point.eta, free.eta])
         positive, negative = np.subtract(*np.logaddexp(0.0, -eta)), np.subtract(*np.logaddexp(0.0, eta))
         most = max(positive[self.bins.positives > 0.0].max(), negative[self.bins.negatives > 0.0].max())
