@@ -152,3 +152,13 @@ def test_a_band_around_a_curve_of_length_zero_is_pointwise():
     low, high = np.log(curve.band([0.5])[0] / (1 - curve.band([0.5])[0]))
     assert high == pytest.approx(1.96 * 0.2, abs=1e-3)
     assert low == pytest.approx(-high)
+
+
+@pytest.mark.parametrize("name", ["coefficients", "variance"])
+def test_a_stored_curve_has_a_row_for_each_interval(name):
+    rng = np.random.default_rng(0)
+    scores = rng.random(200)
+    data = SplineCalibrator().fit(scores, rng.random(200) < scores).curves_[0].to_dict()
+    data[name] = data[name][:-1]
+    with pytest.raises(ValueError, match=f"{name} must have {len(data['breaks']) + 1} rows; got {len(data['breaks'])}"):
+        CalibrationCurve.from_dict(data)
