@@ -160,6 +160,8 @@ def spark_session():
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
+        # Code that runs once or twice is not worth the slower, better compiler.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the versions of other packages
