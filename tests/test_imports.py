@@ -43,7 +43,7 @@ ALLOWED = {
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
     "persistence": CORE | {"files", "histogram", "registry"},
-    "export": CORE | FITS | {"__version__", "calibrators", "export", "registry"},
+    "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
     "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
     "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},

@@ -175,8 +175,8 @@ def check_binary_scores(
     kind : {"probability", "margin"} or None
         What the scores have to be; None takes scores outside [0, 1] for margins.
     difference : bool or None
-        What the margin of two columns is: their difference or the second. None: the
-        second if they are probabilities whose rows sum to one.
+        What the margin of two columns is: their difference, or the second of probabilities, whose rows sum to one.
+        None: whichever they are. A calibrator of one margin has False, so that it refuses two columns of margins.
     advice : str
         What to do about scores outside [0, 1].
     """
@@ -194,9 +194,15 @@ def check_binary_scores(
         return BinaryScores("probability", values, first, array.shape)
     _check_size(given, name)
     if difference is None:
-        difference = outside or (two and _first_bad_sum(array) is not None)
+        difference = two and (outside or _first_bad_sum(array) is not None)
+    if two and not difference and (row := _first_bad_sum(array)) is not None:
+        raise ValueError(
+            f"{name} must be one column of margins, as in the fit; got two, which are no probabilities either: "
+            f"row {row} sums to {array[row].sum():.6g}"
+        )
+    difference = two and difference
     values = array.astype(np.float64, copy=False)[:, 1] if two else array.reshape(-1)
-    if two and difference:
+    if difference:
         values = values - array[:, 0]
     return BinaryScores("margin", values, None, array.shape, difference)
 

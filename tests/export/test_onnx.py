@@ -1,13 +1,24 @@
+import warnings
+
 import numpy as np
 import onnx
 import onnxruntime as runtime
+import pyarrow as pa
 import pytest
 import skl2onnx
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, StackingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
 
-from calspline import SplineCalibrator
+from calspline import CalibratedClassifierCV, SigmoidCalibrator, SplineCalibrator, TemperatureCalibrator, fit_frame
 from calspline.export import to_onnx
 
 
@@ -73,6 +84,20 @@ def test_a_probability_that_a_model_rounded_past_one_is_one(fitted):
     assert got[0].tolist() == got[1].tolist()
 
 
+def test_scores_that_python_refuses_give_nan_and_no_others(fitted):
+    """The tolerances of both are the same: 0.005 for the sum of a row, rounding for a probability."""
+    rows = np.array([[0.5, 0.5049], [0.5, 0.5051], [1.0001, -0.0001], [1.004, 0.0], [0.5, 0.4951], [0.5, 0.4949]])
+    for name in ("logit", "beta"):
+        calibrator = fitted(name)
+        got = run(to_onnx(calibrator), rows)
+        for row, p in zip(rows, got, strict=True):
+            try:
+                expected = calibrator.predict_proba(row[None])[0]
+            except ValueError:
+                expected = np.full(2, np.nan)
+            np.testing.assert_allclose(p, expected, rtol=0.0, atol=1e-9)
+
+
 def test_no_rows_give_no_rows(fitted):
     assert run(to_onnx(fitted("ovr")), np.empty((0, 3))).shape == (0, 3)
 
@@ -84,7 +109,9 @@ def classifier(n_classes):
 
 
 def converted(model, X, **options):
-    return skl2onnx.to_onnx(model, X[:1], options=options or None, target_opset=17)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of what skl2onnx reads of SVC
+        return skl2onnx.to_onnx(model, X[:1], options={id(model): options} if options else None, target_opset=17)
 
 
 @pytest.mark.parametrize("zipmap", [True, False])
@@ -174,3 +201,186 @@ def test_what_is_no_model_or_too_old_is_an_error(fitted):
 def test_an_unknown_type_is_an_error_that_names_the_domain(fitted):
     with pytest.raises(ValueError, match="dtype must be one of 'float64', 'float32'; got 'float16'"):
         to_onnx(fitted("logit"), dtype="float16")
+
+
+# What a calibrator is chained behind: kind, columns and labels are those of its fit, or it is refused.
+
+NAMES = np.array(["cat", "dog", "emu"])
+
+
+def fitted_model(model, n_classes=2):
+    X, y, _ = classifier(n_classes)
+    labels = NAMES[y]
+    return X, labels, model.fit(X, labels)
+
+
+MARGINS = [
+    LogisticRegression(),
+    LinearSVC(dual=False),
+    SGDClassifier(random_state=0),
+    GradientBoostingClassifier(n_estimators=5),
+    SVC(),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("model", MARGINS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("method", [SigmoidCalibrator, TemperatureCalibrator])
+def test_a_calibrator_of_margins_behind_raw_scores_is_right(model, method, n_classes):
+    X, y, model = fitted_model(model, n_classes)
+    calibrator = method().fit(model.decision_function(X), y)
+    chain = to_onnx(calibrator, after=converted(model, X, raw_scores=True))
+    got = run(chain, X, "X")
+    np.testing.assert_allclose(got, calibrator.predict_proba(model.decision_function(X)), rtol=0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("zipmap", [True, False])
+def test_a_calibrator_of_margins_refuses_a_model_of_probabilities(n_classes, zipmap):
+    X, y, model = fitted_model(LogisticRegression(), n_classes)
+    calibrator = SigmoidCalibrator().fit(model.decision_function(X), y)
+    with pytest.raises(ValueError, match="after gives probabilities, and the calibrator was fitted on margins"):
+        to_onnx(calibrator, after=converted(model, X, zipmap=zipmap))
+
+
+def test_a_calibrator_of_probabilities_refuses_a_model_of_margins():
+    X, y, model = fitted_model(LogisticRegression(), 3)
+    calibrator = SplineCalibrator().fit(model.predict_proba(X), y)
+    with pytest.raises(ValueError, match="after gives margins, and the calibrator was fitted on probabilities"):
+        to_onnx(calibrator, after=converted(model, X, raw_scores=True))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_that_no_operator_gives_away_have_no_calibrated_margins(n_classes):
+    X, y, model = fitted_model(RandomForestClassifier(20, max_depth=4, random_state=0), n_classes)
+    margins = LogisticRegression(max_iter=500).fit(X, y).decision_function(X)
+    calibrator = SigmoidCalibrator().fit(margins, y)
+    assert np.isnan(run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")).all()
+
+
+def test_a_spline_of_the_score_itself_goes_behind_probabilities():
+    X, y, model = fitted_model(LogisticRegression())
+    calibrator = SplineCalibrator.paper(algorithm=1).fit(model.predict_proba(X)[:, 1], y)
+    got = run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
+    np.testing.assert_allclose(got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5)
+
+
+def test_two_margins_that_are_not_opposite_give_nan_where_the_fit_was_on_one():
+    X, y, _ = classifier(2)
+    model = LinearSVC(dual=False).fit(X, y)
+    calibrator = SplineCalibrator(transform="identity").fit(model.decision_function(X), y)
+    opposite = run(to_onnx(calibrator, after=scoring(model, factors=(-1.0, 1.0))), X, "features")
+    expected = calibrator.predict_proba(model.decision_function(X))
+    np.testing.assert_allclose(opposite, expected, rtol=0.0, atol=1e-5)
+    other = run(to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5))), X, "features")
+    assert np.isnan(other[np.abs(model.decision_function(X)) > 0.01]).all()
+
+
+def test_a_support_vector_machine_with_reversed_margins_is_refused():
+    X, y, model = fitted_model(SVC())
+    calibrator = SplineCalibrator(transform="identity").fit(model.decision_function(X), y)
+    with pytest.raises(ValueError, match="in the reverse order of its classes; convert it with raw_scores=True"):
+        to_onnx(calibrator, after=converted(model, X))
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()], ids=lambda model: type(model).__name__)
+def test_columns_are_put_in_the_order_of_the_calibrators_classes(model, zipmap):
+    X, y, model = fitted_model(model)
+    frame = pa.table({"cat": model.predict_proba(X)[:, 0], "y": y})
+    calibrator = fit_frame(frame, score="cat", label="y", positive="cat")
+    assert calibrator.classes_.tolist() == ["dog", "cat"]
+    got = run(to_onnx(calibrator, after=converted(model, X, zipmap=zipmap)), X, "X")
+    expected = calibrator.predict_proba(model.predict_proba(X)[:, ::-1])
+    np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
+
+
+def test_other_classes_are_refused():
+    X, y, model = fitted_model(LogisticRegression())
+    calibrator = SplineCalibrator().fit(model.predict_proba(X), np.where(y == "cat", "ant", "bee"))
+    with pytest.raises(ValueError, match=r"the classes of the calibrator, \['ant', 'bee'\]; it has \['cat', 'dog'\]"):
+        to_onnx(calibrator, after=converted(model, X, zipmap=False))
+
+
+def test_one_column_of_the_other_class_is_refused():
+    X, y, model = fitted_model(LinearSVC(dual=False))
+    calibrator = fit_frame(
+        pa.table({"s": -model.decision_function(X), "y": y}), score="s", label="y", positive="cat", transform="identity"
+    )
+    with pytest.raises(
+        ValueError, match="after gives the score of 'dog', and the calibrator was fitted on that of 'cat'"
+    ):
+        to_onnx(calibrator, after=converted(model, X))
+
+
+def test_columns_without_names_in_an_unusual_order_are_told():
+    X, y, _ = classifier(2)
+    model = LinearSVC(dual=False).fit(X, y)
+    s = model.decision_function(X)
+    calibrator = SplineCalibrator(transform="identity").fit(np.column_stack([-s, s / 2]), y)
+    calibrator.classes_ = calibrator.classes_[::-1]
+    with pytest.warns(UserWarning, match=r"after does not name its classes: .* the calibrator's order, \[1, 0\]"):
+        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5)))
+
+
+# A CalibratedClassifierCV as a whole.
+
+WHOLES = [
+    LogisticRegression(max_iter=500),
+    LinearSVC(dual=False),
+    SGDClassifier(random_state=0),
+    SVC(),
+    RandomForestClassifier(10, random_state=0),
+    GradientBoostingClassifier(n_estimators=10),
+    make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression())),
+    StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("method", ["spline", "sigmoid"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("model", WHOLES, ids=lambda model: type(model).__name__)
+def test_a_calibrated_classifier_is_exported_as_a_whole(model, n_classes, method, dtype):
+    X, y = (values[:300] for values in classifier(n_classes)[:2])
+    wrapper = CalibratedClassifierCV(model, method=method, cv=2).fit(X, NAMES[y])
+    got = run(to_onnx(wrapper, dtype=dtype), X.astype(dtype), "features")
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, wrapper.predict_proba(X), rtol=0.0, atol=1e-4)
+
+
+def test_an_ensemble_of_calibrated_classifiers_is_averaged():
+    X, y, _ = classifier(3)
+    wrapper = CalibratedClassifierCV(LogisticRegression(max_iter=500), cv=3, ensemble=True).fit(X, y)
+    chain = to_onnx(wrapper)
+    onnx.checker.check_model(chain, full_check=True)
+    got = run(chain, X.astype(np.float64), "features")
+    np.testing.assert_allclose(got, wrapper.predict_proba(X), rtol=0.0, atol=1e-5)
+
+
+def test_a_frozen_model_is_exported_with_its_calibrator():
+    X, y, model = classifier(2)
+    wrapper = CalibratedClassifierCV(FrozenEstimator(model)).fit(X, y)
+    got = run(to_onnx(wrapper), X.astype(np.float64), "features")
+    np.testing.assert_allclose(got, wrapper.predict_proba(X), rtol=0.0, atol=1e-5)
+
+
+def test_what_a_whole_export_cannot_do_is_an_error():
+    X, y, model = classifier(2)
+    wrapper = CalibratedClassifierCV(model, cv=3)
+    with pytest.raises(NotFittedError):
+        to_onnx(wrapper)
+    wrapper.fit(X, y)
+    with pytest.raises(ValueError, match="after is for a calibrator; a CalibratedClassifierCV has its model already"):
+        to_onnx(wrapper, after=converted(model, X))
+    texts = make_pipeline(HashingVectorizer(), LogisticRegression())
+    wrapper = CalibratedClassifierCV(texts, cv=2).fit(["good", "bad"] * 10, [1, 0] * 10)
+    with pytest.raises(TypeError, match="calibrator must have a model of columns of numbers; got Pipeline"):
+        to_onnx(wrapper)
+
+
+def test_a_model_that_is_converted_wrongly_is_refused():
+    X, y, _ = classifier(2)  # the softmax of both margins, which are opposite, is that of twice the margin
+    wrapper = CalibratedClassifierCV(LinearDiscriminantAnalysis(), cv=3).fit(X, y)
+    with pytest.raises(ValueError, match="LinearDiscriminantAnalysis, that skl2onnx converts wrongly, by up to 0"):
+        to_onnx(wrapper)

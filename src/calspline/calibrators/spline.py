@@ -268,7 +268,8 @@ class SplineCalibrator(BaseCalibrator):
         if histogram.positives.any() and histogram.negatives.any():
             self._fit(histogram, recipe)
         self.histogram_ = histogram
-        self._remember(known, histogram.kind, difference=checked.difference)
+        difference = checked.difference or getattr(self, "difference_", False)
+        self._remember(known, histogram.kind, difference=difference)
         return self
 
     def fit_histogram(self, histogram: ScoreHistogram) -> Self:
@@ -288,9 +289,7 @@ class SplineCalibrator(BaseCalibrator):
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
         self._fit(histogram, recipe)
-        low, high = histogram.locations[[0, -1]].tolist()
-        difference = histogram.kind == "margin" and not 0.0 <= low <= high <= 1.0
-        self._remember(np.array([0, 1]), recipe_kind(recipe.transform) or histogram.kind, difference=difference)
+        self._remember(np.array([0, 1]), recipe_kind(recipe.transform) or histogram.kind, difference=False)
         return self
 
     def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False) -> Array:

@@ -6,45 +6,58 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from calspline import __version__
+from calspline.classifier import CalibratedClassifierCV
 from calspline.export import formula_of
+from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, scores_of
 from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE, Kind
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
 
 Dtype = Literal["float64", "float32"]
+ROUNDING = 1e-6
 
-OPSET = 17
-MIN_OPSET, MAX_OPSET = 13, 25
 IR_VERSION = 8
 NAMES = {
     "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
     "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs",
 }  # fmt: skip
+OPPOSITE = 1e-3
+"""Share of their size by which two margins that are opposite may differ."""
+SUM_ROUNDING = 1e-5
+"""By how much single precision may miss that probabilities sum to one."""
 STEEP, STRETCH = 1e30, 2.0**100
 """Slopes beyond which float32 has to stretch the distance, and by how much."""
 
 
 def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> Any:
-    """A fitted calibrator as an ONNX model.
+    """A fitted calibrator, or a model with its calibration, as an ONNX model.
 
     Parameters
     ----------
-    calibrator : fitted calibrator
+    calibrator : fitted calibrator, or fitted CalibratedClassifierCV
+        A :class:`~calspline.CalibratedClassifierCV` is exported as a whole, from ``features`` to probabilities. Its
+        estimator is converted by skl2onnx, which has to be installed. Where onnxruntime is, the result is compared with
+        ``predict_proba`` on random features, and a conversion that is wrong is an error.
     dtype : {"float64", "float32"}, default="float64"
         Type of the numbers in, out and within. With float32 results agree with Python's to 1e-5.
     after : onnx.ModelProto, optional
         A classifier. The result is one model from its features to calibrated probabilities; where its
         scores are of another type, they are cast. Its labels are left out, as calibration may change them.
+        Its scores have to be those of the calibrator's fit. Columns in another order of classes are put in
+        order; other classes, and margins where the fit was on probabilities or the other way round, are an error. Where
+        the graph does not tell margins from probabilities, rows that cannot be what the fit was on give NaN.
 
     Returns
     -------
     onnx.ModelProto
         From ``scores`` of shape (N, n_classes), or (N, 1) for margins of two classes, to
         ``probabilities`` of shape (N, n_classes). A row that holds no scores gives NaN: a margin that is not finite,
-        probabilities that do not sum to one or lie outside [0, 1] (each within 0.001, as models round).
+        probabilities that do not sum to one (within 0.005) or lie outside [0, 1] (but for rounding), as
+        ``calibrate`` would refuse.
 
     Examples
     --------
@@ -65,28 +78,60 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
         raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
 
     check_one_of(dtype, "dtype", ("float64", "float32"))
+    if isinstance(calibrator, CalibratedClassifierCV):
+        if after is not None:
+            raise ValueError("after is for a calibrator; a CalibratedClassifierCV has its model already")
+        check_is_fitted(calibrator)
+        models = []
+        for pair, model in converted(calibrator, dtype):
+            models.append(_behind(pair.calibrators[0], model, dtype))
+            check_agreement(models[-1], pair, dtype)
+        return averaged(models)
+    if after is not None:
+        if not isinstance(after, onnx.ModelProto):
+            raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")
+        return _behind(calibrator, after, dtype)
     formula = formula_of(calibrator)
-    if after is not None and not isinstance(after, onnx.ModelProto):
-        raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")
-    graph = _Graph(dtype, "" if after is None else "calspline_", len(formula.classes))
-    if after is None:
-        m = len(formula.classes)
-        columns = 1 if m == 2 and formula.kind == "margin" else m
-        model = _empty(dtype, columns)
-        scores = "scores"
-    else:
-        model = onnx.ModelProto()
-        model.CopyFrom(after)
-        scores, columns = _scores_of(model, len(formula.classes))
-        scores = graph.cast(scores)
-    result = graph.calibrated(formula, scores, columns)
+    m = len(formula.classes)
+    columns = 1 if m == 2 and formula.kind == "margin" else m
+    graph = _Graph(dtype, "", m)
+    return _with_output(_empty(dtype, columns), graph, graph.calibrated(formula, "scores", columns), m)
+
+
+def _behind(calibrator: Any, after: Any, dtype: Dtype) -> Any:
+    """A calibrator chained behind a classifier's model."""
+    formula = formula_of(calibrator)
+    m = len(formula.classes)
+    graph = _Graph(dtype, "calspline_", m)
+    model = type(after)()
+    model.CopyFrom(after)
+    given = scores_of(model, m)
+    given.check(formula, proper := formula.kind == "probability" or _fitted_on_probabilities(calibrator))
+    scores = graph.cast(given.tensor)
+    if (order := given.order(formula.classes)) is not None:
+        scores = graph.node("Gather", scores, graph.constant(order, np.int64), axis=1)
+    return _with_output(model, graph, graph.calibrated(formula, scores, given.columns, proper=proper), m)
+
+
+def _fitted_on_probabilities(calibrator: Any) -> bool:
+    """Whether a spline of the score itself, which takes any number, was fitted on numbers in [0, 1] only."""
+    if getattr(calibrator, "transform", None) != "identity" or len(calibrator.curves_) != 1:
+        return False
+    curve = calibrator.curves_[0]
+    low, high = curve.origin + curve.unit * curve.breaks[[0, -1]]
+    return bool(0.0 <= low <= high <= 1.0)
+
+
+def _with_output(model: Any, graph: _Graph, result: str, m: int) -> Any:
+    """The model with the nodes of a graph, and its result as the only output."""
+    import onnx
+
     output = _unused("probabilities", model)
     graph.node("Identity", result, output=output)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.constants)
     del model.graph.output[:]
-    shape = ["N", len(formula.classes)]
-    model.graph.output.append(onnx.helper.make_tensor_value_info(output, graph.element, shape))
+    model.graph.output.append(onnx.helper.make_tensor_value_info(output, graph.element, ["N", m]))
     onnx.checker.check_model(model)
     return model
 
@@ -110,35 +155,6 @@ def _unused(name: str, model: Any) -> str:
     while name in taken:
         name = "calibrated_" + name
     return name
-
-
-def _scores_of(model: Any, m: int) -> tuple[str, int]:
-    """The tensor of a classifier's scores of ``m`` classes, and how many columns it has."""
-    from onnx import TensorProto
-
-    versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
-    if not versions or not MIN_OPSET <= versions[0] <= MAX_OPSET:
-        raise ValueError(f"after must have an opset from {MIN_OPSET} to {MAX_OPSET}; got {versions}")
-    # A ZipMap makes a list of dictionaries of the tensor that is wanted.
-    zipped = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "ZipMap"}
-    found: list[tuple[str, int]] = []
-    for output in model.graph.output:
-        if output.name in zipped:
-            found.append((zipped[output.name], m))
-        elif output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE):
-            dimensions = output.type.tensor_type.shape.dim
-            last = dimensions[-1].dim_value if len(dimensions) == 2 else -1
-            found.append((output.name, last or m))
-    fitting = [item for item in found if item[1] == m or (m == 2 and item[1] == 1)]
-    named = [item for item in fitting if "prob" in item[0].lower()]
-    choice = named if len(named) == 1 and len(fitting) > 1 else fitting
-    if len(choice) != 1:
-        names = ", ".join(output.name for output in model.graph.output)
-        raise ValueError(f"after must have one output of shape (N, {m}) with scores; its outputs are {names}")
-    kept = [node for node in model.graph.node if node.op_type != "ZipMap"]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    return choice[0]
 
 
 class _Graph:
@@ -181,9 +197,13 @@ class _Graph:
             self.constants.append(numpy_helper.from_array(array, self._known[key]))
         return self._known[key]
 
-    def calibrated(self, formula: Formula, scores: str, columns: int) -> str:
-        """Calibrated probabilities of all classes, from scores in so many columns."""
-        doubt = self._doubt(formula.kind, scores, columns)
+    def calibrated(self, formula: Formula, scores: str, columns: int, *, proper: bool | None = None) -> str:
+        """Calibrated probabilities of all classes, from scores in so many columns.
+
+        ``proper`` says whether several columns have to be probabilities, which is so if the calibrator takes them.
+        """
+        proper = formula.kind == "probability" if proper is None else proper
+        doubt = self._doubt(formula, scores, columns, proper=proper)
         if formula.kind == "probability":
             scores = self.node("Min", self.node("Max", scores, self.constant(0.0)), self.constant(1.0))
         if len(formula.classes) == 2:
@@ -193,19 +213,31 @@ class _Graph:
             result = self._value(formula.program, {"p": scores})
         return self.node("Add", result, doubt)
 
-    def _doubt(self, kind: Kind, scores: str, columns: int) -> str:
+    def _doubt(self, formula: Formula, scores: str, columns: int, *, proper: bool) -> str:
         """Zero for rows of scores, NaN for others."""
-        if kind == "probability":
-            distance = self.node("Abs", self.node("Sub", scores, self.constant(0.5)))
-            good = self.node("LessOrEqual", distance, self.constant(0.5 + ROW_SUM_TOLERANCE))
+        distance = self.node("Abs", self.node("Sub", scores, self.constant(0.5)))
+        if formula.kind == "probability":
+            good = self.node("LessOrEqual", distance, self.constant(0.5 + ROUNDING))
         else:
             good = self.node("LessOrEqual", self.node("Abs", scores), self._limit(LARGEST_MARGIN))
         doubt = self._sum(self._zero_or_nan(good), columns)
-        if kind == "probability" and columns > 1:
-            excess = self.node("Abs", self.node("Sub", self._sum(scores, columns), self.constant(1.0)))
+        if columns == 1:
+            return doubt
+        total = self._sum(scores, columns)
+        excess = self.node("Abs", self.node("Sub", total, self.constant(1.0)))
+        if proper:
             good = self.node("LessOrEqual", excess, self.constant(ROW_SUM_TOLERANCE))
-            doubt = self.node("Add", doubt, self._zero_or_nan(good))
-        return doubt
+        elif self._m == 2 and not formula.difference:
+            # Of one margin, a model may give the opposite as well.
+            size = self._sum(self.node("Abs", scores), columns)
+            limit = self.node("Mul", self.node("Add", size, self.constant(1.0)), self.constant(OPPOSITE))
+            good = self.node("LessOrEqual", self.node("Abs", total), limit)
+        else:
+            # Margins that look like probabilities are probabilities.
+            inside = self._sum(self.cast(self.node("LessOrEqual", distance, self.constant(0.5))), columns)
+            some_outside = self.node("Less", inside, self.constant(columns - 0.5))
+            good = self.node("Or", some_outside, self.node("Greater", excess, self.constant(SUM_ROUNDING)))
+        return self.node("Add", doubt, self._zero_or_nan(good))
 
     def _zero_or_nan(self, good: str) -> str:
         return self.node("Where", good, self.constant(0.0), self.constant(np.nan))

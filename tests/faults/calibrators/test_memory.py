@@ -52,6 +52,18 @@ def test_39_one_column_is_one_dimension(cal, two):
     np.testing.assert_array_equal(column[:, 0], flat)
 
 
+def test_39_a_fit_on_one_margin_refuses_two(cal, two, takes_margins):
+    """A model's ``[-d, d]`` is no difference of margins; taken for one, it counted twice."""
+    if not takes_margins:
+        return
+    margins = np.log(two.scores / (1 - two.scores))
+    cal.fit(margins, two.y)
+    with pytest.raises(ValueError, match="scores must be one column of margins, as in the fit; got two"):
+        cal.calibrate(np.column_stack([-margins, margins]))
+    both = cal.fit(np.column_stack([-margins, margins]), two.y).calibrate(np.column_stack([-margins, margins]))
+    np.testing.assert_allclose(both[:, 1], cal.calibrate(2 * margins), atol=1e-12)
+
+
 def test_39_two_columns_are_one_but_for_rounding(cal, two):
     pair = np.column_stack([1 - two.scores, two.scores])
     out = cal.fit(pair, two.y).calibrate(pair)

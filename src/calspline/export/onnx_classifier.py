@@ -1,0 +1,293 @@
+"""What a classifier's ONNX model gives: the tensor of its scores, and what its graph tells of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from calspline.expression import Formula
+from calspline.scores import Kind
+
+OPSET = 17
+MIN_OPSET, MAX_OPSET = 13, 25
+CLASSIFIERS = "LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"
+LABELS = "classlabels_strings", "classlabels_int64s", "classlabels_ints"
+PASSING = "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "ZipMap"
+"""Nodes that leave values as they are."""
+CHOOSING = "ArrayFeatureExtractor", "Gather"
+N_PROBES, AGREEMENT, ONLY_ERRORS = 100, 1e-3, 3
+
+
+@dataclass(frozen=True)
+class ClassifierScores:
+    """A tensor of scores with so many columns.
+
+    ``kind`` says what they are and ``labels`` which class each column is, if the graph tells; else they are None.
+    ``reversed`` says that the first of two columns is the margin of the second class.
+    """
+
+    tensor: str
+    columns: int
+    kind: Kind | None
+    labels: list[Any] | None
+    reversed: bool = False
+
+    def check(self, formula: Formula, proper: bool) -> None:
+        """Complain if these are not the scores that a calibrator was fitted on.
+
+        ``proper`` says that the calibrator takes probabilities.
+        """
+        if self.kind == "probability" and not proper:
+            raise ValueError(
+                "after gives probabilities, and the calibrator was fitted on margins; convert the model with "
+                "raw_scores=True, or fit the calibrator on its predict_proba"
+            )
+        if self.kind == "margin" and formula.kind == "probability":
+            raise ValueError(
+                "after gives margins, and the calibrator was fitted on probabilities; convert the model without "
+                "raw_scores, or fit the calibrator on its decision_function"
+            )
+        if self.reversed:
+            raise ValueError(
+                "after is a support vector machine, whose two margins ONNX has in the reverse order of its classes; "
+                "convert it with raw_scores=True"
+            )
+
+    def order(self, classes: list[Any]) -> list[int] | None:
+        """The columns in the order of the classes; None if they are so already, or if the graph does not tell."""
+        if self.labels is None:
+            if self.columns > 1 and classes != sorted(classes):
+                warnings.warn(
+                    f"after does not name its classes: its columns are taken in the calibrator's order, {classes}",
+                    stacklevel=4,
+                )
+            return None
+        places = [_place(label, self.labels) for label in classes]
+        as_they_are = list(range(len(classes)))
+        if set(places) != set(as_they_are):
+            raise ValueError(f"after must have the classes of the calibrator, {classes}; it has {self.labels}")
+        if places == as_they_are:
+            return None
+        if self.columns == 1:
+            raise ValueError(
+                f"after gives the score of {self.labels[1]!r}, and the calibrator was fitted on that of {classes[1]!r}"
+            )
+        return places
+
+
+def scores_of(model: Any, m: int) -> ClassifierScores:
+    """The scores of ``m`` classes that a classifier gives; what makes dictionaries of them is taken out of it."""
+    from onnx import TensorProto
+
+    versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+    if not versions or not MIN_OPSET <= versions[0] <= MAX_OPSET:
+        raise ValueError(f"after must have an opset from {MIN_OPSET} to {MAX_OPSET}; got {versions}")
+    graph, inferred = _Nodes(model.graph), _columns(model)
+    found: list[tuple[str, str, int]] = []
+    for output in model.graph.output:
+        node = graph.by_output.get(output.name)
+        if node is not None and node.op_type == "ZipMap":
+            found.append((output.name, node.input[0], m))
+        elif output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            found.append((output.name, output.name, graph.columns(output.name) or inferred[output.name] or m))
+    fitting = [item for item in found if item[2] == m or (m == 2 and item[2] == 1)]
+    named = [item for item in fitting if "prob" in item[1].lower()]
+    choice = named if len(named) == 1 and len(fitting) > 1 else fitting
+    if len(choice) != 1:
+        names = ", ".join(output.name for output in model.graph.output)
+        raise ValueError(f"after must have one output of shape (N, {m}) with scores; its outputs are {names}")
+    output, tensor, columns = choice[0]
+    labels = graph.labels(output, [item.name for item in model.graph.output], m)
+    kept = [node for node in model.graph.node if node.op_type != "ZipMap"]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return ClassifierScores(tensor, columns, graph.kind(tensor), labels, graph.reversed(tensor, columns))
+
+
+def _columns(model: Any) -> dict[str, int]:
+    """How many columns each output has: -1 if it is no matrix, 0 if unknown.
+
+    What the operators say goes before what is declared, as skl2onnx declares one column for both of LinearSVC's.
+    """
+    from onnx import ModelProto, shape_inference
+
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    for output in bare.graph.output:
+        if output.type.WhichOneof("value") == "tensor_type":
+            output.type.tensor_type.ClearField("shape")
+    found = {}
+    for output, inferred in zip(model.graph.output, shape_inference.infer_shapes(bare).graph.output, strict=True):
+        shapes = [item.type.tensor_type.shape.dim for item in (inferred, output)]
+        known = [shape[-1].dim_value for shape in shapes if len(shape) == 2]
+        declared = len(shapes[1])
+        found[output.name] = next((count for count in known if count), 0 if known or not declared else -1)
+    return found
+
+
+class _Nodes:
+    """A graph, read backwards."""
+
+    def __init__(self, graph: Any) -> None:
+        from onnx import numpy_helper
+
+        self.by_output = {output: node for node in graph.node for output in node.output}
+        self._constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer if len(item.dims) <= 2}
+
+    def _back(self, tensor: str, through: tuple[str, ...]) -> Iterator[Any]:
+        """The nodes that made a tensor, up to the first that did more than pass it on."""
+        while (node := self.by_output.get(tensor)) is not None:
+            yield node
+            if node.op_type not in through:
+                return
+            tensor = node.input[0]
+
+    def kind(self, tensor: str) -> Kind | None:
+        """What scores are: what the last node that changed them makes."""
+        for node in self._back(tensor, (*PASSING, *CHOOSING)):
+            if node.op_type in ("Softmax", "Sigmoid", "Normalizer"):
+                return "probability"
+            if node.op_type == "LogSoftmax":
+                return "margin"
+            if node.op_type in CLASSIFIERS:
+                known = _attributes(node)
+                if known.get("post_transform", b"NONE") != b"NONE" or known.get("prob_a"):
+                    return "probability"
+                # A forest's leaves hold probabilities, those of boosting margins.
+                return None if node.op_type == "TreeEnsembleClassifier" else "margin"
+        return None
+
+    def columns(self, tensor: str) -> int | None:
+        """How many columns a classifier gives."""
+        for node in self._back(tensor, ("Identity", "Cast")):
+            if node.op_type in CLASSIFIERS:
+                return len(_labels(node) or []) or None
+        return None
+
+    def reversed(self, tensor: str, columns: int) -> bool:
+        """Whether these are the two margins of a support vector machine, which has them in reverse."""
+        for node in self._back(tensor, PASSING):
+            if node.op_type == "SVMClassifier":
+                return columns == 2 and self.kind(tensor) == "margin"
+        return False
+
+    def labels(self, scores: str, outputs: list[str], m: int) -> list[Any] | None:
+        """Which class each column is: as keys, or the labels that it predicts, or the node of the scores tell."""
+        node = self.by_output.get(scores)
+        others = [name for name in outputs if name != scores]
+        for tensor in [scores, *others] if node is not None and node.op_type == "ZipMap" else [*others, scores]:
+            for node in self._back(tensor, PASSING):
+                found = _labels(node)
+                if found is None and node.op_type in CHOOSING and node.input[0] in self._constants and tensor != scores:
+                    found = self._constants[node.input[0]].reshape(-1).tolist()
+                if found is not None and len(found) == m:
+                    return [label.decode() if isinstance(label, bytes) else label for label in found]
+        return None
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    from onnx import helper
+
+    return {item.name: helper.get_attribute_value(item) for item in node.attribute}
+
+
+def _labels(node: Any) -> list[Any] | None:
+    """The labels that a node declares."""
+    known = _attributes(node)
+    return next((list(known[name]) for name in LABELS if known.get(name)), None)
+
+
+def _place(label: Any, labels: list[Any]) -> int:
+    """Where a label is among others, -1 for nowhere; ONNX has text and integers only."""
+    return next((k for k, other in enumerate(labels) if other in (label, str(label))), -1)
+
+
+def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
+    """Pairs of a :class:`~calspline.CalibratedClassifierCV`, each with the ONNX model of its estimator."""
+    try:
+        import skl2onnx
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("to_onnx of a CalibratedClassifierCV needs skl2onnx: pip install skl2onnx") from error
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    tensor = DoubleTensorType if dtype == "float64" else FloatTensorType
+    found = []
+    for pair in classifier.calibrated_classifiers_:
+        if len(pair.known) < len(pair.classes):
+            missing = [label for j, label in enumerate(pair.classes.tolist()) if j not in pair.known]
+            raise ValueError(f"calibrator has a model that knows nothing of class {missing[0]!r}, which has no export")
+        model = pair.estimator.estimator if isinstance(pair.estimator, FrozenEstimator) else pair.estimator
+        if not hasattr(model, "n_features_in_"):
+            raise TypeError(
+                f"calibrator must have a model of columns of numbers; got {type(model).__name__}. Convert the model "
+                "yourself, and give the result as after, with calibrated_classifiers_[0].calibrators[0]."
+            )
+        last = model
+        while isinstance(last, Pipeline):
+            last = last[-1]
+        margins = next(method for method in pair.methods if hasattr(model, method)) == "decision_function"
+        features = [("features", tensor([None, model.n_features_in_]))]
+        options = {id(last): {"raw_scores": True}} if margins else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of scikit-learn, about what skl2onnx reads
+            after = skl2onnx.to_onnx(model, initial_types=features, options=options, target_opset=OPSET)
+        found.append((pair, after))
+    return found
+
+
+def check_agreement(model: Any, pair: Any, dtype: str) -> None:
+    """Complain if a converted model does not do what it was made of, on random features; it takes onnxruntime."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError:
+        return
+    name, advice = (
+        type(pair.estimator).__name__,
+        "try another dtype, or convert the model yourself and give it as after",
+    )
+    X = np.random.default_rng(0).normal(size=(N_PROBES, pair.estimator.n_features_in_)).astype(np.float32)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = ONLY_ERRORS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = pair.predict_proba(X.astype(np.float64))
+        try:
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+            [got] = session.run(None, {"features": X.astype(dtype)})
+        except Exception as error:  # onnxruntime has many of its own
+            raise ValueError(f"onnxruntime cannot run the converted {name}: {error}; {advice}") from error
+    if not (off := np.abs(got - expected).max()) < AGREEMENT:
+        raise ValueError(
+            f"calibrator has a model, {name}, that skl2onnx converts wrongly, by up to {off:.2g}; {advice}"
+        )
+
+
+def averaged(models: list[Any]) -> Any:
+    """One model that gives the mean of what several give for the same features."""
+    from onnx import checker, compose, helper, numpy_helper
+
+    whole, *others = models
+    if not others:
+        return whole
+    outputs = [whole.graph.output[0].name]
+    for k, model in enumerate(others):
+        part = compose.add_prefix(model, f"model_{k + 1}_", rename_inputs=False)
+        whole.graph.node.extend(part.graph.node)
+        whole.graph.initializer.extend(part.graph.initializer)
+        known = {opset.domain: opset for opset in whole.opset_import}
+        whole.opset_import.extend(opset for opset in part.opset_import if opset.domain not in known)
+        outputs.append(part.graph.output[0].name)
+    element = whole.graph.output[0].type.tensor_type.elem_type
+    count = np.array(len(models), dtype=helper.tensor_dtype_to_np_dtype(element))
+    whole.graph.initializer.append(numpy_helper.from_array(count, "number_of_models"))
+    whole.graph.node.append(helper.make_node("Sum", outputs, ["sum_of_models"]))
+    whole.graph.node.append(helper.make_node("Div", ["sum_of_models", "number_of_models"], ["mean_of_models"]))
+    whole.graph.output[0].name = "mean_of_models"
+    checker.check_model(whole)
+    return whole
