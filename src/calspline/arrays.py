@@ -86,22 +86,24 @@ class Counts:
     x: Array
     positives: Array
     negatives: Array
+    squared: Array | None = None
+    """Sums of the squared weights of independent units, where those are not rows of weight one."""
 
     @classmethod
-    def from_rows(cls, x: Array, positive: NDArray[np.bool_], weight: Array | None = None) -> Counts:
+    def from_rows(
+        cls, x: Array, positive: NDArray[np.bool_], weight: Array | None = None, squared: Array | None = None
+    ) -> Counts:
         """Count rows: their values, whether each is a positive, and their weights (one, if none are given)."""
         w = np.ones(len(x)) if weight is None else weight
-        return Counts.from_sums(x, w * positive, w * ~positive)
+        return Counts.from_sums(x, w * positive, w * ~positive, squared)
 
     @classmethod
-    def from_sums(cls, x: Array, positives: Array, negatives: Array) -> Counts:
+    def from_sums(cls, x: Array, positives: Array, negatives: Array, squared: Array | None = None) -> Counts:
         """Sort values that carry weights already, and merge those that are equal."""
         order = np.argsort(x)
-        x, positives, negatives = x[order], positives[order], negatives[order]
-        first = run_starts(x)
-        if len(first) < len(x):
-            x, positives, negatives = x[first], np.add.reduceat(positives, first), np.add.reduceat(negatives, first)
-        return Counts(x, positives, negatives)
+        counts = Counts(x, positives, negatives, squared)._taken(order)
+        first = run_starts(counts.x)
+        return counts.merged(first, counts.x[first]) if len(first) < len(x) else counts
 
     def __len__(self) -> int:
         return len(self.x)
@@ -112,9 +114,19 @@ class Counts:
         return self.positives + self.negatives
 
     @cached_property
+    def squares(self) -> Array:
+        """What ``p (1 - p)`` is multiplied by in the variance of events at each value: the sum of squared weights."""
+        return self.w if self.squared is None else self.squared
+
+    @cached_property
     def total(self) -> float:
         """Sum of all weights."""
         return float(self.w.sum())
+
+    @property
+    def effective(self) -> Array:
+        """Weight at each value as a number of rows that would say as much: in all, ``(sum w)^2 / sum w^2``."""
+        return self.w * (self.total / float(self.squares.sum()))
 
     @property
     def base_rate(self) -> float:
@@ -134,7 +146,11 @@ class Counts:
 
     def where(self, keep: NDArray[np.bool_]) -> Counts:
         """Some of the values."""
-        return Counts(self.x[keep], self.positives[keep], self.negatives[keep])
+        return self._taken(keep)
+
+    def _taken(self, at: NDArray[Any]) -> Counts:
+        squared = None if self.squared is None else self.squared[at]
+        return Counts(self.x[at], self.positives[at], self.negatives[at], squared)
 
     def equal_weight_bins(self, n_bins: int) -> NDArray[np.intp]:
         """The bin of each value when bins share the weight evenly.
@@ -154,7 +170,8 @@ class Counts:
             x = np.add.reduceat(self.w * self.x, first) / np.add.reduceat(self.w, first)
             # A mean of equal numbers may round past its neighbours.
             x = np.clip(x, self.x[first], self.x[np.append(first[1:], len(self)) - 1])
-        return Counts(x, np.add.reduceat(self.positives, first), np.add.reduceat(self.negatives, first))
+        squared = None if self.squared is None else np.add.reduceat(self.squared, first)
+        return Counts(x, np.add.reduceat(self.positives, first), np.add.reduceat(self.negatives, first), squared)
 
 
 def run_starts(values: NDArray[np.generic]) -> NDArray[np.intp]:

@@ -79,13 +79,6 @@ def test_the_same_data_always_give_the_same_p_value_and_touch_no_global_state(bi
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
-def test_fractions_of_rows_count_as_fractions(binary):
-    p, y = binary(200, slope=1.3, seed=2)
-    whole = evaluate(y, p, sample_weight=np.full(200, 2.0)).calibration_p_value
-    less = evaluate(y, p, sample_weight=np.full(200, 1.5)).calibration_p_value
-    assert whole < less < evaluate(y, p, sample_weight=np.full(200, 0.5)).calibration_p_value
-
-
 def imhof(t, a):
     """Imhof's integral for the tail of a weighted sum of chi-squares."""
 

@@ -7,7 +7,7 @@ bins and shrinks with the rows.
 The debiased estimate is cross-fitted: one half of a bin's rows says in which direction it is off, the other
 half by how much. Averaged over all ways to halve the bin, with normal sums, that is in closed form
 
-    |S| (2 Phi(z) - 1) - 2 s phi(z),    s^2 = sum of p (1 - p) over the bin,    z = |S| / s.
+    |S| (2 Phi(z) - 1) - 2 s phi(z),    s^2 = sum of w^2 p (1 - p) over the bin,    z = |S| / s.
 
 If the probabilities are right its mean is zero, since direction and size are then independent; as rows grow it tends
 to ``|S|``, which it never exceeds. (A sum below zero is given as zero.) Kumar et al. (2019) and Roelofs et al. (2022)
@@ -25,7 +25,7 @@ event are modelled as
   frequent than predicted;
 * ``c + b x``: ``b`` is the calibration slope, 1 if right, below 1 if the probabilities are too extreme.
 
-Standard errors are those of maximum likelihood.
+Standard errors are those of maximum likelihood, with the variance of the score that the weights say.
 
 **The test** of "these probabilities are right" against a smooth curve. Under the hypothesis the outcomes are
 independent coin flips with the given probabilities; the alternative moves their log-odds by a natural cubic spline of
@@ -34,7 +34,7 @@ statistic of that penalised model,
 
     T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
 
-where the ``c_k`` diagonalise the penalty with respect to the information ``V = X' diag(p (1 - p)) X`` (the
+where the ``c_k`` diagonalise the penalty with respect to the variance ``V = X' diag(w^2 p (1 - p)) X`` (the
 Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
 
 The hypothesis says exactly how the outcomes are distributed given the probabilities, so in small samples the null
@@ -42,7 +42,8 @@ distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws
 rows and any scores, rare events included. Where the scores are close to normal (judged by their
 kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
 
-A weight counts as that many rows.
+Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.units` for the
+variances.
 
 References
 ----------
@@ -68,7 +69,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import cauchy, chi2
 
-from calspline.arrays import Array, Counts
+from calspline.arrays import Array, Counts, run_starts
+from calspline.evaluation.units import Flips
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.fit import quantile_knots
 from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
@@ -83,7 +85,6 @@ TEST_CELLS, TEST_KNOTS, TEST_DEGREES, TEST_DRAWS = 256, 8, 4.0, 999
 NEARLY_CERTAIN = 1e-9
 NORMAL_KURTOSIS = 0.01
 """Scores whose tails are lighter than this count as normal."""
-SEED = 0
 
 
 def equal_width_bins(p: Array, n_bins: int) -> NDArray[np.intp]:
@@ -94,7 +95,7 @@ def equal_width_bins(p: Array, n_bins: int) -> NDArray[np.intp]:
 def ece(f: Counts, bins: NDArray[np.intp]) -> tuple[float, float]:
     """ECE, plain and debiased, with the bin of each probability given."""
     gap = np.abs(np.bincount(bins, weights=f.positives - f.w * f.x))
-    s = np.sqrt(np.bincount(bins, weights=f.w * f.x * (1.0 - f.x)))
+    s = np.sqrt(np.bincount(bins, weights=f.squares * f.x * (1.0 - f.x)))
     # Beyond 40 the correction vanishes, and z squared may overflow.
     z = np.divide(gap, s, out=np.full_like(gap, 40.0), where=gap < 40.0 * s)
     debiased = gap * (2.0 * ndtr(z) - 1.0) - s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z * z)
@@ -136,12 +137,12 @@ def recalibration(f: Counts) -> Recalibration:
     If only one class occurs, ``in_the_large`` is infinite. If all events lie above all non-events, the slope is
     infinite. If there is only one probability, the slope is NaN.
     """
-    f = Counts(Transform("logit")(f.x), f.positives, f.negatives).coarsened(MAX_COX_CELLS)
+    f = Counts(Transform("logit")(f.x), f.positives, f.negatives, f.squared).coarsened(MAX_COX_CELLS)
     x, w1, w0 = f.x, f.positives, f.negatives
     nan = float("nan")
     if not (w1.any() and w0.any()):
         return Recalibration(np.inf if w1.any() else -np.inf, nan, nan, nan)
-    large, large_se = _last_coefficient(np.ones((len(x), 1)), x, w1, f.w)
+    large, large_se = _last_coefficient(np.ones((len(x), 1)), x, f)
     up, down = x[w1 > 0.0], x[w0 > 0.0]
     if x[0] == x[-1]:
         slope, slope_se = nan, nan
@@ -151,20 +152,27 @@ def recalibration(f: Counts) -> Recalibration:
         slope, slope_se = -np.inf, nan
     else:
         centred = x - f.mean
-        slope, slope_se = _last_coefficient(np.column_stack([np.ones_like(x), centred]), np.zeros_like(x), w1, f.w)
+        slope, slope_se = _last_coefficient(np.column_stack([np.ones_like(x), centred]), np.zeros_like(x), f)
     return Recalibration(large, large_se, slope, slope_se)
 
 
-def _last_coefficient(X: Array, offset: Array, w1: Array, w: Array) -> tuple[float, float]:
+def _last_coefficient(X: Array, offset: Array, f: Counts) -> tuple[float, float]:
     """Last coefficient of a logistic regression, and its standard error."""
-    problem = Problem(DenseDesign(X), offset, w, w1, log_loss)
+    problem = Problem(DenseDesign(X), offset, f.w, f.positives, log_loss)
     free = np.zeros(X.shape[1])
     fit = minimize(problem, free, problem.at(free), tolerance=LAST_DIGITS)
-    return float(fit.point.u[-1]), float(np.linalg.norm(fit.covariance_root()[-1]))
+    root = fit.covariance_root()
+    if f.squared is None:
+        return float(fit.point.u[-1]), float(np.linalg.norm(root[-1]))
+    # The score's variance is not the information, but has the squared weights in it.
+    v = fit.point.local.curvature * np.divide(f.squares, f.w)
+    return float(fit.point.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ (root @ root[-1]))))
 
 
-def calibration_p_value(f: Counts) -> float:
+def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None) -> float:
     """P-value of the hypothesis that the probabilities are right.
+
+    Where rows at the same probability count differently, ``rows`` has the probability and the squared weight of each.
 
     Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other way, the p-value is the chance of
     that, at most the sum of their distances to 0 or 1: 0 if something happened that had probability 0.
@@ -174,24 +182,39 @@ def calibration_p_value(f: Counts) -> float:
     if certain.any():
         surprise = np.where(f.x < 0.5, f.positives, f.negatives)[certain]
         if surprise.any():
-            return min(1.0, float(f.w[certain] @ unlikely[certain]))
+            return min(1.0, float(f.effective[certain] @ unlikely[certain]))
         f = f.where(~certain)
     if not len(f):
         return 1.0
-    f = f.coarsened(TEST_CELLS)
-    A = directions(f)
-    statistic = float(((A.T @ (f.positives - f.w * f.x)) ** 2).sum())
-    if _nearly_normal(A, f):
-        return weighted_chi2_tail(statistic, (A.T**2 * (f.w * f.x * (1.0 - f.x))).sum(axis=1))
-    null = (((simulated_events(f, TEST_DRAWS) - f.w * f.x) @ A) ** 2).sum(axis=1)
+    cells, flips = flips_like(f, rows, TEST_CELLS)
+    A = directions(cells)
+    statistic = float(((A.T @ (cells.positives - cells.w * cells.x)) ** 2).sum())
+    variance, fourth = flips.cumulants()
+    # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
+    heavy = float(np.abs(fourth @ A**4).sum())
+    parts = variance @ A**2
+    if heavy < NORMAL_KURTOSIS * float((parts**2).sum()):
+        return weighted_chi2_tail(statistic, parts)
+    null = ((flips.deviations(TEST_DRAWS) @ A) ** 2).sum(axis=1)
     # Draws that equal what happened must count, whatever their rounding.
     return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + TEST_DRAWS)
+
+
+def flips_like(f: Counts, rows: tuple[Array, Array] | None, n_cells: int) -> tuple[Counts, Flips]:
+    """The probabilities in at most so many cells, and coin flips like the rows in them."""
+    first = run_starts(f.equal_weight_bins(n_cells)) if len(f) > n_cells else np.arange(len(f))
+    cells = f.merged(first)
+    if rows is None:
+        return cells, Flips.like(cells)
+    p, squares = rows
+    seen = (p >= f.x[0]) & (p <= f.x[-1])
+    return cells, Flips.of_rows(cells.x, np.searchsorted(f.x[first], p[seen], side="right") - 1, squares[seen])
 
 
 def directions(f: Counts) -> Array:
     """Columns ``sqrt(a_k) X c_k``: the statistic is the squared length of their products with ``y - p``."""
     x = Transform("logit")(f.x)
-    v = f.w * f.x * (1.0 - f.x)
+    v = f.squares * f.x * (1.0 - f.x)
     if x[0] == x[-1]:
         return np.full((len(x), 1), 1.0 / np.sqrt(v.sum()))
     z = (x - x[0]) / (x[-1] - x[0])
@@ -211,14 +234,6 @@ def directions(f: Counts) -> Array:
         scale = float(np.log(gamma[-1]))
         weight = 1.0 / (1.0 + np.exp(brentq(excess, -scale - 50.0, -float(np.log(gamma[2])) + 50.0)) * gamma)
     return np.asarray((X @ C) * np.sqrt(weight))
-
-
-def _nearly_normal(A: Array, f: Counts) -> bool:
-    """Whether the scores, sums of many small independent terms, are close to normal."""
-    variance = f.w * f.x * (1.0 - f.x)
-    # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
-    heavy = np.abs((variance * (1.0 - 6.0 * f.x * (1.0 - f.x))) @ A**4)
-    return float(heavy.sum()) < NORMAL_KURTOSIS * float(((variance @ A**2) ** 2).sum())
 
 
 def combined_p_value(p: Array) -> float:
@@ -260,23 +275,3 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     w = float(np.sign(s) * np.sqrt(2.0 * (s * t - cumulant(s))))
     v = s * float(np.sqrt(2.0 * (a**2 / (1.0 - 2.0 * s * a) ** 2).sum()))
     return float(np.clip(ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))
-
-
-def simulated_events(f: Counts, draws: int) -> Array:
-    """Weight of events at each probability if the probabilities are right, one row per draw; always the same draws.
-
-    A weight counts as that many coin flips; the part beyond a whole number is one more flip, of that size.
-    """
-    rng = np.random.default_rng(SEED)
-    whole = np.floor(f.w)
-    part = f.w - whole
-    size = draws, len(f)
-    events: Array
-    if whole.max() <= 1.0:
-        events = np.where(rng.random(size) < f.x, whole, 0.0)
-    else:
-        # One probability after the other: numpy sets up a binomial distribution once while it stays the same.
-        events = rng.binomial(whole.astype(np.int64)[:, None], f.x[:, None], size=size[::-1]).T.astype(np.float64)
-    if part.any():
-        events += np.where(rng.random(size) < f.x, part, 0.0)
-    return events

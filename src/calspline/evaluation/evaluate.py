@@ -291,7 +291,7 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         base_rate=base,
         mean_probability=f.mean,
         **{f"calibration_{name}": value for name, value in calibration.recalibration(f)._asdict().items()},
-        calibration_p_value=calibration.calibration_p_value(f),
+        calibration_p_value=calibration.calibration_p_value(f, rows.sizes),
         impossible_weight=losses.impossible_weight(f),
     )
     return result, f, q

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
+from calspline.evaluation.units import design_effect, row_squares
 from calspline.scores import (
     check_binary_labels,
     check_label_array,
@@ -29,13 +31,15 @@ class Predictions:
     """Checked probabilities and outcomes, without the rows of weight zero.
 
     For two classes ``probs`` has the probability of the second one for each row; for three or more, a column for each
-    class. ``codes`` holds the positions in ``classes`` of what happened.
+    class. ``codes`` holds the positions in ``classes`` of what happened. ``groups`` numbers, from 0, the groups of rows
+    that depend on each other; None: rows do not.
     """
 
     probs: Array
     codes: NDArray[np.intp]
     weight: Array | None
     classes: NDArray[Any]
+    groups: NDArray[np.intp] | None = None
 
     @property
     def binary(self) -> bool:
@@ -44,19 +48,39 @@ class Predictions:
 
     def counts(self) -> Counts:
         """Two classes: the distinct probabilities, with the weight of events and non-events at each."""
-        return Counts.from_rows(self.probs, self.codes == 1, self.weight)
+        squares = self.squares if self.unequal or self.groups is not None else None
+        return Counts.from_rows(self.probs, self.codes == 1, self.weight, squares)
+
+    @property
+    def unequal(self) -> bool:
+        """Whether there are weights that do not just count rows."""
+        return self.weight is not None and row_squares(self.weight, len(self.weight)) is not self.weight
+
+    @cached_property
+    def squares(self) -> Array:
+        """Two classes: what ``p (1 - p)`` of each row is multiplied by in the variance of the weight of events."""
+        squares = row_squares(self.weight, len(self.codes))
+        if self.groups is None:
+            return squares
+        return squares * design_effect(self.probs, self.codes == 1, self.weight, self.groups)
+
+    @property
+    def sizes(self) -> tuple[Array, Array] | None:
+        """Two classes: probability and squared weight of each row, if rows count differently."""
+        return (self.probs, self.squares) if self.unequal and self.groups is None else None
 
     def top_label(self) -> Predictions:
         """Three or more classes: whether the most probable one was right, as a two-class problem."""
         guess = self.probs.argmax(axis=1)
         confidence = self.probs[np.arange(len(guess)), guess]
-        return Predictions(confidence, (guess == self.codes).astype(np.intp), self.weight, np.array(["wrong", "right"]))
+        right = (guess == self.codes).astype(np.intp)
+        return Predictions(confidence, right, self.weight, np.array(["wrong", "right"]), self.groups)
 
     def against_rest(self, j: int) -> Predictions:
         """Three or more classes: one of them against the rest, as a two-class problem."""
         label = self.classes.tolist()[j]
         classes = np.array([f"not {label}", label], dtype=object)
-        return Predictions(self.probs[:, j], (self.codes == j).astype(np.intp), self.weight, classes)
+        return Predictions(self.probs[:, j], (self.codes == j).astype(np.intp), self.weight, classes, self.groups)
 
 
 def check_predictions(

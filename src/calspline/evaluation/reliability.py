@@ -14,7 +14,7 @@ from scipy.special import betaincinv, expit
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.binary_fit import Recipe, fit_curve
 from calspline.curve import CalibrationCurve
-from calspline.evaluation.calibration import equal_width_bins, simulated_events
+from calspline.evaluation.calibration import equal_width_bins, flips_like
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.formatting import Row, html_table, percent, text_table
 from calspline.histogram import ScoreHistogram
@@ -47,7 +47,8 @@ class Bins:
     """How often the event happened."""
     interval_lower: Array
     interval_upper: Array
-    """Exact binomial (Clopper-Pearson) limits for ``observed``."""
+    """Exact binomial (Clopper-Pearson) limits for ``observed``; weights that are not whole count as the number of rows
+    that would say as much."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -257,8 +258,8 @@ def _diagram(
         level=level,
         strategy=strategy,
         bins=_bins(f, rows.probs, n_bins, strategy, level),
-        corp=_corp(f, level),
-        spline=_spline(rows, level),
+        corp=_corp(f, rows.sizes, level),
+        spline=_spline(rows, f, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
         histogram_weight=histogram.astype(np.float64),
     )
@@ -274,12 +275,14 @@ def _bins(f: Counts, p: Array, n_bins: int, strategy: str, level: float) -> Bins
     else:
         between = 0.5 * (f.x[first[1:] - 1] + f.x[first[1:]])
         lower, upper = np.append(f.x[0], between), np.append(between, f.x[-1])
-    low, high = clopper_pearson(binned.positives, binned.negatives, level)
+    # As many rows as would say as much.
+    share = np.divide(binned.w, binned.squares, out=np.ones_like(binned.w), where=binned.squares > 0.0)
+    low, high = clopper_pearson(share * binned.positives, share * binned.negatives, level)
     return Bins(lower, upper, count, binned.w, binned.x, binned.positives / binned.w, low, high)
 
 
 def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[Array, Array]:
-    """Exact binomial limits for a share; weights count as rows."""
+    """Exact binomial limits for a share, for numbers of rows that need not be whole."""
     tail = 0.5 * (1.0 - level)
     none, all_ = positives == 0.0, negatives == 0.0
     lower = np.where(none, 0.0, betaincinv(np.where(none, 1.0, positives), negatives + 1.0, tail))
@@ -287,23 +290,26 @@ def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[A
     return lower, upper
 
 
-def _corp(f: Counts, level: float) -> CorpCurve:
+def _corp(f: Counts, sizes: tuple[Array, Array] | None, level: float) -> CorpCurve:
     found = isotonic_regression(f.positives / f.w, weights=f.w)
     first, last = found.blocks[:-1], found.blocks[1:] - 1
-    cells = f.coarsened(BAND_CELLS)
-    events = simulated_events(cells, BAND_DRAWS)
-    curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in events / cells.w])
+    cells, flips = flips_like(f, sizes, BAND_CELLS)
+    rates = np.clip(cells.x + flips.deviations(BAND_DRAWS) / cells.w, 0.0, 1.0)
+    curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in rates])
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
     at = np.searchsorted(f.x, cells.x, side="right") - 1
     return CorpCurve(f.x[first], f.x[last], found.weights, found.x[first], cells.x, found.x[at], low, high)
 
 
-def _spline(rows: Predictions, level: float) -> SplineBand | None:
+def _spline(rows: Predictions, f: Counts, level: float) -> SplineBand | None:
     p, positive = rows.probs, rows.codes == 1
     if positive.all() or not positive.any():
         return None
-    histogram = ScoreHistogram.collect(BinaryScores("probability", p, None, p.shape), positive, rows.weight)
+    weight = rows.weight
+    if f.squared is not None:
+        weight = (np.ones(len(p)) if weight is None else weight) * (f.total / float(f.squares.sum()))
+    histogram = ScoreHistogram.collect(BinaryScores("probability", p, None, p.shape), positive, weight)
     fit = fit_curve(histogram, Recipe())
     low, high = float(p.min()), float(p.max())
     ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
