@@ -11,7 +11,7 @@ import calspline.export
 SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
-CORE = {"arrays", "options", "scores"}
+CORE = {"arrays", "labels", "options", "scores"}
 NUMERICS = {"arrays", "fitting"}
 FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
@@ -21,6 +21,7 @@ ALLOWED = {
     "arrays": set(),
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
+    "labels": set(),
     "options": CORE,
     "scores": CORE | {"transforms"},
     "grid": CORE | {"transforms"},

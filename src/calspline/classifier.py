@@ -22,8 +22,9 @@ from calspline import crossfit, registry
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
+from calspline.labels import check_label_array
 from calspline.options import check_integer, check_one_of
-from calspline.scores import check_label_array, check_scores, check_weights
+from calspline.scores import check_scores, check_weights
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
@@ -321,7 +322,8 @@ def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Traini
 def _fit_calibrator(calibrator: Any, scores: ModelScores, codes: NDArray[np.intp], weight: Array | None) -> None:
     """Fit a calibrator; one from elsewhere whose ``fit`` does not take weights is fitted without, with a warning."""
     if isinstance(calibrator, BaseCalibrator):
-        calibrator.fit(check_scores(scores.values, margins=scores.margins), codes, weight)
+        places = None if scores.values.shape[1] < 2 else range(scores.values.shape[1])
+        calibrator.fit(check_scores(scores.values, margins=scores.margins, names=places), codes, weight)
     elif weight is None:
         calibrator.fit(scores.values, codes)
     elif "sample_weight" in signature(calibrator.fit).parameters:

@@ -11,16 +11,9 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, ZERO, Cells, Grid, cells_of, exactly_one, finest_level
+from calspline.labels import check_binary_labels, check_label_array, check_two_classes
 from calspline.options import Choice, Integer, Integers, Number, Numbers, Record, check_integer, check_one_of, optional
-from calspline.scores import (
-    BinaryScores,
-    Kind,
-    check_binary_labels,
-    check_binary_scores,
-    check_label_array,
-    check_two_classes,
-    check_weights,
-)
+from calspline.scores import BinaryScores, Kind, check_binary_scores, check_weights
 from calspline.transforms import LOGIT_CLIP
 
 MAX_LOCATIONS = 2 * MAX_POINTS

@@ -5,15 +5,16 @@ Scores are finite numbers in one column, two, or one for each class; labels and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
+from calspline.labels import check_label_array, column_names, is_missing, order_columns
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]
@@ -25,7 +26,6 @@ SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
     "probability": (0.0, 1.0),
     "margin": (-LARGEST_MARGIN, LARGEST_MARGIN),
 }
-NEVER_MISSING = {str, bytes, int, bool}
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
 
 
@@ -38,7 +38,7 @@ class GivenScores:
     """
 
     values: NDArray[np.floating[Any]]
-    names: list[str] | None = None
+    names: list[Any] | None = None
     margins: bool = False
 
     def __len__(self) -> int:
@@ -63,12 +63,10 @@ class GivenScores:
         """Some of the rows."""
         return replace(self, values=self.values[rows])
 
-    def in_class_order(self, classes: NDArray[Any]) -> GivenScores:
+    def in_class_order(self, classes: NDArray[Any], name: str = "scores", *, known: bool = False) -> GivenScores:
         """Columns in the order of the classes, where a frame's columns are named after them."""
-        wanted = [str(value) for value in classes]
-        if self.names is None or self.names == wanted or sorted(self.names) != sorted(wanted):
-            return self
-        return replace(self, values=self.values[:, [self.names.index(value) for value in wanted]], names=wanted)
+        order = order_columns(self.names, classes, name, known=known)
+        return self if order is None else replace(self, values=self.values[:, order], names=list(classes))
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,13 @@ def check_numeric_array(values: Any, name: str) -> Array:
     return check_scores(values, name).values.astype(np.float64, copy=False)
 
 
-def check_scores(values: Any, name: str = "scores", *, margins: bool = False) -> GivenScores:
-    """``values`` as floats of the type they have, one or two dimensions, all finite."""
+def check_scores(
+    values: Any, name: str = "scores", *, margins: bool = False, names: Sequence[Any] | None = None
+) -> GivenScores:
+    """``values`` as floats of the type they have, one or two dimensions, all finite.
+
+    ``names`` are those of the columns, where the values themselves have none.
+    """
     if isinstance(values, GivenScores):
         return values
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
@@ -136,7 +139,7 @@ def check_scores(values: Any, name: str = "scores", *, margins: bool = False) ->
         raise TypeError(f"{name} must be real numbers; got dtype {array.dtype}")
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
-    given = GivenScores(array, column_names(values, array.ndim), margins)
+    given = GivenScores(array, column_names(values, array.ndim) if names is None else list(names), margins)
     if not np.isfinite(given.limits).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         bad = np.atleast_1d(array[row])
@@ -243,14 +246,6 @@ def check_matrix_scores(
     return MatrixScores("probability", array)
 
 
-def column_names(scores: Any, n_dimensions: int) -> list[str] | None:
-    """Names of the columns of a data frame; None for anything else."""
-    if n_dimensions != 2 or isinstance(scores, (np.ndarray, list, tuple)):
-        return None
-    frame = nw.from_native(scores, eager_only=True, pass_through=True)
-    return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
-
-
 def check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
     """Check that every row sums to one."""
     bad_row = _first_bad_sum(array)
@@ -282,127 +277,6 @@ def _check_size(given: GivenScores, name: str) -> None:
         raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, NA or NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
-
-
-def check_label_array(y: Any, n: int, name: str = "y", *, beside: str = "scores") -> NDArray[Any]:
-    """Labels as a one-dimensional array of ``n`` values, as many as ``other`` has rows, none missing."""
-    if hasattr(y, "tocsr") and hasattr(y, "nnz"):
-        raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
-    try:
-        array = np.asarray(y)
-    except ValueError:
-        raise ValueError(f"{name} must have one label a row") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; got {type(y).__name__} of shape {array.shape}")
-    if len(array) != n:
-        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
-    kind = array.dtype.kind
-    if kind == "O":
-        if not set(map(type, array)) <= NEVER_MISSING:
-            for row, value in enumerate(array):
-                if is_missing(value):
-                    raise ValueError(f"{name} has missing labels; the first is in row {row}")
-    elif kind == "f" and array.size and not np.isfinite(array.sum()):
-        bad = ~np.isfinite(array)
-        if bad.any():
-            raise ValueError(f"{name} has missing or infinite labels; the first is in row {int(np.argmax(bad))}")
-    elif kind in "cmMV":
-        raise TypeError(f"{name} must be class labels; got dtype {array.dtype}")
-    return array
-
-
-def check_binary_labels(
-    y: Any, n: int, classes: NDArray[Any] | None = None, name: str = "y"
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The two classes, in sorted order, and which rows are of the second.
-
-    With ``classes`` given the labels must be among them, and one may be absent.
-    """
-    array = check_label_array(y, n, name)
-    if classes is None:
-        if n == 0:
-            raise ValueError(f"{name} must have two classes; there are no rows")
-        classes = _two_classes(array, name)
-    positive = np.asarray(array == classes[1])
-    if not np.all(positive | (array == classes[0])):
-        row = int(np.argmax(~(positive | (array == classes[0]))))
-        raise ValueError(
-            f"{name} must be one of the classes {classes[0]!r} and {classes[1]!r}; row {row} is {array[row]!r}"
-        )
-    return classes, positive
-
-
-def check_matrix_labels(
-    y: Any, n: int, n_columns: int, names: list[str] | None, name: str = "y", *, beside: str = "scores", least: int = 2
-) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The classes of a matrix of scores, one a column, and the class of every row.
-
-    Integers from 0 to m-1 name columns, and so do strings that are names of a frame's
-    columns: then a class may be absent from the rows. Labels of any other
-    kind must show as many classes as there are columns, which are theirs in sorted order.
-    """
-    array = check_label_array(y, n, name, beside=beside)
-    found = distinct_labels(array, name)
-    if len(found) < least:
-        raise ValueError(f"{name} must have at least two classes; every row is {found.tolist()[0]!r}")
-    if found.dtype.kind in "iu" and found[0] >= 0 and found[-1] < n_columns:
-        classes = np.arange(n_columns, dtype=found.dtype)
-    elif names is not None and len(set(names)) == n_columns and set(map(str, found)) <= set(names):
-        classes = np.array(sorted(names), dtype=found.dtype if found.dtype.kind == "O" else None)
-        array = array.astype(classes.dtype)
-    elif len(found) == n_columns:
-        classes = found
-    else:
-        raise ValueError(
-            f"{name} must show as many classes as {beside} has columns, or be integers from 0 to {n_columns - 1}; "
-            f"got {len(found)} classes for {n_columns} columns"
-        )
-    return classes, np.searchsorted(classes, array)
-
-
-def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Distinct labels, sorted; continuous values are an error."""
-    if array.dtype.kind == "O":
-        try:
-            labels = sorted(set(array.tolist()))
-        except TypeError:
-            other = next(row for row, value in enumerate(array) if type(value) is not type(array[0]))
-            raise TypeError(
-                f"{name} must be labels of one type; row 0 is {array[0]!r} and row {other} is {array[other]!r}"
-            ) from None
-        found = np.empty(len(labels), dtype=object)
-        found[:] = labels
-    else:
-        found = np.unique(array)
-    if found.dtype.kind == "f" and np.any(found != np.floor(found)):
-        row = int(np.argmax(array != np.floor(array)))
-        raise ValueError(f"{name} must be class labels, not continuous values; row {row} is {float(array[row])!r}")
-    return found
-
-
-def _two_classes(array: NDArray[Any], name: str) -> NDArray[Any]:
-    if array.dtype.kind in "biuf":
-        # Two passes instead of a sort, for the usual case.
-        ends = np.array([array.min(), array.max()])
-        whole = ends[0] != ends[1] and np.all(ends == np.floor(ends))
-        if whole and np.all((array == ends[0]) | (array == ends[1])):
-            return ends
-    found = distinct_labels(array, name)
-    if len(found) == 1:
-        raise ValueError(f"{name} must have two classes; every row is {found.tolist()[0]!r}")
-    if len(found) > 2:
-        shown = ", ".join(repr(value) for value in found[:5].tolist())
-        raise ValueError(f"{name} must have two classes for one column of scores; got {len(found)}: {shown}")
-    return found
-
-
 def check_weights(
     sample_weight: Any, n: int, name: str = "sample_weight", *, some: bool = True, beside: str = "scores"
 ) -> Array | None:
@@ -423,14 +297,6 @@ def check_weights(
         raise ValueError(f"{name} must not be all zero")
     if array.size and not np.isfinite(float(array.max()) * len(array)):
         raise ValueError(f"{name} must have a finite sum; the largest is {array.max():g}")
-    return array
-
-
-def check_two_classes(classes: Any) -> NDArray[Any]:
-    """Check a list of the two classes."""
-    array = np.asarray(classes)
-    if array.shape != (2,) or array[0] == array[1]:
-        raise ValueError(f"classes must be two different labels; got {classes!r}")
     return array
 
 

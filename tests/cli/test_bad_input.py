@@ -23,7 +23,7 @@ FILES = {
     "a class named twice": (GOOD, ["--classes", "0,0"], ["--classes must be different labels"]),
     "labels of no class": (THREE + ".1,.2,.7,7\n", ["--classes", "0,1,2"], ["'7'", "--classes"]),
     "too few classes": (THREE, ["--classes", "0,1"], ["--classes must name 3 classes"]),
-    "classes that no column names": ("p_a,p_b,p_c,y\n.1,.2,.7,x\n.2,.2,.6,z\n", [], ["shows 2 classes for 3"]),
+    "classes that no column names": ("p_a,p_b,p_c,y\n.1,.2,.7,x\n.2,.2,.6,z\n", [], ["got 2 classes for 3 columns"]),
     "one class of three": ("p_0,p_1,p_2,y\n.1,.2,.7,2\n", [], ["two classes or more", "every row is 2"]),
     "the positive of three": (THREE, ["--positive", "2"], ["--positive is for two classes", "--classes"]),
     "too many labels": ("score,label\n" + "".join(f"0.5,l{i}\n" for i in range(20_000)), [], ["too many for labels"]),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -15,15 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from calspline.arrays import Array
 from calspline.curve import CURVE, CalibrationCurve
 from calspline.expression import Formula, Program
+from calspline.labels import check_binary_labels, check_matrix_labels
 from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
 from calspline.scores import (
     BinaryScores,
     Kind,
     MatrixKind,
     MatrixScores,
-    check_binary_labels,
     check_binary_scores,
-    check_matrix_labels,
     check_matrix_scores,
     check_rows,
     check_scores,
@@ -350,14 +347,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else "infinity"  # JSON has no number for it
     return np.asarray(value, dtype=np.float64).tolist()
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called into this package, however deep the call."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("calspline."):
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    warnings.warn(message, category, stacklevel=level)
 
 
 def _both(p: Array) -> Array:

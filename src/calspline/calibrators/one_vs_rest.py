@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from calspline.arrays import Array, one_blas_thread
-from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
+from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator
 from calspline.curve import CalibrationCurve, constant
 from calspline.expression import Program, one_vs_rest
+from calspline.labels import warn_user
 from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit_classes
 from calspline.options import BOOLEAN, Domain
 from calspline.scores import BinaryScores, Kind, MatrixScores

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, Recipe, fit_curve, matrix_kind, recipe_kind
-from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator, warn_user
+from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.expression import Program, one_vs_rest
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
+from calspline.labels import check_binary_labels, check_two_classes, warn_user
 from calspline.multiclass.one_vs_rest import AgainstRest, combine, fit_one_vs_rest
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
@@ -33,16 +34,7 @@ from calspline.options import (
     check_one_of,
     optional,
 )
-from calspline.scores import (
-    MARGIN_ADVICE,
-    BinaryScores,
-    MatrixKind,
-    MatrixScores,
-    check_binary_labels,
-    check_binary_scores,
-    check_two_classes,
-    check_weights,
-)
+from calspline.scores import MARGIN_ADVICE, BinaryScores, MatrixKind, MatrixScores, check_binary_scores, check_weights
 from calspline.transforms import TRANSFORMS
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import MIN_SPAN, Array, Counts, chunks
-from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_user
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator
 from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
 from calspline.fitting.newton import log_loss
+from calspline.labels import warn_user
 from calspline.multiclass.scale import Derivatives, inverse_temperature, softmax_loss
 from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, MatrixScores

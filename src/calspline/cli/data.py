@@ -21,6 +21,7 @@ from calspline.cli.console import InputError
 from calspline.cli.files import NARROW, Source, identifier, literal
 from calspline.engines.checks import MAX_LABELS
 from calspline.export.dialects import DIALECTS
+from calspline.labels import classes_of_columns, label_array
 from calspline.scores import ROW_SUM_TOLERANCE
 
 Value = bool | int | str
@@ -364,22 +365,15 @@ def many_classes(data: Data, given: str | None, score: list[str]) -> Labels:
     column, texts = str(data.label), data.spellings()
     values = values_of(texts, column)
     found = sorted(set(values), key=_order)
-    tails = [class_named(name) for name in score]
     if given is not None:
         classes: list[Value] = _given(given, values, column)
         if len(classes) != len(score):
             raise InputError(f"--classes must name {len(score)} classes, one for each column of scores; got {given!r}")
-    elif len(set(tails)) == len(score) and set(map(str, found)) <= set(tails):
-        classes = sorted((_typed(tail, values) for tail in tails), key=_order)
-    elif all(type(value) is int and 0 <= value < len(score) for value in found):
-        classes = list(range(len(score)))
-    elif len(found) == len(score):
-        classes = found
     else:
-        raise InputError(
-            f"column {column!r} of {data.source.name} shows {len(found)} classes for {len(score)} columns of scores; "
-            "name the classes in the order of the columns with --classes"
-        )
+        advice = "Name the classes in the order of the columns with --classes"
+        named = label_array(found)
+        where = f"column {column!r} of {data.source.name}"
+        classes = classes_of_columns(named, score, len(score), where, beside="--score", advice=advice).tolist()
     if len(found) == 1:
         raise InputError(
             f"column {column!r} of {data.source.name} must show two classes or more; every row is {found[0]!r}"

@@ -25,7 +25,7 @@ from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
 from calspline.registry import find
-from calspline.scores import Kind
+from calspline.scores import Kind, check_scores
 
 FOLDS = 5
 FEWEST_TO_FOLD = 50
@@ -152,11 +152,12 @@ def _how(folded: bool) -> str:
 def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
     """Several classes, and the other methods: all rows in memory."""
     scores, codes, weight = data.gather(labels)
+    places = None if scores.ndim == 1 else range(len(labels.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     present = np.unique(codes[counts])
     if len(present) < 2:
         raise InputError(f"{data.source.name} must show two classes; every row that counts is of one")
-    calibrator.fit(scores, codes, weight)
+    calibrator.fit(check_scores(scores, names=places), codes, weight)
     after, fold = calibrator.predict_proba(scores), _fold_of(np.random.default_rng(0), len(codes))
     folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
     folded = folded and all(np.array_equal(np.unique(codes[counts & (fold != k)]), present) for k in range(FOLDS))
@@ -164,7 +165,8 @@ def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitt
         train = fold != k
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = clone(calibrator).fit(scores[train], codes[train], None if weight is None else weight[train])
+            some = check_scores(scores[train], names=places)
+            fitted = clone(calibrator).fit(some, codes[train], None if weight is None else weight[train])
             after[~train] = fitted.predict_proba(scores[~train])
     two = len(labels.classes) == 2
     p = after[:, 1] if two else after

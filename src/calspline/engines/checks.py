@@ -11,7 +11,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE, distinct_labels
+from calspline.labels import distinct_labels, order_columns
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
 
 MAX_LABELS = 1000
 SHOWN = 5
@@ -38,8 +39,8 @@ class Columns:
 
     def in_class_order(self, classes: NDArray[Any]) -> list[str]:
         """Our names of the scores, one for each class where there are as many."""
-        ordered = names_in_class_order(self.score, classes)
-        return [self.names[self.score.index(name)] for name in ordered]
+        order = order_columns(self.score, classes, "score")
+        return self.names if order is None else [self.names[place] for place in order]
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,6 @@ def check_new_columns(names: Sequence[str], argument: str, schema: nw.Schema) ->
             raise ValueError(f"{argument} must be a new column; frame already has {name!r}")
 
 
-def names_in_class_order(names: list[str], classes: NDArray[Any]) -> list[str]:
-    """Columns in the order of the classes, where they are named after them."""
-    wanted = [str(value) for value in classes]
-    return wanted if sorted(names) == sorted(wanted) else names
-
-
 def check_frame_classes(labels: NDArray[Any], column: str, positive: Any) -> NDArray[Any]:
     """The two classes among distinct labels, the positive one last."""
     if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
@@ -184,16 +179,6 @@ def check_label_count(found: int) -> None:
     """Labels are few."""
     if found > MAX_LABELS:
         raise ValueError(f"label must be classes; the column has more than {MAX_LABELS} different values")
-
-
-def label_array(labels: list[Any]) -> NDArray[Any]:
-    """Labels as numpy has them: of one type, or as objects."""
-    kinds = {type(value) for value in labels}
-    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
-        return np.array(labels)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
 
 
 def _shown(values: Sequence[Any]) -> str:

@@ -20,15 +20,15 @@ from calspline.engines.checks import (
     check_frame_classes,
     check_new_columns,
     check_score_range,
-    names_in_class_order,
 )
 from calspline.engines.engine import Rows
 from calspline.engines.in_memory import Calibrate
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
+from calspline.labels import check_matrix_labels, order_columns
 from calspline.multiclass.one_vs_rest import fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
-from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind, check_matrix_labels
+from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind, check_scores
 
 UNSAFE = re.compile(r"[^\w .-]")
 
@@ -139,8 +139,9 @@ def _fit_many(
     names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
         scores, sampled, weights = rows.sample(names, sample_share(stats.count))
-        # Numbers name columns, so that the sample may miss a class.
-        calibrator.fit(scores, np.searchsorted(classes, sampled.astype(classes.dtype)), weights)
+        # The sample may miss a class.
+        named = check_scores(scores, "score", names=range(m))
+        calibrator.fit(named, np.searchsorted(classes, sampled.astype(classes.dtype)), weights)
         calibrator.classes_ = classes
         return calibrator
     wanted = matrix_kind(recipe.transform)
@@ -207,7 +208,8 @@ def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: 
     if len(columns) != len(classes) and not (len(classes) == 2 and len(columns) == 1):
         one_or = "one column or " if len(classes) == 2 else ""
         raise ValueError(f"score must be {one_or}{len(classes)} columns, one for each class; got {len(columns)}")
-    columns = names_in_class_order(columns, classes)
+    order = order_columns(columns, classes, "score")
+    columns = columns if order is None else [columns[place] for place in order]
     outputs = [output] if len(classes) == 2 else [f"{output}_{label}" for label in classes.tolist()]
     check_new_columns(outputs, "output", schema)
     native = known.to_native()

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
 from calspline.engines.aggregate import sample_place
-from calspline.engines.checks import Columns, ColumnStats, check_label_count, label_array
+from calspline.engines.checks import Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine
 from calspline.histogram import ScoreHistogram
+from calspline.labels import is_missing, label_array
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.scores import BinaryScores, Kind, MatrixScores, is_missing
+from calspline.scores import BinaryScores, Kind, MatrixScores
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from calspline.engines.aggregate import (
     one_vs_rest_locations,
     sample_place,
 )
-from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats, check_label_count, label_array
+from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine, LazyFrame
 from calspline.engines.in_memory import ArrayRows, read_arrays
 from calspline.histogram import ScoreHistogram
-from calspline.scores import Kind, is_missing
+from calspline.labels import is_missing, label_array
+from calspline.scores import Kind
 
 MAX_ADDED = 8
 """Sums that one task adds up, so that no worker has to hold those of all partitions."""

@@ -12,15 +12,8 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.evaluation.units import design_effect, row_squares
-from calspline.scores import (
-    check_binary_labels,
-    check_label_array,
-    check_matrix_labels,
-    check_scores,
-    check_sums,
-    check_weights,
-    distinct_labels,
-)
+from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
+from calspline.scores import check_scores, check_sums, check_weights
 
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
 """Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
@@ -123,7 +116,7 @@ def check_predictions(
         classes, codes = check_matrix_labels(found, n, n_classes, given.names, beside=name, least=1)
     if array.ndim == 2:
         # Columns that are named after the classes may come in any order.
-        array = given.in_class_order(classes).values
+        array = given.in_class_order(classes, name, known=labels is not None).values
     if n_classes == 2 and array.ndim == 2:
         array = array[:, 1]
     values = array.astype(np.float64, copy=False)
