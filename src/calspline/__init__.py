@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from calspline.display.reliability import ReliabilityDisplay
     from calspline.engines.frames import apply_frame, fit_frame
     from calspline.evaluation.compare import compare
+    from calspline.evaluation.decisions import decide
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
     from calspline.histogram import ScoreHistogram
@@ -44,6 +45,7 @@ _HOMES = homes() | {
     "apply_frame": "calspline.engines.frames",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",
+    "decide": "calspline.evaluation.decisions",
     "drift": "calspline.monitoring",
     "evaluate": "calspline.evaluation.evaluate",
     "fit_frame": "calspline.engines.frames",
@@ -67,6 +69,7 @@ __all__ = [
     "apply_frame",
     "calibration_learning_curve",
     "compare",
+    "decide",
     "drift",
     "evaluate",
     "fit_frame",

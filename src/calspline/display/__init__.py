@@ -1,7 +1,15 @@
 """Pictures: displays for matplotlib, which hold data that ``plot`` draws, and the report as one HTML file."""
 
 from calspline.display.curve import CalibrationCurveDisplay, SmoothingDisplay
+from calspline.display.decisions import DecisionDisplay
 from calspline.display.learning import EpochsDisplay, LearningCurveDisplay
 from calspline.display.reliability import ReliabilityDisplay
 
-__all__ = ["CalibrationCurveDisplay", "EpochsDisplay", "LearningCurveDisplay", "ReliabilityDisplay", "SmoothingDisplay"]
+__all__ = [
+    "CalibrationCurveDisplay",
+    "DecisionDisplay",
+    "EpochsDisplay",
+    "LearningCurveDisplay",
+    "ReliabilityDisplay",
+    "SmoothingDisplay",
+]

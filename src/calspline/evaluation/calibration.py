@@ -42,6 +42,10 @@ distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws
 rows and any scores, rare events included. Where the scores are close to normal (judged by their
 kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
 
+**Distances from the curve.** A spline is fitted to the rows, as :class:`~calspline.SplineCalibrator` does by default.
+``|p - curve(p)|`` has the mean ICI (integrated calibration index), the median E50, the 90th percentile E90 and the
+maximum Emax (Austin and Steyerberg 2019, with this curve in place of loess).
+
 Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.units` for the
 variances.
 
@@ -54,6 +58,8 @@ R. Roelofs et al., *Mitigating bias in calibration error estimation*, AISTATS 20
 J. Błasiok and P. Nakkiran, *Smooth ECE: principled reliability diagrams via kernel smoothing*, arXiv 2309.12236, 2023.
 D. R. Cox, *Two further applications of a model for binary regression*, Biometrika 45, 1958.
 Y. Liu and J. Xie, *Cauchy combination test*, Journal of the American Statistical Association 115, 2020.
+P. C. Austin and E. W. Steyerberg, *The Integrated Calibration Index (ICI) and related metrics for quantifying the
+calibration of logistic regression models*, Statistics in Medicine 38, 2019.
 D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
 """
 
@@ -70,11 +76,13 @@ from scipy.special import ndtr
 from scipy.stats import cauchy, chi2
 
 from calspline.arrays import Array, Counts, run_starts
+from calspline.binary_fit import FittedCurve, Recipe, fit_curve
 from calspline.evaluation.units import Flips
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.fit import quantile_knots
 from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
-from calspline.transforms import Transform
+from calspline.histogram import ScoreHistogram
+from calspline.transforms import Transform, log_odds
 
 ECE_BINS = 15
 """Bins of the ECE, as most of the literature since Guo et al. (2017) has them."""
@@ -120,6 +128,39 @@ def smooth_ece(f: Counts) -> float:
     if at(MIN_WIDTH) <= MIN_WIDTH:
         return at(MIN_WIDTH)
     return float(brentq(lambda width: at(width) - width, MIN_WIDTH, MAX_WIDTH, xtol=1e-10))
+
+
+def spline_curve(f: Counts) -> FittedCurve | None:
+    """The spline calibrator's curve for these probabilities; None if only one class occurs."""
+    if not (f.positives.any() and f.negatives.any()):
+        return None
+    # As many rows as would say as much.
+    share = 1.0 if f.squared is None else f.total / float(f.squares.sum())
+    histogram = ScoreHistogram.from_locations(
+        "probability", log_odds(f.x), positives=share * f.positives, negatives=share * f.negatives
+    )
+    return fit_curve(histogram, Recipe())
+
+
+class CurveDistances(NamedTuple):
+    """Distances of the probabilities from the spline curve; NaN if only one class occurs."""
+
+    ici: float
+    e50: float
+    e90: float
+    emax: float
+
+
+def curve_distances(f: Counts) -> CurveDistances:
+    """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``."""
+    fit = spline_curve(f)
+    if fit is None:
+        return CurveDistances(*[float("nan")] * 4)
+    distance = np.abs(f.x - fit.curve(f.x))
+    order = np.argsort(distance)
+    reached = np.cumsum(f.w[order]) / f.total
+    e50, e90 = distance[order[np.searchsorted(reached, [0.5, 0.9], side="left")]].tolist()
+    return CurveDistances(float(f.w @ distance) / f.total, e50, e90, float(distance.max()))
 
 
 class Recalibration(NamedTuple):

@@ -20,7 +20,8 @@ SUMMED_OVER_CLASSES = (
     "murphy_reliability", "murphy_resolution", "murphy_uncertainty", "murphy_within_bins",
 )  # fmt: skip
 OF_TOP_LABEL = (
-    "ece", "ece_debiased", "ece_equal_mass", "ece_equal_mass_debiased", "smooth_ece", "base_rate", "mean_probability",
+    "ece", "ece_debiased", "ece_equal_mass", "ece_equal_mass_debiased", "smooth_ece", "ici", "e50", "e90", "emax",
+    "base_rate", "mean_probability",
     "calibration_in_the_large", "calibration_in_the_large_se", "calibration_slope", "calibration_slope_se",
 )  # fmt: skip
 
@@ -57,6 +58,9 @@ class Evaluation:
         On 15 bins of equal weight.
     smooth_ece : float
         Without bins.
+    ici, e50, e90, emax : float
+        Mean, median, 90th percentile and maximum of the distance between the probabilities and a spline curve of what
+        happened, over the rows. NaN where only one class occurs.
     base_rate, mean_probability : float
         How often the event happened, and how often it was predicted to. With three or more classes the event is that
         the most probable class is the right one.
@@ -100,6 +104,10 @@ class Evaluation:
     ece_equal_mass: float
     ece_equal_mass_debiased: float
     smooth_ece: float
+    ici: float
+    e50: float
+    e90: float
+    emax: float
     base_rate: float
     mean_probability: float
     calibration_in_the_large: float
@@ -168,6 +176,10 @@ class Evaluation:
             ("  on bins of equal weight", self.ece_equal_mass),
             ("  the same, debiased", self.ece_equal_mass_debiased),
             (f"smooth ECE{top}", self.smooth_ece),
+            (f"ICI{top} (distance from the spline curve)", self.ici),
+            ("  E50 (median)", self.e50),
+            ("  E90 (90th percentile)", self.e90),
+            ("  Emax (largest)", self.emax),
         ]
         if self.per_class:
             numbers.append(("ECE, mean of the classes", self.class_wise_ece))
@@ -249,6 +261,10 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
       on bins of equal weight                        0.1446
       the same, debiased                             0.1432
     smooth ECE                                       0.1380
+    ICI (distance from the spline curve)             0.1369
+      E50 (median)                                   0.1486
+      E90 (90th percentile)                          0.2165
+      Emax (largest)                                 0.2277
     mean probability                                 0.4988
       what happened                                  0.5040
     calibration in the large (0 is right)     0.069 ± 0.081
@@ -288,6 +304,7 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         ece_equal_mass=plain_equal_mass,
         ece_equal_mass_debiased=debiased_equal_mass,
         smooth_ece=calibration.smooth_ece(f),
+        **calibration.curve_distances(f)._asdict(),
         base_rate=base,
         mean_probability=f.mean,
         **{f"calibration_{name}": value for name, value in calibration.recalibration(f)._asdict().items()},

@@ -12,14 +12,11 @@ from scipy.optimize import isotonic_regression
 from scipy.special import betaincinv, expit
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
-from calspline.binary_fit import Recipe, fit_curve
 from calspline.curve import CalibrationCurve
-from calspline.evaluation.calibration import equal_width_bins, flips_like
+from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.formatting import Row, html_table, percent, text_table
-from calspline.histogram import ScoreHistogram
 from calspline.options import check_integer, check_number, check_one_of
-from calspline.scores import BinaryScores
 from calspline.transforms import log_odds
 
 if TYPE_CHECKING:
@@ -259,7 +256,7 @@ def _diagram(
         strategy=strategy,
         bins=_bins(f, rows.probs, n_bins, strategy, level),
         corp=_corp(f, rows.sizes, level),
-        spline=_spline(rows, f, level),
+        spline=_spline(f, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
         histogram_weight=histogram.astype(np.float64),
     )
@@ -302,16 +299,11 @@ def _corp(f: Counts, sizes: tuple[Array, Array] | None, level: float) -> CorpCur
     return CorpCurve(f.x[first], f.x[last], found.weights, found.x[first], cells.x, found.x[at], low, high)
 
 
-def _spline(rows: Predictions, f: Counts, level: float) -> SplineBand | None:
-    p, positive = rows.probs, rows.codes == 1
-    if positive.all() or not positive.any():
+def _spline(f: Counts, level: float) -> SplineBand | None:
+    fit = spline_curve(f)
+    if fit is None:
         return None
-    weight = rows.weight
-    if f.squared is not None:
-        weight = (np.ones(len(p)) if weight is None else weight) * (f.total / float(f.squares.sum()))
-    histogram = ScoreHistogram.collect(BinaryScores("probability", p, None, p.shape), positive, weight)
-    fit = fit_curve(histogram, Recipe())
-    low, high = float(p.min()), float(p.max())
+    low, high = float(f.x[0]), float(f.x[-1])
     ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
     even = expit(np.linspace(ends[0], ends[1], GRID_POINTS))
     grid = np.unique(np.clip(np.concatenate([np.linspace(low, high, GRID_POINTS), even]), low, high))

@@ -1,0 +1,434 @@
+"""``decide``: what probabilities are worth to somebody who acts on them.
+
+Who acts where the probability is at least ``t`` takes ``t / (1 - t)`` false alarms for one event found. In units of
+events found per row, the **net benefit** is
+
+    NB(t) = TP / n - FP / n * t / (1 - t),
+
+with ``TP`` and ``FP`` the events and non-events acted on (Vickers and Elkin 2006). It is the mean over rows of
+``1[p >= t] (y - (1 - y) t / (1 - t))``, so that the covariances of net benefits at all thresholds, and of those of two
+sets of predictions on the same rows, follow from how many events and non-events lie above pairs of thresholds. A
+simultaneous band is wider than a pointwise one by the quantile of the largest of as many normal variables with
+these correlations. In all variances one event and one non-event more count as acted on, so that a threshold which
+few rows exceed is not taken for a sure thing.
+
+**Costs** of the four outcomes give the threshold for probabilities that are right,
+
+    t = (FP - TN) / (FP - TN + FN - TP).
+
+If they are not, the best threshold is the probability at which the spline curve of what happened crosses ``t``, and its
+interval holds all probabilities at which the curve's band includes ``t``. (The threshold with the least cost on the
+rows themselves jumps with every row: its error falls with the cube root of their number only.)
+
+References
+----------
+A. J. Vickers and E. B. Elkin, *Decision curve analysis: a novel method for evaluating prediction models*, Medical
+Decision Making 26, 2006.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from calspline.arrays import Array, Counts, one_blas_thread, run_starts
+from calspline.evaluation.calibration import spline_curve
+from calspline.evaluation.predictions import Predictions, check_prediction_sets
+from calspline.evaluation.units import squared_sums
+from calspline.formatting import Row, html_table, number, percent, text_table
+from calspline.options import check_increasing, check_number
+
+if TYPE_CHECKING:
+    from calspline.display.decisions import DecisionDisplay
+
+ALL = "act on all"
+"""The set that says 1 for every row."""
+THRESHOLDS = np.arange(1, 100) / 100.0
+DRAWS = 4000
+SHOWN = 9
+"""Thresholds in a printed table."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of the four outcomes of acting on a probability, per row; a gain is a negative cost."""
+
+    false_positive: float
+    false_negative: float
+    true_positive: float = 0.0
+    true_negative: float = 0.0
+
+    @property
+    def threshold(self) -> float:
+        """The probability from which acting costs less than not acting."""
+        of_acting, of_waiting = self.false_positive - self.true_negative, self.false_negative - self.true_positive
+        return of_acting / (of_acting + of_waiting)
+
+    def acting(self, y: Array) -> Array:
+        """Cost of acting on events (1) and non-events (0), or on the probability of one."""
+        return np.asarray(self.false_positive + (self.true_positive - self.false_positive) * y)
+
+    def waiting(self, y: Array) -> Array:
+        """Cost of not acting on them."""
+        return np.asarray(self.true_negative + (self.false_negative - self.true_negative) * y)
+
+
+def check_costs(costs: Any) -> Costs:
+    """Costs from a mapping, by the names of the outcomes."""
+    names = [field.name for field in fields(Costs)]
+    if not isinstance(costs, Mapping):
+        raise TypeError(f'costs must be a mapping such as {{"false_positive": 1, "false_negative": 5}}; got {costs!r}')
+    for name in costs:
+        if name not in names:
+            raise ValueError(f"costs must be of {', '.join(names)}; got {name!r}")
+    for name in names[:2]:
+        if name not in costs:
+            raise ValueError(f"costs must say what a {name} costs")
+    checked = Costs(**{name: check_number(value, f'costs["{name}"]') for name, value in costs.items()})
+    if checked.false_positive <= checked.true_negative or checked.false_negative <= checked.true_positive:
+        raise ValueError(
+            "costs must be higher for a false_positive than a true_negative, and for a false_negative than "
+            "a true_positive; otherwise no threshold makes sense"
+        )
+    return checked
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A number for each threshold, with a band that holds for all thresholds at once."""
+
+    value: Array
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
+class CostOfSet:
+    """What a set of predictions costs per row.
+
+    Attributes
+    ----------
+    threshold, threshold_lower, threshold_upper : float
+        The threshold that is best for these predictions, with its interval; 0 is to act on all rows, 1 on none.
+    best_cost : float
+        The cost with that threshold.
+    cost, cost_lower, cost_upper : float
+        The cost with the threshold that follows from the costs, for probabilities that are right.
+    difference, difference_lower, difference_upper : float
+        That cost minus the reference's, paired by row; below 0 is better.
+    """
+
+    threshold: float
+    threshold_lower: float
+    threshold_upper: float
+    best_cost: float
+    cost: float
+    cost_lower: float
+    cost_upper: float
+    difference: float
+    difference_lower: float
+    difference_upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The result of :func:`decide`. ``str()`` is a table, :meth:`to_dict` is flat.
+
+    Attributes
+    ----------
+    thresholds : array
+    net_benefit : mapping of str to Band
+        By name, with simultaneous bands; "act on all" included. To act on no row has net benefit 0.
+    differences : mapping of str to Band
+        Net benefit minus the reference's, paired by row, with simultaneous bands.
+    costs : Costs or None
+    by_cost : mapping of str to CostOfSet
+        Costs and best thresholds by name; empty without costs.
+    reference : str
+        The set that the others are compared with: the first.
+    level : float
+        Confidence of bands and intervals.
+    """
+
+    thresholds: Array
+    net_benefit: Mapping[str, Band]
+    differences: Mapping[str, Band]
+    costs: Costs | None
+    by_cost: Mapping[str, CostOfSet]
+    reference: str
+    level: float
+
+    def better(self, name: str) -> list[tuple[float, float]]:
+        """The ranges of thresholds in which a set is surely better than the reference."""
+        return self._runs(self.differences[name].lower > 0.0)
+
+    def worse(self, name: str) -> list[tuple[float, float]]:
+        """The ranges of thresholds in which a set is surely worse than the reference."""
+        return self._runs(self.differences[name].upper < 0.0)
+
+    def _runs(self, where: NDArray[np.bool_]) -> list[tuple[float, float]]:
+        first = run_starts(where)
+        last = np.append(first[1:], len(where)) - 1
+        t = self.thresholds
+        return [(float(t[i]), float(t[j])) for i, j in zip(first, last, strict=True) if where[i]]
+
+    def plot(self, ax: Any = None) -> DecisionDisplay:
+        """Draw the net benefits with matplotlib; returns the display."""
+        from calspline.display.decisions import DecisionDisplay
+
+        return DecisionDisplay(self).plot(ax)
+
+    def to_dict(self) -> dict[str, float | str]:
+        """All numbers, flat: ``{"raw.cost": ..., "raw.net_benefit_0.05": ..., "raw.net_benefit_0.05_lower": ...}``."""
+        out: dict[str, float | str] = {"reference": self.reference, "level": self.level}
+        if self.costs is not None:
+            out |= {f"costs.{key}": value for key, value in asdict(self.costs).items()}
+            out["costs.threshold"] = self.costs.threshold
+        for name, one in self.by_cost.items():
+            out |= {f"{name}.{key}": value for key, value in asdict(one).items()}
+        for what, bands in (("net_benefit", self.net_benefit), ("difference", self.differences)):
+            for name, band in bands.items():
+                for t, value, low, high in zip(self.thresholds, band.value, band.lower, band.upper, strict=True):
+                    key = f"{name}.{what}_{t:g}"
+                    out |= {key: float(value), f"{key}_lower": float(low), f"{key}_upper": float(high)}
+        return out
+
+    def _tables(self) -> list[tuple[list[Row], Row]]:
+        tables: list[tuple[list[Row], Row]] = []
+        if self.by_cost:
+            header = ("predictions", "cost per row", f"against {self.reference}", "best threshold", "cost with it")
+            rows: list[Row] = []
+            for name, one in self.by_cost.items():
+                own = name == self.reference
+                against = "" if own else _around(one.difference, one.difference_lower, one.difference_upper)
+                best = _around(one.threshold, one.threshold_lower, one.threshold_upper)
+                cost = _around(one.cost, one.cost_lower, one.cost_upper)
+                rows.append((name, cost, against, best, number(one.best_cost)))
+            tables.append((rows, header))
+        chosen = np.unique(np.linspace(0, len(self.thresholds) - 1, SHOWN).round().astype(int))
+        rows = [
+            (
+                f"{self.thresholds[i]:g}",
+                *(_around(b.value[i], b.lower[i], b.upper[i]) for b in self.net_benefit.values()),
+            )
+            for i in chosen
+        ]
+        tables.append((rows, ("threshold", *self.net_benefit)))
+        return tables
+
+    @property
+    def verdicts(self) -> list[str]:
+        """For every set but the reference, where its net benefit is surely better or worse."""
+        out = []
+        for name in self.differences:
+            parts = [
+                f"surely {word} than {self.reference} at thresholds {_ranges(runs)}"
+                for word, runs in (("better", self.better(name)), ("worse", self.worse(name)))
+                if runs
+            ]
+            out.append(f"{name}: {'; '.join(parts) or f'nowhere surely better or worse than {self.reference}'}.")
+        return out
+
+    def __str__(self) -> str:
+        shown = [text_table(*table) for table in self._tables()]
+        shown[-1] = f"Net benefit [{percent(self.level)} band for all thresholds at once]\n{shown[-1]}"
+        if self.costs is not None:
+            shown[0] = f"Costs [{percent(self.level)} interval], acting from {self.costs.threshold:.3g} on\n{shown[0]}"
+        return "\n\n".join(["\n".join(shown[:1]), *shown[1:], *(["\n".join(self.verdicts)] if self.verdicts else [])])
+
+    def __repr__(self) -> str:
+        sets = ", ".join(name for name in self.net_benefit if name != ALL)
+        return f"Decision({sets}; {len(self.thresholds)} thresholds)"
+
+    def _repr_html_(self) -> str:
+        return "".join(html_table(*table) for table in self._tables())
+
+
+def decide(
+    y: Any,
+    predictions: Mapping[str, Any],
+    *,
+    costs: Mapping[str, float] | None = None,
+    thresholds: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+    level: float = 0.95,
+) -> Decision:
+    """Net benefit, costs and best thresholds of one or several sets of predictions of two classes.
+
+    Parameters
+    ----------
+    y, sample_weight, labels
+        As for :func:`evaluate`.
+    predictions : mapping of str to array-like
+        Probabilities by name, each as for :func:`evaluate`. The first is the reference.
+    costs : mapping, optional
+        What a ``"false_positive"`` and a ``"false_negative"`` cost, and, if they do, a ``"true_positive"`` and a
+        ``"true_negative"``; a gain is a negative cost.
+    thresholds : array-like of floats in (0, 1), optional
+        Where to compute the net benefit; the default is 0.01 to 0.99, in steps of 0.01.
+    level : float in (0, 1), default=0.95
+        Confidence of bands and intervals.
+
+    Returns
+    -------
+    Decision
+
+    See Also
+    --------
+    compare : Paired differences of log-loss and Brier score.
+    expected : The cost before any label is there.
+
+    Notes
+    -----
+    A row is acted on if its probability is at least the threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import decide
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(1, 4, size=4000)
+    >>> happened = rng.random(4000) < p
+    >>> overconfident = p**2 / (p**2 + (1 - p) ** 2)
+    >>> sets = {"raw": overconfident, "calibrated": p}
+    >>> found = decide(happened, sets, costs={"false_positive": 1, "false_negative": 5})
+    >>> found.by_cost["calibrated"].difference < 0, found.better("calibrated")
+    (True, [(0.01, 0.2)])
+    """
+    level = check_number(level, "level", above=0.0, below=1.0)
+    known = None if costs is None else check_costs(costs)
+    t = THRESHOLDS if thresholds is None else check_increasing(thresholds, "thresholds", least=1)
+    if t[0] <= 0.0 or t[-1] >= 1.0:
+        raise ValueError(f"thresholds must be in (0, 1); got {t[0] if t[0] <= 0.0 else t[-1]:g}")
+    rows = check_prediction_sets(y, predictions, sample_weight, labels)
+    if not all(one.binary for one in rows.values()):
+        raise ValueError("predictions must be of two classes; of more, take one against the rest")
+    if ALL in rows:
+        raise ValueError(f"the names of predictions must not be {ALL!r}, which is there already")
+    return decide_rows(rows, t, known, level)
+
+
+def decide_rows(
+    rows: Mapping[str, Predictions], thresholds: Array = THRESHOLDS, costs: Costs | None = None, level: float = 0.95
+) -> Decision:
+    """:func:`decide` for predictions of two classes that are checked already."""
+    first = next(iter(rows))
+    base = rows[first]
+    every = dict(rows) | {ALL: Predictions(np.ones(len(base.probs)), base.codes, base.weight, base.classes)}
+    with one_blas_thread():
+        values = {name: net_benefit(one.counts(), thresholds) for name, one in every.items()}
+        own = {name: _covariance(one, one, values[name], values[name], thresholds) for name, one in every.items()}
+        spare = _spare(base, thresholds)
+        bands = {name: _band(values[name], own[name] + spare, level) for name in every}
+        differences = {}
+        for name, one in every.items():
+            if name != first:
+                both = _covariance(one, base, values[name], values[first], thresholds)
+                covariance = own[name] + own[first] - both - both.T + spare
+                differences[name] = _band(values[name] - values[first], covariance, level)
+        by_cost = {}
+        if costs is not None:
+            by_cost = {name: _cost_of(one, base, costs, level) for name, one in every.items()}
+    return Decision(
+        thresholds=thresholds,
+        net_benefit=MappingProxyType(bands),
+        differences=MappingProxyType(differences),
+        costs=costs,
+        by_cost=MappingProxyType(by_cost),
+        reference=first,
+        level=level,
+    )
+
+
+def net_benefit(f: Counts, thresholds: Array) -> Array:
+    """Net benefit of acting where the probability is at least the threshold."""
+    first = np.searchsorted(f.x, thresholds, side="left")
+    # From the top down, so that a sum over no rows is exactly zero.
+    hits, alarms = (np.append(np.cumsum(w[::-1])[::-1], 0.0)[first] for w in (f.positives, f.negatives))
+    return np.asarray(hits / f.total - alarms / f.total * thresholds / (1.0 - thresholds))
+
+
+def _covariance(a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresholds: Array) -> Array:
+    """Covariances of the net benefits ``of_a`` and ``of_b`` of two sets on the same rows."""
+    m, odds = len(thresholds) + 1, thresholds / (1.0 - thresholds)
+    cell_a, cell_b = (np.searchsorted(thresholds, one.probs, side="right") for one in (a, b))
+    squares = np.bincount((a.codes * m + cell_a) * m + cell_b, weights=a.squares, minlength=2 * m * m)
+    # Rows of a class at or above the i-th threshold in one set and the j-th in the other, counted from one.
+    above = squares.reshape(2, m, m)[:, ::-1, ::-1].cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
+    raw = above[1, 1:, 1:] + np.outer(odds, odds) * above[0, 1:, 1:]
+    sum_a, sum_b = (above[1, 1:, 0] - odds * above[0, 1:, 0], above[1, 0, 1:] - odds * above[0, 0, 1:])
+    centred = raw - np.outer(sum_a, of_b) - np.outer(of_a, sum_b) + np.outer(of_a, of_b) * above[:, 0, 0].sum()
+    return np.asarray(centred / _total(a) ** 2)
+
+
+def _spare(rows: Predictions, thresholds: Array) -> Array:
+    """Covariance due to one event and one non-event more that are acted on: none above a threshold is no certainty."""
+    odds = thresholds / (1.0 - thresholds)
+    return np.asarray((1.0 + np.outer(odds, odds)) * (float(rows.squares.sum()) / _total(rows) ** 2) ** 2)
+
+
+def _total(rows: Predictions) -> float:
+    return float(len(rows.codes) if rows.weight is None else rows.weight.sum())
+
+
+def _band(value: Array, covariance: Array, level: float) -> Band:
+    """The band whose width, in standard errors, is the same at all thresholds."""
+    error = np.sqrt(np.diag(covariance))
+    eigenvalue, vector = np.linalg.eigh(covariance / np.outer(error, error))
+    root = vector * np.sqrt(np.maximum(eigenvalue, 0.0)) @ vector.T
+    normal = np.random.default_rng(0).standard_normal((DRAWS, len(value))) @ root
+    largest = float(np.quantile(np.abs(normal).max(axis=1), level))
+    reach = max(largest, float(ndtri(0.5 + 0.5 * level))) * error
+    return Band(value, value - reach, value + reach)
+
+
+def _cost_of(rows: Predictions, base: Predictions, costs: Costs, level: float) -> CostOfSet:
+    z = float(ndtri(0.5 + 0.5 * level))
+
+    def mean(values: Array) -> tuple[float, float, float]:
+        value = float(np.average(values, weights=rows.weight))
+        error = float(np.sqrt(squared_sums(values - value, rows.weight))) / _total(rows)
+        return value, value - z * error, value + z * error
+
+    def by_row(one: Predictions, threshold: float) -> Array:
+        y = one.codes.astype(np.float64)
+        return np.where(one.probs >= threshold, costs.acting(y), costs.waiting(y))
+
+    best = best_threshold(rows.counts(), costs.threshold, level)
+    own = by_row(rows, costs.threshold)
+    return CostOfSet(*best, mean(by_row(rows, best[0]))[0], *mean(own), *mean(own - by_row(base, costs.threshold)))
+
+
+def best_threshold(f: Counts, target: float, level: float) -> tuple[float, float, float]:
+    """The probability from which to act if acting pays from the true probability ``target`` on, with its interval."""
+    fit = spline_curve(f)
+    if fit is None:
+        everything = 0.0 if f.positives.any() else 1.0
+        return everything, 0.0, 1.0
+    curve, band = fit.curve(f.x), fit.curve.band(f.x, level)
+    # What acting on all rows from the i-th value on gains, by the curve; at the end, on none.
+    gain = np.append(np.cumsum((f.w * (curve - target))[::-1])[::-1], 0.0)
+    at = int(np.argmax(gain))
+    x = np.concatenate([[0.0], f.x, [1.0]])
+    best = 0.5 * (x[at] + x[at + 1]) if 0 < at < len(f) else 0.0 if at == 0 else 1.0
+    unclear = np.flatnonzero((band[:, 0] <= target) & (target <= band[:, 1]))
+    if not len(unclear):
+        return best, best, best
+    low = 0.0 if unclear[0] == 0 else f.x[unclear[0]]
+    high = 1.0 if unclear[-1] == len(f) - 1 else f.x[unclear[-1]]
+    return best, min(float(low), best), max(float(high), best)
+
+
+def _around(value: float, low: float, high: float) -> str:
+    return f"{number(value)} [{number(low)}, {number(high)}]"
+
+
+def _ranges(runs: list[tuple[float, float]]) -> str:
+    return " and ".join(f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in runs)
