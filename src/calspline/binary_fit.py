@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
 from calspline.fitting.averaging import FIXED_SPREAD, SPREADS
 from calspline.fitting.batched_newton import together
 from calspline.fitting.fit import Shape, SplineTask, default_count, quantile_knots, sampled_knots
+from calspline.fitting.folds import MOST_LEFT_OUT, Parts, deal_groups
+from calspline.fitting.groups import GroupMoments, PooledLine, design_effect, mean_size
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
 from calspline.histogram import NEARLY_FLAT, ScoreHistogram, atom_limits, has_extremes, margin_limits
 from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
-from calspline.scores import Kind, check_binary_scores
+from calspline.scores import BinaryScores, Kind, check_binary_scores
 from calspline.transforms import LOGIT_CLIP, SMALLEST_PROBABILITY, TRANSFORMS, Transform, epsilon_from_log_odds
 
 MIN_KNOT_GAP = 1e-9
@@ -53,6 +57,8 @@ class Recipe:
     loss: Literal["log", "brier"] = "log"
     monotone: bool | Literal["auto"] = "auto"
     seed: int = 0
+    design_effect: float = 1.0
+    """Rows count one divided by this, as they depend on each other: no option, but what the rows say."""
 
     @property
     def criterion(self) -> Criterion | None:
@@ -77,6 +83,50 @@ def matrix_kind(transform: str) -> Literal["probability", "auto", "either"]:
     if transform == "auto":
         return "auto"
     return "probability" if TRANSFORMS[transform].takes_probabilities else "either"
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """Rows in groups: the weight of each row, and the number of its group."""
+
+    weight: Array | None
+    group: NDArray[np.intp]
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The weight of each group."""
+        return np.bincount(self.group, weights=self.weight).astype(np.float64)
+
+    @property
+    def alone(self) -> bool:
+        """Whether each row is a group of its own."""
+        return len(self.sizes) == len(self.group)
+
+    def moments(self, histogram: ScoreHistogram, scores: BinaryScores, positive: NDArray[np.bool_]) -> GroupMoments:
+        """What the groups say about scores, of which the histogram is given too."""
+        line = pooled_line(histogram)
+        return GroupMoments.of(line.sums(scores.locations(), positive, self.weight, self.group))
+
+    def design_effect(self, moments: Sequence[GroupMoments]) -> float:
+        """By how much the rows are too many, given the moments of one class or of several."""
+        return 1.0 if self.alone else design_effect(moments, len(self.sizes), mean_size(self.sizes))
+
+    def parts(
+        self, histogram: ScoreHistogram, scores: BinaryScores, positive: NDArray[np.bool_], recipe: Recipe
+    ) -> Parts | None:
+        """Whole groups to leave out together, if rows are left out to choose the smoothing."""
+        criterion = recipe.criterion
+        if self.alone or criterion is None or criterion.is_evidence:
+            return None
+        k = min(MOST_LEFT_OUT if criterion.leaves_one_out else recipe.cv, len(self.sizes))
+        part = deal_groups(self.sizes, k, recipe.seed)[self.group]
+        return Parts(*histogram.divided(scores, positive, self.weight, part))
+
+
+def pooled_line(histogram: ScoreHistogram) -> PooledLine:
+    """The line of log-odds that fits all rows of a histogram best."""
+    locations = _locations("logit", histogram, Recipe())
+    return PooledLine.fitted(Counts(locations, histogram.positives, histogram.negatives))
 
 
 FIT = Record(
@@ -124,14 +174,20 @@ class FittedCurve:
         return cls(curve, **read | {"smoothing": np.inf if read["smoothing"] is None else read["smoothing"]})
 
 
-def fit_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
+def fit_curve(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> FittedCurve:
     """Fit the curve of a histogram that holds both classes."""
-    return fit_curves([histogram], recipe)[0]
+    return fit_curves([histogram], recipe, [parts])[0]
 
 
-def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[FittedCurve]:
-    """Fit the curve of each histogram, all that share the work together."""
-    rivals = [_rivals(histogram, recipe) for histogram in histograms]
+def fit_curves(
+    histograms: Sequence[ScoreHistogram], recipe: Recipe, parts: Sequence[Parts | None] | None = None
+) -> list[FittedCurve]:
+    """Fit the curve of each histogram, all that share the work together.
+
+    ``parts`` says, for each histogram, which of its weights have to be left out together.
+    """
+    divided = [None] * len(histograms) if parts is None else parts
+    rivals = [_rivals(histogram, recipe, each) for histogram, each in zip(histograms, divided, strict=True)]
     contested = [rival.task for each in rivals if len(each) > 1 for rival in each]
     choices = dict(zip(contested, _choose_smoothing(contested, replace(recipe, smoothing=EVIDENCE.name)), strict=True))
     winners = [_winner(each, choices) for each in rivals]
@@ -142,7 +198,7 @@ def fit_curves(histograms: Sequence[ScoreHistogram], recipe: Recipe) -> list[Fit
     return [
         _constant(histogram, recipe)
         if winner is None
-        else _with_room(_finish(winner, choices[winner.task], histogram.total, recipe), histogram, recipe)
+        else _with_room(_finish(winner, choices[winner.task], _rows(histogram, recipe), recipe), histogram, recipe)
         for histogram, winner in zip(histograms, winners, strict=True)
     ]
 
@@ -168,9 +224,9 @@ class _Rival(NamedTuple):
     task: SplineTask
 
 
-def _rivals(histogram: ScoreHistogram, recipe: Recipe) -> list[_Rival]:
+def _rivals(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> list[_Rival]:
     """One transform or two to choose from; none where all x are equal."""
-    tasks = ((transform, _task(transform, histogram, recipe)) for transform in _transforms(histogram, recipe))
+    tasks = ((transform, _task(transform, histogram, recipe, parts)) for transform in _transforms(histogram, recipe))
     return [_Rival(transform, task) for transform, task in tasks if task is not None]
 
 
@@ -225,7 +281,7 @@ def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """The base rate, where all x are equal."""
     transform = _transforms(histogram, recipe)[0]
     where = float(transform(histogram.scores[:1])[0])
-    return constant_fit(transform, where, histogram.base_rate, histogram.total, recipe)
+    return constant_fit(transform, where, histogram.base_rate, _rows(histogram, recipe), recipe)
 
 
 def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
@@ -234,24 +290,33 @@ def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
     return epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
 
 
-def _task(transform: Transform, histogram: ScoreHistogram, recipe: Recipe) -> SplineTask | None:
+def _task(
+    transform: Transform, histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None
+) -> SplineTask | None:
     """The spline to be fitted on one transform's scale, or None where all x are equal."""
     locations = _locations(transform.name, histogram, recipe)
     x = transform.from_log_odds(locations) if histogram.kind == "probability" else locations
     if x[0] == x[-1]:
         return None
-    bins = Counts(x, histogram.positives, histogram.negatives)
+    deff = recipe.design_effect
+    bins = Counts(x, histogram.positives / deff, histogram.negatives / deff)
     shape = Shape(
         loss=log_loss if recipe.loss == "log" else brier_loss,
         ridge=recipe.penalty == "ridge",
         line=_line(transform, bins, recipe),
-        targets=_targets(bins, recipe),
+        targets=_targets(histogram, recipe),
         monotone=False if recipe.monotone == "auto" and recipe.penalty == "ridge" else recipe.monotone,
-        bounds=_clip(recipe, histogram.total) if recipe.loss == "brier" else None,
+        bounds=_clip(recipe, _rows(histogram, recipe)) if recipe.loss == "brier" else None,
         spreads=_spreads(transform, recipe),
         ends=_ends(transform.name, histogram, recipe),
     )
-    return SplineTask(bins, _knots(transform, bins, recipe), shape)
+    parts = None if parts is None else Parts(parts.positives / deff, parts.negatives / deff)
+    return SplineTask(bins, _knots(transform, bins, recipe), shape, parts)
+
+
+def _rows(histogram: ScoreHistogram, recipe: Recipe) -> float:
+    """How many independent rows a histogram is worth."""
+    return histogram.total / recipe.design_effect
 
 
 def _limits(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
@@ -263,7 +328,7 @@ def _limits(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> tuple[
         return margin_limits(histogram)
     if transform not in ("logit", "asinh_logit"):
         return -np.inf, np.inf
-    low, high = atom_limits(histogram)
+    low, high = atom_limits(histogram, recipe.design_effect)
     return (max(low, -LOGIT_CLIP), min(high, LOGIT_CLIP)) if transform == "logit" else (low, high)
 
 
@@ -298,11 +363,14 @@ def _line(transform: Transform, bins: Counts, recipe: Recipe) -> tuple[float, fl
     return transform.unchanged or (float(np.log(bins.base_rate / (1.0 - bins.base_rate))), 0.0)
 
 
-def _targets(bins: Counts, recipe: Recipe) -> tuple[float, float]:
-    """What a negative and a positive row count as: Platt's smoothed targets."""
+def _targets(histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
+    """What a negative and a positive row count as: Platt's smoothed targets.
+
+    Rows count as they are here: with few effective ones the targets would move all probabilities to the middle.
+    """
     if recipe.loss == "brier" or recipe.penalty == "ridge":
         return 0.0, 1.0
-    n1, n0 = float(bins.positives.sum()), float(bins.negatives.sum())
+    n1, n0 = float(histogram.positives.sum()), float(histogram.negatives.sum())
     return 1.0 / (n0 + 2.0), (n1 + 1.0) / (n1 + 2.0)
 
 

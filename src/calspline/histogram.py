@@ -236,6 +236,28 @@ class ScoreHistogram:
         locations, negatives, positives, cells = grid.points()
         return cls(grid.kind, locations, positives, negatives, grid.level, cells, grid.highest)
 
+    def divided(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, part: NDArray[np.intp]
+    ) -> tuple[Array, Array]:
+        """Weights of positives and negatives at each location in each part of the rows it was collected from.
+
+        ``part`` has the number of each row's part; the arrays have a row for each.
+        """
+        size = int(part.max()) + 1, len(self)
+        key = self.locations if self.level is None else self.cells
+        found = []
+        for own in (True, False):
+            bins = np.flatnonzero((self.positives if own else self.negatives) > 0.0)
+            sums = np.zeros(size)
+            for rows in chunks(len(scores)):
+                taken = positive[rows] == own
+                location = scores.locations(rows)[taken]
+                place = location if self.level is None else cells_of(location, self.kind, self.level)
+                w = 1.0 if weight is None else weight[rows][taken]
+                np.add.at(sums, (part[rows][taken], bins[np.searchsorted(key[bins], place)]), w)
+            found.append(sums)
+        return found[0], found[1]
+
     @property
     def exact(self) -> bool:
         """Whether every distinct score has its own place."""
@@ -315,14 +337,17 @@ TAIL, REACH = 0.05, 3.0
 """Margins count up to this many times the distance of two quantiles from either of them."""
 
 
-def atom_limits(histogram: ScoreHistogram) -> tuple[float, float]:
+def atom_limits(histogram: ScoreHistogram, design_effect: float = 1.0) -> tuple[float, float]:
     """Log-odds at which exact 0 and 1 count, between which all other scores are; infinite where there are none."""
-    u, w = histogram.locations, histogram.positives + histogram.negatives
+    u, w1, w0 = histogram.locations, histogram.positives, histogram.negatives
     zero, one = u <= ZERO, exactly_one(u)
     inner = u[~zero & ~one]
     nearest = (-inner[0], inner[-1]) if inner.size else (None, None)
-    low = -_atom(float(w[zero].sum()), nearest[0]) if zero.any() else -np.inf
-    high = _atom(float(w[one].sum()), nearest[1]) if one.any() else np.inf
+    low, high = -np.inf, np.inf
+    if zero.any():
+        low = -_atom(float(w0[zero].sum()), float(w1[zero].sum()), nearest[0], design_effect)
+    if one.any():
+        high = _atom(float(w1[one].sum()), float(w0[one].sum()), nearest[1], design_effect)
     return low, high
 
 
@@ -332,18 +357,20 @@ def has_extremes(histogram: ScoreHistogram) -> bool:
     return bool(((np.abs(u) > LOGIT_CLIP) & (u > ZERO) & ~exactly_one(u)).any())
 
 
-def _atom(k: float, nearest: float | None) -> float:
+def _atom(right: float, wrong: float, nearest: float | None, design_effect: float) -> float:
     """Log-odds of an exact 1: a half to a quarter of the nearest other score's distance to 1.
 
-    Within that range it is as certain as ``k`` rows without an exception make it, ``(k + 1) / (k + 2)`` by the rule of
-    succession.
+    Within that range it is as certain as its ``k`` rows would make it without an exception, ``(k + 1) / (k + 2)`` by
+    the rule of succession. Where rows count for less than one, the fit can do less about rows that do not suit this
+    place: so it is further out by as much, if the rows that were ``right`` and ``wrong`` allow.
     """
-    allowed = float(np.log(k + 1.0))
+    allowed = float(np.log(right + wrong + 1.0))
     if nearest is None:
         return allowed
     rest = ATOM * expit(-nearest)
     near, far = np.log1p(-rest) - np.log(rest)
-    return float(np.clip(allowed, near, far))
+    farther = np.log1p(-rest[1] / design_effect) - np.log(rest[1] / design_effect)
+    return float(max(np.clip(allowed, near, far), min(np.log((right + 1.0) / (wrong + 1.0)), farther)))
 
 
 def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:

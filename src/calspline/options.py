@@ -11,7 +11,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -344,21 +344,27 @@ def optional(domain: Domain) -> Either:
 
 @dataclass(frozen=True)
 class Record(Domain):
-    """A JSON object with exactly these fields, known to the schema by its ``title``."""
+    """A JSON object with exactly these fields, known to the schema by its ``title``.
+
+    ``added`` has values for fields that files of earlier versions do not have.
+    """
 
     title: str
     fields: dict[str, Domain]
+    added: dict[str, Any] = field(default_factory=dict)
 
     def check(self, value: Any, name: str, also: str = "") -> dict[str, Any]:
         """A dict of checked values."""
-        if not isinstance(value, dict) or set(value) != set(self.fields):
+        if not isinstance(value, dict) or set(self.added | value) != set(self.fields):
             raise ValueError(f"{name} must be a dict with the keys {', '.join(self.fields)}")
-        return {field: domain.check(value[field], field) for field, domain in self.fields.items()}
+        value = self.added | value
+        return {each: domain.check(value[each], each) for each, domain in self.fields.items()}
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         """A reference; the object itself goes to ``records``."""
         if self.title not in records:
-            records[self.title] = object_schema({name: one.schema(records) for name, one in self.fields.items()})
+            own = object_schema({name: one.schema(records) for name, one in self.fields.items()})
+            records[self.title] = own | {"required": [name for name in self.fields if name not in self.added]}
         return {"$ref": f"#/$defs/{self.title}"}
 
 

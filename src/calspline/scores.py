@@ -300,23 +300,56 @@ def check_weights(
     return array
 
 
+def check_groups(groups: Any, n: int, name: str = "groups", *, beside: str = "scores") -> NDArray[np.intp] | None:
+    """The number of each row's group, from 0 and in sorted order; None stays None."""
+    if groups is None:
+        return None
+    dates = getattr(getattr(groups, "dtype", None), "kind", "") in ("M", "m")
+    array = check_label_array(np.asarray(groups).astype(object) if dates else groups, n, name, beside=beside)
+    if array.dtype.kind == "O":
+        values = array.tolist()
+        try:
+            order = {value: place for place, value in enumerate(sorted(set(values), key=_by_type))}
+        except TypeError:
+            raise TypeError(f"{name} must be one hashable value a row; row 0 is {values[0]!r}") from None
+        array = np.array([order[value] for value in values], dtype=np.intp)
+    return np.asarray(np.unique(array, return_inverse=True)[1], dtype=np.intp)
+
+
+def _by_type(value: Any) -> tuple[Any, ...]:
+    """Sorts numbers by size and the rest by type, so that 1 and "1" are two groups."""
+    number = isinstance(value, (int, float, np.number))
+    return ("", value) if number else (type(value).__name__, value if isinstance(value, str) else repr(value))
+
+
 @dataclass(frozen=True)
 class LabelledRows:
-    """Scores, labels and weights that go together; rows of weight zero are gone."""
+    """Scores, labels and weights that go together, and the numbers of groups; rows of weight zero are gone."""
 
     scores: GivenScores
     labels: NDArray[Any]
     weight: Array | None
+    groups: NDArray[np.intp] | None = None
 
 
-def check_rows(scores: Any, y: Any, sample_weight: Any) -> LabelledRows:
-    """Check what a calibrator is fitted on: at least two rows that count."""
+def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None) -> LabelledRows:
+    """Check what a calibrator is fitted on: at least two rows that count, in at least two groups."""
     given = check_scores(scores)
     weight = check_weights(sample_weight, len(given))
     labels = check_label_array(y, len(given))
+    group = check_groups(groups, len(given))
     if weight is not None and weight.size and weight.min() == 0.0:
         present = weight > 0.0
         given, labels, weight = given.of(present), labels[present], weight[present]
+        group = None if group is None else np.unique(group[present], return_inverse=True)[1]
     if len(given) < 2:
         raise ValueError(f"scores must have at least two rows, of different classes; got {len(given)}")
-    return LabelledRows(given, labels, weight)
+    if group is not None:
+        check_several(group)
+    return LabelledRows(given, labels, weight, group)
+
+
+def check_several(group: NDArray[np.intp], name: str = "groups") -> None:
+    """Check that there is more than one group: one alone says nothing about how groups differ."""
+    if group.max() == 0:
+        raise ValueError(f"{name} must have at least two groups that count; all rows are of one")

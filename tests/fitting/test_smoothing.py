@@ -5,6 +5,7 @@ import pytest
 
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.folds import split_folds
 from calspline.fitting.newton import Problem, brier_loss, log_loss, minimize
 from calspline.fitting.smoothing import curvature_coordinates
 
@@ -146,7 +147,7 @@ def test_a_fixed_smoothing_is_the_only_one_tried():
 @pytest.mark.parametrize("k", [2, 5])
 def test_folds_share_out_every_weight_evenly(k):
     w = np.array([0.0, 1.0, 1.0, 2.0, 7.0, 0.25, 10.5, 1.0, 3.0])
-    folds = smooth.split_folds(w, k, np.random.default_rng(0))
+    folds = split_folds(w, k, np.random.default_rng(0))
     assert folds.shape == (k, len(w))
     assert folds.min() >= 0.0
     np.testing.assert_allclose(folds.sum(axis=0), w)
@@ -156,6 +157,6 @@ def test_folds_share_out_every_weight_evenly(k):
 
 
 def test_single_rows_go_whole_to_one_fold_and_folds_are_balanced():
-    folds = smooth.split_folds(np.ones(103), 5, np.random.default_rng(1))
+    folds = split_folds(np.ones(103), 5, np.random.default_rng(1))
     assert set(np.unique(folds)) == {0.0, 1.0}
     assert sorted(folds.sum(axis=1)) == [20, 20, 21, 21, 21]

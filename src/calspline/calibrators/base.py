@@ -18,6 +18,7 @@ from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Sch
 from calspline.scores import (
     BinaryScores,
     Kind,
+    LabelledRows,
     MatrixKind,
     MatrixScores,
     check_binary_scores,
@@ -50,6 +51,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Options of the constructor."""
     _stored: ClassVar[dict[str, Domain]] = {}
     """What a file has to know besides the curves: ``{"p_min": ...}`` is the fitted attribute ``p_min_``."""
+    _stored_since: ClassVar[dict[str, Any]] = {}
+    """Values of what files of earlier versions do not know."""
     _stores_curves: ClassVar[bool] = True
     _structure_record: ClassVar[Record | None] = None
     """The map of all classes at once, of a method that has one."""
@@ -84,14 +87,17 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        return self._fit_rows(check_rows(scores, y, sample_weight))
+
+    def _fit_rows(self, rows: LabelledRows) -> Self:
+        """Fit checked rows, of two classes or of more."""
         options = self._options()
-        rows = check_rows(scores, y, sample_weight)
         given, n = rows.scores, len(rows.labels)
         kind = self._takes(options, given.margins)
         if given.n_columns > 2:
             classes, codes = check_matrix_labels(rows.labels, n, given.n_columns, given.names)
             matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._advice)
-            self._fit_many(matrix, codes, rows.weight, options)
+            self._fit_many(matrix, codes, rows, options)
             self._remember(classes, matrix.kind, difference=False)
             return self
         classes, positive = check_binary_labels(rows.labels, n)
@@ -101,7 +107,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             difference=True if given.margins else None,
             advice=self._advice,
         )
-        self._fit_two(binary, positive, rows.weight, options)
+        self._fit_two(binary, positive, rows, options)
         self._remember(classes, binary.kind, difference=binary.difference)
         return self
 
@@ -124,11 +130,11 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "margin" if margins else "auto"
 
     @abstractmethod
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
-        """Fit two classes."""
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
+        """Fit two classes; ``rows`` has the weights and groups."""
 
     @abstractmethod
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
         """Fit three or more classes."""
 
     def formula(self) -> Formula:
@@ -222,7 +228,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "class": Choice(name),
                 "parameters": Record(f"{name}.parameters", cls._parameter_constraints),
                 "classes": ClassLabels(),
-                "fitted": Record(f"{name}.fitted", fitted),
+                "fitted": Record(f"{name}.fitted", fitted, cls._stored_since),
                 "curves": ListOf(CURVE, most=None if cls._stores_curves else 0),
                 "structure": NULL if cls._structure_record is None else optional(cls._structure_record),
             },

@@ -11,7 +11,7 @@ from calspline.arrays import Array, chunks
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.options import Choice, Domain, Either, Number
-from calspline.scores import BinaryScores, MatrixKind, MatrixScores
+from calspline.scores import BinaryScores, LabelledRows, MatrixKind, MatrixScores
 
 PAPERS_FLOORS = (0.00001, 0.0001, 0.001, 0.01)
 FLOOR = Number(above=1e-15, below=0.5)
@@ -69,11 +69,11 @@ class ClippingCalibrator(BaseCalibrator):
             raise ValueError(f"scores must be probabilities in [0, 1]; got margins. {self._advice}")
         return "probability"
 
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
-        self._choose(_pair(scores, slice(None)), positive.astype(np.intp), weight)
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
+        self._choose(_pair(scores, slice(None)), positive.astype(np.intp), rows.weight)
 
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
-        self._choose(scores.values, codes, weight)
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
+        self._choose(scores.values, codes, rows.weight)
 
     def _choose(self, p: NDArray[np.floating[Any]], codes: NDArray[np.intp], weight: Array | None) -> None:
         self.curves_ = []

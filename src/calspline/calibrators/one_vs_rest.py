@@ -17,7 +17,7 @@ from calspline.expression import Program, one_vs_rest
 from calspline.labels import warn_user
 from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit_classes
 from calspline.options import BOOLEAN, Domain
-from calspline.scores import BinaryScores, Kind, MatrixScores
+from calspline.scores import BinaryScores, Kind, LabelledRows, MatrixScores
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,18 @@ class OneVsRestCalibrator(BaseCalibrator):
         """Each class's score against the rest; a margin is that already."""
         return AgainstRest(scores, "logit", logits=False)
 
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
         with one_blas_thread():
-            self._set_fits([self._fit_map(scores, positive, weight)])
+            self._set_fits([self._fit_map(scores, positive, rows.weight)])
 
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
         columns = self._columns(scores)
         with one_blas_thread():
             fits = fit_classes(
                 columns,
                 codes,
-                weight,
-                lambda classes: [self._fit_map(*one, weight) for one in classes],
+                rows.weight,
+                lambda classes: [self._fit_map(*one, rows.weight) for one in classes],
                 lambda rate, total: MapFit(self._constant_map(columns.kind, rate), constant=True),
             )
         self._set_fits(fits)

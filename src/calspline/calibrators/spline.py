@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,14 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array, one_blas_thread
-from calspline.binary_fit import FIT, FittedCurve, Recipe, fit_curve, matrix_kind, recipe_kind
+from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.expression import Program, one_vs_rest
+from calspline.fitting.folds import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, warn_user
-from calspline.multiclass.one_vs_rest import AgainstRest, combine, fit_one_vs_rest
+from calspline.multiclass.one_vs_rest import AgainstRest, classes_design_effect, combine, fit_one_vs_rest
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import (
@@ -31,11 +33,24 @@ from calspline.options import (
     Numbers,
     RandomState,
     Record,
+    check_number,
     check_one_of,
     optional,
 )
-from calspline.scores import MARGIN_ADVICE, BinaryScores, MatrixKind, MatrixScores, check_binary_scores, check_weights
+from calspline.scores import (
+    MARGIN_ADVICE,
+    BinaryScores,
+    LabelledRows,
+    MatrixKind,
+    MatrixScores,
+    check_binary_scores,
+    check_rows,
+    check_weights,
+)
 from calspline.transforms import TRANSFORMS
+
+ROUNDING = 1e-9
+"""Of a sum of weights."""
 
 
 class SplineCalibrator(BaseCalibrator):
@@ -122,6 +137,11 @@ class SplineCalibrator(BaseCalibrator):
     converged_ : bool
     n_iter_ : int
         Newton steps of the final fit.
+    n_effective_ : float
+        How many independent rows those of the fit are worth: their total weight, or less where ``groups`` were given.
+        NaN for a model that version 0.1.0 saved.
+    design_effect_ : float
+        The total weight divided by ``n_effective_``; 1 without groups.
     histogram_ : ScoreHistogram
         What the fit saw. ``partial_fit`` adds to it.
 
@@ -160,10 +180,18 @@ class SplineCalibrator(BaseCalibrator):
         "multiclass": Choice("structured", "ovr"),
         "random_state": RandomState(),
     }
-    _stored: ClassVar[dict[str, Domain]] = {"fits": ListOf(FIT)}
+    _stored: ClassVar[dict[str, Domain]] = {
+        "fits": ListOf(FIT),
+        "n_effective": optional(Number(above=0.0)),
+        "design_effect": Number(above=0.0),
+    }
+    _stored_since: ClassVar[dict[str, Any]] = {"n_effective": None, "design_effect": 1.0}
     _structure_record: ClassVar[Record | None] = STRUCTURE
     exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
+
+    n_effective_: float
+    design_effect_: float
 
     def __init__(
         self,
@@ -222,10 +250,59 @@ class SplineCalibrator(BaseCalibrator):
             recipe["multiclass"] = "ovr"
         return cls(**(recipe | overrides))
 
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
-        self._fit(ScoreHistogram.collect(scores, positive, weight), options)
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Learn the calibration from scores and what happened.
 
-    def partial_fit(self, scores: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As for every calibrator; see :meth:`BaseCalibrator.fit`.
+        groups : array-like of shape (n,), optional
+            Rows with the same value belong together (visits of a patient, snapshots of a game) and may depend on each
+            other; different groups do not. Rows then count for less: one divided by ``design_effect_``, which is
+            estimated and, as that is uncertain with few groups, rather too large than too small.
+            ``smoothing="cv"`` and ``"loo"`` leave out whole groups (of more than 200, ``"loo"`` leaves several out
+            together).
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        Ten forecasts for each of 100 games, and one outcome a game:
+
+        >>> import numpy as np
+        >>> from calspline import SplineCalibrator
+        >>> rng = np.random.default_rng(0)
+        >>> log_odds = np.repeat(rng.normal(size=100), 10)
+        >>> won = np.repeat(rng.random(100), 10) < 1 / (1 + np.exp(-log_odds))
+        >>> forecast = 1 / (1 + np.exp(-log_odds + 0.1 * rng.normal(size=1000)))
+        >>> cal = SplineCalibrator().fit(forecast, won, groups=np.repeat(np.arange(100), 10))
+        >>> round(cal.n_effective_)
+        100
+        """
+        return self._fit_rows(check_rows(scores, y, sample_weight, groups))
+
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
+        histogram = ScoreHistogram.collect(scores, positive, rows.weight)
+        if rows.groups is None:
+            self._fit(histogram, options)
+            return
+        grouped = GroupedRows(rows.weight, rows.groups)
+        effect = grouped.design_effect([grouped.moments(histogram, scores, positive)])
+        parts = grouped.parts(histogram, scores, positive, options)
+        self._fit(histogram, replace(options, design_effect=effect), parts)
+
+    def partial_fit(
+        self,
+        scores: Any,
+        y: Any,
+        sample_weight: Any = None,
+        classes: Any = None,
+        *,
+        n_effective: float | None = None,
+    ) -> Self:
         """Add rows to those seen so far and refit, in time that does not grow with them.
 
         The result is that of one :meth:`fit` on all rows, whatever the chunks. Until
@@ -238,6 +315,9 @@ class SplineCalibrator(BaseCalibrator):
         classes : array-like of two labels, optional
             All labels, in the order wanted for ``classes_``. Needed in the first call
             if its rows show only one.
+        n_effective : float, optional
+            How many independent rows those of this call are worth, if they depend on each other. Histograms do not
+            know groups; the numbers of all calls add up. None: all of them.
         """
         recipe = self.recipe()
         seen = getattr(self, "histogram_", None)
@@ -256,16 +336,24 @@ class SplineCalibrator(BaseCalibrator):
             known = given
         known, positive = check_binary_labels(y, len(checked), known)
         new = ScoreHistogram.collect(checked, positive, weight)
+        worth = _check_worth(n_effective, new) + (0.0 if seen is None else self.n_effective_)
         histogram = new if seen is None else seen + new
         if histogram.positives.any() and histogram.negatives.any():
-            self._fit(histogram, recipe)
-        self.histogram_ = histogram
+            self._fit(histogram, _worth(recipe, histogram, worth))
+        self.histogram_, self.n_effective_ = histogram, worth
         difference = checked.difference or getattr(self, "difference_", False)
         self._remember(known, histogram.kind, difference=difference)
         return self
 
-    def fit_histogram(self, histogram: ScoreHistogram) -> Self:
+    def fit_histogram(self, histogram: ScoreHistogram, *, n_effective: float | None = None) -> Self:
         """Fit from sufficient statistics alone; the classes are 0 and 1.
+
+        Parameters
+        ----------
+        histogram : ScoreHistogram
+        n_effective : float, optional
+            How many independent rows it is worth, if its rows depend on each other; a histogram does not know groups.
+            None: all of them.
 
         Examples
         --------
@@ -280,7 +368,7 @@ class SplineCalibrator(BaseCalibrator):
             raise ValueError('histogram holds margins; to calibrate them use transform="identity"')
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
-        self._fit(histogram, recipe)
+        self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)))
         self._remember(np.array([0, 1]), recipe_kind(recipe.transform) or histogram.kind, difference=False)
         return self
 
@@ -318,26 +406,38 @@ class SplineCalibrator(BaseCalibrator):
         first = "log_softmax" if self.kind_ == "margin" else ""
         return one_vs_rest([curve.program("pair") for curve in self.curves_], first)
 
-    def _fit(self, histogram: ScoreHistogram, recipe: Recipe) -> None:
+    def _fit(self, histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> None:
         """Set the attributes of a two-class fit."""
         with one_blas_thread():
-            fitted = fit_curve(histogram, recipe)
+            fitted = fit_curve(histogram, recipe, parts)
         if np.isinf(fitted.smoothing):
             warn_user(ALL_EQUAL)
         self.set_fits([fitted])
+        self.set_worth(histogram.total, recipe.design_effect)
         self.histogram_ = histogram
 
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Recipe) -> None:
+    def set_worth(self, total: float, design_effect: float) -> None:
+        """Set how many independent rows the rows of this total weight are worth."""
+        self.design_effect_ = design_effect
+        self.n_effective_ = total / design_effect
+
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:
         alike = not np.ptp(scores.values, axis=0).any() and not (
             self.monotone is True and self.multiclass == "structured"
         )
         if alike:
             warn_user(ALL_EQUAL)
+        weight, grouped = rows.weight, None
         with one_blas_thread():
+            if rows.groups is not None:
+                grouped = GroupedRows(weight, rows.groups)
+                effect = classes_design_effect(scores, codes, grouped, options)
+                options = replace(options, design_effect=effect)
             if self.multiclass == "ovr" or alike:  # of equal scores a curve per class makes the base rates
-                self.set_fits(fit_one_vs_rest(scores, codes, weight, options))
+                self.set_fits(fit_one_vs_rest(scores, codes, weight, options, grouped))
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
+        self.set_worth(float(len(codes) if weight is None else weight.sum()), options.design_effect)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
     def set_fits(self, fits: list[FittedCurve]) -> None:
@@ -421,12 +521,17 @@ class SplineCalibrator(BaseCalibrator):
         return "margin"
 
     def _facts(self) -> dict[str, Any]:
-        return {"fits": [fit.to_dict() for fit in self._fits]}
+        facts: dict[str, Any] = {"fits": [fit.to_dict() for fit in self._fits]}
+        if np.isfinite(self.n_effective_):  # else a file of version 0.1.0 did not say
+            facts |= {"n_effective": self.n_effective_, "design_effect": self.design_effect_}
+        return facts
 
     def _structure(self) -> dict[str, Any] | None:
         return None if self.curves_ else self.structure_.to_dict()
 
     def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
+        self.design_effect_ = facts["design_effect"]
+        self.n_effective_ = np.nan if facts["n_effective"] is None else facts["n_effective"]
         if len(facts["fits"]) != len(curves):
             raise ValueError("fits and curves must be lists of the same length")
         if structure is None:
@@ -439,3 +544,18 @@ class SplineCalibrator(BaseCalibrator):
             if len(shared.b) != n_classes or curves:
                 raise ValueError("structure must be one for the classes, without curves")
             self._set_structure(shared)
+
+
+def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:
+    """How many independent rows a histogram is worth, by default all of them."""
+    if n_effective is None:
+        return histogram.total
+    worth = check_number(n_effective, "n_effective", above=0.0)
+    if worth > histogram.total * (1.0 + ROUNDING):
+        raise ValueError(f"n_effective must be at most the weight of the rows, {histogram.total:g}; got {worth:g}")
+    return worth
+
+
+def _worth(recipe: Recipe, histogram: ScoreHistogram, rows: float) -> Recipe:
+    """The recipe for a histogram that is worth this many rows."""
+    return replace(recipe, design_effect=max(histogram.total / rows, 1.0))

@@ -15,7 +15,7 @@ from calspline.fitting.newton import log_loss
 from calspline.labels import warn_user
 from calspline.multiclass.scale import Derivatives, inverse_temperature, softmax_loss
 from calspline.options import Domain, Number, Numbers, optional
-from calspline.scores import BinaryScores, MatrixScores
+from calspline.scores import BinaryScores, LabelledRows, MatrixScores
 from calspline.transforms import SMALLEST_PROBABILITY, Transform
 
 MIN_PROBABILITY = 1e-9
@@ -88,10 +88,12 @@ class TemperatureCalibrator(BaseCalibrator):
         """The inverse temperature, by scikit-learn's name."""
         return 1.0 / self.temperature_
 
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, options: Any) -> None:
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
         transform = Transform("logit" if scores.kind == "probability" else "identity")
         x = scores.locations()
-        counts = Counts.from_rows(transform.from_log_odds(x) if transform.takes_probabilities else x, positive, weight)
+        counts = Counts.from_rows(
+            transform.from_log_odds(x) if transform.takes_probabilities else x, positive, rows.weight
+        )
         if counts.all_equal:
             warn_user(ALL_EQUAL)
             rate = counts.base_rate
@@ -109,22 +111,22 @@ class TemperatureCalibrator(BaseCalibrator):
         beta = inverse_temperature(loss, -REACH, REACH) / size
         self.curves_, self.temperature_, self._rates = [line(transform, beta, 0.0)], 1.0 / beta, None
 
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, options: Any) -> None:
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
         n, m = scores.values.shape
-        w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+        w = np.full(n, 1.0 / n) if rows.weight is None else rows.weight / rows.weight.sum()
         self.curves_ = []
         if np.all(np.ptp(scores.values, axis=0) <= MIN_SPAN):
             warn_user(ALL_EQUAL)
-            total = float(n if weight is None else weight.sum())
+            total = float(n if rows.weight is None else rows.weight.sum())
             rates = np.maximum(np.bincount(codes, w, m), 1.0 / (total + 2.0))
             self.temperature_, self._rates = np.nan, (rates / rates.sum()).tolist()
             return
 
         size = 0.0
-        for rows in chunks(n):
-            z = _logits(scores, rows)
-            size += float(w[rows] @ np.abs(z - z.mean(axis=1, keepdims=True)).mean(axis=1))
-        loss = softmax_loss(lambda rows: _logits(scores, rows) / size, codes, w, m)
+        for some in chunks(n):
+            z = _logits(scores, some)
+            size += float(w[some] @ np.abs(z - z.mean(axis=1, keepdims=True)).mean(axis=1))
+        loss = softmax_loss(lambda some: _logits(scores, some) / size, codes, w, m)
         self.temperature_, self._rates = size / inverse_temperature(loss, -REACH, REACH), None
 
     def _two(self, scores: BinaryScores) -> Array:

@@ -156,6 +156,7 @@ def _fit_many(
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind
     with one_blas_thread():
         calibrator.set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
+    calibrator.set_worth(found[seen[0]].total, recipe.design_effect)
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
     return calibrator
 

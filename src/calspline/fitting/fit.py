@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
+from calspline.fitting.folds import Parts
 from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, Tilted, brier_loss, minimize
 from calspline.fitting.smoothing import Choice, Coordinates, curvature_coordinates, ridge_coordinates
 
@@ -92,11 +93,14 @@ class SplineTask:
     knots : array of shape (K,)
         In the units of ``bins.x``, strictly increasing.
     shape : Shape
+    parts : Parts, optional
+        What has to be left out together when a smoothing is tried on bins not fitted.
     """
 
-    def __init__(self, bins: Counts, knots: Array, shape: Shape) -> None:
+    def __init__(self, bins: Counts, knots: Array, shape: Shape, parts: Parts | None = None) -> None:
         self.bins: Counts = bins
         self.shape: Shape = shape
+        self.parts: Parts | None = parts
         self.origin = float(bins.x[0])
         self.unit = float(bins.x[-1] - bins.x[0])
         self.basis = NaturalSpline((knots - self.origin) / self.unit)

@@ -18,7 +18,7 @@ command line and the pictures read it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +28,8 @@ import numpy as np
 from calspline.arrays import Array
 from calspline.fitting.averaging import Average, average
 from calspline.fitting.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
-from calspline.fitting.newton import Local, Point, Problem, Solution, brier_loss, minimize
+from calspline.fitting.folds import Fold, task_folds
+from calspline.fitting.newton import Local, Newton, Point, Problem, Solution, brier_loss, minimize
 
 if TYPE_CHECKING:
     from calspline.fitting.fit import SplineTask
@@ -195,12 +196,15 @@ class Criterion:
     is_evidence : bool
         Whether it is the negative log marginal likelihood, sought on the merged bins of a task. By that transforms are
         compared, bands know that the smoothing was learnt, and a curve that needs more knots gets them.
+    leaves_one_out : bool
+        Whether single rows, or single groups of rows, are left out in turn.
     """
 
     name: str
     label: str
     search: Callable[[SplineTask, SearchOptions], Search]
     is_evidence: bool = False
+    leaves_one_out: bool = False
 
 
 def alone(search: Search) -> Choice:
@@ -336,13 +340,25 @@ def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, posit
     return (yield from path.choose(criterion))
 
 
-@dataclass(frozen=True)
-class Fold:
-    """The bins of one fold held out: what is fitted without it, and its own sums."""
+def leave_parts_out(problem: Problem, coordinates: Coordinates, grid: Array, parts: list[Fold]) -> Search:
+    """Smoothing with the least approximate loss on parts left out, such as groups: one Newton step from the fit."""
+    path = _Path(problem, coordinates, grid)
+    criterion = {}
+    for i in reversed(range(len(grid))):
+        solution = yield from path.at(i)
+        criterion[i] = 0.0
+        for part in parts:
+            newton = Newton(part.problem, coordinates.precision(float(grid[i])), part.problem.at(solution.point.u))
+            newton.aim()
+            eta = newton.point.eta + part.problem.design.dot(newton.step)
+            criterion[i] += float(problem.loss(eta, part.w, part.positives).value / problem.w.sum())
+    return (yield from path.choose(criterion))
 
-    problem: Problem
-    w: Array
-    positives: Array
+
+def _leave_out_search(task: SplineTask, options: SearchOptions) -> Search:
+    if task.parts is None:
+        return leave_one_out(task.problem, task.coordinates, options.values, task.bins.positives)
+    return leave_parts_out(task.problem, task.coordinates, options.values, task_folds(task, options.cv, options.seed))
 
 
 def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Search:
@@ -355,41 +371,6 @@ def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, fo
             lost = fold.problem.loss(solution.point.eta, fold.w, fold.positives).value
             criterion[i] += float(lost / problem.w.sum())
     return (yield from _Path(problem, coordinates, grid).choose(criterion))
-
-
-def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
-    """Split weights over ``k`` folds: shape (k, n), summing to ``w``.
-
-    Of ``w_b`` rows with the same score and label every fold gets its even share, and
-    the remainder goes to folds drawn at random, dealt out in turn so that the
-    folds stay balanced. So the folds depend on the data and the seed, not on the
-    order of the rows; a row repeated and a row of weight two are the same.
-    """
-    even = np.floor(w / k)
-    folds = np.repeat(even[None, :], k, axis=0)
-    remainder = w - k * even
-    units = np.ceil(remainder).astype(np.intp)
-    bins = np.repeat(np.arange(len(w)), units)
-    shuffled_bins = rng.permutation(len(w))
-    order = np.argsort(shuffled_bins[bins], kind="stable")
-    dealt = np.empty(len(bins), dtype=np.intp)
-    dealt[order] = np.arange(len(bins)) % k
-    amounts = np.ones(len(bins))
-    last = np.cumsum(units)[units > 0] - 1
-    amounts[last] = (remainder - (units - 1))[units > 0]
-    np.add.at(folds, (dealt, bins), amounts)
-    return folds
-
-
-def task_folds(task: SplineTask, k: int, seed: int) -> list[Fold]:
-    """The folds of a task's bins."""
-    rng = np.random.default_rng([seed, 1])
-    problem, bins, (low, high) = task.problem, task.bins, task.shape.targets
-    positives, negatives = split_folds(bins.positives, k, rng), split_folds(bins.negatives, k, rng)
-    return [
-        Fold(replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0), w1 + w0, w1)
-        for w1, w0 in zip(positives, negatives, strict=True)
-    ]
 
 
 def _smoothest(criterion: dict[int, float], tie: float) -> int:
@@ -442,7 +423,8 @@ CRITERIA: dict[str, Criterion] = {
         Criterion(
             "loo",
             "leave-one-out log-loss",
-            lambda task, options: leave_one_out(task.problem, task.coordinates, options.values, task.bins.positives),
+            _leave_out_search,
+            leaves_one_out=True,
         ),
     )
 }

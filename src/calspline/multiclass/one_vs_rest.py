@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from calspline.arrays import Array, blocks, chunks
-from calspline.binary_fit import FittedCurve, Recipe, constant_fit, fit_curves
+from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curves
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Transform
 
 CLASSES_AT_ONCE = 16
 """Classes fitted together: enough to share the overhead, few enough to stay in the cache."""
+
+MOST_CLASSES = 32
+"""Classes that are asked how rows of a group depend on each other."""
 
 F = TypeVar("F")
 
@@ -103,17 +106,43 @@ def fit_classes(
 
 
 def fit_one_vs_rest(
-    scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe
+    scores: MatrixScores,
+    codes: NDArray[np.intp],
+    weight: Array | None,
+    recipe: Recipe,
+    grouped: GroupedRows | None = None,
 ) -> list[FittedCurve]:
     """Fit a spline of each column to whether a row is of its class."""
     columns = AgainstRest(scores, recipe.transform)
+
+    def fit(classes: list[tuple[BinaryScores, NDArray[np.bool_]]]) -> list[FittedCurve]:
+        histograms = [ScoreHistogram.collect(*one, weight) for one in classes]
+        if grouped is None:
+            return fit_curves(histograms, recipe)
+        parts = [grouped.parts(found, *one, recipe) for found, one in zip(histograms, classes, strict=True)]
+        return fit_curves(histograms, recipe, parts)
+
     return fit_classes(
         columns,
         codes,
         weight,
-        lambda classes: fit_curves([ScoreHistogram.collect(*one, weight) for one in classes], recipe),
-        lambda rate, total: _constant(columns.kind, rate, total, recipe),
+        fit,
+        lambda rate, total: _constant(columns.kind, rate, total / recipe.design_effect, recipe),
     )
+
+
+def classes_design_effect(scores: MatrixScores, codes: NDArray[np.intp], grouped: GroupedRows, recipe: Recipe) -> float:
+    """By how much rows in groups are too many: the mean over the most frequent classes, each against the rest."""
+    if grouped.alone:
+        return 1.0
+    columns = AgainstRest(scores, recipe.transform)
+    counts = np.bincount(codes, weights=grouped.weight, minlength=columns.n_classes)
+    frequent = [j for j in np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist() if counts[j] > 0.0]
+    moments = []
+    for j, column in zip(frequent, columns.take(frequent), strict=True):
+        histogram = ScoreHistogram.collect(column, codes == j, grouped.weight)
+        moments.append(grouped.moments(histogram, column, codes == j))
+    return grouped.design_effect(moments)
 
 
 def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
@@ -124,7 +153,7 @@ def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: 
         len(histograms),
         list(present),
         lambda members: fit_curves([present[j] for j in members], recipe),
-        lambda: _constant(kind, 1.0 / (total + 2.0), total, recipe),
+        lambda: _constant(kind, 1.0 / (total + 2.0), total / recipe.design_effect, recipe),
     )
 
 

@@ -52,7 +52,7 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
     if scores.kind == "probability":
         with np.errstate(divide="ignore"):
             values = np.log(values)
-    w = np.ones(len(values)) if weight is None else weight
+    w = (np.ones(len(values)) if weight is None else weight) / recipe.design_effect
     strength = None if isinstance(recipe.smoothing, str) else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
     return fit_structured(
         values,
