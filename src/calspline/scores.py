@@ -304,8 +304,9 @@ def check_groups(groups: Any, n: int, name: str = "groups", *, beside: str = "sc
     """The number of each row's group, from 0 and in sorted order; None stays None."""
     if groups is None:
         return None
-    dates = getattr(getattr(groups, "dtype", None), "kind", "") in ("M", "m")
-    array = check_label_array(np.asarray(groups).astype(object) if dates else groups, n, name, beside=beside)
+    if isinstance(groups, list) or getattr(getattr(groups, "dtype", None), "kind", "") in ("M", "m"):
+        groups = np.asarray(groups, dtype=object)
+    array = check_label_array(groups, n, name, beside=beside)
     if array.dtype.kind == "O":
         values = array.tolist()
         try:

@@ -29,8 +29,8 @@ def spline(request):
         pytest.param(with_value(np.nan).astype(float), "groups has missing.*the first is in row 7", id="NaN"),
         pytest.param(with_value("NaT").astype("datetime64[D]"), "groups has missing.*row 7", id="no date"),
         pytest.param(np.ones((60, 2)), "groups must have one dimension", id="two dimensions"),
-        pytest.param([[1]] * 59 + [[1, 2]], "groups must have one", id="ragged"),
-        pytest.param(with_value([1]), "groups must be one hashable value a row", id="a list"),
+        pytest.param([[1]] * 59 + [[1, 2]], "groups must be one hashable value", id="ragged"),
+        pytest.param(with_value({1}), "groups must be one hashable value a row", id="a list"),
     ],
 )
 def test_54a_bad_groups(spline, problem, groups, message):
