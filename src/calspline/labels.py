@@ -179,7 +179,10 @@ def _alike(name: Any, label: Any) -> Any:
 
 
 def label_array(labels: list[Any], dtype: Any = None) -> NDArray[Any]:
-    """Labels as numpy has them: of one type, or as objects."""
+    """Labels as numpy has them: of one type, or as objects. Decimals of a database are integers, or else floats."""
+    if labels and all(isinstance(value, Decimal) for value in labels):
+        whole = all(value == int(value) for value in labels)
+        labels = [int(value) if whole else float(value) for value in labels]
     kinds = {type(value) for value in labels}
     if dtype is not None and np.dtype(dtype).kind in "biuf":
         return np.array(labels, dtype=dtype)

@@ -78,6 +78,7 @@ def test_one_vs_rest_of_logits_from_every_engine_is_that_of_arrays(engine, three
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [1, 2, 3], [30, 10, 20], ["x", "z", "y"], [1.0, 2.0, 4.0]])
 @pytest.mark.parametrize("kind", ["pandas", "polars-lazy", "dask"])
+@pytest.mark.filterwarnings("ignore:the columns of score are not named after the classes")
 def test_classes_of_any_labels_and_weights_give_the_fit_of_arrays(three_classes, labels, kind):
     import dask.dataframe as dd
     import polars as pl
@@ -319,3 +320,16 @@ def test_the_frame_is_left_as_it_was(data):
     before = frame.copy()
     fit_frame(frame, score="p", label="outcome", weight="w")
     pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("multiclass", ["structured", "ovr"])
+def test_names_of_columns_may_hold_anything(engine, three_classes, multiclass):
+    """A dot is a field of a struct to Spark, unless the name is quoted."""
+    frame, names = three_classes(600)
+    odd = [f"p.{name}" for name in names]
+    frame = frame.rename(columns=dict(zip([*names, "kind"], [*odd, "what.kind"], strict=True))).assign(**{"w.x": 2.0})
+    made = engine.make(frame)
+    fitted = fit_frame(made, score=odd, label="what.kind", weight="w.x", multiclass=multiclass)
+    rows = frame[odd].to_numpy()
+    wanted = SplineCalibrator(multiclass=multiclass).fit(rows, frame["what.kind"], np.full(600, 2.0))
+    np.testing.assert_allclose(fitted.predict_proba(rows), wanted.predict_proba(rows), rtol=0, atol=1e-9)

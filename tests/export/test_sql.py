@@ -137,3 +137,18 @@ def test_an_unfitted_calibrator_is_an_error():
 
     with pytest.raises(NotFittedError):
         to_sql(SplineCalibrator(), "score")
+
+
+def test_where_an_expression_with_a_subquery_cannot_stand(fitted):
+    """As the docstring says: not in a generated column, but in a view."""
+    import sqlite3
+
+    database = sqlite3.connect(":memory:")
+    expression = to_sql(fitted("logit"), "score", dialect="sqlite")
+    with pytest.raises(sqlite3.OperationalError, match="subqueries prohibited in generated columns"):
+        database.execute(f"CREATE TABLE made (score REAL, calibrated REAL AS ({expression}))")
+    database.execute("CREATE TABLE scores (score REAL)")
+    database.execute("INSERT INTO scores VALUES (0.3)")
+    database.execute(f"CREATE VIEW made AS SELECT score, {expression} AS calibrated FROM scores")
+    [(got,)] = database.execute("SELECT calibrated FROM made").fetchall()
+    assert got == pytest.approx(fitted("logit").calibrate([0.3])[0], abs=1e-9)

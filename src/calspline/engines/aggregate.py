@@ -38,6 +38,10 @@ MAX_SUMS = 1 << 17
 """Sums that a pass may bring back, if it is not the first."""
 MAX_SAMPLE = 200_000
 """About how many rows a sample has."""
+ALIKE = 0.01
+"""Share of rows with the scores of others beyond which rows are grouped."""
+SPREAD_OF_SIZE = 6.0
+"""Standard deviations by which the size of a sample may differ from the one wanted."""
 GOLDEN = 0.6180339887498949
 SPREAD = 1e7
 """Digits of a score beyond the seventh choose."""
@@ -218,6 +222,23 @@ def _at_least(value: nw.Expr, limit: float) -> nw.Expr:
 
 def _at_most(value: nw.Expr, limit: float) -> nw.Expr:
     return nw.when(value < limit).then(value).otherwise(nw.lit(limit))
+
+
+def share_scores(scores: Sequence[Array]) -> bool:
+    """Whether a sample shows that rows have their scores in common, so that many of them go into it together, or not.
+
+    Then there are equal ones in it; or its size is far from ``MAX_SAMPLE``, because the most frequent ones are not.
+    """
+    n = len(scores[0])
+    return len(np.unique(sample_place(scores))) < (1.0 - ALIKE) * n or abs(n - MAX_SAMPLE) > SPREAD_OF_SIZE * n**0.5
+
+
+def sample_weights(weight: Array, count: Array, share: float) -> Array:
+    """Weights of groups of equal scores in a sample that takes a group of ``count`` rows with chance ``count * share``.
+
+    A group that is taken for certain has the weight that its share of rows would have; another, that of one row.
+    """
+    return weight * share / np.minimum(count * share, 1.0)
 
 
 def sample_share(count: int) -> float:

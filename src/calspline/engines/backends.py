@@ -155,7 +155,14 @@ ENGINES = {
         Engine("pyarrow", array_rows, assign=_assign_pyarrow),
         Engine("dask", partition_rows, assign=_assign_dask),
         Engine("duckdb", lazy_rows, select=_select_duckdb, dialect=_always("duckdb"), unpivot=_unpivot_duckdb),
-        Engine("pyspark", lazy_rows, assign=_assign_spark, select=_select_spark, dialect=_always("spark")),
+        Engine(
+            "pyspark",
+            lazy_rows,
+            assign=_assign_spark,
+            select=_select_spark,
+            dialect=_always("spark"),
+            reference=DIALECTS["spark"].identifier,  # a dot would be taken for a field
+        ),
         Engine(
             "ibis",
             lazy_rows,

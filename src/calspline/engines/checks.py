@@ -126,7 +126,29 @@ def check_new_columns(names: Sequence[str], argument: str, schema: nw.Schema) ->
             raise ValueError(f"{argument} must be a new column; frame already has {name!r}")
 
 
-def check_frame_classes(labels: NDArray[Any], column: str, positive: Any) -> NDArray[Any]:
+def declared_order(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], column: str) -> list[Any] | None:
+    """The categories of a column in the order that was declared for them, if one was."""
+    dtype = frame.collect_schema()[column]
+    if isinstance(dtype, nw.Categorical) and frame.implementation.is_pyarrow():
+        values = frame.to_native()[column]
+        ordered = values.type.ordered and values.num_chunks
+        return values.unify_dictionaries().chunk(0).dictionary.to_pylist() if ordered else None
+    return list(dtype.categories) if isinstance(dtype, nw.Enum) else None
+
+
+def check_sorted(labels: NDArray[Any], column: str, order: list[Any] | None, advice: str) -> None:
+    """Complain about a declared order of labels that is not the sorted one: either may be meant."""
+    ranked = [value for value in order or [] if np.any(labels == value)]
+    if ranked != sorted(ranked):
+        shown = " < ".join(repr(value) for value in ranked[:SHOWN]) + (" ..." if len(ranked) > SHOWN else "")
+        raise ValueError(
+            f"label has a declared order that is not the sorted one; column {column!r} has {shown}. {advice}"
+        )
+
+
+def check_frame_classes(
+    labels: NDArray[Any], column: str, positive: Any, order: list[Any] | None = None
+) -> NDArray[Any]:
     """The two classes among distinct labels, the positive one last."""
     if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
         odd = labels[labels != np.floor(labels)][0]
@@ -136,6 +158,7 @@ def check_frame_classes(labels: NDArray[Any], column: str, positive: Any) -> NDA
         shown = _shown(found.tolist())
         raise ValueError(f"label must have two classes for one score; column {column!r} has {len(found)}: {shown}")
     if positive is None:
+        check_sorted(found, column, order, "Name the class that the score is the probability of with positive.")
         return found
     if not np.any(found == positive):
         raise ValueError(f"positive must be a label; column {column!r} has {_shown(found.tolist())}, not {positive!r}")

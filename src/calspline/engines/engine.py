@@ -70,6 +70,8 @@ class Engine:
     barrier : callable
         The same rows, from a subquery that the database leaves alone: it computes columns once for each row, however
         often they are used.
+    reference : callable
+        The name of a column as expressions refer to it, where that is not the name itself.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Engine:
     open: Callable[[Any], Frame | None] | None = None
     unpivot: Callable[[LazyFrame, list[str]], LazyFrame] = unpivot
     barrier: Callable[[LazyFrame], LazyFrame] = no_barrier
+    reference: Callable[[str], str] = str
 
     def has_nan(self, native: Any) -> bool:
         """Whether its numbers can be NaN, which is then tested for."""

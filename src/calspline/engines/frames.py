@@ -20,6 +20,8 @@ from calspline.engines.checks import (
     check_frame_classes,
     check_new_columns,
     check_score_range,
+    check_sorted,
+    declared_order,
 )
 from calspline.engines.engine import Rows
 from calspline.engines.in_memory import Calibrate
@@ -58,11 +60,12 @@ def fit_frame(
         The column with the score of the second class. A list of two has the probabilities of both classes; a list
         of more, one for each class, in the order of the sorted labels, or named after them.
     label : str
-        The column with what happened: labels of any type.
+        The column with what happened: labels of any type. Categories count by their own values, numbers as numbers.
     weight : str, optional
         A column of weights. A weight of 2 is a row seen twice; of 0, a row not seen.
     positive : label, optional
-        The class whose probability the score is. None: the last of the two in sorted order.
+        The class whose probability the score is. None: the last of the two in sorted order, unless the labels are
+        categories with a declared order that is another one, which is an error.
     missing : {"error", "drop"}, default="error"
         What to do about nulls and NaN in these columns. ``"error"`` counts them in its message; ``"drop"``
         leaves such rows out.
@@ -72,7 +75,8 @@ def fit_frame(
         ``multiclass="structured"``, the
         default, needs rows: it is fitted to all if there are at most 200,000, else to a sample of about that
         many. The sample is chosen by the digits of the scores, so that the same rows give the same
-        sample in any order and engine, and rows of equal scores go together.
+        sample in any order and engine. Coarse scores, which many rows have in common, are grouped and fitted by
+        their counts.
 
     Returns
     -------
@@ -108,21 +112,29 @@ def fit_frame(
     taken = Columns(columns, label, weight)
     rows, stats = engine.rows(engine, known, taken)
     stats.check(taken, drop=missing == "drop")
+    order = declared_order(known, label)
     if len(columns) <= 2:
-        return _fit_two(calibrator, rows, stats, taken, recipe, positive)
-    return _fit_many(calibrator, rows, stats, taken, recipe)
+        return _fit_two(calibrator, rows, stats, taken, recipe, positive, order)
+    return _fit_many(calibrator, rows, stats, taken, recipe, order)
 
 
 def _fit_two(
-    calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, recipe: Recipe, positive: Any
+    calibrator: SplineCalibrator,
+    rows: Rows,
+    stats: ColumnStats,
+    columns: Columns,
+    recipe: Recipe,
+    positive: Any,
+    order: list[Any] | None,
 ) -> SplineCalibrator:
-    classes = check_frame_classes(stats.labels, columns.label, positive)
+    classes = check_frame_classes(stats.labels, columns.label, positive, order)
     kind = recipe_kind(recipe.transform) or ("margin" if stats.outside else "probability")
     probability = kind == "probability"
     check_score_range(stats.low, stats.high, columns.score, probability=probability, advice=MARGIN_ADVICE)
     if probability:
         stats.check_sums()
-    difference = not probability and (stats.outside or stats.worst_sum > ROW_SUM_TOLERANCE)
+    two = len(columns.score) == 2
+    difference = two and not probability and (stats.outside or stats.worst_sum > ROW_SUM_TOLERANCE)
     names = columns.in_class_order(classes)
     histogram = rows.histogram(names, kind, difference=difference, positive=classes[1])
     calibrator.fit_histogram(histogram)
@@ -131,11 +143,18 @@ def _fit_two(
 
 
 def _fit_many(
-    calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, recipe: Recipe
+    calibrator: SplineCalibrator,
+    rows: Rows,
+    stats: ColumnStats,
+    columns: Columns,
+    recipe: Recipe,
+    order: list[Any] | None,
 ) -> SplineCalibrator:
     m = len(columns.score)
     labels = stats.labels
     classes, _ = check_matrix_labels(labels, len(labels), m, columns.score, "label", beside="score")
+    if order_columns(columns.score, classes, known=True) is None:
+        check_sorted(labels, columns.label, order, "Name the columns of scores after the classes.")
     names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
         scores, sampled, weights = rows.sample(names, sample_share(stats.count))

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
-from calspline.engines.aggregate import sample_place
+from calspline.engines import aggregate
+from calspline.engines.aggregate import sample_place, sample_weights, share_scores
 from calspline.engines.checks import Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine
 from calspline.histogram import ScoreHistogram
@@ -52,10 +53,15 @@ class ArrayRows:
 
     def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
         """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
-        taken = slice(None) if share >= 1.0 else sample_place([self.scores[name] for name in names]) < share
-        matrix = np.column_stack([self.scores[name][taken] for name in names])
-        weight = np.ones(len(matrix)) if self.weight is None else self.weight[taken]
-        return matrix, label_array(self.labels)[self.codes[taken]], weight
+        matrix, codes = self._matrix(names), self.codes
+        weight = np.ones(len(matrix)) if self.weight is None else self.weight
+        if share < 1.0:
+            taken = sample_place(list(matrix.T)) < share
+            if share_scores(list(matrix[taken].T)):
+                matrix, codes, weight = _grouped(matrix, codes, weight, share)
+            else:
+                matrix, codes, weight = matrix[taken], codes[taken], weight[taken]
+        return matrix, label_array(self.labels)[codes], weight
 
     def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""
@@ -109,16 +115,35 @@ def _number(column: nw.Series[Any]) -> Array:
 
 
 def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
-    """Places of labels among the distinct ones, -1 where there is none; categories are words."""
+    """Places of labels among the distinct ones, -1 where there is none; a category counts by its own value."""
     if isinstance(column.dtype, (nw.Categorical, nw.Enum)):
-        column = column.cast(nw.String)
+        native = column.to_native()
+        if column.implementation.is_pandas_like():
+            check_label_count(len(native.cat.categories))
+            return native.cat.codes.to_numpy().astype(np.intp), native.cat.categories.tolist()
+        if column.implementation.is_pyarrow():
+            column = nw.from_native(native.cast(native.type.value_type), series_only=True)
+        else:
+            column = column.cast(nw.String)
     found = column.unique()
     check_label_count(len(found))
     labels = [value for value in found.to_list() if not is_missing(value)]
     codes = np.full(len(column), -1, dtype=np.intp)
     for k, label in enumerate(labels):
         codes[(column == label).fill_null(False).to_numpy().astype(bool)] = k
-    return codes, labels
+    return codes, label_array(labels).tolist()
+
+
+def _grouped(
+    matrix: Array, codes: NDArray[np.intp], weight: Array, share: float
+) -> tuple[Array, NDArray[np.intp], Array]:
+    """Groups of rows of the same scores and label, with their weights: all of them, or a sample if there are many."""
+    rows, place, count = np.unique(np.column_stack([matrix, codes]), axis=0, return_inverse=True, return_counts=True)
+    total: Array = np.bincount(place.reshape(-1), weight, minlength=len(rows)).astype(np.float64)
+    if len(rows) > aggregate.MAX_SAMPLE:
+        taken = sample_place(list(rows[:, :-1].T)) < count * share
+        rows, total = rows[taken], sample_weights(total[taken], count[taken], share)
+    return rows[:, :-1], rows[:, -1].astype(np.intp), total
 
 
 def _worst_sum(scores: list[Array]) -> float:

@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
+from calspline.engines import aggregate
 from calspline.engines.aggregate import (
     histograms,
     log_odds,
     log_odds_from_pair,
     one_vs_rest_locations,
     sample_place,
+    sample_weights,
+    share_scores,
 )
 from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine, LazyFrame
@@ -29,6 +32,8 @@ from calspline.scores import Kind
 
 MAX_ADDED = 8
 """Sums that one task adds up, so that no worker has to hold those of all partitions."""
+CATEGORY_KINDS = {"i": "Int64", "u": "Int64", "f": "float64", "b": "boolean"}
+"""Types of pandas that hold such categories and missing values."""
 Sums = dict[int, ScoreHistogram]
 
 # PostgreSQL takes a literal with a point for a decimal.
@@ -67,20 +72,27 @@ class LazyRows:
 
     def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
         """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
-        taken = (
-            self.frame if share >= 1.0 else self.frame.filter(sample_place([nw.col(name) for name in names]) < share)
-        )
+        place = sample_place([nw.col(name) for name in names])
+        taken = self.frame if share >= 1.0 else self.frame.filter(place < share)
         found = taken.select(*names, "y", "w").collect()
+        weight = found["w"].to_numpy()
+        if share < 1.0 and share_scores([found[name].to_numpy() for name in names]):
+            groups = self.frame.select(*names, "y", "w", n=ONE).group_by(*names, "y").agg(nw.col("w", "n").sum())
+            found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
+            weight = found["w"].to_numpy()
+            if len(found) > aggregate.MAX_SAMPLE:
+                found = groups.filter(place < nw.col("n") * share).collect()
+                weight = sample_weights(found["w"].to_numpy(), found["n"].to_numpy(), share)
         scores = np.column_stack([found[name].to_numpy() for name in names])
-        return scores, np.array(found["y"].to_list()), found["w"].to_numpy()
+        return scores, label_array(found["y"].to_list()), weight
 
 
 def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyRows, ColumnStats]:
     """Choose the columns, look at what they hold (one pass), and leave out rows that do not count."""
     schema = frame.collect_schema()
     nan = engine.has_nan(frame.to_native())
-    own = {name: nw.col(column).cast(nw.Float64) for name, column in columns.numbers.items()}
-    own["y"] = _label(columns.label, schema[columns.label])
+    own = {name: nw.col(engine.reference(column)).cast(nw.Float64) for name, column in columns.numbers.items()}
+    own["y"] = _label(engine.reference(columns.label), schema[columns.label])
     rows = engine.barrier(frame.select(**({"w": ONE} | own)))
     absent = {name: _absent(name, nan=nan) for name in columns.numbers}
     no_label = _absent("y", nan=nan and schema[columns.label].is_float())
@@ -211,5 +223,11 @@ def _total(parts: list[Sums]) -> Sums:
 
 def partition_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[PartitionRows, ColumnStats]:
     """As :func:`lazy_rows`, for Dask."""
+    dask, label = frame.to_native(), columns.label
+    if isinstance(frame.collect_schema()[label], (nw.Categorical, nw.Enum)):
+        # Numbers among categories stay numbers; what is no number is text, as elsewhere.
+        values = dask[label] if dask[label].cat.known else dask[label].cat.as_known()
+        kind = CATEGORY_KINDS.get(values._meta.cat.categories.dtype.kind)
+        frame = nw.from_native(dask.assign(**{label: values.astype(kind)})) if kind else frame
     rows, stats = lazy_rows(engine, frame, columns)
     return PartitionRows(rows.frame, engine), stats

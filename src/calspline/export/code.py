@@ -143,7 +143,7 @@ def to_c(calibrator: Any) -> str:
     Returns
     -------
     str
-        Link with ``-lm``.
+        Link with ``-lm``. With ``-ffast-math``, which takes NaN for a number, it refuses to compile.
 
     Examples
     --------

@@ -64,7 +64,9 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
         Name of the column with the probability of ``classes_[1]``, or the margin. For three or more
         classes a list of names, in the order of ``classes_``. Names are quoted, so that any will do.
     dialect : {"duckdb", "postgres", "spark", "sqlite"}, default="duckdb"
-        DuckDB from 1.3. SQLite has to be built with its mathematical functions, as it mostly is.
+        DuckDB from 1.3. SQLite has to be built with its mathematical functions, as it mostly is. Expressions for
+        PostgreSQL and SQLite contain subqueries, which their generated columns, indexes and check constraints do not
+        take: put them into a view or a query.
 
     Returns
     -------
