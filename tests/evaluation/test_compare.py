@@ -1,12 +1,18 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
+from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calspline import compare, evaluate
-from calspline.evaluation.compare import BOOTSTRAP_CELLS, bootstrap_means
+from calspline.evaluation import differences
+from calspline.evaluation.compare import compare_rows
+from calspline.evaluation.differences import PairedDifference, family_critical_value
 from calspline.evaluation.losses import row_log_losses
+from calspline.evaluation.predictions import Predictions
 
 
 def sharper(p, by=3.0):
@@ -44,7 +50,7 @@ def test_the_same_is_no_worse_and_few_rows_are_unclear(binary):
     d = c.log_loss["again"]
     assert (d.value, d.lower, d.upper, d.verdict) == (0.0, 0.0, 0.0, "no worse")
     assert c.recommended == "raw"
-    assert compare(y[:30], {"raw": p[:30], "other": p[:30] ** 1.2}).log_loss["other"].verdict == "unclear"
+    assert compare(y[90:120], {"raw": p[90:120], "other": p[90:120] ** 1.2}).log_loss["other"].verdict == "unclear"
 
 
 def test_the_margin_says_what_no_worse_is(binary):
@@ -81,54 +87,156 @@ def test_one_set_alone_is_kept(binary):
     assert "only" in str(c)
 
 
-def test_intervals_cover_the_true_difference(binary):
-    truth = np.mean([v for p, _ in (binary(2000, seed=s) for s in range(20)) for v in expected_difference(p)])
-    covered = []
-    for seed in range(200):
-        p, y = binary(400, seed)
-        d = row_log_losses(sharper(p, 1.5), y) - row_log_losses(p, y)
-        low, high = np.quantile(bootstrap_means(d, None, 400, seed), [0.025, 0.975])
-        covered.append(low <= truth <= high)
-    assert 0.9 <= np.mean(covered) <= 0.99
-
-
-def expected_difference(p):
-    q = sharper(p, 1.5)
+def expected_difference(p, q):
+    """Of the log-loss, if ``p`` are right."""
     return p * (np.log(p) - np.log(q)) + (1 - p) * (np.log1p(-p) - np.log1p(-q))
 
 
-@pytest.mark.parametrize("n", [50, 800, 20_000])
-def test_the_bootstrap_has_the_spread_of_the_mean(n):
-    values = np.random.default_rng(n).normal(size=n) ** 3
-    replicates = bootstrap_means(values, None, 4000, 0)
-    assert (n > BOOTSTRAP_CELLS) == (n == 20_000)
-    assert replicates.std() == pytest.approx(values.std() / np.sqrt(n), rel=0.06)
-    assert replicates.mean() == pytest.approx(values.mean(), abs=5 * values.std() / np.sqrt(4000 * n))
+WEIGHTS = {
+    "none": lambda rng, n: None,
+    "uniform": lambda rng, n: rng.uniform(0.0, 2.0, n),
+    "exponential": lambda rng, n: rng.exponential(size=n),
+    "log-normal": lambda rng, n: rng.lognormal(size=n),
+}
 
 
-@pytest.mark.parametrize("n", [100, 3000])
-def test_weights_are_repetitions_for_the_bootstrap_and_order_is_nothing(n):
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize(("n", "mean"), [(400, 0.0), (600, -5.5)], ids=["common", "rare"])
+def test_intervals_cover_the_true_difference_whatever_the_weights_and_however_rare_events_are(n, mean, kind):
+    # At -5.5 there are four events on average.
+    z = np.random.default_rng(1).normal(mean, 1.0, 500_000)
+    truth = expected_difference(expit(z), expit(1.4 * z + 0.5)).mean()
+    covered = []
+    for seed in range(200):
+        rng = np.random.default_rng([seed, n])
+        z = rng.normal(mean, 1.0, n)
+        y = (rng.random(n) < expit(z)).astype(int)
+        sets = [Predictions(p, y, WEIGHTS[kind](rng, n), np.array([0, 1])) for p in (expit(z), expit(1.4 * z + 0.5))]
+        low, high = PairedDifference(row_log_losses, sets[1], replace(sets[0], weight=sets[1].weight)).interval(1.96)
+        covered.append(low <= truth <= high)
+    assert 0.905 <= np.mean(covered) <= 0.99
+
+
+@pytest.mark.parametrize("name", ["a rate", "its complement"])
+def test_the_interval_of_a_constant_against_a_constant_is_wilsons(name):
+    # The Brier score of q minus that of p is linear in the rate, with no other row to tell them apart.
+    y = (np.arange(500) < 2).astype(int)
+    p, q = np.full(500, 0.01), np.full(500, 0.03)
+    if name == "its complement":
+        y, p, q = 1 - y, 1 - p, 1 - q
+    d = compare(y, {"p": p, "q": q}).brier["q"]
+    event = 1 if name == "a rate" else 0
+
+    def difference(rate):
+        share = rate if event else 1 - rate
+        return share * ((1 - q[0]) ** 2 - (1 - p[0]) ** 2) + (1 - share) * (q[0] ** 2 - p[0] ** 2)
+
+    ends = proportion_limits(2, 500)
+    # The variance is corrected by that of the rows, which hardly differs.
+    assert sorted([d.lower, d.upper]) == pytest.approx(sorted(map(difference, ends)), rel=0.03)
+
+
+def proportion_limits(k, n, z=1.959964):
+    """Wilson's interval."""
+    centre, reach = (k + z * z / 2) / (n + z * z), z / (n + z * z) * np.sqrt(k * (n - k) / n + z * z / 4)
+    return centre - reach, centre + reach
+
+
+def test_where_one_outcome_was_seen_nothing_is_recommended():
+    p = np.random.default_rng(0).uniform(0.001, 0.02, 500)
+    for y, sets in (
+        (np.zeros(500, int), {"raw": p, "low": p / 100}),
+        (np.ones(500, int), {"raw": 1 - p, "high": 1 - p / 9}),
+    ):
+        c = compare(y, sets)
+        other = list(sets)[1]
+        assert (c.log_loss[other].verdict, c.brier[other].verdict, c.recommended) == ("unclear", "unclear", "raw")
+        assert "one outcome" in c.recommendation
+        assert c.log_loss[other].lower <= c.log_loss[other].value
+        assert c.log_loss[other].upper > 0.0
+
+
+def test_among_ten_equal_sets_the_first_is_rarely_left():
+    left = looked_better = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=300)
+        y = rng.random(300) < expit(z)
+        c = compare(y, {str(k): expit(z + rng.normal(0.0, 0.5, 300)) for k in range(11)})
+        left += c.recommended != "0"
+        better = any("better" in (c.log_loss[k].verdict, c.brier[k].verdict) for k in c.log_loss)
+        looked_better += better
+        if better and c.recommended == "0":
+            assert "by chance" in c.recommendation or "worse" in str(c)
+    assert left <= 5
+    assert looked_better > left
+
+
+def test_a_set_that_is_far_better_is_recommended_among_many_too():
     rng = np.random.default_rng(0)
-    values, w = rng.normal(size=n), rng.integers(1, 4, n)
-    one = bootstrap_means(values, w.astype(float), 200, 7)
-    np.testing.assert_allclose(one, bootstrap_means(np.repeat(values, w)[::-1], None, 200, 7), rtol=1e-9, atol=1e-12)
+    z = rng.normal(0.0, 2.0, 2000)
+    y = rng.random(2000) < expit(z)
+    sets = {str(k): expit(z + rng.normal(0.0, 1.0, 2000)) for k in range(10)} | {"right": expit(z)}
+    assert compare(y, sets).recommended == "right"
 
 
-def test_a_bootstrap_draw_without_rows_counts_as_the_mean():
-    assert set(bootstrap_means(np.array([2.0]), None, 50, 0)) == {2.0}
+def test_whole_weights_are_repetitions_and_the_scale_of_others_is_nothing(binary):
+    p, y = binary(300)
+    rng = np.random.default_rng(0)
+    w = rng.integers(1, 4, 300)
+
+    def limits(y, p, w=None):
+        d = compare(y, {"raw": p, "other": sharper(p, 1.2)}, sample_weight=w).log_loss["other"]
+        return d.value, d.lower, d.upper
+
+    assert limits(y, p, w) == pytest.approx(limits(np.repeat(y, w)[::-1], np.repeat(p, w)[::-1]), rel=1e-6)
+    assert limits(y, p, np.full(300, 0.5)) == pytest.approx(limits(y, p), rel=1e-6)
+    assert limits(y, p, w / 3.1) == pytest.approx(limits(y, p, w / 2.7), rel=1e-6)
 
 
-def test_the_draws_follow_the_random_state(binary):
+def test_groups_of_rows_widen_the_interval_as_repetitions_do(binary):
     p, y = binary(200)
-    sets = {"raw": p, "other": p**1.1}
+    once = Predictions(p, y, None, np.array([0, 1]))
+    thrice = Predictions(np.repeat(p, 3), np.repeat(y, 3), None, np.array([0, 1]), groups=np.repeat(np.arange(200), 3))
+    found = [
+        compare_rows({"raw": one, "other": replace(one, probs=sharper(one.probs, 1.5))}).log_loss["other"]
+        for one in (once, thrice, replace(thrice, groups=None))
+    ]
+    widths = [d.upper - d.lower for d in found]
+    assert widths[1] == pytest.approx(widths[0], rel=0.2)
+    assert widths[2] < 0.7 * widths[0]
+
+
+def test_intervals_of_few_events_lead_over_to_those_of_many(binary, monkeypatch):
+    p, y = binary(3000)
+    one = Predictions(p, y, None, np.array([0, 1]))
+    pair = PairedDifference(row_log_losses, replace(one, probs=sharper(p, 1.1)), one)
+    few = pair.interval(1.96)
+    monkeypatch.setattr(differences, "MANY_EVENTS", 0.0)
+    assert pair.interval(1.96) == pytest.approx(few, abs=0.05 * (few[1] - few[0]))
+
+
+def test_wider_levels_have_wider_intervals_and_draws_matter_to_many_sets_only(binary):
+    p, y = binary(200)
 
     def interval(**options):
-        d = compare(y, sets, **options).log_loss["other"]
+        d = compare(y, {"raw": p, "other": p**1.1}, **options).log_loss["other"]
         return d.lower, d.upper
 
-    assert interval() == interval() == interval(random_state=0) != interval(random_state=1)
+    assert interval() == interval(random_state=1)
     narrow, wide = interval(level=0.5), interval(level=0.99)
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_the_largest_of_many_equal_differences_is_that_of_normal_variables():
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(size=4000))
+    one = Predictions(p, (rng.random(4000) < p).astype(int), None, np.array([0, 1]))
+    others = [replace(one, probs=expit(np.log(p / (1 - p)) + rng.normal(0, 0.1, 4000))) for _ in range(8)]
+    pairs = [PairedDifference(row_log_losses, other, one) for other in others]
+    # Eight independent ones: the 0.95 quantile of the largest is the 0.95 ** (1 / 8) quantile of each.
+    assert family_critical_value(pairs, 0.95, 20_000, 0) == pytest.approx(norm.ppf(0.95 ** (1 / 8)), abs=0.08)
+    assert family_critical_value([PairedDifference(row_log_losses, one, one)], 0.95, 100, 0) == 0.0
 
 
 def test_more_classes_are_compared_too(multiclass):

@@ -9,7 +9,7 @@ from calspline import evaluate, reliability
 from calspline.arrays import Counts
 from calspline.evaluation.evaluate import evaluate_rows
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.units import Flips, design_effect, row_squares, squared_sums
+from calspline.evaluation.units import Flips, design_effect, row_powers, squared_sums
 
 WEIGHTS = {
     "uniform": lambda rng, n: rng.uniform(0.0, 2.0, n),
@@ -92,9 +92,9 @@ def test_squares_are_summed_over_rows_counted_rows_and_groups():
 
 
 def test_row_squares_are_weights_where_those_count_rows():
-    assert row_squares(None, 3).tolist() == [1.0, 1.0, 1.0]
-    assert row_squares(np.array([2.0, 3.0]), 2).tolist() == [2.0, 3.0]
-    assert row_squares(np.array([2.0, 0.5]), 2).tolist() == [4.0, 0.25]
+    assert row_powers(None, 3).tolist() == [1.0, 1.0, 1.0]
+    assert row_powers(np.array([2.0, 3.0]), 2).tolist() == [2.0, 3.0]
+    assert row_powers(np.array([2.0, 0.5]), 2).tolist() == [4.0, 0.25]
 
 
 def test_flips_have_the_moments_of_weighted_rows():

@@ -9,28 +9,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calspline.arrays import Array, run_starts
+from calspline.evaluation.differences import PairedDifference, critical_value, family_critical_value
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.formatting import Row, html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 
-BOOTSTRAP_CELLS = 1024
-
 Verdict = Literal["better", "no worse", "worse", "unclear"]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean loss minus that of the reference, paired by row, with its bootstrap interval. Below 0 is better.
+    """The mean loss minus that of the reference, paired by row, with its interval. Below 0 is better.
 
     Attributes
     ----------
     value, lower, upper : float
     verdict : {"better", "no worse", "worse", "unclear"}
         ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no worse"``: below the margin (by default
-        1% of the reference's loss). ``"unclear"``: none of these; there are too few rows to tell.
+        1% of the reference's loss). ``"unclear"``: none of these; there are too few rows to tell, or only one class
+        occurs.
     """
 
     value: float
@@ -124,9 +123,10 @@ def compare(
     """Compare several sets of predictions on the same rows, and recommend one.
 
     The difference of two mean losses is taken row by row, so rows that are hard for both sets cancel out. Its interval
-    is that of the Poisson bootstrap. The recommendation is cautious: it prefers another set to the reference only if
-    that set is "better" in log-loss or Brier score and "worse" in neither; among several such sets, it takes the one
-    with the least log-loss.
+    holds for each difference by itself, and also where events are few. The recommendation is cautious: it prefers
+    another set to the reference only if that set is "better" in log-loss or Brier score and "worse" in neither, and
+    surely so among as many sets and losses as were looked at: where all sets are equally good, the reference is left in
+    at most a share ``1 - level`` of data sets. Among several better sets, it takes the one with the least log-loss.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def compare(
     margin : float in (0, 1), default=0.01
         A set is "no worse" if its loss surely exceeds that of the reference by less than this share of it.
     n_bootstrap : int, default=2000
-        Number of bootstrap draws.
+        Number of draws of the largest difference among all sets that are equally good.
     random_state : int, RandomState or None
         None always gives the same draws.
 
@@ -189,16 +189,25 @@ def compare_rows(
     """Compare sets of predictions that are checked already."""
     reference = next(iter(rows)) if reference is None else reference
     evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
-    differences: dict[str, dict[str, Difference]] = {}
-    for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):
-        base = losses(rows[reference].probs, rows[reference].codes)
-        slack = margin * float(np.average(base, weights=rows[reference].weight))
-        differences[measure] = {
-            name: _difference(losses(one.probs, one.codes) - base, one, level, slack, n_bootstrap, seed)
-            for name, one in rows.items()
-            if name != reference
-        }
-    recommended, sentence = _recommend(reference, evaluations, differences, level)
+    base = rows[reference]
+    one_outcome = len(np.unique(base.codes)) == 1
+    n_groups = None if base.groups is None else int(base.groups.max()) + 1
+    z = critical_value(level, n_groups)
+    paired = {
+        (measure, name): PairedDifference(losses, one, base)
+        for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers))
+        for name, one in rows.items()
+        if name != reference
+    }
+    differences: dict[str, dict[str, Difference]] = {"log_loss": {}, "brier": {}}
+    for (measure, name), one in paired.items():
+        slack = margin * getattr(evaluations[reference], measure)
+        differences[measure][name] = _difference(one, z, np.nan if one_outcome else slack)
+    surely = [key for key, one in paired.items() if differences[key[0]][key[1]].verdict == "better"]
+    if surely:
+        family = max(z, family_critical_value(list(paired.values()), level, n_bootstrap, seed))
+        surely = [key for key in surely if paired[key].interval(family)[1] < 0.0]
+    recommended, sentence = _recommend(reference, evaluations, differences, {name for _, name in surely}, level)
     return Comparison(
         reference=reference,
         evaluations=MappingProxyType(evaluations),
@@ -211,22 +220,28 @@ def compare_rows(
     )
 
 
-def _difference(d: Array, rows: Predictions, level: float, slack: float, draws: int, seed: int) -> Difference:
-    value = float(np.average(d, weights=rows.weight))
-    tail = 0.5 * (1.0 - level)
-    low, high = np.quantile(bootstrap_means(d, rows.weight, draws, seed), [tail, 1.0 - tail]).tolist()
+def _difference(one: PairedDifference, z: float, slack: float) -> Difference:
+    """The difference with its verdict, which is unclear where the ``slack`` is NaN."""
+    low, high = one.interval(z)
     verdict: Verdict = "no worse" if high <= slack else "unclear"
-    if high < 0.0 or low > 0.0:
+    if (high < 0.0 or low > 0.0) and not np.isnan(slack):
         verdict = "better" if high < 0.0 else "worse"
-    return Difference(value, low, high, verdict)
+    return Difference(one.value, low, high, verdict)
 
 
 def _recommend(
-    reference: str, evaluations: dict[str, Evaluation], differences: dict[str, dict[str, Difference]], level: float
+    reference: str,
+    evaluations: dict[str, Evaluation],
+    differences: dict[str, dict[str, Difference]],
+    surely: set[str],
+    level: float,
 ) -> tuple[str, str]:
+    """The set to use, and why; ``surely`` has those that are better however many were looked at."""
     by_log, by_brier = differences["log_loss"], differences["brier"]
     verdicts = {name: (by_log[name].verdict, by_brier[name].verdict) for name in by_log}
     better = [name for name, both in verdicts.items() if "better" in both and "worse" not in both]
+    by_chance = [name for name in better if name not in surely]
+    better = [name for name in better if name in surely]
     if better:
         best = min(better, key=lambda name: evaluations[name].log_loss)
         measure, d = ("log-loss", by_log[best]) if by_log[best].verdict == "better" else ("Brier score", by_brier[best])
@@ -238,33 +253,8 @@ def _recommend(
         return reference, f"Nothing to compare {reference} with."
     right = evaluations[reference].calibration_p_value > 1.0 - level
     why = "no other set is surely better" + (", and nothing speaks against its calibration" if right else "")
+    if by_chance:
+        why += f"; {by_chance[0]} looks better, but among {len(by_log)} sets one may look so by chance"
+    elif evaluations[reference].base_rate in (0.0, 1.0) and not evaluations[reference].per_class:
+        why = "with one outcome only, nothing can be told"
     return reference, f"Leave it alone: keep {reference}; {why}."
-
-
-def bootstrap_means(values: Array, weight: Array | None, draws: int, seed: int) -> Array:
-    """Bootstrap replicates of the weighted mean of ``values``; they do not depend on the order of rows.
-
-    The Poisson bootstrap draws how often each value occurs from a Poisson distribution with the weight as its mean;
-    equal values are drawn together. Beyond 1024 distinct values, neighbours of equal total weight are drawn together
-    too, at their mean; the variance inside such cells is added as one normal term, so that mean and variance of the
-    bootstrap distribution are those of the rows. So it takes milliseconds for any number of rows.
-    """
-    w = np.ones(len(values)) if weight is None else weight
-    distinct, place = np.unique(values, return_inverse=True)
-    w = np.bincount(place, weights=w).astype(np.float64)
-    total = float(w.sum())
-    inside = 0.0
-    if len(distinct) > BOOTSTRAP_CELLS:
-        cell = ((np.cumsum(w) - 0.5 * w) / total * BOOTSTRAP_CELLS).astype(np.intp)
-        first = run_starts(cell)
-        sums = np.add.reduceat(w, first)
-        means = np.add.reduceat(w * distinct, first) / sums
-        inside = max(0.0, float(w @ distinct**2 - sums @ means**2))
-        distinct, w = means, sums
-    rng = np.random.default_rng([seed, 0])
-    counts = rng.poisson(w, size=(draws, len(w))).astype(np.float64)
-    size = counts.sum(axis=1)
-    sums_drawn = counts @ distinct + np.sqrt(inside) * rng.standard_normal(draws)
-    # An empty draw, possible with one or two rows, counts as the mean.
-    mean = float(w @ distinct) / total
-    return np.asarray(np.divide(sums_drawn, size, out=np.full(draws, mean), where=size > 0.0))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.units import design_effect, row_squares
+from calspline.evaluation.units import design_effect, row_powers
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
 from calspline.scores import check_scores, check_sums, check_weights
 
@@ -47,12 +47,12 @@ class Predictions:
     @property
     def unequal(self) -> bool:
         """Whether there are weights that do not just count rows."""
-        return self.weight is not None and row_squares(self.weight, len(self.weight)) is not self.weight
+        return self.weight is not None and row_powers(self.weight, len(self.weight)) is not self.weight
 
     @cached_property
     def squares(self) -> Array:
         """Two classes: what ``p (1 - p)`` of each row is multiplied by in the variance of the weight of events."""
-        squares = row_squares(self.weight, len(self.codes))
+        squares = row_powers(self.weight, len(self.codes))
         if self.groups is None:
             return squares
         return squares * design_effect(self.probs, self.codes == 1, self.weight, self.groups)

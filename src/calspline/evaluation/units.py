@@ -49,11 +49,14 @@ def squared_sums(values: Array, weight: Array | None, groups: Ints | None = None
     return np.asarray((sums.T * count) @ sums)
 
 
-def row_squares(weight: Array | None, n: int) -> Array:
-    """What each row's variance is multiplied by in that of a sum: ``w^2``, or ``w`` for ``w`` rows of their own."""
+def row_powers(weight: Array | None, n: int, power: float = 2.0) -> Array:
+    """What each row's moment, its variance for the power 2, is multiplied by in that of a sum.
+
+    It is ``w^power``, or ``w`` for ``w`` rows of their own.
+    """
     if weight is None:
         return np.ones(n)
-    return weight if _whole(weight) else weight**2
+    return weight if _whole(weight) else weight**power
 
 
 def _whole(weight: Array) -> bool:
@@ -66,7 +69,7 @@ def design_effect(p: Array, happened: NDArray[np.bool_], weight: Array | None, g
     With residuals ``r = y - p``, ``D = [1, z]`` of the log-odds standardised by ``v = s p (1 - p)``, and ``J`` the
     squared sums of ``r D`` by group, it is ``trace(J) / (2 sum(v))``, and at least 1.
     """
-    s = row_squares(weight, len(p))
+    s = row_powers(weight, len(p))
     x = Transform("logit")(p)
     v = s * p * (1.0 - p)
     if not v.any():
