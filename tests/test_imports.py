@@ -46,6 +46,7 @@ ALLOWED = {
     "persistence": CORE | {"files", "histogram", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
+    "expected": CORE | {"calibrators", "evaluation", "formatting"},
     "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
     "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},
     "cli": CORE
@@ -75,6 +76,7 @@ ALLOWED = {
         "display",
         "engines",
         "evaluation",
+        "expected",
         "histogram",
         "learning_curve",
         "monitoring",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from calspline.evaluation.decisions import decide
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
+    from calspline.expected import expected
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
     from calspline.monitoring import drift
@@ -48,6 +49,7 @@ _HOMES = homes() | {
     "decide": "calspline.evaluation.decisions",
     "drift": "calspline.monitoring",
     "evaluate": "calspline.evaluation.evaluate",
+    "expected": "calspline.expected",
     "fit_frame": "calspline.engines.frames",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",
@@ -72,6 +74,7 @@ __all__ = [
     "decide",
     "drift",
     "evaluate",
+    "expected",
     "fit_frame",
     "load",
     "reliability",

@@ -272,6 +272,7 @@ def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> Fitt
         clip=_clip(recipe, total),
         variance=fit.variance,
         tube=fit.tube,
+        modes=fit.modes,
     )
     smoothing = choice.smoothing if choice.average is None else choice.average.smoothing
     return FittedCurve(curve, smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
@@ -417,6 +418,7 @@ def constant_fit(transform: Transform, where: float, rate: float, total: float, 
         link=link,
         clip=_clip(recipe, total),
         variance=variance,
+        modes=np.full((1, 2), np.sqrt(variance[-1, 0])),
     )
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
 

@@ -44,7 +44,9 @@ CURVE = Record(
         "clip": ListOf(Number(above=0.0, below=1.0), least=2, most=2),
         "variance": optional(Numbers(columns=7)),
         "tube": Number(not_negative=True),
+        "modes": optional(ListOf(Numbers(least=2, most=MAX_BREAKS))),
     },
+    added={"modes": None},
 )
 """A curve in a file."""
 
@@ -74,6 +76,9 @@ class CalibrationCurve:
         Posterior variance of the curve, the same way, with powers 6 to 0.
     tube : float
         Length of the normalised basis on the sphere, for simultaneous bands.
+    modes : array of shape (r, K), optional
+        Main directions of the posterior covariance, at the breaks: their squares add up to the variance there, but for
+        a hundredth. They tell how errors at different scores go together.
 
     Examples
     --------
@@ -97,6 +102,7 @@ class CalibrationCurve:
     clip: tuple[float, float] = (1e-15, 1.0 - 1e-15)
     variance: Array | None = None
     tube: float = 0.0
+    modes: Array | None = None
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Calibrated probabilities of scores in one column."""
@@ -145,6 +151,20 @@ class CalibrationCurve:
             return float(self.tube / np.pi * np.exp(-0.5 * c * c) + 2.0 * ndtr(-c) - (1.0 - level))
 
         return float(brentq(excess, pointwise, pointwise + 40.0)) if self.tube > 0.0 else pointwise
+
+    def noise(self, scores: BinaryScores) -> Array:
+        """Independent errors of the log-odds of checked scores, one standard deviation each, shape (r, n).
+
+        None where the curve carries no modes. Between the breaks they are linear, beyond them constant.
+        """
+        if self.modes is None:
+            return np.empty((0, len(scores)))
+        z = self._place(scores, slice(None))
+        noise = np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
+        if self.link == "identity":
+            p = self._respond(self._value(z))
+            noise /= p * (1.0 - p)
+        return noise
 
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of the calibrated probability in the score; zero where clipped."""
@@ -322,7 +342,7 @@ class CalibrationCurve:
             "clip": list(self.clip),
             "variance": None if self.variance is None else self.variance.T.tolist(),
             "tube": self.tube,
-        }
+        } | ({} if self.modes is None else {"modes": self.modes.tolist()})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
@@ -336,6 +356,10 @@ class CalibrationCurve:
                 raise ValueError(f"{key} must have {len(breaks) + 1} rows; got {len(read[key])}")
             if read[key] is not None:
                 read[key] = np.ascontiguousarray(read[key].T)
+        if read["modes"] is not None:
+            if any(len(mode) != len(breaks) for mode in read["modes"]):
+                raise ValueError("modes must have a number for each break")
+            read["modes"] = np.array(read["modes"]).reshape(-1, len(breaks))
         coefficients = read["coefficients"]
         if coefficients[:2, [0, -1]].any():
             raise ValueError("coefficients must be those of a line before the first break and after the last")

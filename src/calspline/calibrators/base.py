@@ -212,6 +212,13 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
         return self._many(matrix), matrix.values.shape
 
+    def noise(self, scores: Any) -> Array:
+        """Independent errors of the log-odds of two classes, one standard deviation each, shape (r, n).
+
+        There are none (r = 0) where the method does not know its own uncertainty.
+        """
+        return self.curves_[0].noise(self._check_scores(scores)) if self.curves_ else np.empty((0, len(scores)))
+
     def _check_scores(self, scores: Any) -> BinaryScores:
         """Scores of two classes to calibrate, taken as those of the fit were."""
         given = check_scores(scores).in_class_order(self.classes_)

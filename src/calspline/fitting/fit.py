@@ -60,6 +60,10 @@ class Shape:
     ends: tuple[float, float] = (np.inf, np.inf)
 
 
+NEGLIGIBLE = 1e-2
+"""Share of the variance that the modes of a fit may leave out."""
+
+
 @dataclass(frozen=True)
 class SplineFit:
     """A fitted curve in local coefficients, with its variance and how it was chosen.
@@ -68,7 +72,8 @@ class SplineFit:
     ``coefficients`` has shape (4, K+1), highest power first: the line before the first
     break, the pieces between, the line after the last. ``variance`` is laid out the
     same way with powers 6 to 0, and ``tube`` is the length of the curve that the
-    normalised basis draws on the sphere (for simultaneous bands).
+    normalised basis draws on the sphere (for simultaneous bands). ``modes``, of shape (r, K),
+    are the main directions of the posterior covariance, at the breaks.
     """
 
     origin: float
@@ -77,6 +82,7 @@ class SplineFit:
     coefficients: Array
     variance: Array
     tube: float
+    modes: Array
     edf: float
     choice: Choice
     converged: bool
@@ -210,6 +216,7 @@ class SplineTask:
             coefficients=coefficients,
             variance=variance,
             tube=_tube_length(basis, root),
+            modes=_modes(basis, root, self._z, self.bins.w),
             edf=edf,
             choice=choice,
             converged=solution.converged and (held is None or held.converged),
@@ -266,6 +273,22 @@ def _tube_length(basis: NaturalSpline, root: Array) -> float:
     rows = basis.design(x).dot(root)
     rows /= np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
     return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
+
+
+def _modes(basis: NaturalSpline, root: Array, z: Array, w: Array) -> Array:
+    """Directions ``m`` at the knots whose ``m m'`` add up to the covariance, but for ``NEGLIGIBLE`` of it.
+
+    What may be left out is judged at the rows, at ``z`` with weights ``w``, which count at their nearest knots.
+    """
+    knots = basis.knots
+    share = np.bincount(np.searchsorted(0.5 * (knots[1:] + knots[:-1]), z), weights=w, minlength=len(knots))
+    at_knots = basis.design(knots).dot(root)
+    _, size, rotation = np.linalg.svd(np.sqrt(share)[:, None] * at_knots)
+    left = 1.0 - np.cumsum(size**2) / float(size @ size)
+    modes = (at_knots @ rotation[: 1 + int(np.argmax(left < NEGLIGIBLE))].T).T
+    # Signs are as good as any; that of the largest entry is fixed, so that fits repeat.
+    largest = modes[np.arange(len(modes)), np.abs(modes).argmax(axis=1)]
+    return np.asarray(modes * np.sign(largest)[:, None])
 
 
 def shape_constraints(

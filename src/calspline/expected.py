@@ -1,0 +1,245 @@
+"""``expected``: how good the probabilities will turn out, before any label is there.
+
+If the calibrated probability ``p`` of each row is right, what happens is a coin flip with that probability, and the
+expected value of every measure follows from the probabilities alone. Each measure is, to first order, a sum
+``sum_i b_i y_i`` over what happens, so that its variance has two parts:
+
+    sum_i b_i^2 p_i (1 - p_i)                        the flips,
+    sum_k (sum_i b_i p_i (1 - p_i) e_ki)^2           the calibrator's own errors,
+
+with ``e_ki`` its independent errors of the log-odds (see :meth:`CalibrationCurve.noise
+<calspline.CalibrationCurve.noise>`). The limits are normal ones. They hold if the calibrator is right up to chance: a
+change in how scores relate to events cannot be seen without labels, and makes them wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import entr, ndtri
+
+from calspline.arrays import Array, Counts
+from calspline.calibrators.unlabelled import Unlabelled, check_unlabelled
+from calspline.evaluation import losses
+from calspline.evaluation.decisions import Costs, check_costs
+from calspline.formatting import html_table, number, percent, text_table
+from calspline.options import check_number, classes_of_calibrator
+
+Limits = tuple[float, float]
+
+HIGHEST = {"log_loss": np.inf, "brier": 2.0, "auc": 1.0, "accuracy": 1.0, "rate": 1.0}
+NAMES = {"log_loss": "log-loss", "brier": "Brier score", "auc": "AUC", "accuracy": "accuracy", "rate": "rate"}
+TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The result of :func:`expected`. ``str()`` is a table, :meth:`to_dict` is flat.
+
+    Attributes
+    ----------
+    log_loss, brier, auc, accuracy : float
+        What :func:`evaluate` is expected to find.
+    rate : float
+        Share of events; of three or more classes, how often the most probable class is right.
+    rates : mapping of label to float
+        Expected share of each class.
+    cost : float
+        Cost per row of acting on the probabilities; NaN without costs.
+    limits : mapping of str to (float, float)
+        Limits of each by name.
+    n_rows : float
+        Number of rows whose outcomes the limits are for.
+    level : float
+        Confidence of the limits.
+    """
+
+    log_loss: float
+    brier: float
+    auc: float
+    accuracy: float
+    rate: float
+    rates: Mapping[Any, float]
+    cost: float
+    limits: Mapping[str, Limits]
+    n_rows: float
+    level: float
+
+    def to_dict(self) -> dict[str, float]:
+        """All numbers, flat: ``{"log_loss": ..., "log_loss_lower": ..., "log_loss_upper": ..., ...}``."""
+        out = {"n_rows": self.n_rows, "level": self.level}
+        for name, (low, high) in self.limits.items():
+            out |= {name: float(getattr(self, name)), f"{name}_lower": low, f"{name}_upper": high}
+        return out
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        return [
+            (NAMES.get(name, "cost per row"), number(getattr(self, name)), f"{number(low)} to {number(high)}")
+            for name, (low, high) in self.limits.items()
+        ]
+
+    def _title(self) -> str:
+        return f"Expected of {self.n_rows:,.0f} rows"
+
+    def __str__(self) -> str:
+        return text_table(self._rows(), (self._title(), "value", f"{percent(self.level)} limits"))
+
+    def __repr__(self) -> str:
+        return f"Expected({self.n_rows:,.0f} rows: log_loss={self.log_loss:.4g}, rate={self.rate:.4g})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), ("", "value", f"{percent(self.level)} limits"), caption=self._title())
+
+
+class Measure(NamedTuple):
+    """An expected value, and what the outcome of each row adds to it: (n,), or (n, m) by class."""
+
+    value: float
+    parts: Array
+
+
+def expected(
+    calibrator: Any,
+    scores: Any,
+    *,
+    costs: Mapping[str, float] | None = None,
+    n_rows: float | None = None,
+    level: float = 0.95,
+) -> Expected:
+    """Log-loss, Brier score, AUC, accuracy, rate and cost before any label is there, with limits.
+
+    Parameters
+    ----------
+    calibrator : fitted calibrator
+    scores : array-like or ScoreHistogram
+        Scores as for ``calibrate``, or a histogram of them, whose labels do not count.
+    costs : mapping, optional
+        As for :func:`decide`. A row is acted on from the threshold that follows from the costs. Two classes only.
+    n_rows : float, optional
+        For the outcomes of how many such rows the limits are. None: those given. Infinity: the mean of ever more rows,
+        about which only the calibrator is uncertain.
+    level : float in (0, 1), default=0.95
+        Confidence of the limits.
+
+    Returns
+    -------
+    Expected
+
+    See Also
+    --------
+    evaluate : The same measures once labels are there.
+    drift : Whether the scores have moved.
+
+    Notes
+    -----
+    The limits include the calibrator's own uncertainty where it knows it: that of a :class:`SplineCalibrator` for two
+    classes. Of other calibrators, and for three or more classes, they are those of the outcomes alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator, expected
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=(2, 2000))
+    >>> cal = SplineCalibrator().fit(score[0], rng.random(2000) < score[0] ** 2)
+    >>> print(expected(cal, score[1], costs={"false_positive": 1, "false_negative": 5}))
+    Expected of 2,000 rows   value        95% limits
+    ------------------------------------------------
+    log-loss                0.4212  0.3899 to 0.4525
+    Brier score             0.1369  0.1254 to 0.1483
+    AUC                     0.8628  0.8408 to 0.8848
+    accuracy                0.8010  0.7794 to 0.8227
+    rate                    0.3239  0.3009 to 0.3469
+    cost per row            0.4276  0.3747 to 0.4805
+    """
+    classes = classes_of_calibrator(calibrator)
+    level = check_number(level, "level", above=0.0, below=1.0)
+    known = None if costs is None else check_costs(costs)
+    if known is not None and len(classes) > 2:
+        raise ValueError("costs are for two classes; the calibrator has more")
+    rows = check_unlabelled(calibrator, scores, "scores")
+    n = rows.total
+    if n_rows is not None and n_rows != np.inf:
+        n = check_number(n_rows, "n_rows", above=0.0)
+    elif n_rows is not None:
+        n = np.inf
+    measures = _of_two(rows, known) if rows.p.ndim == 1 else _of_many(rows)
+    z = float(ndtri(0.5 + 0.5 * level))
+    limits = {}
+    for name, one in measures.items():
+        reach = z * float(np.sqrt(_variance(rows, one.parts, n)))
+        low, high = one.value - reach, one.value + reach
+        limits[name] = (low, high) if name == "cost" else (max(low, 0.0), min(high, HIGHEST[name]))
+    shares = np.average(rows.p, axis=0, weights=rows.weight)
+    rates = shares if rows.p.ndim == 2 else np.array([1.0 - shares, shares])
+    return Expected(
+        **{name: one.value for name, one in ({"cost": Measure(np.nan, np.empty(0))} | measures).items()},
+        rates=MappingProxyType(dict(zip(classes.tolist(), rates.tolist(), strict=True))),
+        limits=MappingProxyType(limits),
+        n_rows=n,
+        level=level,
+    )
+
+
+def _of_two(rows: Unlabelled, costs: Costs | None) -> dict[str, Measure]:
+    p, share = rows.p, rows.weight / rows.total
+    f = Counts.from_sums(p, share * p, share * (1.0 - p))
+    log_odds = np.log(np.maximum(p, TINY)) - np.log(np.maximum(1.0 - p, TINY))
+    found = {
+        "log_loss": Measure(float(share @ (entr(p) + entr(1.0 - p))), -log_odds),
+        "brier": Measure(float(share @ (p * (1.0 - p))), 1.0 - 2.0 * p),
+        "auc": Measure(losses.auc(f), _auc_parts(f)[np.searchsorted(f.x, p)]),
+        "accuracy": Measure(float(share @ np.maximum(p, 1.0 - p)), np.where(p > 0.5, 1.0, -1.0)),
+        "rate": Measure(float(share @ p), np.ones_like(p)),
+    }
+    if costs is not None:
+        acted = p >= costs.threshold
+        slopes = (
+            costs.acting(np.ones(1)) - costs.acting(np.zeros(1)),
+            costs.waiting(np.ones(1)) - costs.waiting(np.zeros(1)),
+        )
+        value = float(share @ np.where(acted, costs.acting(p), costs.waiting(p)))
+        found["cost"] = Measure(value, np.where(acted, *slopes))
+    return found
+
+
+def _auc_parts(f: Counts) -> Array:
+    """What an event in place of a non-event at each probability adds to the AUC, per unit of share."""
+    w1, w0, area = float(f.positives.sum()), float(f.negatives.sum()), losses.auc(f)
+    below = (np.cumsum(f.negatives) - 0.5 * f.negatives) / w0
+    above = 1.0 - (np.cumsum(f.positives) - 0.5 * f.positives) / w1
+    return np.asarray((below - area) / w1 - (above - area) / w0)
+
+
+def _of_many(rows: Unlabelled) -> dict[str, Measure]:
+    p, share = rows.p, rows.weight / rows.total
+    m, logs = p.shape[1], np.log(np.maximum(p, TINY))
+    top = np.zeros_like(p)
+    top[np.arange(len(p)), p.argmax(axis=1)] = 1.0
+    area, parts = 0.0, np.zeros_like(p)
+    for j in range(m):
+        f = Counts.from_sums(p[:, j], share * p[:, j], share * (1.0 - p[:, j]))
+        area += losses.auc(f) / m
+        parts[:, j] = _auc_parts(f)[np.searchsorted(f.x, p[:, j])] / m
+    right = Measure(float(share @ p.max(axis=1)), top)
+    return {
+        "log_loss": Measure(float(share @ entr(p).sum(axis=1)), -logs),
+        "brier": Measure(float(share @ (1.0 - (p * p).sum(axis=1))), -2.0 * p),
+        "auc": Measure(float(area), parts),
+        "accuracy": right,
+        "rate": right,
+    }
+
+
+def _variance(rows: Unlabelled, parts: Array, n: float) -> float:
+    """Variance of a measure over the outcomes of ``n`` rows like these, and over the calibrator's errors."""
+    p, share = rows.p, rows.weight / rows.total
+    if p.ndim == 2:
+        flips = (p * parts**2).sum(axis=1) - (p * parts).sum(axis=1) ** 2
+        return float(share @ flips) / n
+    spread = p * (1.0 - p)
+    return float(share @ (parts**2 * spread)) / n + float(((rows.noise @ (share * parts * spread)) ** 2).sum())

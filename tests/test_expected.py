@@ -1,0 +1,156 @@
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import rankdata
+
+from calspline import ScoreHistogram, SigmoidCalibrator, SplineCalibrator, evaluate, expected, load, save
+from calspline.scores import check_binary_scores
+
+COSTS = {"false_positive": 1.0, "false_negative": 5.0}
+MEASURES = ("log_loss", "brier", "auc", "accuracy", "rate", "cost")
+
+
+def rows(n, seed=0, slope=0.7, level=-0.4):
+    rng = np.random.default_rng([seed, n])
+    u = rng.normal(-1.0, 1.5, n)
+    return expit(u), rng.random(n) < expit(slope * u + level)
+
+
+@pytest.fixture(scope="module")
+def calibrator():
+    return SplineCalibrator().fit(*rows(3000))
+
+
+def happened(p, y):
+    """The measures once labels are there, from their definitions."""
+    own, rank, events = np.where(y, p, 1 - p), rankdata(p), y.sum()
+    area = (rank[y].sum() - events * (events + 1) / 2) / (events * (len(y) - events))
+    cost = np.where(p >= 1 / 6, ~y * 1.0, y * 5.0)
+    values = -np.log(own).mean(), ((p - y) ** 2).mean(), area, (own > 0.5).mean(), y.mean(), cost.mean()
+    return dict(zip(MEASURES, values, strict=True))
+
+
+def test_values_are_the_means_over_outcomes_with_these_probabilities(calibrator):
+    score, _ = rows(400, seed=1)
+    p = calibrator.calibrate(score)
+    found = expected(calibrator, score, costs=COSTS)
+    rng = np.random.default_rng(0)
+    drawn = [happened(p, rng.random(400) < p) for _ in range(1500)]
+    for name in MEASURES:
+        values = np.array([one[name] for one in drawn])
+        assert getattr(found, name) == pytest.approx(values.mean(), abs=4 * values.std() / np.sqrt(1500) + 3e-4), name
+
+
+def test_the_part_of_the_outcomes_in_the_limits_is_their_spread():
+    # A sigmoid does not know its own uncertainty, so that there is nothing else.
+    calibrator = SigmoidCalibrator().fit(*rows(3000))
+    score, _ = rows(500, seed=1)
+    p = calibrator.calibrate(score)
+    found = expected(calibrator, score, costs=COSTS, level=0.9)
+    rng = np.random.default_rng(0)
+    drawn = [happened(p, rng.random(500) < p) for _ in range(1000)]
+    for name in MEASURES:
+        low, high = found.limits[name]
+        error = np.std([one[name] for one in drawn])
+        assert (high - low) / (2 * 1.6449) == pytest.approx(error, rel=0.08), name
+
+
+def test_the_errors_of_the_calibrator_are_those_of_its_band(calibrator):
+    curve = calibrator.curves_[0]
+    score = np.linspace(0.02, 0.9, 40)
+    noise = curve.noise(check_binary_scores(score, kind="probability"))
+    low, high = np.log(curve.band(score) / (1 - curve.band(score))).T
+    np.testing.assert_allclose(np.sqrt((noise**2).sum(axis=0)), (high - low) / (2 * 1.959964), rtol=0.08)
+
+
+def test_of_ever_more_rows_only_the_calibrator_is_uncertain(calibrator):
+    score, _ = rows(400, seed=1)
+    one, more, all_ = (expected(calibrator, score, n_rows=n) for n in (None, 40_000, np.inf))
+    for name in MEASURES[:-1]:
+        assert getattr(one, name) == getattr(all_, name)
+        widths = [high - low for low, high in (each.limits[name] for each in (all_, more, one))]
+        assert 0 < widths[0] < widths[1] < widths[2], name
+    # Refits vary as the limits say.
+    rates = [SplineCalibrator().fit(*rows(3000, seed=s)).calibrate(score).mean() for s in range(60)]
+    low, high = all_.limits["rate"]
+    assert (high - low) / (2 * 1.959964) == pytest.approx(np.std(rates), rel=0.35)
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+def test_the_measures_that_then_happen_are_within_the_limits(n):
+    held, runs = dict.fromkeys(MEASURES, 0), 100
+    for seed in range(runs):
+        calibrator = SplineCalibrator().fit(*rows(n, seed=seed, slope=0.9, level=-0.2))
+        score, y = rows(1500, seed=seed + runs, slope=0.9, level=-0.2)
+        found, then = expected(calibrator, score, costs=COSTS), happened(calibrator.calibrate(score), y)
+        for name, (low, high) in found.limits.items():
+            held[name] += low <= then[name] <= high
+    # 95%, less three standard errors and a little for the bias of shrinking.
+    assert min(held.values()) >= 86, held
+
+
+def test_another_relation_of_scores_and_events_is_not_seen(calibrator):
+    score, y = rows(5000, seed=3, slope=0.7, level=0.4)
+    found = expected(calibrator, score)
+    assert evaluate(y, calibrator.calibrate(score)).base_rate > found.limits["rate"][1]
+
+
+def test_a_histogram_says_the_same_as_its_scores_whatever_its_labels(calibrator, tmp_path):
+    score, y = rows(600, seed=1)
+    by_row = expected(calibrator, score, costs=COSTS).to_dict()
+    for labels in (y, np.zeros(600)):
+        by_bin = expected(calibrator, ScoreHistogram.from_scores(score, labels), costs=COSTS).to_dict()
+        assert by_bin == pytest.approx(by_row)
+    save(calibrator, tmp_path / "model.json")
+    assert expected(load(tmp_path / "model.json"), score, costs=COSTS).to_dict() == pytest.approx(by_row)
+
+
+def test_two_and_several_classes_agree_where_they_must():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 3))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    calibrator = SplineCalibrator().fit(p, y)
+    q = calibrator.calibrate(p)
+    found = expected(calibrator, p)
+    drawn = []
+    for _ in range(300):
+        one = evaluate((q.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1), q)
+        drawn.append([one.log_loss, one.brier, one.auc, one.accuracy])
+    drawn = np.array(drawn)
+    for j, name in enumerate(("log_loss", "brier", "auc", "accuracy")):
+        assert getattr(found, name) == pytest.approx(
+            drawn[:, j].mean(), abs=4 * drawn[:, j].std() / np.sqrt(300) + 1e-4
+        )
+        low, high = found.limits[name]
+        assert (high - low) / (2 * 1.959964) == pytest.approx(drawn[:, j].std(), rel=0.2), name
+    assert list(found.rates) == [0, 1, 2]
+    assert list(found.rates.values()) == pytest.approx(q.mean(axis=0))
+
+
+def test_it_prints_and_is_plain(calibrator):
+    found = expected(calibrator, rows(100)[0], costs=COSTS)
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["log_loss_lower"] == found.limits["log_loss"][0]
+    assert "cost per row" in str(found)
+    assert "log-loss" in found._repr_html_()
+    assert repr(found).startswith("Expected(100 rows: log_loss=")
+
+
+def test_a_wrong_argument_is_named(calibrator):
+    score, y = rows(50)
+    with pytest.raises(TypeError, match="calibrator must be a fitted calibrator"):
+        expected("model", score)
+    with pytest.raises(ValueError, match="scores must hold rows; it is empty"):
+        expected(calibrator, [])
+    with pytest.raises(ValueError, match="scores must hold probability scores, as the calibrator takes; it has margin"):
+        expected(calibrator, ScoreHistogram.from_scores(score, y, kind="margin"))
+    with pytest.raises(ValueError, match="n_rows must be"):
+        expected(calibrator, score, n_rows=0)
+    three = SplineCalibrator().fit(np.random.default_rng(0).dirichlet([2, 2, 2], 30), np.arange(30) % 3)
+    with pytest.raises(ValueError, match="costs are for two classes"):
+        expected(three, np.full((2, 3), 1 / 3), costs=COSTS)
+    with pytest.raises(ValueError, match="scores must be an array of scores"):
+        expected(three, ScoreHistogram.from_scores(score, y))
