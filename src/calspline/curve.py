@@ -113,7 +113,7 @@ class CalibrationCurve:
         """Calibrated probabilities of checked scores, chunk by chunk."""
         out = np.empty(len(scores))
         for rows in chunks(len(scores)):
-            out[rows] = self._respond(self._value(self._place(scores, rows)))
+            out[rows] = self.respond(self.value(self.place(scores, rows)))
         return out
 
     def band(self, scores: ArrayLike, level: float = 0.95, *, simultaneous: bool = False) -> Array:
@@ -131,18 +131,19 @@ class CalibrationCurve:
         level = check_number(level, "level", above=0.0, below=1.0)
         if self.variance is None:
             raise ValueError("this curve carries no variance, so it has no band")
-        critical = self._critical(level, simultaneous)
+        critical = self.critical(level, simultaneous)
         out = np.empty((len(scores), 2))
         for rows in chunks(len(scores)):
-            z = self._place(scores, rows)
+            z = self.place(scores, rows)
             with np.errstate(over="ignore"):
-                variance = evaluate(self.variance, *self._cubic.locate(z))
-            value = np.clip(self._value(z), -FARTHEST, FARTHEST)
+                variance = evaluate(self.variance, *self.cubic.locate(z))
+            value = np.clip(self.value(z), -FARTHEST, FARTHEST)
             reach = critical * np.sqrt(np.maximum(variance, 0.0))
-            out[rows, 0], out[rows, 1] = self._respond(value - reach), self._respond(value + reach)
+            out[rows, 0], out[rows, 1] = self.respond(value - reach), self.respond(value + reach)
         return out
 
-    def _critical(self, level: float, simultaneous: bool) -> float:
+    def critical(self, level: float, simultaneous: bool) -> float:
+        """How many standard deviations a band reaches."""
         pointwise = float(ndtri(0.5 + 0.5 * level))
         if not simultaneous:
             return pointwise
@@ -169,10 +170,10 @@ class CalibrationCurve:
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of the calibrated probability in the score; zero where clipped."""
         checked = check_binary_scores(scores, kind=self._kind)
-        z = self._place(checked, slice(None))
-        slope = self._cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
-        value = self._value(z)
-        p = self._respond(value)
+        z = self.place(checked, slice(None))
+        slope = self.cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
+        value = self.value(z)
+        p = self.respond(value)
         low, high = self.clip
         free = (p > low) & (p < high)
         return np.asarray(np.where(free, slope * (p * (1.0 - p) if self.link == "logit" else 1.0), 0.0))
@@ -180,7 +181,7 @@ class CalibrationCurve:
     @cached_property
     def is_monotone(self) -> bool:
         """Whether the curve never decreases."""
-        return self._cubic.smallest_slope >= 0.0
+        return self.cubic.smallest_slope >= 0.0
 
     def falls(self) -> list[tuple[float, float]]:
         """Where the curve decreases: the scores between which it does.
@@ -197,7 +198,7 @@ class CalibrationCurve:
         # Points in every piece, and one beyond either end, which stands for all that is there.
         inside = (self.breaks[:-1, None] + np.diff(self.breaks)[:, None] * np.arange(PER_PIECE) / PER_PIECE).ravel()
         z = np.concatenate([[self.breaks[0] - span], inside, [self.breaks[-1], self.breaks[-1] + span]])
-        falling = np.concatenate([[False], np.diff(self._value(z)) < 0.0, [False]])
+        falling = np.concatenate([[False], np.diff(self.value(z)) < 0.0, [False]])
         starts, ends = (
             np.flatnonzero(np.diff(falling.astype(int)) == 1),
             np.flatnonzero(np.diff(falling.astype(int)) == -1),
@@ -221,7 +222,7 @@ class CalibrationCurve:
         low, high = self.clip
         p = np.clip(p, low, high)
         target = np.log(p / (1.0 - p)) if self.link == "logit" else p
-        at_breaks = self._value(self.breaks)
+        at_breaks = self.value(self.breaks)
         piece = np.searchsorted(at_breaks, target, side="right")
         z = np.empty_like(target)
         for i in np.unique(piece):
@@ -252,7 +253,8 @@ class CalibrationCurve:
     def _kind(self) -> Literal["probability", "margin"]:
         return "probability" if self.transform.takes_probabilities else "margin"
 
-    def _place(self, scores: BinaryScores, rows: slice) -> Array:
+    def place(self, scores: BinaryScores, rows: slice) -> Array:
+        """Where checked scores lie: ``z``."""
         if self.transform.takes_probabilities:
             x = self.transform.from_log_odds(scores.locations(rows))
         else:
@@ -263,14 +265,17 @@ class CalibrationCurve:
             return np.asarray(np.clip((x - self.origin) / self.unit, -FARTHEST, FARTHEST))
 
     @cached_property
-    def _cubic(self) -> PiecewiseCubic:
+    def cubic(self) -> PiecewiseCubic:
+        """The curve as a function of ``z``."""
         return PiecewiseCubic(self.breaks, self.coefficients)
 
-    def _value(self, z: Array) -> Array:
+    def value(self, z: Array) -> Array:
+        """The curve at ``z``, before the link."""
         with np.errstate(over="ignore"):
-            return self._cubic(z)
+            return self.cubic(z)
 
-    def _respond(self, value: Array) -> Array:
+    def respond(self, value: Array) -> Array:
+        """Probabilities of values of the curve."""
         low, high = self.clip
         if self.link == "identity":
             return np.asarray(np.clip(value, low, high))

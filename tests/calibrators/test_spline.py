@@ -110,7 +110,7 @@ def test_the_brier_curve_stays_inside_without_flattening_the_interior():
     low, high = curve.clip
     inside = np.linspace(p.min(), p.max(), 4001)
     z = (inside - curve.origin) / curve.unit
-    raw = curve._value(z)
+    raw = curve.value(z)
     # The curve itself keeps to the limits: nothing is left for clipping to flatten.
     assert raw.min() >= low - 1e-12
     assert raw.max() <= high + 1e-12
@@ -457,7 +457,7 @@ def test_the_simultaneous_critical_value_is_that_of_simulated_curves():
         Transform("identity"), np.array([0.0, 1.0]), np.zeros((4, 3)), variance=np.zeros((7, 3)), tube=length
     )
     draws = np.abs(np.random.default_rng(0).normal(size=(20_000, 10)) @ rows.T).max(axis=1)
-    critical = curve._critical(0.95, simultaneous=True)
+    critical = curve.critical(0.95, simultaneous=True)
     assert length / np.pi * np.exp(-(critical**2) / 2) + 1 - erf(critical / np.sqrt(2)) == pytest.approx(0.05, abs=1e-9)
     assert np.mean(draws > critical) == pytest.approx(0.05, abs=0.006)
 

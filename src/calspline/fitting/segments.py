@@ -1,0 +1,483 @@
+"""Segments that share strength: a common curve, and for each segment an intercept, a slope and a bend of its own.
+
+Let ``f`` be the curve of all rows together, ``r(x)`` the directions in which curves may differ (one, the line, and a
+few of least curvature), and ``s`` the segment of a row. Its log-odds are
+
+    eta = f(x) + r(x)' (beta + theta_s),    theta_s ~ N(0, diag(tau)),
+
+where ``tau`` has a variance for intercepts, one for slopes and one for bends, which are learnt from the data: so an
+effect is kept as far as it stands out from chance, and a kind of effect that never does is dropped. ``beta`` moves the
+common curve to where it lies between the segments, however unequal they are in size. A tilt of the likelihood keeps it
+at zero as long as no segment differs: then every segment has the curve of all rows, to the last bit.
+
+With ``D = diag(1 / tau)`` and ``H_s`` the information of a segment's rows, the Hessian has the shape of an arrowhead.
+With ``A_s = (H_s + D)^{-1}`` and ``B_s = A_s H_s``,
+
+    P = (sum_s H_s - H_s B_s + Q)^{-1}    is the covariance of beta,
+    V_s = A_s + B_s P B_s'                that of theta_s,
+
+so that work and memory are linear in the number of segments. The variances are found along with the mode: theirs is
+a step of Fisher scoring on the Laplace approximation of the marginal likelihood, for log tau. Its fixed point is that
+of MacKay (*Bayesian interpolation*, Neural Computation 4, 1992) and of Fellner and Schall (*Estimation in generalized
+linear models with random effects*, Biometrika 78, 1991), ``tau = sum theta_s^2 / sum(1 - V_s / tau)``.
+
+Several columns of segments have effects that are added up. They are fitted in turn, given the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from calspline.arrays import Array, blocks
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
+from calspline.fitting.newton import log_loss
+from calspline.fitting.smoothing import WEAK_PRIOR, curvature_coordinates
+
+BENDS = 6
+"""Directions of least curvature in which the curves of segments may differ."""
+START = 0.02
+"""Variance that the search begins with."""
+MAX_ROUNDS = 100
+LARGEST_FALL, LARGEST_RISE = 3.0, 1.0
+"""Of a log variance in a round."""
+NEGLIGIBLE = 0.05
+"""Effective parameters, of all segments together, below which a kind of effect is dropped."""
+SETTLED, CLOSE = 1e-6, 1e-8
+"""Nats that a step of the variances, and one of the effects, still promise when the search ends."""
+MAX_HALVINGS = 30
+SWEEPS = 30
+"""How often each of several columns may have its turn."""
+MIN_SLOPE = 1e-7
+"""What a curve that was held back keeps, so that rounding cannot turn it."""
+PARTS = 4
+"""Of a piece, on each of which its slope is bounded."""
+LARGEST_VARIANCE = 25.0
+STILL = 1e-5
+"""Change of an effect, in log-odds, below which the turns of several columns end."""
+USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
+"""Means of exponential priors on the standard deviations of intercepts, slopes, bends and common bends. They matter
+where segments are few: ten of them say little about their spread."""
+
+Codes = NDArray[np.intp]
+
+
+class Summed(NamedTuple):
+    """A loss, and its derivatives summed by segment: a number, shapes (S, m) and (S, m, m)."""
+
+    value: float
+    gradient: Array
+    hessian: Array
+
+
+Likelihood = Callable[[Array], Summed]
+"""The loss of all rows, given the coordinates of each segment: an array of shape (S, m)."""
+
+
+def directions(knots: Array, z: Array, information: Array) -> Array:
+    """B-spline coefficients of the directions, shape (K, m): one, the line, and up to six of least curvature.
+
+    All but the first have mean zero over the places ``z``, weighted by ``information``, the line has variance one
+    there, and so has the first of the bends. The bends all have the same curvature: where one kind of effect has one
+    variance, segments are penalised as the common curve is, by the integral of the squared second derivative.
+    """
+    basis = NaturalSpline(knots)
+    design = basis.design(z)
+    T = curvature_coordinates(basis, design, z, information).T
+    line, curved = T[:, :2], T[:, 2:]
+    if not curved.shape[1]:
+        return np.asarray(line)
+    variances, vectors = np.linalg.eigh(design.in_coordinates(curved).gram(information / information.sum()))
+    largest = variances[::-1][:BENDS]
+    return np.column_stack([line, curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])])
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Counts by segment and place, sorted by segment.
+
+    ``directions`` has a row for each place and ``place`` the one of each bin; ``first`` is where each segment's bins
+    begin, with their number at its end; ``offset`` are the log-odds without effects, ``w`` is the weight of a bin and
+    ``s`` that of its positives.
+    """
+
+    directions: Array
+    place: Codes
+    first: Codes
+    offset: Array
+    w: Array
+    s: Array
+
+    @classmethod
+    def sorted(cls, counted: Counted, code: Codes, offset: Array) -> tuple[Bins, Codes]:
+        """Counts sorted by one column of segments, and their order; those without a segment are left out."""
+        order = np.argsort(code, kind="stable")
+        order = order[np.searchsorted(code[order], 0) :]
+        S = int(code.max(initial=-1)) + 1
+        first = np.searchsorted(code[order], np.arange(S + 1)).astype(np.intp)
+        return cls(
+            counted.directions, counted.place[order], first, offset[order], counted.w[order], counted.s[order]
+        ), order
+
+    @property
+    def segment(self) -> Codes:
+        """The segment of each bin."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    def likelihood(self) -> Likelihood:
+        """The loss as a function of each segment's coordinates."""
+        R, S = self.directions, len(self.first) - 1
+        n_places, m = R.shape
+        upper = np.triu_indices(m)
+        position = np.zeros((m, m), dtype=np.intp)
+        position[upper] = position.T[upper] = np.arange(len(upper[0]))
+        products = R[:, upper[0]] * R[:, upper[1]]
+        cell = self.segment * n_places + self.place
+
+        def by_segment(values: Array, table: Array) -> Array:
+            return np.asarray(csr_array((values, self.place, self.first), shape=(S, n_places)) @ table)
+
+        def at(U: Array) -> Summed:
+            value, slope, curvature = log_loss(self.offset + (U @ R.T).ravel()[cell], self.w, self.s)
+            return Summed(float(value), by_segment(slope, R), by_segment(curvature, products)[:, position])
+
+        return at
+
+    def losses(self, U: Array) -> Array:
+        """The loss of each segment's rows."""
+        eta = self.offset + np.einsum("bj,bj->b", self.directions[self.place], U[self.segment])
+        each = self.w * np.logaddexp(0.0, eta) - self.s * eta
+        return np.asarray(np.add.reduceat(each, self.first[:-1]))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts by place and by the segments of one column or several.
+
+    ``codes`` has the segment of each bin in each column, -1 where it has none; the rest is as in :class:`Bins`.
+    """
+
+    directions: Array
+    place: Codes
+    offset: Array
+    w: Array
+    s: Array
+    codes: list[Codes]
+
+
+class Components(NamedTuple):
+    """Which variance each direction has: ``kind`` of segments' effects, ``common`` of the common one's.
+
+    ``start`` has the variances to begin with; those of zero stay so. Of ``common``, -1 is a direction with a weak
+    prior, and ``usual`` are the means of exponential priors on the standard deviations.
+    """
+
+    kind: Codes
+    common: Codes
+    start: Array
+    usual: Array
+
+
+def curve_components(m: int, n_kinds: int = 3) -> Components:
+    """Those of ``m`` directions of curves: intercepts, slopes and bends, or only the first of these kinds.
+
+    The line of the common curve is free, its bends have a variance of their own.
+    """
+    kind = np.minimum(np.arange(m), 2)
+    start = np.where(np.arange(4) < n_kinds, START, 0.0)
+    start[3] = START
+    return Components(kind, np.where(kind < 2, -1, 3), start, USUAL_SD)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What was learnt of segments.
+
+    Attributes
+    ----------
+    beta : array of shape (m,)
+        The common effect, and ``covariance`` its posterior; ``alone`` is what that would be if no segment differed.
+    theta : array of shape (S, m)
+        The effect of each segment, and ``sd`` how uncertain it is.
+    difference : array of shape (S, m, m)
+        What the covariance of ``beta + theta_s`` has in excess of that of ``beta``.
+    kept : array of shape (S, m)
+        The share of its own estimate that a segment keeps.
+    variances : array
+        One for each kind of effect, zero where it was dropped.
+    spread : array of shape (m,)
+        The variance of each direction, between segments.
+    used : array of shape (m,)
+        Which directions there are effects in.
+    """
+
+    beta: Array
+    covariance: Array
+    alone: Array
+    theta: Array
+    sd: Array
+    difference: Array
+    kept: Array
+    variances: Array
+    spread: Array
+    used: NDArray[np.bool_]
+    converged: bool
+    n_iter: int
+
+    @property
+    def none(self) -> bool:
+        """Whether no segment differs."""
+        return not self.spread.any()
+
+
+class _State(NamedTuple):
+    """A place in the search, and what was summed up there."""
+
+    beta: Array
+    theta: Array
+    summed: Summed
+    objective: float
+
+
+def fit_columns(counted: Counted, components: Components) -> list[Effects]:
+    """The effects of each column of segments, all added up.
+
+    Columns are fitted in turn, given the effects of the others, until nothing moves any more. All share one common
+    effect; the last turn's is that of all.
+    """
+    R = counted.directions
+    found: list[Effects] = []
+    added = np.zeros((len(counted.codes), len(counted.place)))
+    pulls = []
+    for code in counted.codes:
+        bins, _ = Bins.sorted(counted, code, counted.offset)
+        pulls.append(_pull(bins.likelihood(), len(bins.first) - 1, R.shape[1]))
+    for sweep in range(SWEEPS):
+        moved = 0.0
+        for k, code in enumerate(counted.codes):
+            others = counted.offset + added.sum(axis=0) - added[k]
+            bins, order = Bins.sorted(counted, code, others)
+            before = found[k] if sweep else None
+            start = None if before is None else replace(before, beta=found[k - 1].beta)
+            effects = fit_effects(bins.likelihood(), pulls[k], components, start=start)
+            if before is None:
+                found.append(effects)
+            else:
+                found[k] = effects
+                moved = max(moved, float(np.abs(effects.theta - before.theta).max(initial=0.0)))
+            added[k, order] = np.einsum("bj,bj->b", R[bins.place], effects.theta[bins.segment])
+        if len(counted.codes) == 1 or (sweep and moved < STILL):
+            break
+    return found
+
+
+def fit_effects(
+    likelihood: Likelihood, pull: Array, components: Components, *, start: Effects | None = None
+) -> Effects:
+    """Find variances, common effect and effects of segments.
+
+    ``pull`` has a row for each segment, which tilts its loss: see :func:`_pull`. The last of the variances is that of
+    the common bends.
+    """
+    S = len(pull)
+    kind, common = components.kind, components.common
+    m, n_kinds = len(kind), len(components.start)
+    tau = (components.start if start is None else start.variances).copy()
+    beta = np.zeros(m) if start is None else start.beta
+    theta = np.zeros((S, m)) if start is None else start.theta
+
+    def state(beta: Array, theta: Array) -> _State:
+        value, gradient, hessian = likelihood(beta + theta)
+        summed = Summed(value - float((pull * (beta + theta)).sum()), gradient - pull, hessian)
+        return _State(beta, theta, summed, _objective(summed, beta, theta, tau, components))
+
+    now = state(beta, theta)
+    converged, round_ = False, 0
+    trust, last = np.ones(n_kinds), np.zeros(n_kinds)
+    for round_ in range(1, MAX_ROUNDS + 1):  # noqa: B007
+        arrow = _Arrowhead(now.summed.hessian, tau, components)
+        step_beta, step_theta, promised = arrow.step(now)
+        now = now._replace(objective=_objective(now.summed, now.beta, now.theta, tau, components))
+        now = _descend(now, step_beta, step_theta, promised, state)
+        change, edf, gain = arrow.scoring(now.beta, now.theta)
+        if promised < CLOSE and gain < SETTLED:
+            converged = True
+            break
+        # A step that turns back was too long.
+        trust = np.where(change * last < 0.0, 0.5 * trust, np.minimum(1.5 * trust, 1.0))
+        last = change
+        new = np.where(tau > 0.0, np.minimum(tau * np.exp(trust * change), LARGEST_VARIANCE), 0.0)
+        new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
+        if (new != tau).any():
+            dropped = ((new == 0.0) & (tau > 0.0)).any()
+            tau[:] = new
+            if dropped:
+                left = np.where((common >= 0) & (tau[common] == 0.0), 0.0, now.beta)
+                now = state(left, np.where(tau[kind] == 0.0, 0.0, now.theta))
+    arrow = _Arrowhead(now.summed.hessian, tau, components)
+    V, difference = arrow.covariances()
+    spread = tau[kind]
+    variance = np.einsum("sjj->sj", V)
+    kept = np.clip(1.0 - np.divide(variance, spread, out=np.ones((S, m)), where=spread > 0.0), 0.0, 1.0)
+    used = (spread > 0.0) | (common < 0) | (tau[common] > 0.0)
+    return Effects(
+        now.beta,
+        arrow.P,
+        arrow.alone,
+        now.theta,
+        np.sqrt(variance),
+        difference,
+        kept,
+        tau,
+        spread,
+        used,
+        converged,
+        round_,
+    )
+
+
+def _pull(likelihood: Likelihood, S: int, m: int) -> Array:
+    """The gradient of the loss without any effects, shared out to the segments by their information.
+
+    The curve of all rows is no minimum of their loss: it was held back. Less this gradient, it is.
+    """
+    _, gradient, hessian = likelihood(np.zeros((S, m)))
+    share = hessian[:, 0, 0] / hessian[:, 0, 0].sum()
+    return np.asarray(share[:, None] * gradient.sum(axis=0))
+
+
+def _objective(s: Summed, beta: Array, theta: Array, tau: Array, components: Components) -> float:
+    D, Q = _precisions(tau, components)
+    return float(s.value + 0.5 * (Q @ beta**2 + ((theta**2) @ D).sum()))
+
+
+def _precisions(tau: Array, components: Components) -> tuple[Array, Array]:
+    """Of each direction, for segments and for the common effect; zero where there is no effect."""
+    precision = np.divide(1.0, tau, out=np.zeros_like(tau), where=tau > 0.0)
+    common = components.common
+    return precision[components.kind], np.where(common < 0, WEAK_PRIOR, precision[common])
+
+
+def _descend(
+    now: _State, step_beta: Array, step_theta: Array, promised: float, state: Callable[[Array, Array], _State]
+) -> _State:
+    """Along the Newton step, halved until the objective falls."""
+    scale = 1.0
+    for _ in range(MAX_HALVINGS):
+        new = state(now.beta + scale * step_beta, now.theta + scale * step_theta)
+        if new.objective <= now.objective - 1e-4 * scale * promised + 1e-12 * abs(now.objective):
+            return new
+        scale *= 0.5
+    return now
+
+
+class _Arrowhead:
+    """The Hessian at a place, solved segment by segment."""
+
+    def __init__(self, H: Array, tau: Array, components: Components) -> None:
+        kind, common = components.kind, components.common
+        self.tau, self.components = tau, components
+        self.D, self.Q = _precisions(tau, components)
+        self.own = np.flatnonzero(tau[kind] > 0.0)
+        self.moved = np.flatnonzero((common < 0) | (tau[common] > 0.0))
+        own, moved = self.own, self.moved
+        self.A = np.linalg.inv(H[:, own[:, None], own] + np.diag(self.D[own]))
+        cross = H[:, own[:, None], moved]
+        self.B = self.A @ cross
+        total = H[:, moved[:, None], moved].sum(axis=0)
+        schur = total - np.tensordot(cross, self.B, axes=([0, 1], [0, 1])) + np.diag(self.Q[moved])
+        self.inner = np.linalg.inv(0.5 * (schur + schur.T))
+        self.P, self.alone = np.zeros((2, len(kind), len(kind)))
+        self.P[np.ix_(moved, moved)] = self.inner
+        self.alone[np.ix_(moved, moved)] = np.linalg.inv(total + np.diag(self.Q[moved]))
+
+    def step(self, now: _State) -> tuple[Array, Array, float]:
+        """Newton's step in beta and theta, and twice the decrease that it promises."""
+        own, moved = self.own, self.moved
+        g_beta = (now.summed.gradient.sum(axis=0) + self.Q * now.beta)[moved]
+        g_theta = now.summed.gradient[:, own] + self.D[own] * now.theta[:, own]
+        to_beta, to_theta = np.zeros(len(now.beta)), np.zeros_like(now.theta)
+        to_beta[moved] = -self.inner @ (g_beta - np.einsum("saj,sa->j", self.B, g_theta))
+        to_theta[:, own] = -np.einsum("sab,sb->sa", self.A, g_theta) - self.B @ to_beta[moved]
+        promised = -float(g_beta @ to_beta[moved] + (g_theta * to_theta[:, own]).sum())
+        return to_beta, to_theta, promised
+
+    def covariances(self) -> tuple[Array, Array]:
+        """``V_s`` of all segments, and what the covariance of ``beta + theta_s`` has in excess of ``P``."""
+        m = len(self.D)
+        V = np.zeros((len(self.A), m, m))
+        V[:, self.own[:, None], self.own] = self.A + self.B @ self.inner @ self.B.swapaxes(1, 2)
+        BP = np.zeros_like(V)
+        BP[:, self.own[:, None], self.moved] = self.B @ self.inner
+        return V, V - BP - BP.swapaxes(1, 2)
+
+    def scoring(self, beta: Array, theta: Array) -> tuple[Array, Array, float]:
+        """The step of Fisher scoring for log tau, the effective parameters of each kind, and the nats it gains."""
+        kind, common = self.components.kind, self.components.common
+        root = np.sqrt(self.D[self.own])
+        V = self.A + self.B @ self.inner @ self.B.swapaxes(1, 2)
+        W = np.eye(len(self.own)) - root[:, None] * V * root
+        n = len(self.tau)
+        member = (kind[self.own] == np.arange(n)[:, None]).astype(np.float64)
+        edf = member @ np.einsum("sjj->j", W)
+        size = member @ (theta[:, self.own] ** 2 * self.D[self.own]).sum(axis=0)
+        information = member @ np.einsum("sjk,sjk->jk", W, W) @ member.T
+        bent = np.flatnonzero((common >= 0) & (self.Q > 0.0))
+        if len(bent):
+            k = common[bent[0]]
+            W_common = np.eye(len(bent)) - self.Q[bent[0]] * self.P[np.ix_(bent, bent)]
+            edf[k], size[k] = np.trace(W_common), self.Q[bent[0]] * (beta[bent] ** 2).sum()
+            information[k, k] = (W_common**2).sum()
+        change, gain = np.zeros(n), 0.0
+        live = np.flatnonzero(np.diag(information) > 0.0)
+        if len(live):
+            score = (size - edf - np.sqrt(self.tau) / self.components.usual)[live]
+            change[live] = np.linalg.lstsq(information[np.ix_(live, live)], score, rcond=None)[0]
+            gain = 0.25 * float(score @ change[live])
+        return np.clip(change, -LARGEST_FALL, LARGEST_RISE), edf, gain
+
+
+def held(
+    effects: Effects, counted: Counted, k: int, curve: PiecewiseCubic, pieces: Array, beta: Array, forgiven: float
+) -> Effects:
+    """Effects of column ``k`` that keep a segment's curve from falling where the common one rises.
+
+    Slopes and bends are held back as far as it takes, unless that costs a segment's rows more than the nats that are
+    ``forgiven``: then it is clear that its curve falls. ``pieces`` are the local coefficients of the directions.
+    """
+    bent = effects.theta[:, 1:]
+    if not bent.any():
+        return effects
+    slopes, of_bends = _least_slopes(curve.breaks, curve.coefficients), _least_slopes(curve.breaks, pieces[:, :, 1:])
+    rising = slopes >= 0.0
+    room = np.maximum(slopes[rising] - MIN_SLOPE, 0.0)
+    share = np.ones(len(bent))
+    for rows in blocks(len(bent), int(rising.sum()) + 1):
+        change = bent[rows] @ of_bends[rising].T
+        most = np.divide(-room, change, out=np.full_like(change, np.inf), where=change < 0.0)
+        share[rows] = np.minimum(most.min(axis=1, initial=1.0), 1.0)
+    theta = effects.theta.copy()
+    theta[:, 1:] *= share[:, None]
+    if forgiven:
+        bins, _ = Bins.sorted(counted, counted.codes[k], counted.offset)
+        lost = bins.losses(beta + theta) - bins.losses(beta + effects.theta)
+        theta = np.where((lost > forgiven)[:, None], effects.theta, theta)
+    return replace(effects, theta=theta)
+
+
+def _least_slopes(breaks: Array, coefficients: Array) -> Array:
+    """Numbers between which all slopes of a piecewise cubic lie: its Bernstein coefficients on parts of its pieces."""
+    a, b, c = coefficients[:3, 1:-1]
+    found = []
+    for i in range(PARTS):
+        t, step = np.diff(breaks) * i / PARTS, np.diff(breaks) / PARTS
+        t, step = (each.reshape(-1, *(1,) * (a.ndim - 1)) for each in (t, step))
+        at = (3.0 * a * t + 2.0 * b) * t + c
+        end = (3.0 * a * (t + step) + 2.0 * b) * (t + step) + c
+        found += [at, at + (3.0 * a * t + b) * step, end]
+    return np.concatenate(found)

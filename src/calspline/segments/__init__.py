@@ -1,0 +1,1 @@
+"""Segments that differ: their labels, their histograms, and the curve of each."""

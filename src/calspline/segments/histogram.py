@@ -1,0 +1,250 @@
+"""Histograms of segments on one grid, which add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array, chunks
+from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one
+from calspline.histogram import ScoreHistogram
+from calspline.scores import BinaryScores
+from calspline.segments.labels import By, Codes, in_order
+
+COARSER = 3
+"""Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
+DENSE = 4
+"""Counters may be so many times the rows; beyond, rows are sorted instead."""
+LONGEST_TABLE = 1 << 16
+"""Of the places of cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentHistograms(Mapping[Any, ScoreHistogram]):
+    """A histogram for each segment, all on one grid, and that of all rows together.
+
+    It is a mapping from labels (of several columns: tuples of them) to histograms. Those of parts of the data add up.
+    A row without a label is under ``None``.
+
+    Attributes
+    ----------
+    pooled : ScoreHistogram
+        All rows together.
+    labels : list
+        The segments, sorted.
+
+    Examples
+    --------
+    >>> counts = ScoreHistogram.from_scores([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1], by=["fr", "fr", "de", "de"])
+    >>> list(counts)
+    ['de', 'fr']
+    >>> counts["de"]
+    ScoreHistogram(2 exact scores, weight 2, base rate 1)
+    """
+
+    pooled: ScoreHistogram
+    labels: list[Any]
+    first: Codes = field(repr=False)
+    location: Array = field(repr=False)
+    positives: Array = field(repr=False)
+    negatives: Array = field(repr=False)
+    cells: Cells = field(repr=False)
+    level: int | None = None
+    several: bool = False
+
+    @classmethod
+    def collect(
+        cls, pooled: ScoreHistogram, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, by: By
+    ) -> SegmentHistograms:
+        """Count checked scores, of which the histogram of all is given, by segment."""
+        column, n = by.combined, len(scores)
+        S = len(column.values) + 1  # the last one is for rows without a label
+        code = column.codes
+        if (code < 0).any():
+            code = np.where(code < 0, S - 1, code)
+        level = None if pooled.level is None else pooled.level + COARSER
+        cells = np.unique(coarser(pooled.cells, COARSER))
+        place_of = _finder(pooled.locations if level is None else cells)
+        places = len(pooled) if level is None else len(cells)
+        keys, moments = np.empty(n, dtype=np.intp), np.empty(n)
+        for rows in chunks(n):
+            location = scores.locations(rows)
+            keys[rows] = code[rows] * places + place_of(
+                location if level is None else cells_of(location, scores.kind, level)
+            )
+            moments[rows] = location if weight is None else location * weight[rows]
+        dense = S * places <= DENSE * n
+        size, place = S * places, keys
+        if not dense:
+            keys, place = np.unique(keys, return_inverse=True)
+            size = len(keys)
+        w = np.bincount(2 * place + positive, weights=weight, minlength=2 * size).reshape(size, 2).astype(np.float64)
+        moment = np.bincount(place, weights=moments, minlength=size).astype(np.float64)
+        if dense:
+            keys = np.flatnonzero(w.sum(axis=1))
+            w, moment = w[keys], moment[keys]
+        segment, place = keys // places, keys % places
+        present = np.unique(segment)
+        labels = [*column.values, None]
+        return cls(
+            pooled,
+            [labels[code] for code in present.tolist()],
+            np.append(np.searchsorted(segment, present), len(segment)),
+            pooled.locations[place] if level is None else _means(moment, w.sum(axis=1), cells[place], pooled),
+            w[:, 1],
+            w[:, 0],
+            cells if level is None else cells[place],
+            level,
+            len(by.columns) > 1,
+        )
+
+    @classmethod
+    def of(cls, histograms: Mapping[Any, ScoreHistogram]) -> SegmentHistograms:
+        """Those of a mapping, put on one grid."""
+        if isinstance(histograms, SegmentHistograms):
+            return histograms
+        for label, histogram in histograms.items():
+            if not isinstance(histogram, ScoreHistogram):
+                raise TypeError(
+                    f"histogram must map labels to ScoreHistogram; {label!r} has {type(histogram).__name__}"
+                )
+        labels = [label for label in histograms if len(histograms[label])]
+        if not labels:
+            raise ValueError("histogram must hold at least one segment with rows")
+        labels = in_order([label for label in labels if label is not None]) + [
+            label for label in labels if label is None
+        ]
+        pooled = histograms[labels[0]]
+        for label in labels[1:]:
+            pooled = pooled + histograms[label]
+        parts = [histograms[label] for label in labels]
+        code = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        several = all(isinstance(label, tuple) for label in labels)
+        return cls._summed(
+            pooled,
+            labels,
+            code,
+            np.concatenate([part.locations for part in parts]),
+            np.concatenate([part.positives for part in parts]),
+            np.concatenate([part.negatives for part in parts]),
+            several,
+        )
+
+    @classmethod
+    def _summed(
+        cls,
+        pooled: ScoreHistogram,
+        labels: list[Any],
+        code: Codes,
+        location: Array,
+        positives: Array,
+        negatives: Array,
+        several: bool,
+        level: int | None = None,
+    ) -> SegmentHistograms:
+        """Add up what is at the same place of the same segment."""
+        order = np.lexsort((location, code))
+        code, location, w1, w0 = code[order], location[order], positives[order], negatives[order]
+        cells = np.empty(0, dtype=np.int64)
+        if pooled.level is None:
+            level, apart = None, np.diff(location, prepend=-np.inf) != 0.0
+        else:
+            level = max(pooled.level + COARSER, pooled.level if level is None else level)
+            cells = cells_of(location, pooled.kind, level)
+            apart = np.diff(cells, prepend=cells[0]) != 0
+        new = np.flatnonzero((np.diff(code, prepend=-1) != 0) | apart)
+        moment = np.add.reduceat((w1 + w0) * location, new)
+        w1, w0 = np.add.reduceat(w1, new), np.add.reduceat(w0, new)
+        location = location[new]
+        if level is not None:
+            cells = cells[new]
+            location = _means(moment, w1 + w0, cells, pooled)
+        first = np.append(np.searchsorted(code[new], np.arange(len(labels))), len(new))
+        return cls(pooled, labels, first, location, w1, w0, cells, level, several)
+
+    def __add__(self, other: object) -> SegmentHistograms:
+        """The histograms of both data sets together."""
+        if not isinstance(other, SegmentHistograms):
+            return NotImplemented
+        if self.several != other.several:
+            raise ValueError("cannot add histograms of one column of segments to those of several")
+        labels = _sorted({*self.labels, *other.labels})
+        place = {label: code for code, label in enumerate(labels)}
+        codes = [np.array([place[label] for label in part.labels])[part.segment] for part in (self, other)]
+        levels = [part.level for part in (self, other) if part.level is not None]
+        return self._summed(
+            self.pooled + other.pooled,
+            labels,
+            np.concatenate(codes),
+            np.concatenate([self.location, other.location]),
+            np.concatenate([self.positives, other.positives]),
+            np.concatenate([self.negatives, other.negatives]),
+            self.several,
+            max(levels, default=None),
+        )
+
+    @property
+    def segment(self) -> Codes:
+        """The place in ``labels`` of each bin's segment."""
+        return np.repeat(np.arange(len(self.labels)), np.diff(self.first))
+
+    @cached_property
+    def _place(self) -> dict[Any, int]:
+        return {label: code for code, label in enumerate(self.labels)}
+
+    def __getitem__(self, label: Any) -> ScoreHistogram:
+        code = self._place[label]
+        rows = slice(self.first[code], self.first[code + 1])
+        location = self.location[rows]
+        below_one = location[~exactly_one(location)] if self.pooled.kind == "probability" else location
+        return ScoreHistogram(
+            self.pooled.kind,
+            location,
+            self.positives[rows],
+            self.negatives[rows],
+            self.level,
+            self.cells[rows],
+            float(below_one[-1]) if below_one.size else -np.inf,
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"SegmentHistograms({len(self)} segments, weight {self.pooled.total:g})"
+
+
+def _sorted(labels: Iterable[Any]) -> list[Any]:
+    """Labels in order, None last."""
+    found = list(labels)
+    return in_order([label for label in found if label is not None]) + [None] * (None in found)
+
+
+def _finder(where: Any) -> Callable[[Any], Codes]:
+    """The place of cells, or of locations, in the sorted ``where``, which has them all."""
+    inner = where[(where != FIRST_CELL) & (where != LAST_CELL)]
+    if where.dtype.kind == "f" or not len(inner) or inner[-1] - inner[0] > LONGEST_TABLE:
+        return lambda cells: np.searchsorted(where, cells)
+    # Cells next to each other are looked up in a table, with a place at either end for exact 0 and 1.
+    low = int(inner[0]) - 1
+    table = np.zeros(int(inner[-1]) - low + 2, dtype=np.intp)
+    table[inner - low] = np.searchsorted(where, inner)
+    table[-1] = len(where) - 1
+    return lambda cells: table[np.clip(cells - low, 0, len(table) - 1)]
+
+
+def _means(moment: Array, w: Array, cells: Cells, pooled: ScoreHistogram) -> Array:
+    """Mean locations of cells; those of exact 0 and 1 are exact."""
+    mean = moment / w
+    if pooled.kind == "probability":
+        for end, location in ((FIRST_CELL, pooled.locations[0]), (LAST_CELL, pooled.locations[-1])):
+            mean = np.where(cells == end, location, mean)
+    return mean

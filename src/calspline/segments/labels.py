@@ -1,0 +1,184 @@
+"""Labels of segments, compared by value: 1 and 1.0 are the same segment, 1 and "1" are not."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.scores import is_missing
+
+Codes = NDArray[np.intp]
+
+SMALL_RANGE = 1 << 20
+"""Integers this close together are counted instead of looked up."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A label for each row. ``values`` has every label once, and ``codes`` its place there: -1 where there is none."""
+
+    name: str | None
+    values: list[Any]
+    codes: Codes
+
+    def of(self, rows: Any) -> Column:
+        """The same labels for some of the rows."""
+        return Column(self.name, self.values, self.codes[rows])
+
+
+@dataclass(frozen=True)
+class By:
+    """One or more columns that say which segments each row is in."""
+
+    columns: list[Column]
+
+    def of(self, rows: Any) -> By:
+        """Some of the rows."""
+        return By([column.of(rows) for column in self.columns])
+
+    @cached_property
+    def combined(self) -> Column:
+        """One label a row: that of the only column, or the tuple of all."""
+        if len(self.columns) == 1:
+            return self.columns[0]
+        codes = np.column_stack([column.codes for column in self.columns])
+        found, place = np.unique(codes, axis=0, return_inverse=True)
+        values = [
+            tuple(None if code < 0 else column.values[code] for code, column in zip(row, self.columns, strict=True))
+            for row in found.tolist()
+        ]
+        return Column(None, values, place.reshape(-1).astype(np.intp))
+
+
+def check_by(by: Any, n: int, name: str = "by", *, beside: str = "scores") -> By:
+    """Segments as columns: one of ``n`` labels, or several (a frame, a 2-d array, or a list of columns)."""
+    columns = [_column(each, label, n, name, beside) for each, label in _columns(by, n, name)]
+    if not columns:
+        raise ValueError(f"{name} must have at least one column")
+    return By(columns)
+
+
+def _columns(by: Any, n: int, name: str) -> Iterable[tuple[Any, str | None]]:
+    if isinstance(by, (list, tuple)) and by and all(_is_column(each) for each in by):
+        return [(each, _name_of(each)) for each in by]
+    frame = nw.from_native(by, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return [(frame[column].to_native(), column) for column in frame.columns]
+    if isinstance(by, (str, bytes)):
+        raise TypeError(f"{name} must be labels, one for each row; got the text {by!r}")
+    if isinstance(by, np.ndarray) and by.ndim == 2:
+        return [(by[:, j], None) for j in range(by.shape[1])]
+    return [(by, _name_of(by))]
+
+
+def _is_column(value: Any) -> bool:
+    """Whether a value is a column rather than a label."""
+    return not isinstance(value, (str, bytes, tuple)) and hasattr(value, "__len__")
+
+
+def _name_of(column: Any) -> str | None:
+    name = getattr(column, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Column:
+    array = given if isinstance(given, (list, tuple)) else np.asarray(given)
+    if isinstance(array, np.ndarray) and array.ndim != 1:
+        raise ValueError(f"{name} must be a column of labels, or several; got shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and n:
+        low, high = int(array.min()), int(array.max())
+        if high - low < SMALL_RANGE:
+            shifted = (array.astype(np.int64) - low) if array.dtype.kind == "i" else (array - array.dtype.type(low))
+            seen = np.bincount(shifted.astype(np.intp), minlength=high - low + 1) > 0
+            place = np.cumsum(seen) - 1
+            return Column(label, (np.flatnonzero(seen) + low).tolist(), place[shifted.astype(np.intp)])
+    return _looked_up(_plain(array), label, name)
+
+
+def _plain(array: Any) -> list[Any]:
+    """Python values; dates keep their type, of which ``tolist`` would make numbers."""
+    if isinstance(array, (list, tuple)):
+        return list(array)
+    return list(array) if array.dtype.kind in "mM" else list(array.tolist())
+
+
+def _looked_up(values: list[Any], label: str | None, name: str) -> Column:
+    try:
+        found = dict.fromkeys(values)
+    except TypeError:
+        row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
+        raise TypeError(f"{name} must be labels; row {row} is {values[row]!r}") from None
+    known = in_order([value for value in found if not is_missing(value)])
+    place = {value: code for code, value in enumerate(known)}
+    if len(known) < len(found):
+        codes = np.fromiter((place.get(value, -1) for value in values), dtype=np.intp, count=len(values))
+    else:
+        codes = np.fromiter(map(place.__getitem__, values), dtype=np.intp, count=len(values))
+    return Column(label, [_unwrapped(value) for value in known], codes)
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.item() if isinstance(value, (np.bool_, np.number, np.str_)) else value
+
+
+def in_order(labels: Iterable[Any]) -> list[Any]:
+    """Labels sorted, those of one kind together."""
+    found = list(labels)
+    try:
+        return sorted(found)
+    except TypeError:
+        return sorted(found, key=lambda label: (family(label), label if family(label) == "number" else 0, repr(label)))
+
+
+def family(label: Any) -> str:
+    """What a label is: labels of different families are never equal."""
+    if isinstance(label, (numbers.Number, np.bool_)):
+        return "number"
+    return "text" if isinstance(label, str) else type(label).__name__
+
+
+@dataclass(frozen=True)
+class Known:
+    """The labels that a fit has seen in one column."""
+
+    labels: list[Any]
+
+    @cached_property
+    def _place(self) -> dict[Any, int]:
+        return {label: code for code, label in enumerate(self.labels)}
+
+    @cached_property
+    def _families(self) -> set[str]:
+        return {family(label) for label in self.labels}
+
+    def places(self, labels: Iterable[Any]) -> Codes:
+        """The place of each label; -1 for one that is not known, and for None."""
+        return np.array([self._place.get(label, -1) for label in labels], dtype=np.intp)
+
+    def codes(self, column: Column, name: str = "by") -> Codes:
+        """The place of each row's label among those known, -1 for one never seen and for none.
+
+        Labels of which none is even of a known kind are an error: nobody means 1 by "1".
+        """
+        kinds = {family(value) for value in column.values}
+        if kinds and self._families and not kinds & self._families:
+            first = int(np.argmax(column.codes >= 0))
+            value = column.values[column.codes[first]]
+            raise TypeError(
+                f"{name} must have labels like those of the fit ({_shown(self._families)}, such as "
+                f"{self.labels[0]!r}); row {first} is {value!r}, a {family(value)}"
+            )
+        return np.asarray(self.places([*column.values, None])[column.codes])
+
+
+def _shown(families: set[str]) -> str:
+    return " or ".join(sorted({"number": "numbers", "text": "texts"}.get(each, each) for each in families))

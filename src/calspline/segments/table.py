@@ -1,0 +1,256 @@
+"""What was learnt of each segment: its effects, and a table of them for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from calspline.arrays import Array
+from calspline.fitting.segments import Effects
+from calspline.formatting import number, percent, text_table
+from calspline.options import Domain, Matrix, Number, Numbers, Record, Schema, optional
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import Codes, Known
+
+LEVEL = 0.95
+SHOWN = 20
+"""Rows of a printed table."""
+SCALARS = (bool, int, float, str)
+
+
+class Text(Domain):
+    """A text."""
+
+    def check(self, value: Any, name: str, also: str = "") -> str:
+        """The text itself."""
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a text{also}; got {value!r}")
+        return value
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """A string."""
+        return {"type": "string"}
+
+
+class SegmentLabels(Domain):
+    """Different labels of segments: texts, numbers or booleans."""
+
+    def check(self, value: Any, name: str, also: str = "") -> list[Any]:
+        """The list itself."""
+        if not isinstance(value, list) or not all(isinstance(label, SCALARS) for label in value):
+            raise ValueError(f"{name} must be a list of texts and numbers")
+        if len(set(value)) != len(value):
+            raise ValueError(f"{name} must all be different")
+        return value
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An array."""
+        return {"type": "array", "uniqueItems": True, "items": {"type": ["string", "number", "boolean"]}}
+
+
+SEGMENT_COLUMN = Record(
+    "segment_column",
+    {
+        "name": optional(Text()),
+        "labels": SegmentLabels(),
+        "spread": Numbers(not_negative=True),
+        "slope_unit": Number(),
+        "theta": Matrix(),
+        "difference": Matrix(),
+        "sd": Numbers(not_negative=True, note="Of the intercepts."),
+        "kept": Numbers(not_negative=True, note="Share of its own intercept that each segment keeps."),
+        "rows": Numbers(not_negative=True),
+        "events": Numbers(not_negative=True),
+        "said": Numbers(note="Mean score of each segment."),
+    },
+)
+"""The effects of one column of segments in a file; of each symmetric matrix ``difference`` the lower triangle."""
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentColumn:
+    """The effects of the segments of one column.
+
+    ``theta`` has a row for each segment, with a column for each direction, and ``difference`` what the covariance of a
+    segment's curve has in excess of that of the common one. ``spread`` is the variance between segments, ``slope_unit``
+    the slope of the second direction. The rest is for the table.
+    """
+
+    name: str | None
+    known: Known
+    spread: Array
+    slope_unit: float
+    theta: Array
+    difference: Array
+    sd: Array
+    kept: Array
+    rows: Array
+    events: Array
+    said: Array
+
+    @classmethod
+    def summed(
+        cls,
+        name: str | None,
+        known: Known,
+        own: Codes,
+        counts: SegmentHistograms,
+        effects: Effects,
+        used: NDArray[np.bool_],
+        slope_unit: float,
+    ) -> SegmentColumn:
+        """Effects, and what the histograms say of each segment; ``own`` is the segment of each histogram."""
+        code = own[counts.segment]
+        counted = code >= 0
+        code, S = code[counted], len(known.labels)
+
+        def total(values: Array) -> Array:
+            return np.bincount(code, weights=values[counted], minlength=S).astype(np.float64)
+
+        w = counts.positives + counts.negatives
+        scores = expit(counts.location) if counts.pooled.kind == "probability" else counts.location
+        return cls(
+            name,
+            known,
+            effects.spread[used],
+            slope_unit,
+            effects.theta[:, used],
+            effects.difference[:, used][:, :, used],
+            effects.sd[:, 0],
+            effects.kept[:, 0],
+            total(w),
+            total(counts.positives),
+            total(w * scores) / total(w),
+        )
+
+    @cached_property
+    def _theta(self) -> Array:
+        return np.vstack([self.theta, np.zeros((1, self.theta.shape[1]))])
+
+    def theta_of(self, codes: Codes) -> Array:
+        """The effects of each row's segment; none for -1."""
+        return np.asarray(self._theta[codes])
+
+    def difference_of(self, codes: Codes) -> Array:
+        """The covariance of each row's segment in excess of the common one; any for -1."""
+        return np.asarray(self.difference[codes])
+
+    def facts(self) -> dict[str, Any]:
+        """Columns of the table."""
+        none = np.zeros(len(self.rows))
+        intercept = self.theta[:, 0] if self.theta.shape[1] else none
+        slope = self.theta[:, 1] * self.slope_unit if self.theta.shape[1] > 1 else none
+        reach = float(ndtri(0.5 + 0.5 * LEVEL)) * self.sd
+        return {
+            "segment": list(self.known.labels),
+            "rows": self.rows,
+            "events": self.events,
+            "said": self.said,
+            "happened": self.events / self.rows,
+            "intercept": intercept,
+            "slope": slope,
+            "kept": self.kept,
+            "low": intercept - reach,
+            "high": intercept + reach,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The effects as JSON values."""
+        odd = [label for label in self.known.labels if not isinstance(label, SCALARS)]
+        if odd:
+            raise TypeError(f"segments of type {type(odd[0]).__name__} cannot be saved; use texts or numbers")
+        lower = np.tril_indices(self.theta.shape[1])
+        plain = {
+            key: getattr(self, key).tolist() for key in ("spread", "theta", "sd", "kept", "rows", "events", "said")
+        }
+        return plain | {
+            "name": self.name,
+            "labels": list(self.known.labels),
+            "slope_unit": self.slope_unit,
+            "difference": self.difference[:, lower[0], lower[1]].tolist(),
+        }
+
+    @classmethod
+    def restored(cls, read: dict[str, Any], m: int) -> SegmentColumn:
+        """What :meth:`to_dict` described, checked as ``SEGMENT_COLUMN``, with ``m`` directions."""
+        known = Known(read.pop("labels"))
+        S = len(known.labels)
+        lower = np.tril_indices(m)
+        for key, shape in (
+            ("theta", (S, m)),
+            ("difference", (S, len(lower[0]))),
+            ("spread", (m,)),
+            *((key, (S,)) for key in ("sd", "kept", "rows", "events", "said")),
+        ):
+            if read[key].shape != shape and (read[key].size or np.prod(shape)):
+                raise ValueError(f"{key} must have shape {shape}; got {read[key].shape}")
+            read[key] = read[key].reshape(shape)
+        difference = np.zeros((S, m, m))
+        difference[:, lower[0], lower[1]] = difference[:, lower[1], lower[0]] = read["difference"]
+        return cls(**read | {"known": known, "difference": difference})
+
+
+class SegmentTable(dict[str, Any]):
+    """What was learnt of each segment: a dict of columns, one value each for every segment.
+
+    ``pandas.DataFrame(cal.segments_)`` and ``polars.DataFrame(cal.segments_)`` make a frame of it; printed, it is a
+    table that begins with the segments which depart farthest.
+    """
+
+    @classmethod
+    def of(cls, columns: Sequence[SegmentColumn]) -> SegmentTable:
+        """The table of one column of segments, or of several one after the other."""
+        parts = [column.facts() for column in columns]
+        table: dict[str, Any] = {}
+        if len(columns) > 1:
+            table["column"] = [
+                str(k) if column.name is None else column.name
+                for k, column in enumerate(columns)
+                for _ in column.known.labels
+            ]
+        for key in parts[0]:
+            values = [part[key] for part in parts]
+            table[key] = [one for each in values for one in each] if key == "segment" else np.concatenate(values)
+        return cls(table)
+
+    def farthest(self, count: int) -> list[int]:
+        """Rows of the segments whose intercept is farthest from zero."""
+        return np.argsort(-np.abs(self["intercept"]), kind="stable")[:count].tolist()  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        n = len(self["segment"])
+        header = [
+            "segment",
+            "rows",
+            "events",
+            "said",
+            "happened",
+            "intercept",
+            f"{percent(LEVEL)} limits",
+            "slope",
+            "kept",
+        ]
+        rows = []
+        for i in self.farthest(SHOWN):
+            label = str(self["segment"][i])
+            rows.append(
+                [
+                    f"{self['column'][i]}: {label}" if "column" in self else label,
+                    f"{self['rows'][i]:g}",
+                    f"{self['events'][i]:g}",
+                    number(self["said"][i]),
+                    number(self["happened"][i]),
+                    f"{self['intercept'][i]:+.3f}",
+                    f"{self['low'][i]:+.3f} to {self['high'][i]:+.3f}",
+                    f"{self['slope'][i]:+.3f}",
+                    f"{self['kept'][i]:.0%}",
+                ]
+            )
+        more = f"\n... and {n - SHOWN} more" if n > SHOWN else ""
+        return text_table(rows, header) + more
