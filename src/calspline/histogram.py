@@ -89,7 +89,8 @@ class ScoreHistogram:
         *,
         kind: Literal["auto", "probability", "margin"] = "auto",
         classes: Any = None,
-    ) -> ScoreHistogram:
+        by: Any = None,
+    ) -> Any:
         """Collect scores and their labels.
 
         Parameters
@@ -103,6 +104,14 @@ class ScoreHistogram:
             ``"auto"`` takes scores outside [0, 1] for margins.
         classes : array-like of two labels, optional
             The second is the positive class.
+        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
+            The segment of each row, or several.
+
+        Returns
+        -------
+        ScoreHistogram
+            With ``by``, a mapping from segments to their histograms on one grid
+            (:class:`~calspline.segments.histogram.SegmentHistograms`), which adds up likewise.
         """
         check_one_of(kind, "kind", ("auto", "probability", "margin"))
         checked = check_binary_scores(scores, kind=None if kind == "auto" else kind)
@@ -114,7 +123,13 @@ class ScoreHistogram:
             binary = labels.dtype.kind in "biuf" and bool(np.all((labels == 0) | (labels == 1)))
             known = np.array([0, 1], dtype=labels.dtype) if binary else None
         _, positive = check_binary_labels(labels, len(checked), known)
-        return cls.collect(checked, positive, weight)
+        histogram = cls.collect(checked, positive, weight)
+        if by is None:
+            return histogram
+        from calspline.segments.histogram import SegmentHistograms
+        from calspline.segments.labels import check_by
+
+        return SegmentHistograms.collect(histogram, checked, positive, weight, check_by(by, len(checked)))
 
     @classmethod
     def from_counts(

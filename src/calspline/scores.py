@@ -325,16 +325,20 @@ def _by_type(value: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Scores, labels and weights that go together, and the numbers of groups; rows of weight zero are gone."""
+    """Scores, labels and weights that go together, the numbers of groups, and segments; no row has weight zero."""
 
     scores: GivenScores
     labels: NDArray[Any]
     weight: Array | None
     groups: NDArray[np.intp] | None = None
+    by: Any = None
 
 
-def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None) -> LabelledRows:
-    """Check what a calibrator is fitted on: at least two rows that count, in at least two groups."""
+def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: Any = None) -> LabelledRows:
+    """Check what a calibrator is fitted on: at least two rows that count, in at least two groups.
+
+    ``by`` are columns of segments that were checked already.
+    """
     given = check_scores(scores)
     weight = check_weights(sample_weight, len(given))
     labels = check_label_array(y, len(given))
@@ -343,11 +347,12 @@ def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None) -> L
         present = weight > 0.0
         given, labels, weight = given.of(present), labels[present], weight[present]
         group = None if group is None else np.unique(group[present], return_inverse=True)[1]
+        by = None if by is None else by.of(present)
     if len(given) < 2:
         raise ValueError(f"scores must have at least two rows, of different classes; got {len(given)}")
     if group is not None:
         check_several(group)
-    return LabelledRows(given, labels, weight, group)
+    return LabelledRows(given, labels, weight, group, by)
 
 
 def check_several(group: NDArray[np.intp], name: str = "groups") -> None:

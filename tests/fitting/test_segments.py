@@ -89,13 +89,19 @@ def test_covariances_are_blocks_of_the_dense_inverse():
     (effects,) = fit_columns(counted, components)
     _, hessian, _ = dense(counted, [effects], components)
     m, S = len(effects.beta), len(effects.theta)
-    C = np.linalg.inv(hessian(np.concatenate([effects.beta, effects.theta.ravel()])))
+    H = hessian(np.concatenate([effects.beta, effects.theta.ravel()]))
+    C = np.linalg.inv(H)
     np.testing.assert_allclose(effects.covariance, C[:m, :m], atol=1e-6)
     for s in range(S):
         own = slice(m + s * m, m + (s + 1) * m)
         both = C[:m, :m] + C[own, own] + C[:m, own] + C[own, :m]
         np.testing.assert_allclose(effects.covariance + effects.difference[s], both, atol=1e-6)
-        np.testing.assert_allclose(effects.sd[s] ** 2, np.diag(C[own, own]), atol=1e-6)
+        given = np.diag(np.linalg.inv(H[own, own]))
+        np.testing.assert_allclose(effects.sd[s] ** 2, given, atol=1e-6)
+        tau = effects.variances[components.kind]
+        np.testing.assert_allclose(
+            effects.kept[s], np.where(tau > 0.0, 1.0 - given / np.maximum(tau, 1e-9), 0.0), atol=1e-4
+        )
 
 
 def test_variances_are_a_fixed_point_of_mackay():
@@ -103,9 +109,11 @@ def test_variances_are_a_fixed_point_of_mackay():
     components = curve_components(counted.directions.shape[1])._replace(usual=np.full(4, np.inf))
     (effects,) = fit_columns(counted, components)
     assert effects.variances[:2].all()
+    _, hessian, _ = dense(counted, [effects], components)
+    V = np.diag(np.linalg.inv(hessian(np.concatenate([effects.beta, effects.theta.ravel()]))))[8:].reshape(40, 8)
     for j in (0, 1):
         tau = effects.variances[j]
-        free = (1.0 - effects.sd[:, j] ** 2 / tau).sum()
+        free = (1.0 - V[:, j] / tau).sum()
         assert tau == pytest.approx((effects.theta[:, j] ** 2).sum() / free, rel=2e-3)
 
 

@@ -180,37 +180,35 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        p, _ = self._probability(scores)
-        return p if p.ndim == 2 else _both(p)
+        return as_matrix(self._probability(scores)[0])
 
     def calibrate(self, scores: Any) -> Array:
         """Calibrated probabilities in the shape that came in.
 
         One column in gives the probability of ``classes_[1]``; more give all classes.
         """
-        p, shape = self._probability(scores)
-        if p.ndim == 2:
-            return p
-        return _both(p) if len(shape) == 2 and shape[1] == 2 else p.reshape(shape)
+        return in_shape(*self._probability(scores))
 
     def predict(self, scores: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        p, _ = self._probability(scores)
+        return self._most_probable(self._probability(scores)[0])
+
+    def _most_probable(self, p: Array) -> NDArray[Any]:
         return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
 
-    def _probability(self, scores: Any) -> tuple[Array, tuple[int, ...]]:
+    def _probability(self, scores: Any, **segments: Any) -> tuple[Array, tuple[int, ...]]:
         """Calibrated probabilities, and the shape of the scores.
 
-        Two classes: those of the second, flat. More: a column for each.
+        Two classes: those of the second, flat. More: a column for each. ``segments`` are for methods that know them.
         """
         check_is_fitted(self, "curves_")
         m = len(self.classes_)
         if m == 2:
             binary = self._check_scores(scores)
-            return self._two(binary), binary.shape
+            return self._two(binary, **segments), binary.shape
         given = check_scores(scores).in_class_order(self.classes_)
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
-        return self._many(matrix), matrix.values.shape
+        return self._many(matrix, **segments), matrix.values.shape
 
     def noise(self, scores: Any) -> Array:
         """Independent errors of the log-odds of two classes, one standard deviation each, shape (r, n).
@@ -360,6 +358,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else "infinity"  # JSON has no number for it
     return np.asarray(value, dtype=np.float64).tolist()
+
+
+def as_matrix(p: Array) -> Array:
+    """A column of probabilities for each class."""
+    return p if p.ndim == 2 else _both(p)
+
+
+def in_shape(p: Array, shape: tuple[int, ...]) -> Array:
+    """Probabilities in the shape of the scores."""
+    if p.ndim == 2:
+        return p
+    return _both(p) if len(shape) == 2 and shape[1] == 2 else p.reshape(shape)
 
 
 def _both(p: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
-from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator
+from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED
+from calspline.calibrators.segmented import SegmentedCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.expression import Program, one_vs_rest
 from calspline.fitting.folds import Parts
@@ -45,15 +47,20 @@ from calspline.scores import (
     MatrixScores,
     check_binary_scores,
     check_rows,
+    check_scores,
     check_weights,
 )
+from calspline.segments.curves import SEGMENTED, SegmentedCurve
+from calspline.segments.fit import fit_segments
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import Codes, check_by
 from calspline.transforms import TRANSFORMS
 
 ROUNDING = 1e-9
 """Of a sum of weights."""
 
 
-class SplineCalibrator(BaseCalibrator):
+class SplineCalibrator(SegmentedCalibrator):
     """Calibrate scores with a smoothing spline.
 
     A natural cubic spline turns the (transformed) score into log-odds. How much it
@@ -144,6 +151,14 @@ class SplineCalibrator(BaseCalibrator):
         The total weight divided by ``n_effective_``; 1 without groups.
     histogram_ : ScoreHistogram
         What the fit saw. ``partial_fit`` adds to it.
+    segments_ : SegmentTable
+        After a fit with ``by``, a dict of columns with a value for each segment: ``segment``, ``rows``, ``events``,
+        ``said`` (its mean score), ``happened`` (its share of events), ``intercept`` and ``slope`` (by how much its
+        log-odds depart from the common curve, at an average score and per unit of x), ``kept`` (the share of its own
+        intercept that shrinkage left), and 95% limits of the intercept, ``low`` and ``high``. With several columns
+        ``column`` is the one that a segment is of.
+    segment_histograms_ : SegmentHistograms
+        What a fit with ``by`` saw, a histogram for each segment. ``partial_fit`` adds to it.
 
     See Also
     --------
@@ -184,8 +199,9 @@ class SplineCalibrator(BaseCalibrator):
         "fits": ListOf(FIT),
         "n_effective": optional(Number(above=0.0)),
         "design_effect": Number(above=0.0),
+        "segments": optional(ListOf(SEGMENTED, least=1)),
     }
-    _stored_since: ClassVar[dict[str, Any]] = {"n_effective": None, "design_effect": 1.0}
+    _stored_since: ClassVar[dict[str, Any]] = {"n_effective": None, "design_effect": 1.0, "segments": None}
     _structure_record: ClassVar[Record | None] = STRUCTURE
     exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
@@ -250,7 +266,7 @@ class SplineCalibrator(BaseCalibrator):
             recipe["multiclass"] = "ovr"
         return cls(**(recipe | overrides))
 
-    def fit(self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, by: Any = None) -> Self:
         """Learn the calibration from scores and what happened.
 
         Parameters
@@ -263,6 +279,11 @@ class SplineCalibrator(BaseCalibrator):
             estimated and, as that is uncertain with few groups, rather too large than too small.
             ``smoothing="cv"`` and ``"loo"`` leave out whole groups (of more than 200, ``"loo"`` leaves several out
             together).
+        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
+            The segment of each row (its country, its campaign), or several whose effects are added up. Each segment
+            gets a curve of its own: the common one with another intercept, slope and bend, each shrunk as far as the
+            data ask for. Labels are compared by value: 1 and 1.0 are the same segment, 1 and "1" are not. None is no
+            segment: such rows count for the common curve only. Needs ``loss="log"``.
 
         Returns
         -------
@@ -281,18 +302,33 @@ class SplineCalibrator(BaseCalibrator):
         >>> cal = SplineCalibrator().fit(forecast, won, groups=np.repeat(np.arange(100), 10))
         >>> round(cal.n_effective_)
         100
+
+        A model that is right in one country and too timid in another:
+
+        >>> country = np.where(np.arange(1000) % 2, "fr", "de")
+        >>> p = rng.uniform(0.1, 0.9, size=1000)
+        >>> paid = rng.random(1000) < np.where(country == "fr", p, p**2)
+        >>> cal = SplineCalibrator().fit(p, paid, by=country)
+        >>> cal.calibrate([0.5, 0.5], by=["de", "fr"]).round(1)
+        array([0.3, 0.5])
         """
-        return self._fit_rows(check_rows(scores, y, sample_weight, groups))
+        given = check_scores(scores)
+        segments = None if by is None else check_by(by, len(given))
+        return self._fit_rows(check_rows(given, y, sample_weight, groups, segments))
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
         histogram = ScoreHistogram.collect(scores, positive, rows.weight)
+        counts, names = None, None
+        if rows.by is not None:
+            counts = SegmentHistograms.collect(histogram, scores, positive, rows.weight, rows.by)
+            names = rows.by.names
         if rows.groups is None:
-            self._fit(histogram, options)
+            self._fit(histogram, options, counts=counts, names=names)
             return
         grouped = GroupedRows(rows.weight, rows.groups)
         effect = grouped.design_effect([grouped.moments(histogram, scores, positive)])
         parts = grouped.parts(histogram, scores, positive, options)
-        self._fit(histogram, replace(options, design_effect=effect), parts)
+        self._fit(histogram, replace(options, design_effect=effect), parts, counts, names)
 
     def partial_fit(
         self,
@@ -302,6 +338,7 @@ class SplineCalibrator(BaseCalibrator):
         classes: Any = None,
         *,
         n_effective: float | None = None,
+        by: Any = None,
     ) -> Self:
         """Add rows to those seen so far and refit, in time that does not grow with them.
 
@@ -318,6 +355,8 @@ class SplineCalibrator(BaseCalibrator):
         n_effective : float, optional
             How many independent rows those of this call are worth, if they depend on each other. Histograms do not
             know groups; the numbers of all calls add up. None: all of them.
+        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
+            The segment of each row, as for :meth:`fit`; in every call or in none.
         """
         recipe = self.recipe()
         seen = getattr(self, "histogram_", None)
@@ -338,19 +377,45 @@ class SplineCalibrator(BaseCalibrator):
         new = ScoreHistogram.collect(checked, positive, weight)
         worth = _check_worth(n_effective, new) + (0.0 if seen is None else self.n_effective_)
         histogram = new if seen is None else seen + new
+        counts = self._more_segments(by, new, checked, positive, weight, first=seen is None)
         if histogram.positives.any() and histogram.negatives.any():
-            self._fit(histogram, _worth(recipe, histogram, worth))
+            self._fit(histogram, _worth(recipe, histogram, worth), counts=counts)
         self.histogram_, self.n_effective_ = histogram, worth
+        if counts is not None:
+            self.segment_histograms_ = counts
         difference = checked.difference or getattr(self, "difference_", False)
         self._remember(known, histogram.kind, difference=difference)
         return self
 
-    def fit_histogram(self, histogram: ScoreHistogram, *, n_effective: float | None = None) -> Self:
+    def _more_segments(
+        self,
+        by: Any,
+        histogram: ScoreHistogram,
+        scores: BinaryScores,
+        positive: NDArray[np.bool_],
+        weight: Array | None,
+        *,
+        first: bool,
+    ) -> SegmentHistograms | None:
+        """The segments of all rows so far, those of the latest included."""
+        seen: SegmentHistograms | None = getattr(self, "segment_histograms_", None)
+        if not first and (by is None) != (seen is None):
+            raise ValueError("by must be given in every call of partial_fit, or in none")
+        if by is None:
+            return None
+        new = SegmentHistograms.collect(histogram, scores, positive, weight, check_by(by, len(scores)))
+        return new if first or seen is None else seen + new
+
+    def fit_histogram(
+        self, histogram: ScoreHistogram | Mapping[Any, ScoreHistogram], *, n_effective: float | None = None
+    ) -> Self:
         """Fit from sufficient statistics alone; the classes are 0 and 1.
 
         Parameters
         ----------
-        histogram : ScoreHistogram
+        histogram : ScoreHistogram or mapping
+            A mapping from segments to their histograms is a fit with ``by``;
+            :meth:`ScoreHistogram.from_scores` makes one. Keys that are tuples are the labels of several columns.
         n_effective : float, optional
             How many independent rows it is worth, if its rows depend on each other; a histogram does not know groups.
             None: all of them.
@@ -362,40 +427,24 @@ class SplineCalibrator(BaseCalibrator):
         array([0.3])
         """
         recipe = self.recipe()
+        counts = None
+        if isinstance(histogram, Mapping):
+            counts = SegmentHistograms.of(histogram)
+            histogram = counts.pooled
         if not isinstance(histogram, ScoreHistogram):
             raise TypeError(f"histogram must be a ScoreHistogram; got {type(histogram).__name__}")
         if recipe_kind(recipe.transform) == "probability" and histogram.kind == "margin":
             raise ValueError('histogram holds margins; to calibrate them use transform="identity"')
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
-        self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)))
+        self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
         self._remember(np.array([0, 1]), recipe_kind(recipe.transform) or histogram.kind, difference=False)
         return self
 
-    def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False) -> Array:
-        """Limits for the true calibrated probability at each score.
+    def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
+        return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)
 
-        Parameters
-        ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
-        level : float in (0, 1), default=0.95
-        simultaneous : bool, default=False
-            True: limits that hold for all scores in the fitted range at once.
-
-        Returns
-        -------
-        array of shape (n, 2)
-            Lower and upper limit.
-        """
-        check_is_fitted(self, "curves_")
-        if len(self.classes_) > 2:
-            raise ValueError("interval is for two classes; this calibrator was fitted to more")
-        return self.curves_[0].band_of(self._check_scores(scores), level, simultaneous=simultaneous)
-
-    def _two(self, scores: BinaryScores) -> Array:
-        return self.curves_[0].evaluate(scores)
-
-    def _many(self, scores: MatrixScores) -> Array:
+    def _many(self, scores: MatrixScores, codes: list[Codes] | None = None) -> Array:
         if not self.curves_:
             return self.structure_.probabilities(scores)
         return combine(self.curves_, AgainstRest(scores, self.transform))
@@ -406,13 +455,29 @@ class SplineCalibrator(BaseCalibrator):
         first = "log_softmax" if self.kind_ == "margin" else ""
         return one_vs_rest([curve.program("pair") for curve in self.curves_], first)
 
-    def _fit(self, histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> None:
-        """Set the attributes of a two-class fit."""
+    def _fit(
+        self,
+        histogram: ScoreHistogram,
+        recipe: Recipe,
+        parts: Parts | None = None,
+        counts: SegmentHistograms | None = None,
+        names: list[str | None] | None = None,
+    ) -> None:
+        """Set the attributes of a two-class fit, with segments if there are ``counts`` of them."""
+        if counts is not None and recipe.loss != "log":
+            raise ValueError(f'loss must be "log" for a fit with by; got {self.loss!r}')
+        segmented = []
         with one_blas_thread():
             fitted = fit_curve(histogram, recipe, parts)
+            if counts is not None:
+                fitted, curves = fit_segments(counts, fitted, recipe, names or [None] * counts.n_columns)
+                segmented = [curves]
         if np.isinf(fitted.smoothing):
             warn_user(ALL_EQUAL)
         self.set_fits([fitted])
+        self._set_segments(segmented)
+        if counts is not None:
+            self.segment_histograms_ = counts
         self.set_worth(histogram.total, recipe.design_effect)
         self.histogram_ = histogram
 
@@ -462,6 +527,7 @@ class SplineCalibrator(BaseCalibrator):
         self.converged_ = all(fit.converged for fit in fits)
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self._fits = fits
+        self._set_segments([])
         self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
 
     def _set_structure(self, structure: StructuredMap) -> None:
@@ -476,6 +542,7 @@ class SplineCalibrator(BaseCalibrator):
         self.knots_ = np.exp(structure.breaks)
         self.converged_, self.n_iter_ = structure.converged, 0
         self._fits = []
+        self._set_segments([])
 
     def summary(self) -> str:
         """What was fitted, in a few lines.
@@ -499,6 +566,8 @@ class SplineCalibrator(BaseCalibrator):
             )
         if not self._fits:
             lines += self.structure_.describe()
+        if self._segment_columns:
+            lines += self.segments_.describe()
         return "\n".join(lines)
 
     def recipe(self) -> Recipe:
@@ -524,6 +593,8 @@ class SplineCalibrator(BaseCalibrator):
         facts: dict[str, Any] = {"fits": [fit.to_dict() for fit in self._fits]}
         if np.isfinite(self.n_effective_):  # else a file of version 0.1.0 did not say
             facts |= {"n_effective": self.n_effective_, "design_effect": self.design_effect_}
+        if self._segmented:
+            facts["segments"] = [curves.to_dict() for curves in self._segmented]
         return facts
 
     def _structure(self) -> dict[str, Any] | None:
@@ -539,6 +610,10 @@ class SplineCalibrator(BaseCalibrator):
             if len(fits) != (1 if n_classes == 2 else n_classes):
                 raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
             self.set_fits(fits)
+            if facts["segments"] is not None:
+                if len(facts["segments"]) != len(curves):
+                    raise ValueError("segments and curves must be lists of the same length")
+                self._set_segments(list(map(SegmentedCurve.restored, curves, facts["segments"])))
         else:
             shared = StructuredMap.from_dict(structure)
             if len(shared.b) != n_classes or curves:

@@ -26,9 +26,9 @@ Several columns of segments have effects that are added up. They are fitted in t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,17 +113,6 @@ class Bins:
     w: Array
     s: Array
 
-    @classmethod
-    def sorted(cls, counted: Counted, code: Codes, offset: Array) -> tuple[Bins, Codes]:
-        """Counts sorted by one column of segments, and their order; those without a segment are left out."""
-        order = np.argsort(code, kind="stable")
-        order = order[np.searchsorted(code[order], 0) :]
-        S = int(code.max(initial=-1)) + 1
-        first = np.searchsorted(code[order], np.arange(S + 1)).astype(np.intp)
-        return cls(
-            counted.directions, counted.place[order], first, offset[order], counted.w[order], counted.s[order]
-        ), order
-
     @property
     def segment(self) -> Codes:
         """The segment of each bin."""
@@ -155,6 +144,19 @@ class Bins:
         return np.asarray(np.add.reduceat(each, self.first[:-1]))
 
 
+class Columns(Protocol):
+    """Rows with the segments of one column or several."""
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many segments each column has."""
+        ...
+
+    def likelihood(self, k: int, thetas: Sequence[Array]) -> Likelihood:
+        """The loss as a function of the coordinates of column ``k``, given the effects of the others, if any."""
+        ...
+
+
 @dataclass(frozen=True)
 class Counted:
     """Counts by place and by the segments of one column or several.
@@ -168,6 +170,28 @@ class Counted:
     w: Array
     s: Array
     codes: list[Codes]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many segments each column has."""
+        return [int(code.max(initial=-1)) + 1 for code in self.codes]
+
+    def bins(self, k: int, thetas: Sequence[Array] = ()) -> Bins:
+        """Counts sorted by column ``k``, given effects; those without a segment there are left out."""
+        code = self.codes[k]
+        order = np.argsort(code, kind="stable")
+        order = order[np.searchsorted(code[order], 0) :]
+        first = np.searchsorted(code[order], np.arange(self.sizes[k] + 1)).astype(np.intp)
+        place, offset = self.place[order], self.offset[order]
+        for j, theta in enumerate(thetas):
+            if j != k:
+                own = np.vstack([theta, np.zeros(theta.shape[1])])[self.codes[j][order]]
+                offset = offset + np.einsum("bj,bj->b", self.directions[place], own)
+        return Bins(self.directions, place, first, offset, self.w[order], self.s[order])
+
+    def likelihood(self, k: int, thetas: Sequence[Array]) -> Likelihood:
+        """The loss as a function of the coordinates of column ``k``."""
+        return self.bins(k, thetas).likelihood()
 
 
 class Components(NamedTuple):
@@ -203,11 +227,11 @@ class Effects:
     beta : array of shape (m,)
         The common effect, and ``covariance`` its posterior; ``alone`` is what that would be if no segment differed.
     theta : array of shape (S, m)
-        The effect of each segment, and ``sd`` how uncertain it is.
+        The effect of each segment, and ``sd`` how uncertain it is, given the common curve.
     difference : array of shape (S, m, m)
         What the covariance of ``beta + theta_s`` has in excess of that of ``beta``.
     kept : array of shape (S, m)
-        The share of its own estimate that a segment keeps.
+        The share of its own estimate that a segment keeps, given the common curve.
     variances : array
         One for each kind of effect, zero where it was dropped.
     spread : array of shape (m,)
@@ -244,34 +268,25 @@ class _State(NamedTuple):
     objective: float
 
 
-def fit_columns(counted: Counted, components: Components) -> list[Effects]:
+def fit_columns(columns: Columns, components: Components) -> list[Effects]:
     """The effects of each column of segments, all added up.
 
     Columns are fitted in turn, given the effects of the others, until nothing moves any more. All share one common
     effect; the last turn's is that of all.
     """
-    R = counted.directions
+    m, sizes = len(components.kind), columns.sizes
+    pulls = [_pull(columns.likelihood(k, ()), S, m) for k, S in enumerate(sizes)]
+    thetas = [np.zeros((S, m)) for S in sizes]
     found: list[Effects] = []
-    added = np.zeros((len(counted.codes), len(counted.place)))
-    pulls = []
-    for code in counted.codes:
-        bins, _ = Bins.sorted(counted, code, counted.offset)
-        pulls.append(_pull(bins.likelihood(), len(bins.first) - 1, R.shape[1]))
     for sweep in range(SWEEPS):
         moved = 0.0
-        for k, code in enumerate(counted.codes):
-            others = counted.offset + added.sum(axis=0) - added[k]
-            bins, order = Bins.sorted(counted, code, others)
-            before = found[k] if sweep else None
-            start = None if before is None else replace(before, beta=found[k - 1].beta)
-            effects = fit_effects(bins.likelihood(), pulls[k], components, start=start)
-            if before is None:
-                found.append(effects)
-            else:
-                found[k] = effects
-                moved = max(moved, float(np.abs(effects.theta - before.theta).max(initial=0.0)))
-            added[k, order] = np.einsum("bj,bj->b", R[bins.place], effects.theta[bins.segment])
-        if len(counted.codes) == 1 or (sweep and moved < STILL):
+        for k in range(len(sizes)):
+            start = replace(found[k], beta=found[k - 1].beta) if sweep else None
+            effects = fit_effects(columns.likelihood(k, thetas), pulls[k], components, start=start)
+            moved = max(moved, float(np.abs(effects.theta - thetas[k]).max(initial=0.0)))
+            thetas[k] = effects.theta
+            found[k : k + 1] = [effects]
+        if len(sizes) == 1 or moved < STILL:
             break
     return found
 
@@ -320,18 +335,16 @@ def fit_effects(
                 left = np.where((common >= 0) & (tau[common] == 0.0), 0.0, now.beta)
                 now = state(left, np.where(tau[kind] == 0.0, 0.0, now.theta))
     arrow = _Arrowhead(now.summed.hessian, tau, components)
-    V, difference = arrow.covariances()
+    sd, kept = arrow.shrinkage()
     spread = tau[kind]
-    variance = np.einsum("sjj->sj", V)
-    kept = np.clip(1.0 - np.divide(variance, spread, out=np.ones((S, m)), where=spread > 0.0), 0.0, 1.0)
     used = (spread > 0.0) | (common < 0) | (tau[common] > 0.0)
     return Effects(
         now.beta,
         arrow.P,
         arrow.alone,
         now.theta,
-        np.sqrt(variance),
-        difference,
+        sd,
+        arrow.difference(),
         kept,
         tau,
         spread,
@@ -407,14 +420,20 @@ class _Arrowhead:
         promised = -float(g_beta @ to_beta[moved] + (g_theta * to_theta[:, own]).sum())
         return to_beta, to_theta, promised
 
-    def covariances(self) -> tuple[Array, Array]:
-        """``V_s`` of all segments, and what the covariance of ``beta + theta_s`` has in excess of ``P``."""
+    def shrinkage(self) -> tuple[Array, Array]:
+        """Standard deviations of effects, given the common one, and what is kept of each segment's own estimate."""
+        sd, kept = np.zeros((2, len(self.A), len(self.D)))
+        sd[:, self.own] = np.sqrt(np.einsum("sjj->sj", self.A))
+        kept[:, self.own] = np.clip(1.0 - np.einsum("sjj->sj", self.A) * self.D[self.own], 0.0, 1.0)
+        return sd, kept
+
+    def difference(self) -> Array:
+        """What the covariance of ``beta + theta_s`` has in excess of ``P``: ``V_s - B_s P - P B_s'``."""
         m = len(self.D)
-        V = np.zeros((len(self.A), m, m))
+        V, BP = np.zeros((2, len(self.A), m, m))
         V[:, self.own[:, None], self.own] = self.A + self.B @ self.inner @ self.B.swapaxes(1, 2)
-        BP = np.zeros_like(V)
         BP[:, self.own[:, None], self.moved] = self.B @ self.inner
-        return V, V - BP - BP.swapaxes(1, 2)
+        return np.asarray(V - BP - BP.swapaxes(1, 2))
 
     def scoring(self, beta: Array, theta: Array) -> tuple[Array, Array, float]:
         """The step of Fisher scoring for log tau, the effective parameters of each kind, and the nats it gains."""
@@ -464,7 +483,7 @@ def held(
     theta = effects.theta.copy()
     theta[:, 1:] *= share[:, None]
     if forgiven:
-        bins, _ = Bins.sorted(counted, counted.codes[k], counted.offset)
+        bins = counted.bins(k)
         lost = bins.losses(beta + theta) - bins.losses(beta + effects.theta)
         theta = np.where((lost > forgiven)[:, None], effects.theta, theta)
     return replace(effects, theta=theta)

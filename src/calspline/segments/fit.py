@@ -30,12 +30,10 @@ def fit_segments(
     fitted: FittedCurve,
     recipe: Recipe,
     names: Sequence[str | None],
-    design_effect: float = 1.0,
 ) -> tuple[FittedCurve, SegmentedCurve]:
     """Fit how segments depart from the curve of all rows.
 
-    Rows count one divided by ``design_effect`` each. Returns that curve moved by the effect which is common to all, and
-    the curves of the segments.
+    Returns that curve moved by the effect which is common to all, and the curves of the segments.
     """
     curve = fitted.curve
     T = _directions(counts, fitted)
@@ -43,7 +41,7 @@ def fit_segments(
     labels = _labels(counts, len(names))
     known = [Known(in_order({label for label in each if label is not None})) for each in labels]
     own = [one.places(each) for one, each in zip(known, labels, strict=True)]
-    counted = _counted(counts, curve, pieces, own, design_effect)
+    counted = _counted(counts, curve, pieces, own, recipe.design_effect)
     # Where curves may not fall, the slopes of two columns must not add up.
     steady = recipe.monotone is True and len(own) > 1
     effects = numerics.fit_columns(counted, numerics.curve_components(T.shape[1], 1 if steady else 3))
@@ -64,7 +62,9 @@ def fit_segments(
         for name, one, code, each in zip(names, known, own, effects, strict=True)
     ]
     both = np.ix_(used, used)
-    segmented = SegmentedCurve(curve, T[:, used], effects[-1].covariance[both], effects[-1].alone[both], columns)
+    segmented = SegmentedCurve(
+        curve, np.ascontiguousarray(T[:, used]), effects[-1].covariance[both], effects[-1].alone[both], columns
+    )
     converged = fitted.converged and all(each.converged for each in effects)
     return replace(fitted, curve=curve, converged=converged), segmented
 

@@ -63,6 +63,9 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     ) -> SegmentHistograms:
         """Count checked scores, of which the histogram of all is given, by segment."""
         column, n = by.combined, len(scores)
+        if not len(pooled):
+            none = np.empty(0)
+            return cls(pooled, [], np.zeros(1, dtype=np.intp), none, none, none, none.astype(np.int64))
         S = len(column.values) + 1  # the last one is for rows without a label
         code = column.codes
         if (code < 0).any():
@@ -88,6 +91,9 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         if dense:
             keys = np.flatnonzero(w.sum(axis=1))
             w, moment = w[keys], moment[keys]
+        elif weight is not None:
+            present = w.sum(axis=1) > 0.0
+            keys, w, moment = keys[present], w[present], moment[present]
         segment, place = keys // places, keys % places
         present = np.unique(segment)
         labels = [*column.values, None]
@@ -171,6 +177,8 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         """The histograms of both data sets together."""
         if not isinstance(other, SegmentHistograms):
             return NotImplemented
+        if not len(self) or not len(other):
+            return self if len(self) else other
         if self.several != other.several:
             raise ValueError("cannot add histograms of one column of segments to those of several")
         labels = _sorted({*self.labels, *other.labels})
@@ -187,6 +195,11 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             self.several,
             max(levels, default=None),
         )
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns of segments there are."""
+        return len(next(label for label in self.labels if label is not None)) if self.several else 1
 
     @property
     def segment(self) -> Codes:
@@ -232,7 +245,8 @@ def _finder(where: Any) -> Callable[[Any], Codes]:
     """The place of cells, or of locations, in the sorted ``where``, which has them all."""
     inner = where[(where != FIRST_CELL) & (where != LAST_CELL)]
     if where.dtype.kind == "f" or not len(inner) or inner[-1] - inner[0] > LONGEST_TABLE:
-        return lambda cells: np.searchsorted(where, cells)
+        # A row of weight zero may lie behind them all.
+        return lambda cells: np.minimum(np.searchsorted(where, cells), len(where) - 1)
     # Cells next to each other are looked up in a table, with a place at either end for exact 0 and 1.
     low = int(inner[0]) - 1
     table = np.zeros(int(inner[-1]) - low + 2, dtype=np.intp)

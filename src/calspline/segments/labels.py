@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.scores import is_missing
+from calspline.labels import is_missing
 
 Codes = NDArray[np.intp]
 
@@ -38,6 +38,11 @@ class By:
     """One or more columns that say which segments each row is in."""
 
     columns: list[Column]
+
+    @property
+    def names(self) -> list[str | None]:
+        """Names of the columns, if they have any."""
+        return [column.name for column in self.columns]
 
     def of(self, rows: Any) -> By:
         """Some of the rows."""

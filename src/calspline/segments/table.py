@@ -19,6 +19,8 @@ from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, Known
 
 LEVEL = 0.95
+FARTHEST = 3
+"""Segments that a summary names."""
 SHOWN = 20
 """Rows of a printed table."""
 SCALARS = (bool, int, float, str)
@@ -120,8 +122,8 @@ class SegmentColumn:
             known,
             effects.spread[used],
             slope_unit,
-            effects.theta[:, used],
-            effects.difference[:, used][:, :, used],
+            np.ascontiguousarray(effects.theta[:, used]),
+            np.ascontiguousarray(effects.difference[:, used][:, :, used]),
             effects.sd[:, 0],
             effects.kept[:, 0],
             total(w),
@@ -222,6 +224,18 @@ class SegmentTable(dict[str, Any]):
     def farthest(self, count: int) -> list[int]:
         """Rows of the segments whose intercept is farthest from zero."""
         return np.argsort(-np.abs(self["intercept"]), kind="stable")[:count].tolist()  # type: ignore[no-any-return]
+
+    def describe(self) -> list[str]:
+        """Lines of a summary: how many segments there are, and those that depart farthest."""
+        n, rows = len(self["segment"]), self.farthest(FARTHEST)
+        lines = [f"  {n} segments"]
+        for i in rows:
+            label = f"{self['column'][i]}: {self['segment'][i]}" if "column" in self else str(self["segment"][i])
+            lines.append(
+                f"    {label}: {self['rows'][i]:g} rows, said {number(self['said'][i])}, happened "
+                f"{number(self['happened'][i])}, intercept {self['intercept'][i]:+.3f}, slope {self['slope'][i]:+.3f}"
+            )
+        return lines
 
     def __str__(self) -> str:
         n = len(self["segment"])
