@@ -160,10 +160,10 @@ class CalibrationCurve:
         """
         if self.modes is None:
             return np.empty((0, len(scores)))
-        z = self._place(scores, slice(None))
+        z = self.place(scores, slice(None))
         noise = np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
         if self.link == "identity":
-            p = self._respond(self._value(z))
+            p = self.respond(self.value(z))
             noise /= p * (1.0 - p)
         return noise
 
