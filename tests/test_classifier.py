@@ -22,6 +22,7 @@ from sklearn.model_selection import (
     LeaveOneOut,
     RepeatedStratifiedKFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedKFold,
     cross_val_predict,
     cross_val_score,
@@ -508,3 +509,57 @@ def test_a_tree_that_knows_one_class_of_a_fold_predicts_it():
     halves = [(np.arange(4), np.arange(4, 8)), (np.arange(4, 8), np.arange(4))]
     p = CalibratedClassifierCV(DecisionTreeClassifier(), cv=halves, ensemble=True).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(p, 0.5)
+
+
+def grouped_data(n_groups=40, size=6):
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(n_groups), size)
+    X = rng.normal(size=(len(group), 3)) + rng.normal(size=(n_groups, 3))[group]
+    y = (rng.random(n_groups) < 0.5)[group].astype(int)
+    return X, y, np.array([f"patient {g}" for g in group])
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_groups_reach_splitter_and_calibrator(cv, ensemble):
+    X, y, groups = grouped_data()
+    model = CalibratedClassifierCV(LogisticRegression(), cv=cv, ensemble=ensemble).fit(X, y, groups=groups)
+    pairs = model.calibrated_classifiers_
+    worth = [pair.calibrators[0].n_effective_ for pair in pairs]
+    assert len(pairs) == ((cv or 5) if ensemble else 1)
+    assert all(n < 0.5 * len(y) / len(pairs) for n in worth)
+    same = CalibratedClassifierCV(LogisticRegression(), cv=StratifiedGroupKFold(cv or 5), ensemble=ensemble)
+    np.testing.assert_array_equal(same.fit(X, y, groups=groups).predict_proba(X), model.predict_proba(X))
+
+
+def test_the_calibrator_counts_rows_of_a_frozen_model_by_group():
+    X, y, groups = grouped_data()
+    base = LogisticRegression().fit(X, y)
+    model = CalibratedClassifierCV(FrozenEstimator(base)).fit(X, y, groups=groups)
+    alone = SplineCalibrator().fit(base.predict_proba(X), y, groups=groups)
+    assert model.calibrated_classifiers_[0].calibrators[0].n_effective_ == pytest.approx(alone.n_effective_)
+
+
+def test_a_calibrator_without_groups_is_fitted_without():
+    X, y, groups = grouped_data()
+    model = CalibratedClassifierCV(LogisticRegression(), method="sigmoid").fit(X, y, groups=groups)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_fold_of_one_group_borrows_the_scores_of_all():
+    X, y, groups = grouped_data(4, 30)
+    y[::2] = 1 - y[::2]
+    model = CalibratedClassifierCV(LogisticRegression(), cv=5, ensemble=True).fit(X, y, groups=groups)
+    assert len(model.calibrated_classifiers_) == 4
+    assert len({pair.calibrators[0].n_effective_ for pair in model.calibrated_classifiers_}) == 1
+
+
+def test_bad_groups_are_refused():
+    X, y, groups = grouped_data()
+    for bad, message in (
+        (groups[1:], "X and groups must have the same length; got 240 and 239"),
+        (np.zeros(len(y)), "at least two groups that count; got 1"),
+        (np.where(np.arange(len(y)) == 7, np.nan, 1.0), "groups has missing.*row 7"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CalibratedClassifierCV(LogisticRegression()).fit(X, y, groups=bad)

@@ -97,11 +97,6 @@ class GroupedRows:
         """The weight of each group."""
         return np.bincount(self.group, weights=self.weight).astype(np.float64)
 
-    @property
-    def alone(self) -> bool:
-        """Whether each row is a group of its own."""
-        return len(self.sizes) == len(self.group)
-
     def moments(self, histogram: ScoreHistogram, scores: BinaryScores, positive: NDArray[np.bool_]) -> GroupMoments:
         """What the groups say about scores, of which the histogram is given too."""
         line = pooled_line(histogram)
@@ -109,14 +104,14 @@ class GroupedRows:
 
     def design_effect(self, moments: Sequence[GroupMoments]) -> float:
         """By how much the rows are too many, given the moments of one class or of several."""
-        return 1.0 if self.alone else design_effect(moments, len(self.sizes), mean_size(self.sizes))
+        return design_effect(moments, len(self.sizes), mean_size(self.sizes))
 
     def parts(
         self, histogram: ScoreHistogram, scores: BinaryScores, positive: NDArray[np.bool_], recipe: Recipe
     ) -> Parts | None:
         """Whole groups to leave out together, if rows are left out to choose the smoothing."""
         criterion = recipe.criterion
-        if self.alone or criterion is None or criterion.is_evidence:
+        if criterion is None or criterion.is_evidence:
             return None
         k = min(MOST_LEFT_OUT if criterion.leaves_one_out else recipe.cv, len(self.sizes))
         part = deal_groups(self.sizes, k, recipe.seed)[self.group]

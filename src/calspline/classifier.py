@@ -24,7 +24,7 @@ from calspline.calibrators.base import BaseCalibrator
 from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
 from calspline.labels import check_label_array
 from calspline.options import check_integer, check_one_of
-from calspline.scores import check_scores, check_weights
+from calspline.scores import check_groups, check_scores, check_weights
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
@@ -123,7 +123,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.ensemble = ensemble
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the models and the calibrator.
 
         Parameters
@@ -135,9 +135,13 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         sample_weight : array-like of shape (n,), optional
             For the calibrator, and for the estimator if its ``fit`` takes weights. A row of
             weight 0 is absent.
+        groups : array-like of shape (n,), optional
+            Rows with the same value belong together. The splitter keeps them together (a number of folds then stands
+            for :class:`~sklearn.model_selection.StratifiedGroupKFold`), and a calibrator that takes groups counts rows
+            for what they are worth; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
         **fit_params
-            For the estimator's ``fit``; those with a value for each row are indexed as the rows are. ``groups`` is for
-            the splitter. With metadata routing enabled, all go where they were requested.
+            For the estimator's ``fit``; those with a value for each row are indexed as the rows are. With metadata
+            routing enabled, all go where they were requested.
 
         Returns
         -------
@@ -148,12 +152,13 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         check_label_array(y, len(y))
         check_classification_targets(y)
         weight = check_weights(sample_weight, len(y), beside="X")
+        group = check_groups(groups, len(y), beside="X")
         rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-        model_params, split_params = self._routed(estimator, weight, fit_params)
+        model_params, split_params = self._routed(estimator, weight, groups, fit_params)
         frozen = isinstance(estimator, FrozenEstimator)
         classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
         methods = MARGINS_FIRST if getattr(calibrator, "prefers_margins", False) else PROBABILITIES_FIRST
-        training = Training(X, y, classes, codes, weight, rows, model_params, methods)
+        training = Training(X, y, classes, codes, weight, group, rows, model_params, methods)
         if isinstance(self.cv, str):
             folds = [crossfit.fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
@@ -231,13 +236,17 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             )
         return self.method
 
-    def _routed(self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    def _routed(
+        self, estimator: Any, weight: Array | None, groups: Any, fit_params: dict[str, Any]
+    ) -> tuple[dict[str, Any], ...]:
         """Parameters for the estimator's fit and for the splitter."""
+        split_params = {} if groups is None else {"groups": groups}
         if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", sample_weight=weight, **fit_params)
-            return dict(routed.estimator.fit), dict(routed.splitter.split)
+            routed_groups = split_params if hasattr(self.cv, "split") else {}
+            routed = process_routing(self, "fit", sample_weight=weight, **routed_groups, **fit_params)
+            splitter = dict(routed.splitter.split) if hasattr(self.cv, "split") else split_params
+            return dict(routed.estimator.fit), splitter
         params = dict(fit_params)
-        groups = {"groups": params.pop("groups")} if params.get("groups") is not None else {}
         if weight is not None:
             if has_fit_parameter(estimator, "sample_weight") or isinstance(estimator, FrozenEstimator):
                 params["sample_weight"] = weight
@@ -247,7 +256,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                     "calibration only, not for the model",
                     stacklevel=3,
                 )
-        return params, groups
+        return params, split_params
 
     def get_metadata_routing(self) -> MetadataRouter:
         """How parameters of ``fit`` reach the estimator and the splitter."""
@@ -297,42 +306,52 @@ class CalibratedClassifier:
 def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Training) -> CalibratedClassifier:
     """A fold's model, with a calibrator fitted on the fold's scores.
 
-    If the rows of the fold show one class only, the calibrator is fitted on the scores of all folds.
+    If the rows of the fold show one class only, or are of one group, the calibrator is fitted on the scores of all
+    folds.
     """
     known = fold.scores.known
     if len(known) == 1:
         return CalibratedClassifier(fold.model, [], training.classes, known, training.methods)
-    if len(np.intersect1d(training.codes[fold.rows], known)) < 2:
+    one_group = training.groups is not None and not np.ptp(training.groups[fold.rows])
+    if one_group or len(np.intersect1d(training.codes[fold.rows], known)) < 2:
         fold = pool(folds, fold.model)
     codes, values, weight = training.codes[fold.rows], fold.scores.values, fold.share
+    groups = None if training.groups is None else training.groups[fold.rows]
     if training.weight is not None:
         weight = training.weight[fold.rows] * (1.0 if weight is None else weight)
     if len(known) < len(training.classes):
         able = np.isin(codes, known)
         codes, values = np.searchsorted(known, codes[able]), values[able]
         weight = None if weight is None else weight[able]
+        groups = None if groups is None else groups[able]
     scores = replace(fold.scores, values=values).for_classes(known)
     calibrator = clone(calibrator, safe=False)
-    _fit_calibrator(calibrator, scores, codes, weight)
+    _fit_calibrator(calibrator, scores, codes, weight, groups)
     if isinstance(calibrator, BaseCalibrator):
         calibrator.classes_ = training.classes[known]
     return CalibratedClassifier(fold.model, [calibrator], training.classes, known, training.methods)
 
 
-def _fit_calibrator(calibrator: Any, scores: ModelScores, codes: NDArray[np.intp], weight: Array | None) -> None:
+def _fit_calibrator(
+    calibrator: Any,
+    scores: ModelScores,
+    codes: NDArray[np.intp],
+    weight: Array | None,
+    groups: NDArray[np.intp] | None,
+) -> None:
     """Fit a calibrator; one from elsewhere whose ``fit`` does not take weights is fitted without, with a warning."""
-    if isinstance(calibrator, BaseCalibrator):
-        places = None if scores.values.shape[1] < 2 else range(scores.values.shape[1])
-        calibrator.fit(check_scores(scores.values, margins=scores.margins, names=places), codes, weight)
-    elif weight is None:
-        calibrator.fit(scores.values, codes)
-    elif "sample_weight" in signature(calibrator.fit).parameters:
-        calibrator.fit(scores.values, codes, sample_weight=weight)
-    else:
+    ours = isinstance(calibrator, BaseCalibrator)
+    takes = signature(calibrator.fit).parameters
+    params: dict[str, Any] = {}
+    if groups is not None and "groups" in takes:
+        params["groups"] = groups
+    if weight is not None and "sample_weight" in takes:
+        params["sample_weight"] = weight
+    elif weight is not None:
         warnings.warn(
             f"{type(calibrator).__name__}.fit does not take sample_weight: it is fitted without weights", stacklevel=4
         )
-        calibrator.fit(scores.values, codes)
+    calibrator.fit(check_scores(scores.values, margins=scores.margins) if ours else scores.values, codes, **params)
 
 
 def _classes(

@@ -98,7 +98,8 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
 class Training:
     """The data that models and calibrators are fitted on.
 
-    ``codes`` are positions in ``classes``. ``rows`` are those that count: the others have weight zero. ``params`` go
+    ``codes`` are positions in ``classes``, and ``groups`` the numbers of groups of rows that depend on each other, if
+    there are any. ``rows`` are those that count: the others have weight zero. ``params`` go
     to the model's ``fit``; those with a value for each row are indexed as the rows are.
     """
 
@@ -107,6 +108,7 @@ class Training:
     classes: NDArray[Any]
     codes: NDArray[np.intp]
     weight: Array | None
+    groups: NDArray[np.intp] | None
     rows: Rows
     params: dict[str, Any]
     methods: tuple[ResponseMethod, ...]
@@ -183,6 +185,8 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
             "LeaveOneOut cross-validation does not allow all classes to be present in test splits; "
             "use folds of several rows, or ensemble=False"
         )
+    if isinstance(cv, int) and "groups" in params:
+        cv = _group_folds(cv, training)
     splitter = check_cv(cv, y, classifier=True)
     if hasattr(cv, "split") or not isinstance(cv, Iterable):
         X = _safe_indexing(training.X, training.rows)
@@ -196,6 +200,14 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
     if not found:
         raise ValueError("cv must give at least one split")
     return found
+
+
+def _group_folds(cv: int, training: Training) -> StratifiedGroupKFold:
+    """So many folds of whole groups, which have to be as many at least."""
+    n_groups = 0 if training.groups is None else len(np.unique(training.groups[training.rows]))
+    if n_groups < 2:
+        raise ValueError(f"groups must have at least two groups that count; got {n_groups}")
+    return StratifiedGroupKFold(min(cv, n_groups))
 
 
 def fit_folds(

@@ -8,6 +8,7 @@ from html import escape
 
 Row = Sequence[str]
 
+ALMOST_ALL = 0.9
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -100,6 +101,19 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def grouping(n_rows: int, n_groups: int, n_effective: float) -> str:
+    """What rows in groups are worth, in a sentence.
+
+    >>> grouping(7424, 32, 63.2)
+    'Rows of a group depend on each other: these 7,424 rows in 32 groups are worth about 63 independent ones.'
+    """
+    rows = f"{n_rows:,} rows in {n_groups:,} groups"
+    if n_effective > ALMOST_ALL * n_rows:
+        return f"Rows of a group hardly depend on each other: these {rows} are worth about as many independent ones."
+    worth = f"{float(f'{n_effective:.2g}'):,.0f}" if n_effective >= 1.0 else "not even one"
+    return f"Rows of a group depend on each other: these {rows} are worth about {worth} independent ones."
 
 
 def text_table(rows: Sequence[Row], header: Row | None = None) -> str:

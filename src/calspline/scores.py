@@ -350,12 +350,12 @@ def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: 
         by = None if by is None else by.of(present)
     if len(given) < 2:
         raise ValueError(f"scores must have at least two rows, of different classes; got {len(given)}")
-    if group is not None:
-        check_several(group)
-    return LabelledRows(given, labels, weight, group, by)
+    return LabelledRows(given, labels, weight, None if group is None else several_groups(group), by)
 
 
-def check_several(group: NDArray[np.intp], name: str = "groups") -> None:
-    """Check that there is more than one group: one alone says nothing about how groups differ."""
-    if group.max() == 0:
-        raise ValueError(f"{name} must have at least two groups that count; all rows are of one")
+def several_groups(group: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """The groups, of which there have to be two at least; None if each row is one of its own."""
+    n_groups = int(group.max()) + 1
+    if n_groups < 2:  # one alone says nothing about how groups differ
+        raise ValueError("groups must have at least two groups that count; all rows are of one")
+    return group if n_groups < len(group) else None

@@ -88,6 +88,7 @@ class ReliabilityDisplay:
         strategy: Literal["quantile", "uniform"] | None = None,
         sample_weight: Any = None,
         labels: Any = None,
+        groups: Any = None,
         level: float = 0.95,
         name: str | None = None,
         curves: Any = None,
@@ -105,7 +106,7 @@ class ReliabilityDisplay:
         strategy : {"quantile", "uniform"}, optional
             As for :func:`reliability`. None is ``"quantile"``, but ``"uniform"`` for a diagram of each class: one class
             among many is improbable most of the time, so that bins of equal weight would all lie at zero.
-        n_bins, sample_weight, labels, level
+        n_bins, sample_weight, labels, groups, level
             As for :func:`reliability`.
         name : str, optional
             For the legend.
@@ -121,7 +122,7 @@ class ReliabilityDisplay:
         if strategy is None:
             strategy = "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
         sets = {
-            key: check_predictions(y, one, sample_weight, labels)
+            key: check_predictions(y, one, sample_weight, labels, groups=groups)
             for key, one in check_by_name(probs, "probs", name).items()
         }
         found = {

@@ -130,16 +130,19 @@ def smooth_ece(f: Counts) -> float:
     return float(brentq(lambda width: at(width) - width, MIN_WIDTH, MAX_WIDTH, xtol=1e-10))
 
 
-def spline_curve(f: Counts) -> FittedCurve | None:
-    """The spline calibrator's curve for these probabilities; None if only one class occurs."""
+def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
+    """The spline calibrator's curve for these probabilities; None if only one class occurs.
+
+    ``design_effect`` is the part of it in ``f.squares`` that comes of groups.
+    """
     if not (f.positives.any() and f.negatives.any()):
         return None
-    # As many rows as would say as much.
-    share = 1.0 if f.squared is None else f.total / float(f.squares.sum())
+    # As many rows as would say as much, if those of a group did not depend on each other.
+    share = 1.0 if f.squared is None else design_effect * f.total / float(f.squares.sum())
     histogram = ScoreHistogram.from_locations(
         "probability", log_odds(f.x), positives=share * f.positives, negatives=share * f.negatives
     )
-    return fit_curve(histogram, Recipe())
+    return fit_curve(histogram, Recipe(design_effect=design_effect))
 
 
 class CurveDistances(NamedTuple):
@@ -151,9 +154,9 @@ class CurveDistances(NamedTuple):
     emax: float
 
 
-def curve_distances(f: Counts) -> CurveDistances:
+def curve_distances(f: Counts, design_effect: float = 1.0) -> CurveDistances:
     """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``."""
-    fit = spline_curve(f)
+    fit = spline_curve(f, design_effect)
     if fit is None:
         return CurveDistances(*[float("nan")] * 4)
     distance = np.abs(f.x - fit.curve(f.x))

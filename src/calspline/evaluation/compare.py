@@ -98,14 +98,19 @@ class Comparison:
             rows.append((name, *losses, p_value(e.calibration_p_value), *differences))
         return rows, ("predictions", "log-loss", "of it calibration", "Brier", "p-value", *against)
 
+    @property
+    def grouping(self) -> str:
+        """What groups mean for these rows, in a sentence; empty without groups."""
+        return self.evaluations[self.reference].grouping
+
     def __str__(self) -> str:
-        return f"{text_table(*self._table())}\n{self.recommendation}"
+        return "\n".join(filter(None, (text_table(*self._table()), self.recommendation, self.grouping)))
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.evaluations)}; recommended: {self.recommended})"
 
     def _repr_html_(self) -> str:
-        return html_table(*self._table(), caption=self.recommendation)
+        return html_table(*self._table(), caption=" ".join(filter(None, (self.recommendation, self.grouping))))
 
 
 def compare(
@@ -114,6 +119,7 @@ def compare(
     *,
     sample_weight: Any = None,
     labels: Any = None,
+    groups: Any = None,
     reference: str | None = None,
     level: float = 0.95,
     margin: float = 0.01,
@@ -123,14 +129,14 @@ def compare(
     """Compare several sets of predictions on the same rows, and recommend one.
 
     The difference of two mean losses is taken row by row, so rows that are hard for both sets cancel out. Its interval
-    holds for each difference by itself, and also where events are few. The recommendation is cautious: it prefers
+    holds for each difference by itself, and also where events are few; rows of a group count together. The recommendation is cautious: it prefers
     another set to the reference only if that set is "better" in log-loss or Brier score and "worse" in neither, and
     surely so among as many sets and losses as were looked at: where all sets are equally good, the reference is left in
     at most a share ``1 - level`` of data sets. Among several better sets, it takes the one with the least log-loss.
 
     Parameters
     ----------
-    y, sample_weight, labels
+    y, sample_weight, labels, groups
         As for :func:`evaluate`.
     predictions : mapping of str to array-like
         Probabilities by name, each as for :func:`evaluate`.
@@ -171,7 +177,7 @@ def compare(
     margin = check_number(margin, "margin", above=0.0, below=1.0)
     draws = check_integer(n_bootstrap, "n_bootstrap", least=1)
     seed = check_seed(random_state, "random_state")
-    rows = check_prediction_sets(y, predictions, sample_weight, labels)
+    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups)
     if reference is not None and reference not in rows:
         raise ValueError(f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}")
     return compare_rows(rows, reference, level=level, margin=margin, n_bootstrap=draws, seed=seed)

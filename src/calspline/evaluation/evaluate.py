@@ -13,7 +13,7 @@ from calspline.arrays import Array, Counts, map_blocks, one_blas_thread
 from calspline.evaluation import calibration, losses
 from calspline.evaluation.calibration import combined_p_value
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.formatting import html_table, number, p_value, text_table, with_error
+from calspline.formatting import grouping, html_table, number, p_value, text_table, with_error
 
 SUMMED_OVER_CLASSES = (
     "brier", "calibration_brier", "refinement_brier", "discrimination_brier", "uncertainty_brier",
@@ -78,6 +78,11 @@ class Evaluation:
         With three or more classes, the evaluation of the most probable class, right or wrong, as a two-class problem.
     per_class : mapping
         With three or more classes, the evaluation of each against the rest, by label. Empty for two.
+    n_groups : int or None
+        How many groups of rows that depend on each other there are; None if none were given.
+    design_effect : float
+        By how much the rows are too many, as rows of a group depend on each other; 1 if they do not. With three or more
+        classes, that of the most probable class.
     """
 
     n_rows: int
@@ -118,6 +123,18 @@ class Evaluation:
     impossible_weight: float
     top_label: Evaluation | None = None
     per_class: Mapping[Any, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
+    n_groups: int | None = None
+    design_effect: float = 1.0
+
+    @property
+    def n_effective(self) -> float:
+        """How many independent rows these are worth."""
+        return self.total_weight / self.design_effect
+
+    @property
+    def grouping(self) -> str:
+        """What groups mean for these rows, in a sentence; empty without groups."""
+        return "" if self.n_groups is None else grouping(self.n_rows, self.n_groups, self.n_effective)
 
     @property
     def class_wise_ece(self) -> float:
@@ -151,7 +168,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, float]:
         """All numbers, flat: ``{"log_loss": ..., "brier": ..., ...}``."""
-        others = {"classes", "top_label", "per_class"}
+        others = {"classes", "top_label", "per_class"} | ({"n_groups", "design_effect"} if not self.n_groups else set())
         out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in others}
         out["n_classes"] = float(len(self.classes))
         if self.per_class:
@@ -196,10 +213,11 @@ class Evaluation:
         return rows
 
     def _title(self) -> str:
-        return f"{self.n_rows:,} rows, {len(self.classes)} classes"
+        groups = "" if self.n_groups is None else f" in {self.n_groups:,} groups"
+        return f"{self.n_rows:,} rows{groups}, {len(self.classes)} classes"
 
     def __str__(self) -> str:
-        return f"{self._title()}\n{text_table(self._rows())}"
+        return "\n".join(filter(None, (self._title(), text_table(self._rows()), self.grouping)))
 
     def __repr__(self) -> str:
         return (
@@ -208,10 +226,10 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), caption=self._title())
+        return html_table(self._rows(), caption=". ".join(filter(None, (self._title(), self.grouping))))
 
 
-def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None) -> Evaluation:
+def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None, groups: Any = None) -> Evaluation:
     """Evaluate probabilities: scores, their decomposition, and a test of calibration.
 
     Parameters
@@ -225,6 +243,9 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     labels : array-like, optional
         The classes in the order of the columns. By default those of ``y``, sorted; labels 0 and 1 (or 0 to m-1) need
         not all occur.
+    groups : array-like of shape (n,), optional
+        Rows with the same value belong together and may depend on each other; different groups do not. Standard errors
+        and tests then count rows for what they are worth.
 
     Returns
     -------
@@ -271,7 +292,7 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     calibration slope (1 is right)            0.345 ± 0.016
     p-value of 'the probabilities are right'          0.001
     """
-    return evaluate_rows(check_predictions(y, probs, sample_weight, labels))
+    return evaluate_rows(check_predictions(y, probs, sample_weight, labels, groups=groups))
 
 
 def evaluate_rows(rows: Predictions) -> Evaluation:
@@ -304,12 +325,14 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         ece_equal_mass=plain_equal_mass,
         ece_equal_mass_debiased=debiased_equal_mass,
         smooth_ece=calibration.smooth_ece(f),
-        **calibration.curve_distances(f)._asdict(),
+        **calibration.curve_distances(f, rows.design_effect)._asdict(),
         base_rate=base,
         mean_probability=f.mean,
         **{f"calibration_{name}": value for name, value in calibration.recalibration(f)._asdict().items()},
         calibration_p_value=calibration.calibration_p_value(f, rows.sizes),
         impossible_weight=losses.impossible_weight(f),
+        n_groups=rows.n_groups,
+        design_effect=rows.design_effect,
     )
     return result, f, q
 
@@ -344,5 +367,7 @@ def _multiclass(rows: Predictions) -> Evaluation:
         calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
         impossible_weight=float(impossible.sum() if weight is None else weight[impossible].sum()),
         top_label=top,
+        n_groups=rows.n_groups,
+        design_effect=top.design_effect,
         per_class=MappingProxyType(dict(zip(classes, ovr, strict=True))),
     )

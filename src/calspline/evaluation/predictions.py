@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array, Counts
 from calspline.evaluation.units import design_effect, row_powers
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
-from calspline.scores import check_scores, check_sums, check_weights
+from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups
 
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
 """Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
@@ -52,10 +52,19 @@ class Predictions:
     @cached_property
     def squares(self) -> Array:
         """Two classes: what ``p (1 - p)`` of each row is multiplied by in the variance of the weight of events."""
-        squares = row_powers(self.weight, len(self.codes))
+        return self.design_effect * row_powers(self.weight, len(self.codes))
+
+    @cached_property
+    def design_effect(self) -> float:
+        """Two classes: how many times the variance of independent rows that of the groups is."""
         if self.groups is None:
-            return squares
-        return squares * design_effect(self.probs, self.codes == 1, self.weight, self.groups)
+            return 1.0
+        return design_effect(self.probs, self.codes == 1, self.weight, self.groups)
+
+    @property
+    def n_groups(self) -> int | None:
+        """How many groups there are, if rows depend on each other."""
+        return None if self.groups is None else int(self.groups.max()) + 1
 
     @property
     def sizes(self) -> tuple[Array, Array] | None:
@@ -77,7 +86,7 @@ class Predictions:
 
 
 def check_predictions(
-    y: Any, probs: Any, sample_weight: Any = None, labels: Any = None, name: str = "probs"
+    y: Any, probs: Any, sample_weight: Any = None, labels: Any = None, name: str = "probs", *, groups: Any = None
 ) -> Predictions:
     """Check probabilities and what happened.
 
@@ -104,6 +113,7 @@ def check_predictions(
             f"sample_weight counts rows, so its sum must be between {MIN_TOTAL_WEIGHT:g} and {MAX_TOTAL_WEIGHT:g}; "
             f"got {weight.sum():g}"
         )
+    group = check_groups(groups, n, beside=name)
     found = check_label_array(y, n, beside=name)
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
@@ -123,7 +133,8 @@ def check_predictions(
     if weight is not None and weight.min() == 0.0:
         present = weight > 0.0
         values, codes, weight = values[present], codes[present], weight[present]
-    return Predictions(values, codes, weight, classes)
+        group = None if group is None else np.unique(group[present], return_inverse=True)[1]
+    return Predictions(values, codes, weight, classes, None if group is None else several_groups(group))
 
 
 def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:
@@ -157,7 +168,9 @@ def _codes(found: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     return codes
 
 
-def check_prediction_sets(y: Any, sets: Any, sample_weight: Any = None, labels: Any = None) -> dict[str, Predictions]:
+def check_prediction_sets(
+    y: Any, sets: Any, sample_weight: Any = None, labels: Any = None, groups: Any = None
+) -> dict[str, Predictions]:
     """Check several sets of predictions by name: each of them, and that all are of the same classes."""
     if not isinstance(sets, Mapping):
         raise TypeError(f'predictions must be a mapping such as {{"raw": probs, ...}}; got {type(sets).__name__}')
@@ -167,7 +180,7 @@ def check_prediction_sets(y: Any, sets: Any, sample_weight: Any = None, labels: 
         if not isinstance(name, str):
             raise TypeError(f"the names of predictions must be strings; got {name!r}")
     checked = {
-        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]')
+        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]', groups=groups)
         for name, probs in sets.items()
     }
     first, n_classes = next((name, len(rows.classes)) for name, rows in checked.items())

@@ -15,7 +15,7 @@ from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.formatting import Row, html_table, percent, text_table
+from calspline.formatting import Row, grouping, html_table, percent, text_table
 from calspline.options import check_integer, check_number, check_one_of
 from calspline.transforms import log_odds
 
@@ -112,6 +112,10 @@ class Reliability:
     classes : tuple of Reliability
         With three or more classes, the diagrams of each against the rest; this diagram is then that of the top label.
         Empty for two.
+    n_groups : int or None
+        How many groups of rows that depend on each other there are; None if none were given.
+    design_effect : float
+        By how much the rows are too many, as rows of a group depend on each other; all intervals and bands know it.
     """
 
     name: str
@@ -125,6 +129,17 @@ class Reliability:
     histogram_edges: Array
     histogram_weight: Array
     classes: tuple[Reliability, ...] = ()
+    n_groups: int | None = None
+    design_effect: float = 1.0
+
+    @property
+    def grouping(self) -> str:
+        """What groups mean for these rows, in a sentence; empty without groups."""
+        return (
+            ""
+            if self.n_groups is None
+            else grouping(self.n_rows, self.n_groups, self.total_weight / self.design_effect)
+        )
 
     @property
     def top_label(self) -> Reliability | None:
@@ -162,10 +177,12 @@ class Reliability:
                 for lower, upper, n, mean, share, low, high in zip(*columns, strict=True)
             ]
             header = "probability", "rows", "mean", "happened", f"{percent(one.level)} interval"
-            yield rows, header, f"Reliability of {one.name}, {one.n_rows:,} rows"
+            groups = "" if one.n_groups is None else f" in {one.n_groups:,} groups"
+            yield rows, header, f"Reliability of {one.name}, {one.n_rows:,} rows{groups}"
 
     def __str__(self) -> str:
-        return "\n\n".join(f"{title}\n{text_table(rows, header)}" for rows, header, title in self._tables())
+        tables = "\n\n".join(f"{title}\n{text_table(rows, header)}" for rows, header, title in self._tables())
+        return "\n".join(filter(None, (tables, self.grouping)))
 
     def __repr__(self) -> str:
         return f"Reliability({self.name}, {self.n_rows:,} rows, {len(self.bins)} bins)"
@@ -182,13 +199,14 @@ def reliability(
     strategy: Literal["quantile", "uniform"] = "quantile",
     sample_weight: Any = None,
     labels: Any = None,
+    groups: Any = None,
     level: float = 0.95,
 ) -> Reliability:
     """The reliability diagram as data: bins, the CORP curve and the spline curve, each with its uncertainty.
 
     Parameters
     ----------
-    y, probs, sample_weight, labels
+    y, probs, sample_weight, labels, groups
         As for :func:`evaluate`.
     n_bins : int, default=10
         Number of bins.
@@ -222,7 +240,7 @@ def reliability(
     0.5 to 0.75   260  0.6263    0.4154  0.3548 to 0.4779
     0.75 to 1     267  0.8703    0.7828  0.7284 to 0.8307
     """
-    rows = check_predictions(y, probs, sample_weight, labels)
+    rows = check_predictions(y, probs, sample_weight, labels, groups=groups)
     return reliability_rows(rows, n_bins=n_bins, strategy=strategy, level=level)
 
 
@@ -256,9 +274,11 @@ def _diagram(
         strategy=strategy,
         bins=_bins(f, rows.probs, n_bins, strategy, level),
         corp=_corp(f, rows.sizes, level),
-        spline=_spline(f, level),
+        spline=_spline(f, rows.design_effect, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
         histogram_weight=histogram.astype(np.float64),
+        n_groups=rows.n_groups,
+        design_effect=rows.design_effect,
     )
 
 
@@ -299,8 +319,8 @@ def _corp(f: Counts, sizes: tuple[Array, Array] | None, level: float) -> CorpCur
     return CorpCurve(f.x[first], f.x[last], found.weights, found.x[first], cells.x, found.x[at], low, high)
 
 
-def _spline(f: Counts, level: float) -> SplineBand | None:
-    fit = spline_curve(f)
+def _spline(f: Counts, design_effect: float, level: float) -> SplineBand | None:
+    fit = spline_curve(f, design_effect)
     if fit is None:
         return None
     low, high = float(f.x[0]), float(f.x[-1])

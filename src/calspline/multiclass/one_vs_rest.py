@@ -133,8 +133,6 @@ def fit_one_vs_rest(
 
 def classes_design_effect(scores: MatrixScores, codes: NDArray[np.intp], grouped: GroupedRows, recipe: Recipe) -> float:
     """By how much rows in groups are too many: the mean over the most frequent classes, each against the rest."""
-    if grouped.alone:
-        return 1.0
     columns = AgainstRest(scores, recipe.transform)
     counts = np.bincount(codes, weights=grouped.weight, minlength=columns.n_classes)
     frequent = [j for j in np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist() if counts[j] > 0.0]

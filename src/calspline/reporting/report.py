@@ -69,6 +69,7 @@ def report(
     title: str | None = None,
     sample_weight: Any = None,
     labels: Any = None,
+    groups: Any = None,
 ) -> Report:
     """Write one self-contained, interactive HTML file: how good probabilities are, before and after.
 
@@ -80,7 +81,7 @@ def report(
     ----------
     path : str, path-like or None
         Where to write. None: nowhere; the object has it all.
-    y, sample_weight, labels
+    y, sample_weight, labels, groups
         As for :func:`evaluate`.
     predictions : mapping of str to array-like
         Probabilities by name, each as for :func:`evaluate`. The first is what is in use, the "before".
@@ -110,7 +111,7 @@ def report(
     >>> print(report(None, happened[2000:], sets, calibrator=cal))
     Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 89% ± 2.8%.
     """
-    rows = check_prediction_sets(y, predictions, sample_weight, labels)
+    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups)
     if calibrator is not None:
         check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
     if title is not None:
