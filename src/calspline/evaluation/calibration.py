@@ -65,6 +65,7 @@ D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -72,12 +73,12 @@ from numpy.typing import NDArray
 from scipy.fft import dct, idct
 from scipy.linalg import eigh
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import cauchy, chi2
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.binary_fit import FittedCurve, Recipe, fit_curve
-from calspline.evaluation.units import Flips
+from calspline.evaluation.units import Clusters, Flips
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.fit import quantile_knots
 from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
@@ -175,8 +176,8 @@ class Recalibration(NamedTuple):
     slope_se: float
 
 
-def recalibration(f: Counts) -> Recalibration:
-    """Fit both models.
+def recalibration(f: Counts, clusters: Clusters | None = None) -> Recalibration:
+    """Fit both models; rows in ``clusters`` have the errors that their groups show.
 
     If only one class occurs, ``in_the_large`` is infinite. If all events lie above all non-events, the slope is
     infinite. If there is only one probability, the slope is NaN.
@@ -186,7 +187,7 @@ def recalibration(f: Counts) -> Recalibration:
     nan = float("nan")
     if not (w1.any() and w0.any()):
         return Recalibration(np.inf if w1.any() else -np.inf, nan, nan, nan)
-    large, large_se = _last_coefficient(np.ones((len(x), 1)), x, f)
+    large, large_se = _last_coefficient(lambda x: np.ones((len(x), 1)), 1.0, f, clusters)
     up, down = x[w1 > 0.0], x[w0 > 0.0]
     if x[0] == x[-1]:
         slope, slope_se = nan, nan
@@ -195,28 +196,38 @@ def recalibration(f: Counts) -> Recalibration:
     elif up.max() <= down.min():
         slope, slope_se = -np.inf, nan
     else:
-        centred = x - f.mean
-        slope, slope_se = _last_coefficient(np.column_stack([np.ones_like(x), centred]), np.zeros_like(x), f)
+        slope, slope_se = _last_coefficient(lambda x: np.column_stack([np.ones_like(x), x - f.mean]), 0.0, f, clusters)
     return Recalibration(large, large_se, slope, slope_se)
 
 
-def _last_coefficient(X: Array, offset: Array, f: Counts) -> tuple[float, float]:
-    """Last coefficient of a logistic regression, and its standard error."""
-    problem = Problem(DenseDesign(X), offset, f.w, f.positives, log_loss)
+def _last_coefficient(
+    features: Callable[[Array], Array], offset: float, f: Counts, clusters: Clusters | None
+) -> tuple[float, float]:
+    """Last coefficient of a logistic regression on features of the log-odds, and its standard error."""
+    X = features(f.x)
+    problem = Problem(DenseDesign(X), offset * f.x, f.w, f.positives, log_loss)
     free = np.zeros(X.shape[1])
     fit = minimize(problem, free, problem.at(free), tolerance=LAST_DIGITS)
     root = fit.covariance_root()
+    influence = root @ root[-1]
+    if clusters is not None:
+        x = Transform("logit")(clusters.p)
+        rows = features(x)
+        J = clusters.score_variance(expit(offset * x + rows @ fit.point.u), rows)
+        n = int(clusters.groups.max()) + 1
+        return float(fit.point.u[-1]), float(np.sqrt(influence @ J @ influence * n / (n - 1.0)))
     if f.squared is None:
         return float(fit.point.u[-1]), float(np.linalg.norm(root[-1]))
     # The score's variance is not the information, but has the squared weights in it.
     v = fit.point.local.curvature * np.divide(f.squares, f.w)
-    return float(fit.point.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ (root @ root[-1]))))
+    return float(fit.point.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ influence)))
 
 
-def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None) -> float:
+def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None, clusters: Clusters | None = None) -> float:
     """P-value of the hypothesis that the probabilities are right.
 
     Where rows at the same probability count differently, ``rows`` has the probability and the squared weight of each.
+    Where they depend on each other, ``clusters`` has them: the variance of the scores is then that of their groups.
 
     Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other way, the p-value is the chance of
     that, at most the sum of their distances to 0 or 1: 0 if something happened that had probability 0.
@@ -233,6 +244,11 @@ def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None) -> f
     cells, flips = flips_like(f, rows, TEST_CELLS)
     A = directions(cells)
     statistic = float(((A.T @ (cells.positives - cells.w * cells.x)) ** 2).sum())
+    if clusters is not None:
+        seen = (clusters.p >= f.x[0]) & (clusters.p <= f.x[-1])
+        cell = np.searchsorted(f.x[_cell_starts(f, TEST_CELLS)], clusters.p, side="right") - 1
+        spread = np.linalg.eigvalsh(clusters.score_variance(clusters.p, A[cell] * seen[:, None]))
+        return weighted_chi2_tail(statistic, spread[spread > 1e-9 * spread[-1]]) if spread[-1] > 0.0 else 1.0
     variance, fourth = flips.cumulants()
     # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
     heavy = float(np.abs(fourth @ A**4).sum())
@@ -244,9 +260,14 @@ def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None) -> f
     return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + TEST_DRAWS)
 
 
+def _cell_starts(f: Counts, n_cells: int) -> NDArray[np.intp]:
+    """Where each of at most so many cells begins."""
+    return run_starts(f.equal_weight_bins(n_cells)) if len(f) > n_cells else np.arange(len(f))
+
+
 def flips_like(f: Counts, rows: tuple[Array, Array] | None, n_cells: int) -> tuple[Counts, Flips]:
     """The probabilities in at most so many cells, and coin flips like the rows in them."""
-    first = run_starts(f.equal_weight_bins(n_cells)) if len(f) > n_cells else np.arange(len(f))
+    first = _cell_starts(f, n_cells)
     cells = f.merged(first)
     if rows is None:
         return cells, Flips.like(cells)

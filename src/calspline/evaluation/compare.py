@@ -129,10 +129,11 @@ def compare(
     """Compare several sets of predictions on the same rows, and recommend one.
 
     The difference of two mean losses is taken row by row, so rows that are hard for both sets cancel out. Its interval
-    holds for each difference by itself, and also where events are few; rows of a group count together. The recommendation is cautious: it prefers
-    another set to the reference only if that set is "better" in log-loss or Brier score and "worse" in neither, and
-    surely so among as many sets and losses as were looked at: where all sets are equally good, the reference is left in
-    at most a share ``1 - level`` of data sets. Among several better sets, it takes the one with the least log-loss.
+    holds for each difference by itself, and also where events are few; rows of a group count together. The
+    recommendation is cautious: it prefers another set to the reference only if that set is "better" in log-loss or
+    Brier score and "worse" in neither, and surely so among as many sets and losses as were looked at: where all sets
+    are equally good, the reference is left in at most a share ``1 - level`` of data sets. Among several better sets, it
+    takes the one with the least log-loss.
 
     Parameters
     ----------
@@ -197,8 +198,7 @@ def compare_rows(
     evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
     base = rows[reference]
     one_outcome = len(np.unique(base.codes)) == 1
-    n_groups = None if base.groups is None else int(base.groups.max()) + 1
-    z = critical_value(level, n_groups)
+    z = critical_value(level, base.n_groups)
     paired = {
         (measure, name): PairedDifference(losses, one, base)
         for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers))

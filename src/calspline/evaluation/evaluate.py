@@ -308,6 +308,7 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
     log_loss, brier = losses.log_loss(f), losses.brier(f)
     equal_width = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
     plain, debiased = calibration.ece(f, equal_width)
+    cox = calibration.recalibration(f, rows.clusters)
     plain_equal_mass, debiased_equal_mass = calibration.ece(f, f.equal_weight_bins(calibration.ECE_BINS))
     result = Evaluation(
         n_rows=len(rows.codes),
@@ -328,8 +329,8 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         **calibration.curve_distances(f, rows.design_effect)._asdict(),
         base_rate=base,
         mean_probability=f.mean,
-        **{f"calibration_{name}": value for name, value in calibration.recalibration(f)._asdict().items()},
-        calibration_p_value=calibration.calibration_p_value(f, rows.sizes),
+        **{f"calibration_{name}": value for name, value in cox._asdict().items()},
+        calibration_p_value=calibration.calibration_p_value(f, rows.sizes, rows.clusters),
         impossible_weight=losses.impossible_weight(f),
         n_groups=rows.n_groups,
         design_effect=rows.design_effect,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.units import design_effect, row_powers
+from calspline.evaluation.units import Clusters, design_effect, row_powers
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
 from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups
 
@@ -60,6 +60,11 @@ class Predictions:
         if self.groups is None:
             return 1.0
         return design_effect(self.probs, self.codes == 1, self.weight, self.groups)
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """Two classes: the rows in groups, if they depend on each other."""
+        return None if self.groups is None else Clusters(self.probs, self.codes == 1, self.weight, self.groups)
 
     @property
     def n_groups(self) -> int | None:

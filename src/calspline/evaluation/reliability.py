@@ -272,7 +272,7 @@ def _diagram(
         total_weight=f.total,
         level=level,
         strategy=strategy,
-        bins=_bins(f, rows.probs, n_bins, strategy, level),
+        bins=_bins(f, rows, n_bins, strategy, level),
         corp=_corp(f, rows.sizes, level),
         spline=_spline(f, rows.design_effect, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
@@ -282,11 +282,12 @@ def _diagram(
     )
 
 
-def _bins(f: Counts, p: Array, n_bins: int, strategy: str, level: float) -> Bins:
+def _bins(f: Counts, rows: Predictions, n_bins: int, strategy: str, level: float) -> Bins:
     bins = equal_width_bins(f.x, n_bins) if strategy == "uniform" else f.equal_weight_bins(n_bins)
     first = run_starts(bins)
     used, binned = bins[first], f.merged(first)
-    count = np.bincount(bins[np.searchsorted(f.x, p)])[used]
+    of_rows = bins[np.searchsorted(f.x, rows.probs)]
+    count = np.bincount(of_rows)[used]
     if strategy == "uniform":
         lower, upper = used / n_bins, (used + 1) / n_bins
     else:
@@ -294,6 +295,8 @@ def _bins(f: Counts, p: Array, n_bins: int, strategy: str, level: float) -> Bins
         lower, upper = np.append(f.x[0], between), np.append(between, f.x[-1])
     # As many rows as would say as much.
     share = np.divide(binned.w, binned.squares, out=np.ones_like(binned.w), where=binned.squares > 0.0)
+    if rows.clusters is not None:
+        share *= rows.design_effect / rows.clusters.bin_effects(of_rows, used, rows.design_effect)
     low, high = clopper_pearson(share * binned.positives, share * binned.negatives, level)
     return Bins(lower, upper, count, binned.w, binned.x, binned.positives / binned.w, low, high)
 

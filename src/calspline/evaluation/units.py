@@ -82,6 +82,40 @@ def design_effect(p: Array, happened: NDArray[np.bool_], weight: Array | None, g
 
 
 @dataclass(frozen=True, eq=False)
+class Clusters:
+    """Rows of a two-class problem in groups: what was said, what happened, weights, and the number of each group."""
+
+    p: Array
+    happened: NDArray[np.bool_]
+    weight: Array | None
+    groups: Ints
+
+    def score_variance(self, p: Array, features: Array) -> Array:
+        """The variance of the summed residuals about ``p`` times features (n, k), by the sums of groups: (k, k)."""
+        return squared_sums((self.happened - p)[:, None] * features, self.weight, self.groups)
+
+    def bin_effects(self, bins: Ints, used: Ints, overall: float) -> Array:
+        """The design effect of how often the event happened in each of the bins that are used, at least 1.
+
+        It is the ``overall`` one where all rows of a bin turned out alike.
+        """
+        size = int(used.max()) + 1
+        w = np.ones(len(bins)) if self.weight is None else self.weight
+        total = np.bincount(bins, weights=w, minlength=size)
+        rate = np.divide(np.bincount(bins, weights=w * self.happened, minlength=size), np.maximum(total, 1e-300))
+        r = w * (self.happened - rate[bins])
+        pairs, place = np.unique(self.groups * size + bins, return_inverse=True)
+        of_groups = np.bincount(pairs % size, weights=np.bincount(place, weights=r) ** 2, minlength=size)
+        powers = row_powers(self.weight, len(bins))
+        of_rows = np.bincount(bins, weights=powers * (self.happened - rate[bins]) ** 2, minlength=size)
+        n = np.bincount(pairs % size, minlength=size)
+        found = np.divide(
+            of_groups * n, of_rows * np.maximum(n - 1.0, 1.0), out=np.full(size, overall), where=of_rows > 0.0
+        )
+        return np.asarray(np.maximum(found, 1.0)[used])
+
+
+@dataclass(frozen=True, eq=False)
 class Flips:
     """Independent coin flips like the rows: at each of some probabilities, how many there are, of what size.
 

@@ -35,6 +35,7 @@ FACTS = {
     "transform_": "Transform",
     "smoothing_": "Smoothing (lambda)",
     "edf_": "Effective degrees of freedom",
+    "n_effective_": "Independent rows it is worth",
     "n_iter_": "Newton steps",
     "converged_": "Converged",
     "temperature_": "Temperature",
@@ -58,6 +59,7 @@ def summarise(
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
         "leave_it": comparison.recommended == comparison.reference,
         "facts": _facts(comparison, first),
+        "grouping": comparison.grouping,
         "sets": list(rows),
         "level": percent(comparison.level),
         "n_classes": len(first.classes),
@@ -84,7 +86,8 @@ def _facts(comparison: Comparison, rows: Predictions) -> list[str]:
     if rows.binary:
         classes = f"event: {rows.classes.tolist()[1]} ({precise_percent(e.base_rate)} of rows)"
     sets = "1 set of predictions" if n_sets == 1 else f"{n_sets} sets of predictions"
-    return [f"{e.n_rows:,} rows", *weight, classes, sets]
+    groups = "" if e.n_groups is None else f" in {e.n_groups:,} groups"
+    return [f"{e.n_rows:,} rows{groups}", *weight, classes, sets]
 
 
 def _table(comparison: Comparison) -> list[dict[str, Any]]:
@@ -253,5 +256,7 @@ def _fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
     happened = first.codes.astype("<i8").tobytes()
     if first.weight is not None:
         happened += first.weight.astype("<f8").tobytes()
+    if first.groups is not None:
+        happened += first.groups.astype("<i8").tobytes()
     inputs = {"what happened": happened} | {name: one.probs.astype("<f8").tobytes() for name, one in rows.items()}
     return {name: hashlib.sha256(content).hexdigest() for name, content in inputs.items()}
