@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -19,18 +21,19 @@ def rows(n=300, m=4, seed=0, bend=0.4):
     return log_softmax(2.0 * logits + bend * np.sin(2 * logits), axis=1), y, rng.uniform(0.5, 2.0, n)
 
 
-def prepared(**kwargs):
+def prepared(free_slope=False, **kwargs):
     z, y, w = rows(**kwargs)
-    return Data.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w)
+    return Data.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w, free_slope=free_slope)
 
 
 def finite_differences(f, theta, h=1e-5):
     return np.array([(f(theta + h * e) - f(theta - h * e)) / (2 * h) for e in np.eye(len(theta))])
 
 
+@pytest.mark.parametrize("free_slope", [False, True])
 @pytest.mark.parametrize("kind", [CurveAndMatrix, CurveOnly])
-def test_gradient_and_hessian_agree_with_finite_differences(kind):
-    problem = kind(prepared())
+def test_gradient_and_hessian_agree_with_finite_differences(kind, free_slope):
+    problem = kind(prepared(free_slope))
     theta = 0.1 * np.random.default_rng(1).normal(size=len(problem.group))
     _, gradient, hessian = problem.local(theta)
     np.testing.assert_allclose(gradient, finite_differences(lambda t: problem.local(t)[0], theta), atol=1e-4)
@@ -57,6 +60,34 @@ def test_the_loss_is_the_log_loss_of_the_model():
     log_p = log_softmax((u + bend + W @ u + b[:, None]).T, axis=1)
     expected = -data.w @ log_p[np.arange(len(data.y)), data.y]
     assert problem.local(theta)[0] == pytest.approx(expected)
+
+
+def test_with_a_free_slope_the_line_is_a_temperature_with_a_normal_prior_around_one():
+    data = prepared(free_slope=True, n=2000, bend=0.0)
+    problem = CurveAndMatrix(data)
+    strengths = Strengths(data.first_strengths(), problem.group, dict.fromkeys(range(4), 1e12) | {4: 0.7**2})
+    theta, _ = solve(problem, strengths, problem.start)
+    v, _, _ = problem.split(theta)
+
+    def loss(beta):
+        log_p = log_softmax(beta / 0.7 * data.u, axis=0)
+        return -(data.w @ log_p[data.y, np.arange(len(data.y))]) + 0.5 * (beta - 1) ** 2
+
+    reference = minimize_scalar(loss, bracket=(0.3, 1.0), tol=1e-12).x
+    curve = data.cells.basis.curve(v)
+    np.testing.assert_allclose(curve.slope(np.linspace(-5.0, 0.0, 9)), reference / 0.7, rtol=1e-4)
+    np.testing.assert_allclose(curve(np.linspace(-5.0, 0.0, 9)), reference / 0.7 * np.linspace(-5.0, 0.0, 9), rtol=1e-4)
+
+
+@pytest.mark.parametrize("matrix", ["full", "diagonal", "none"])
+def test_the_loss_of_a_map_is_that_of_its_probabilities(matrix):
+    data = prepared()
+    fit = fit_joint(data)
+    W = {"full": fit.W, "diagonal": np.diag(fit.W.diagonal()), "none": np.zeros((4, 4))}[matrix]
+    eta = fit.curve(data.u) + fit.b[:, None] + W @ data.u
+    fit = replace(fit, W={"full": W, "diagonal": W.diagonal(), "none": None}[matrix])
+    expected = -data.w @ log_softmax(eta, axis=0)[data.y, np.arange(len(data.y))]
+    assert data.loss(fit) == pytest.approx(expected)
 
 
 def test_the_temperature_is_that_of_an_independent_minimiser():

@@ -2,7 +2,9 @@
 
 A row of log-scores ``z`` becomes ``u_j = log((1 - e) softmax_j(beta z) + e / m)``: temperature
 scaling, then a grain of the uniform distribution. The curve shared by all classes is ``s(u) = u + B(u) v`` with
-``B`` a basis of natural cubic splines without their affine part, so ``v = 0`` is temperature scaling.
+``B`` a basis of natural cubic splines without their affine part, so ``v = 0`` is temperature scaling. Where the
+temperature may still change it is ``s(u) = u / beta + B(u) v`` with ``u`` itself the last column of ``B``, so
+``v = 0`` leaves the scores as they are, but for the grain.
 """
 
 from __future__ import annotations
@@ -127,11 +129,11 @@ def inverse_temperature(
     return exp(t)
 
 
-def fit_temperature(z: Array, y: NDArray[np.intp], w: Array) -> float:
-    """The inverse temperature of log-probabilities, with a weak prior."""
+def fit_temperature(z: Array, y: NDArray[np.intp], w: Array, prior: float = TEMPERATURE_PRIOR) -> float:
+    """The inverse temperature of log-probabilities, with a prior of this precision on its logarithm."""
     most = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(z.shape[1]))))
     loss = softmax_loss(z.__getitem__, y, w, z.shape[1])
-    return inverse_temperature(loss, -most, most, prior=TEMPERATURE_PRIOR, tolerance=1e-4)
+    return inverse_temperature(loss, -most, most, prior=prior, tolerance=1e-4)
 
 
 @dataclass(frozen=True)
@@ -161,43 +163,62 @@ class Scale:
 
 @dataclass(frozen=True)
 class CurveBasis:
-    """Natural splines in ``u`` whose squared coordinates sum to the integral of ``g''^2``: the columns of ``T``."""
+    """Natural splines in ``u`` whose squared coordinates sum to the integral of ``g''^2``: the columns of ``T``.
+
+    ``slope`` is that of the curve where all coordinates are zero; unless None, a last coordinate is added to it.
+    """
 
     spline: NaturalSpline
     T: Array
+    slope: float | None = None
 
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        return int(self.T.shape[1])
+        return int(self.T.shape[1]) + (self.slope is not None)
+
+    @property
+    def first_slope(self) -> float:
+        """The curve's slope where all coordinates are zero."""
+        return 1.0 if self.slope is None else self.slope
+
+    @property
+    def straight(self) -> Array:
+        """The coordinates of ``s(u) = u``."""
+        v = np.zeros(self.size)
+        if self.slope is not None:
+            v[-1] = 1.0 - self.slope
+        return v
 
     def at(self, u: Array) -> Array:
         """Basis values, shape (len(u), size)."""
-        return self.spline.design(u).in_coordinates(self.T).rows
+        rows = self.spline.design(u).in_coordinates(self.T).rows
+        return rows if self.slope is None else np.column_stack([rows, u])
 
     def curve(self, v: Array) -> PiecewiseCubic:
-        """``s(u) = u + B(u) v``."""
-        coefficients = self.spline.pieces @ (self.T @ v)
-        coefficients[2] += 1.0
-        coefficients[3] += self.spline.anchors
+        """``s(u)``."""
+        coefficients = self.spline.pieces @ (self.T @ v[: self.T.shape[1]])
+        slope = self.first_slope + (0.0 if self.slope is None else float(v[-1]))
+        coefficients[2] += slope
+        coefficients[3] += slope * self.spline.anchors
         return PiecewiseCubic(self.spline.knots, coefficients)
 
 
-def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS) -> CurveBasis:
-    """The basis for values spread as ``mass`` over sorted places ``u``.
+def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS, slope: float | None = None) -> CurveBasis:
+    """The basis for values spread as ``mass`` over sorted places ``u``, of curves that start with ``slope``.
 
     Half the knots are at quantiles of the values, half at quantiles weighted by ``exp(u)``, where
     the large probabilities are. The affine part taken out is the least-squares line under the
     Fisher weight ``p (1 - p)``; the curve is anchored at ``s(0) = 0``.
     """
     if len(u) < 4:
-        return CurveBasis(NaturalSpline(np.array([-1.0, 0.0])), np.zeros((2, 0)))
+        return CurveBasis(NaturalSpline(np.array([-1.0, 0.0])), np.zeros((2, 0)), slope)
     knots = np.concatenate([_quantiles(u, mass, n_knots // 2), _quantiles(u, mass * np.exp(u), n_knots // 2 + 2)])
     knots = np.unique(np.concatenate([u[[0, -1]], knots]))
     basis = NaturalSpline(apart(knots, u[-1] - u[0]))
     K = basis.size
     if K < 4:
-        return CurveBasis(basis, np.zeros((K, 0)))
+        return CurveBasis(basis, np.zeros((K, 0)), slope)
     curved = from_second_derivatives(basis)
     ones, line = basis.line
     affine = np.column_stack([ones, line])
@@ -207,7 +228,7 @@ def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS) -> CurveBasis:
     A = rows[:, :2].T * information
     curved -= affine @ np.linalg.solve(A @ rows[:, :2], A @ rows[:, 2:])
     curved -= np.outer(ones, basis.design(np.zeros(1)).dot(curved)[0])
-    return CurveBasis(basis, curved)
+    return CurveBasis(basis, curved, slope)
 
 
 def _quantiles(u: Array, mass: Array, count: int) -> Array:
@@ -224,7 +245,7 @@ class CurveCells:
     basis: CurveBasis
 
 
-def curve_cells(u: Array, w: Array, n_knots: int = N_KNOTS) -> CurveCells:
+def curve_cells(u: Array, w: Array, n_knots: int = N_KNOTS, slope: float | None = None) -> CurveCells:
     """Sort the values of ``u``, shape (m, n), into cells and lay out the basis on them."""
     low, high = float(u[:, w > 0.0].min()), float(u[:, w > 0.0].max())
     width = max((high - low) / CELLS, 1e-12)
@@ -238,5 +259,5 @@ def curve_cells(u: Array, w: Array, n_knots: int = N_KNOTS) -> CurveCells:
     used = count > 0.0
     middle: Array = low + (np.arange(CELLS, dtype=np.float64) + 0.5) * width
     middle[used] = total[used] / count[used]
-    basis = curve_basis(middle[used], count[used], n_knots)
+    basis = curve_basis(middle[used], count[used], n_knots, slope)
     return CurveCells(cell, basis.at(middle), basis)

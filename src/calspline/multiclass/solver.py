@@ -2,7 +2,8 @@
 
 ``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over four groups:
 intercepts ``b``, diagonal of ``W``, the rest of ``W``, and ``v`` (for which it is
-``alpha / 2`` times the integral of ``s''^2``). Every strength follows MacKay's update
+``alpha / 2`` times the integral of ``s''^2``). Where the curve's slope is free, it is a fifth group with a given
+strength: ``beta s'``, the inverse temperature it makes, has the prior ``N(1, 1)``. The others follow MacKay's update
 
     alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),    gamma = sum_g (1 - alpha (H^{-1})_ii),
 
@@ -23,7 +24,7 @@ from scipy import sparse
 
 from calspline.arrays import Array, blocks, map_blocks
 from calspline.fitting.newton import Local, Newton, Point
-from calspline.multiclass.scale import N_KNOTS, CurveCells, Scale, curve_cells
+from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
 from calspline.multiclass.structured_map import StructuredMap
 
 CURVE_STRENGTH = 300.0
@@ -116,10 +117,38 @@ class Data:
     cells: CurveCells
 
     @classmethod
-    def on_scale(cls, scale: Scale, x: Array, y: NDArray[np.intp], w: Array, n_knots: int = N_KNOTS) -> Data:
-        """Put log-scores (n, m) on a scale, and lay out the basis."""
+    def on_scale(
+        cls,
+        scale: Scale,
+        x: Array,
+        y: NDArray[np.intp],
+        w: Array,
+        n_knots: int = N_KNOTS,
+        *,
+        free_slope: bool = False,
+    ) -> Data:
+        """Put log-scores (n, m) on a scale, and lay out the basis of a curve whose slope is one, or free."""
         u = scale.by_class(x)
-        return cls(scale, u, y, w, curve_cells(u, w, n_knots))
+        return cls(scale, u, y, w, curve_cells(u, w, n_knots, 1.0 / scale.beta if free_slope else None))
+
+    @property
+    def curve_group(self) -> NDArray[np.intp]:
+        """Zero for what bends the curve, one for its slope."""
+        basis = self.cells.basis
+        return np.repeat([0, 1], [basis.T.shape[1], basis.size - basis.T.shape[1]])
+
+    def first_strengths(self) -> Array:
+        """``alpha_0`` of the four groups, and the strength of the slope if that is free."""
+        alpha = first_strengths(len(self.u), float(self.w.sum()))
+        return alpha if self.cells.basis.slope is None else np.append(alpha, TEMPERATURE_PRIOR * self.scale.beta**2)
+
+    def held(self, curve_strength: float | None, first: int = 0) -> dict[int, float | None]:
+        """The strengths that are given, by group; ``first`` is the curve's."""
+        return {first: curve_strength} | {first + 1 + i: float(a) for i, a in enumerate(self.first_strengths()[4:])}
+
+    def lines(self) -> Array:
+        """``eta`` where all coordinates are zero."""
+        return self.cells.basis.first_slope * self.u
 
     def fitted(
         self, v: Array, W: Array | None, b: Array, strengths: Array, effective: Array, converged: bool
@@ -127,8 +156,24 @@ class Data:
         """The map with these coordinates of the curve, matrix and intercepts."""
         curve = self.cells.basis.curve(v)
         return StructuredMap(
-            self.scale, curve.breaks, curve.coefficients, W, b, strengths, effective, converged=converged
+            self.scale, curve.breaks, curve.coefficients, W, b, strengths[:4], effective[:4], converged=converged
         )
+
+    def loss(self, fit: StructuredMap) -> float:
+        """The summed loss of a map."""
+        m, n = self.u.shape
+
+        def part(rows: slice) -> list[Array]:
+            y, u = self.y[rows], self.u[:, rows]
+            eta = fit.curve(u)
+            if fit.W is not None:
+                eta += fit.W @ u if fit.W.ndim == 2 else fit.W[:, None] * u
+            eta += fit.b[:, None]
+            at_y = eta[y, np.arange(len(y))]
+            _, log_total = softmax_columns(eta)
+            return [np.asarray(self.w[rows] @ (log_total - at_y))]
+
+        return float(added_up(part, blocks(n, m), n * m)[0])
 
 
 def softmax_columns(eta: Array) -> tuple[Array, Array]:
@@ -221,7 +266,9 @@ class CurveAndMatrix(Convex):
         groups = np.full((m, m + 1), 2)
         groups[:, 0] = 0
         groups[np.arange(m), np.arange(m) + 1] = 1
-        self.group = np.concatenate([np.full(data.cells.basis.size, 3), groups.ravel()])
+        self.group = np.concatenate([3 + data.curve_group, groups.ravel()])
+        self.start = np.zeros(len(self.group))
+        self.start[: data.cells.basis.size] = data.cells.basis.straight
 
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """``v``, ``b``, ``W``."""
@@ -246,7 +293,7 @@ class CurveAndMatrix(Convex):
             x = np.ones((d, c))
             x[1:] = data.u[:, rows]
             eta = B @ x
-            eta += x[1:]
+            eta += data.cells.basis.first_slope * x[1:]
             eta += bend.take(cell)
             at_y = eta[y, np.arange(c)]
             p, log_total = softmax_columns(eta)
@@ -292,8 +339,8 @@ class CurveOnly(Convex):
 
     def __init__(self, data: Data, base: Array | None = None) -> None:
         self.data = data
-        self.base = data.u if base is None else base
-        self.group = np.full(data.cells.basis.size, 0)
+        self.base = data.lines() if base is None else base
+        self.group = data.curve_group
 
     def local(self, v: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``v``."""
@@ -324,8 +371,7 @@ class CurveOnly(Convex):
 def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
     """Curve and matrix in one convex problem with one Hessian."""
     problem = CurveAndMatrix(data)
-    alpha0 = first_strengths(len(data.u), float(data.w.sum()))
-    strengths = Strengths(alpha0, problem.group, {3: curve_strength})
-    theta, converged = solve(problem, strengths, np.zeros(len(problem.group)))
+    strengths = Strengths(data.first_strengths(), problem.group, data.held(curve_strength, 3))
+    theta, converged = solve(problem, strengths, problem.start)
     v, b, W = problem.split(theta)
     return data.fitted(v, W.copy(), b.copy(), strengths.alpha, strengths.effective, converged)

@@ -16,6 +16,7 @@ from scipy import linalg, optimize
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
 from calspline.fitting.smoothing import SMOOTHING_LIMITS
+from calspline.multiclass.averaging import STEADY, average
 from calspline.multiclass.scale import N_KNOTS, Scale, fit_temperature, floored
 from calspline.multiclass.solver import (
     SCARCE,
@@ -24,7 +25,6 @@ from calspline.multiclass.solver import (
     Data,
     Strengths,
     added_up,
-    first_strengths,
     fit_joint,
     softmax_columns,
     solve,
@@ -104,27 +104,30 @@ def fit_structured(
     monotone : bool
         No matrix and an increasing curve: every row keeps its ranking.
     curve_strength : float, optional
-        Half of it times the integral of ``s''^2`` is the curve's penalty. None learns it.
+        Half of it times the integral of ``s''^2`` is the curve's penalty. None learns it, and averages the fit with a
+        cautious one.
     n_knots : int
         About how many knots the curve has.
     """
     n, m = z.shape
     x, floor = floored(z, w)
     scale = Scale(floor, fit_temperature(x, y, w), 1.0 / (float(w.sum()) + SCARCE * m + 1.0))
-    data = Data.on_scale(scale, x, y, w, n_knots)
-    del x
-    if monotone:
-        return _increasing(data, curve_strength)
-    if m <= JOINT_CLASSES and n * (m * m / 2.0) ** 2 <= JOINT_COST:
-        return fit_joint(data, curve_strength)
-    return fit_many(data, matrix=n * m * m <= MATRIX_COST, curve_strength=curve_strength)
+    learns = curve_strength is None
+    data = Data.on_scale(scale, x, y, w, n_knots, free_slope=learns and not monotone)
+    if not monotone and (m > JOINT_CLASSES or n * (m * m / 2.0) ** 2 > JOINT_COST):
+        # Not averaged: effective parameters are only known roughly, and so many strong ridges are caution enough.
+        del x
+        return fit_many(data, matrix=n * m * m <= MATRIX_COST, curve_strength=curve_strength)
+    steady = fit_temperature(x, y, w, STEADY) if learns else scale.beta
+    fit = _increasing(data, curve_strength) if monotone else fit_joint(data, curve_strength)
+    return average(data, fit, steady / scale.beta) if learns else fit
 
 
 def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     """The curve alone, with the least smoothing beyond the wanted one that makes it increase."""
     m, basis, curve = len(data.u), data.cells.basis, CurveOnly(data)
-    strengths = Strengths(first_strengths(m, float(data.w.sum()))[3:], curve.group, {0: curve_strength})
-    v, converged = solve(curve, strengths, np.zeros(len(curve.group)))
+    strengths = Strengths(data.first_strengths()[3:], curve.group, data.held(curve_strength))
+    v, converged = solve(curve, strengths, basis.straight)
     if basis.curve(v).smallest_slope <= MIN_SLOPE:
         low = float(np.log(strengths.alpha[0]))
         high = low + STRONGEST
@@ -148,10 +151,10 @@ def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -
 
     Without ``matrix`` only the diagonal of ``W`` is fitted.
     """
-    alpha0 = first_strengths(len(data.u), float(data.w.sum()))
+    alpha0 = data.first_strengths()
     curve = CurveOnly(data)
-    bending = Strengths(alpha0[3:], curve.group, {0: curve_strength})
-    v, _ = solve(curve, bending, np.zeros(len(curve.group)))
+    bending = Strengths(alpha0[3:], curve.group, data.held(curve_strength))
+    v, _ = solve(curve, bending, data.cells.basis.straight)
     linear = Linear(data, v, matrix=matrix)
     B, shrinking = linear.fit(alpha0[:3])
     v, converged = solve(CurveOnly(data, linear.base(B)), bending, v)
@@ -173,7 +176,7 @@ class Linear:
     def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
         self.data, self.matrix = data, matrix
         m = len(data.u)
-        self.bent = data.u + (data.cells.table @ v)[data.cells.cell]
+        self.bent = data.lines() + (data.cells.table @ v)[data.cells.cell]
         if matrix:
             self.group = np.full((m, m + 1), 2)
             self.group[:, 0] = 0
@@ -182,10 +185,10 @@ class Linear:
             self.group = np.repeat([[0, 1]], m, axis=0)
 
     def base(self, B: Array) -> Array:
-        """``u + W u + b``."""
+        """``eta`` without the curve's coordinates."""
         u = self.data.u
         out = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
-        out += u
+        out += self.data.lines()
         out += B[:, :1]
         return out
 

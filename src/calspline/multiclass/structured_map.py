@@ -207,7 +207,8 @@ class StructuredMap:
 
     def describe(self) -> list[str]:
         """Lines of a summary: temperature, and what each part spends and how strongly it is shrunk."""
-        lines = [f"  inverse temperature {self.scale.beta:.4g}"]
+        rise = float(np.diff(self.curve(self.breaks[[0, -1]]))[0] / (self.breaks[-1] - self.breaks[0]))
+        lines = [f"  inverse temperature {self.scale.beta:.4g}, and the curve's mean slope {rise:.3g}"]
         for part, strength, effective in zip(GROUPS, self.strengths, self.effective, strict=True):
             shrunk = f"strength {strength:.3g}, {effective:.1f} effective parameters"
             lines.append(f"  {part}: {'not used' if np.isinf(strength) else shrunk}")
