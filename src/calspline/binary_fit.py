@@ -256,7 +256,7 @@ def _winner(rivals: list[_Rival], choices: dict[SplineTask, Choice]) -> _Rival |
 
 def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> FittedCurve:
     """The curve at the chosen smoothing."""
-    fit = rival.task.finish(choice, learnt=recipe.by_evidence and recipe.penalty == "curvature")
+    fit = rival.task.finish(choice)
     curve = CalibrationCurve(
         rival.transform,
         fit.breaks,
@@ -404,7 +404,8 @@ def constant_fit(transform: Transform, where: float, rate: float, total: float, 
     link = _link(recipe)
     coefficients, variance = np.zeros((4, 3)), np.zeros((7, 3))
     coefficients[-1] = np.log(rate / (1.0 - rate)) if link == "logit" else rate
-    variance[-1] = 1.0 / (total * rate * (1.0 - rate)) if link == "logit" else rate * (1.0 - rate) / total
+    variance[-1] = 1.0 / (total * rate * (1.0 - rate))
+    sure: dict[str, Any] = {"variance": variance, "modes": np.full((1, 2), np.sqrt(variance[-1, 0]))}
     curve = CalibrationCurve(
         transform,
         np.array([0.0, 1.0]),
@@ -412,8 +413,7 @@ def constant_fit(transform: Transform, where: float, rate: float, total: float, 
         origin=where,
         link=link,
         clip=_clip(recipe, total),
-        variance=variance,
-        modes=np.full((1, 2), np.sqrt(variance[-1, 0])),
+        **sure if link == "logit" else {},
     )
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
 

@@ -129,18 +129,30 @@ class CalibrationCurve:
     def band_of(self, scores: BinaryScores, level: float, *, simultaneous: bool) -> Array:
         """The band at checked scores."""
         level = check_number(level, "level", above=0.0, below=1.0)
-        if self.variance is None:
-            raise ValueError("this curve carries no variance, so it has no band")
         critical = self.critical(level, simultaneous)
         out = np.empty((len(scores), 2))
         for rows in chunks(len(scores)):
             z = self.place(scores, rows)
-            with np.errstate(over="ignore"):
-                variance = evaluate(self.variance, *self.cubic.locate(z))
             value = np.clip(self.value(z), -FARTHEST, FARTHEST)
-            reach = critical * np.sqrt(np.maximum(variance, 0.0))
+            reach = critical * np.sqrt(self._variance(z))
             out[rows, 0], out[rows, 1] = self.respond(value - reach), self.respond(value + reach)
         return out
+
+    @property
+    def has_band(self) -> bool:
+        """Whether the curve has bands: it is one of log-odds, and carries its variance."""
+        return self.variance is not None and self.link == "logit"
+
+    def variance_at(self, scores: ArrayLike) -> Array:
+        """Variance of the curve, before the link, at each score in one column."""
+        checked = check_binary_scores(scores, kind=self._kind)
+        return np.concatenate([self._variance(self.place(checked, rows)) for rows in chunks(len(checked))])
+
+    def _variance(self, z: Array) -> Array:
+        if self.variance is None or not self.has_band:
+            raise ValueError('this curve has no band; splines with loss="log" have one')
+        with np.errstate(over="ignore"):
+            return np.maximum(evaluate(self.variance, *self.cubic.locate(z)), 0.0)
 
     def critical(self, level: float, simultaneous: bool) -> float:
         """How many standard deviations a band reaches."""

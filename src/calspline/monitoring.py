@@ -26,6 +26,9 @@ SOME_SHIFT, MUCH_SHIFT = 0.1, 0.25
 """From these values on, the index is customarily called some shift, or much."""
 NEARLY_CERTAIN = 1e-12
 ROWS_TOGETHER = 4
+LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 0.6
+"""Of a curve: at least those of a line, however little it moves; and what its variance allows for beyond, in bends
+that were taken for chance."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,7 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     reference, current : ScoreHistogram
         Weights count as rows.
     calibrator : fitted calibrator of two classes, optional
-        The one in use, taken as it is. None fits a :class:`~calspline.SplineCalibrator` to the reference, and allows
-        for its uncertainty: the weights of the current data are divided by ``1 + current / reference``, the ratio of
-        total weights.
+        The one in use. None fits a :class:`~calspline.SplineCalibrator` to the reference.
     level : float in (0, 1), default=0.95
         Confidence of the intervals and of the verdict.
 
@@ -159,8 +160,12 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     Notes
     -----
     The test of the calibrator is that of :func:`~calspline.evaluate`, on the cells of the histogram. The interval of
-    the difference takes the outcomes as random and the scores as given. In large data the tests find differences that
-    do not matter in practice: look at the index and the intervals.
+    the difference takes the outcomes as random and the scores as given. A calibrator was fitted to finitely many rows
+    itself, so even if nothing changes it is not quite right for new ones. All variances are therefore multiplied by
+    one plus that of the curve, summed over the current rows and divided by its effective parameters: about the number
+    of current rows over that of the rows it was fitted to. Where a calibrator has no variance, it counts as one that
+    was fitted to as many rows as the reference has. In large data the tests find differences that do not matter in
+    practice: look at the index and the intervals.
 
     Examples
     --------
@@ -188,14 +193,14 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
         check_fitted_calibrator(calibrator, 2)
     psi, distance, score_p_value = _score_shift(reference, current)
     with one_blas_thread():
-        # A calibrator that is fitted here is uncertain itself: each current row counts as a part of one.
-        share = 1.0 if calibrator is not None else reference.total / (reference.total + current.total)
         calibrator = SplineCalibrator().fit_histogram(reference) if calibrator is None else calibrator
         p = calibrator.calibrate(current.scores)
-        f = Counts.from_sums(p, share * current.positives, share * current.negatives)
+        w = current.positives + current.negatives
+        extra = _curve_variance(calibrator, current, p, current.total / reference.total)
+        f = Counts.from_sums(p, current.positives, current.negatives, (1.0 + extra) * w)
         cox = recalibration(f)
-        # Outcomes of a part of a row cannot be simulated, so rows are taken together.
-        p_right = calibration_p_value(f if share == 1.0 else f.coarsened(max(int(f.total / ROWS_TOGETHER), 2)))
+        # Flips that are larger than rows are too few and too large, so rows are taken together.
+        p_right = calibration_p_value(f.coarsened(max(int(f.effective.sum() / ROWS_TOGETHER), 2)))
     z = float(norm.isf(0.5 * (1.0 - level)))
 
     def around(value: float, error: float) -> Interval:
@@ -265,4 +270,18 @@ def _rate_error(f: Counts, shift: float) -> float:
     """Standard error of the rate, given the scores, if the probabilities are shifted to the right mean."""
     p = np.clip(f.x, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
     q = expit(logit(p) + shift) if np.isfinite(shift) else p
-    return float(np.sqrt(f.w @ (q * (1.0 - q)))) / f.total
+    return float(np.sqrt(f.squares @ (q * (1.0 - q)))) / f.total
+
+
+def _curve_variance(calibrator: Any, current: ScoreHistogram, p: Array, otherwise: float) -> float:
+    """Variance that the calibrator's curve adds to that of the outcomes, as a share of it.
+
+    A curve with ``k`` effective parameters, fitted to ``n`` rows, has variances of the log-odds whose sum over these
+    rows, each times ``p (1 - p)``, is ``k``. Over others the sum is ``k`` times their number over ``n``.
+    """
+    curve = calibrator.curves_[0] if getattr(calibrator, "curves_", None) else None
+    if curve is None or not curve.has_band or not hasattr(calibrator, "edf_"):
+        return otherwise
+    w = current.positives + current.negatives
+    parameters = max(float(np.max(calibrator.edf_)), LEAST_PARAMETERS) + MORE_PARAMETERS
+    return float((w * p * (1.0 - p)) @ curve.variance_at(current.scores)) / parameters

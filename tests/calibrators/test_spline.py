@@ -473,11 +473,21 @@ def test_intervals_narrow_with_data_and_widen_with_the_level(simulated):
     assert np.all((limits[:, 0] < inside) & (inside < limits[:, 1]))
 
 
-@pytest.mark.parametrize("loss", ["log", "brier"])
-def test_the_interval_of_equal_scores_is_the_binomial_one(loss):
+def test_there_is_no_interval_about_a_brier_fit(simulated):
+    # It covered the whole curve in 12% to 52% of samples; a sandwich variance in 0% to 100%, by the truth's bends.
+    p, y, _ = simulated(300)
+    cal = SplineCalibrator(loss="brier").fit(p, y)
+    with pytest.raises(ValueError, match='interval needs loss="log"'):
+        cal.interval(p)
+    assert not cal.curves_[0].has_band
+    with pytest.raises(ValueError, match='no band; splines with loss="log"'):
+        cal.curves_[0].band(p)
+
+
+def test_the_interval_of_equal_scores_is_the_binomial_one():
     y = np.repeat([0, 1], [70, 30])
     with pytest.warns(UserWarning, match="base rate"):
-        cal = SplineCalibrator(loss=loss).fit(np.full(100, 0.4), y)
+        cal = SplineCalibrator().fit(np.full(100, 0.4), y)
     low, high = cal.interval([0.4])[0]
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.3 * 0.7 / 100), rel=0.02)
 

@@ -86,6 +86,6 @@ def describe(model, inputs):
         "probabilities": model.predict_proba(inputs).tolist(),
         "labels": model.predict(inputs).tolist(),
     }
-    if hasattr(model, "interval") and len(model.classes_) == 2:
+    if hasattr(model, "interval") and len(model.classes_) == 2 and model.loss == "log":
         answers["interval"] = model.interval(inputs).tolist()
     return answers

@@ -38,7 +38,7 @@ def fitted(name, *, disturbed=False):
         y, weight = y[order], None if weight is None else weight[order]
     cal = make().fit(scores, y, weight)
     kept = {"probabilities": np.round(cal.predict_proba(rows.grid)[:, 1:], 13).tolist()}
-    if getattr(cal, "curves_", None) and hasattr(cal, "interval") and len(cal.classes_) == 2:
+    if getattr(cal, "curves_", None) and len(cal.classes_) == 2 and cal.curves_[0].has_band:
         kept["interval"] = np.round(cal.interval(rows.grid), 13).tolist()
     if hasattr(cal, "edf_"):
         kept["smoothing"], kept["edf"] = np.ravel(cal.smoothing_).tolist(), np.ravel(cal.edf_).tolist()

@@ -20,6 +20,8 @@ def test_a_saved_model_answers_what_it_answered(path):
     then = json.loads((path.parent / "predictions" / path.name).read_text())
     now = describe(calspline.load(path), then["inputs"])
     for name, value in then.items():
+        if name == "interval" and name not in now:  # 0.1.0 had one about fits by the Brier loss, which did not hold
+            continue
         if name in ("probabilities", "interval"):
             # exp and log are not the same to the last bit everywhere.
             np.testing.assert_allclose(now[name], value, rtol=1e-12, atol=1e-14)

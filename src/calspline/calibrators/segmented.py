@@ -73,10 +73,19 @@ class SegmentedCalibrator(BaseCalibrator):
         -------
         array of shape (n, 2)
             Lower and upper limit.
+
+        Notes
+        -----
+        There is none for ``loss="brier"``: a spline of the probability itself misses how it bends near 0 and 1, by more
+        than a variance about the fit says.
         """
         check_is_fitted(self, "curves_")
         if len(self.classes_) > 2:
             raise ValueError("interval is for two classes; this calibrator was fitted to more")
+        if self.curves_[0].link != "logit":
+            raise ValueError(
+                'interval needs loss="log"; bands about a fit by loss="brier" would not hold what they say'
+            )
         checked = self._check_scores(scores)
         codes = self._codes(by, len(checked))
         if not self._segmented:

@@ -61,7 +61,7 @@ class CurveData:
                 np.concatenate([np.linspace(1e-6, 1.0 - 1e-6, POINTS), expit(np.linspace(-14, 14, POINTS))])
             )
         bands: list[Any] = [None, None]
-        if curve.variance is not None:
+        if curve.has_band:
             bands = [curve.band(score, level, simultaneous=whole) for whole in (False, True)]
         return cls(name, score, curve(score), bands[0], bands[1], knots, margins)
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 from calspline.arrays import Array, Counts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
 from calspline.fitting.folds import Parts
-from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, Tilted, brier_loss, minimize
+from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, Tilted, brier_loss, log_loss, minimize
 from calspline.fitting.smoothing import Choice, Coordinates, curvature_coordinates, ridge_coordinates
 
 FINAL_TOLERANCE = 1e-6
@@ -31,10 +31,6 @@ MIN_CUBED, MAX_CUBED = 1e-50, 1e4
 their cubes are no numbers, or so large that what multiplies them would go without a penalty."""
 MIN_SLOPE = 1e-7
 """Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
-LOG_RATIOS = np.arange(-25.0, 25.1, 0.25)
-MIN_BEND, MAX_BEND = 0.02, 0.8
-"""Smoothings count whose curvature has at least so many effective parameters, and at most this share of all: beyond,
-they are all alike."""
 MAX_KNOTS = 512
 CELLS = 256
 CLOSEST = 1e-3
@@ -73,16 +69,16 @@ class SplineFit:
     break, the pieces between, the line after the last. ``variance`` is laid out the
     same way with powers 6 to 0, and ``tube`` is the length of the curve that the
     normalised basis draws on the sphere (for simultaneous bands). ``modes``, of shape (r, K),
-    are the main directions of the posterior covariance, at the breaks.
+    are the main directions of the posterior covariance, at the breaks. Fits by the Brier loss have none of these.
     """
 
     origin: float
     unit: float
     breaks: Array
     coefficients: Array
-    variance: Array
+    variance: Array | None
     tube: float
-    modes: Array
+    modes: Array | None
     edf: float
     choice: Choice
     converged: bool
@@ -172,11 +168,8 @@ class SplineTask:
             self.shape.loss,
         )
 
-    def finish(self, choice: Choice, *, learnt: bool = False) -> SplineFit:
-        """Fit all bins at the chosen smoothing, or average as it says.
-
-        The variance knows if the smoothing was ``learnt`` from these bins by REML.
-        """
+    def finish(self, choice: Choice) -> SplineFit:
+        """Fit all bins at the chosen smoothing, or average as it says."""
         basis, coordinates, shape, problem = self.basis, self.coordinates, self.shape, self.problem
         mean = choice.average
         q = coordinates.precision(choice.smoothing)
@@ -196,13 +189,8 @@ class SplineTask:
             edf = mean.edf
         else:
             solution = held or solution
-            scale = 2.0 * solution.objective / problem.w.sum() if shape.loss is brier_loss else 1.0
             root = solution.covariance_root()
             edf = float(basis.size - q @ (root**2).sum(axis=1))
-            if learnt and held is None and coordinates.strength.any():
-                root = averaged_root(root, free.u, choice.smoothing * coordinates.strength, scale)
-            else:
-                root = np.sqrt(scale) * root
         root = coordinates.T @ root
         coefficients, variance = basis.pieces @ c, _square((basis.pieces @ root).swapaxes(0, 1))
         for end, steepest in zip((0, -1), shape.ends, strict=True):
@@ -214,9 +202,10 @@ class SplineTask:
             unit=self.unit,
             breaks=basis.knots,
             coefficients=coefficients,
-            variance=variance,
-            tube=_tube_length(basis, root),
-            modes=_modes(basis, root, self._z, self.bins.w),
+            # Near 0 and 1 probabilities bend as no spline does, and no variance about one says how far off it is.
+            variance=variance if shape.loss is log_loss else None,
+            tube=_tube_length(basis, root) if shape.loss is log_loss else 0.0,
+            modes=_modes(basis, root, self._z, self.bins.w) if shape.loss is log_loss else None,
             edf=edf,
             choice=choice,
             converged=solution.converged and (held is None or held.converged),
@@ -338,50 +327,6 @@ def feasible_line(basis: NaturalSpline, coordinates: Coordinates, offset: Array,
     u = np.zeros(len(coordinates.prior))
     u[:2] = np.linalg.lstsq(coordinates.T[:, :2], target, rcond=None)[0]
     return u
-
-
-def averaged_root(root: Array, u: Array, penalty: Array, scale: float) -> Array:
-    """``R`` with ``R R'`` the covariance about the fit, averaged over smoothings.
-
-    At a fixed smoothing the coefficients have the posterior covariance ``(H + Q)^{-1}``, with ``H`` the data's
-    information. Taking the chosen smoothing for certain makes bands too narrow where a bend was taken for chance. So
-    the covariance is averaged over smoothings, each with the weight that the marginal likelihood gives it (Kass and
-    Steffey, *Approximate Bayesian inference in conditionally independent hierarchical models*, JASA 84, 1989).
-
-    With ``R R' = (H + Q)^{-1}``, and ``R' (lambda S) R`` diagonalised to shares ``s`` in [0, 1], a smoothing ``r``
-    times the chosen one has, to second order about the fit ``a``,
-
-        precision  d = 1 - s + r s,    fit  a / d,
-        criterion  1/2 sum(log d - a^2 / d) - rank/2 log r,
-
-    so that all smoothings cost one small eigenvalue problem.
-
-    Parameters
-    ----------
-    root : array of shape (K, K)
-        ``R R' = (H + Q)^{-1}`` at the chosen smoothing.
-    u : array of shape (K,)
-        The fit there.
-    penalty : array of shape (K,)
-        The part of the diagonal ``Q`` that the smoothing multiplies.
-    scale : float
-        Of the loss: the log-likelihood is the loss over it.
-    """
-    rank = int(np.count_nonzero(penalty))
-    shares, vectors = np.linalg.eigh(root.T @ (penalty[:, None] * root))
-    s = np.clip(shares, 0.0, 1.0)
-    basis = root @ vectors
-    a = vectors.T @ np.linalg.solve(root, u)
-    d = 1.0 - s + np.exp(LOG_RATIOS)[:, None] * s
-    bend = ((1.0 - s) / d).sum(axis=1) - (len(s) - rank)
-    usable = (bend >= MIN_BEND) & (bend <= MAX_BEND * rank) | (LOG_RATIOS == 0.0)
-    d = d[usable]
-    criterion = 0.5 * (np.log(d) - a**2 / (scale * d)).sum(axis=1) - 0.5 * rank * LOG_RATIOS[usable]
-    weight = np.exp(criterion.min() - criterion)
-    weight /= weight.sum()
-    moved = a / d - a
-    spread = np.diag(scale * (weight @ (1.0 / d))) + (moved.T * weight) @ moved
-    return np.asarray(basis @ np.linalg.cholesky(spread))
 
 
 def default_count(total_weight: float) -> int:

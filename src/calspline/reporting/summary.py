@@ -201,7 +201,7 @@ def _binary_curve(calibrator: Any, kind: str) -> dict[str, Any] | None:
     else:
         # Even in probability and in log-odds, so that both ends are smooth.
         score = np.unique(np.concatenate([np.linspace(1e-4, 1.0 - 1e-4, GRID), expit(np.linspace(-FAR, FAR, GRID))]))
-    has_band = hasattr(calibrator, "interval") and calibrator.curves_[0].variance is not None
+    has_band = hasattr(calibrator, "interval") and calibrator.curves_[0].has_band
     return {
         "kind": kind,
         "top_label": False,
