@@ -16,7 +16,7 @@ from calspline.fitting.averaging import FIXED_SPREAD, SPREADS
 from calspline.fitting.batched_newton import together
 from calspline.fitting.fit import Shape, SplineTask, default_count, quantile_knots, sampled_knots
 from calspline.fitting.folds import MOST_LEFT_OUT, Parts, deal_groups
-from calspline.fitting.groups import GroupMoments, PooledLine, design_effect, mean_size
+from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine, design_effect
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
 from calspline.histogram import NEARLY_FLAT, ScoreHistogram, atom_limits, has_extremes, margin_limits
@@ -104,7 +104,7 @@ class GroupedRows:
 
     def design_effect(self, moments: Sequence[GroupMoments]) -> float:
         """By how much the rows are too many, given the moments of one class or of several."""
-        return design_effect(moments, len(self.sizes), mean_size(self.sizes))
+        return design_effect(moments, GroupSizes.of(self.group, self.weight))
 
     def parts(
         self, histogram: ScoreHistogram, scores: BinaryScores, positive: NDArray[np.bool_], recipe: Recipe

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from calspline.arrays import Counts
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.folds import Fold, deal_groups
-from calspline.fitting.groups import WEAK_RIDGE, GroupMoments, PooledLine, design_effect, mean_size
+from calspline.fitting.groups import WEAK_RIDGE, GroupMoments, GroupSizes, PooledLine, design_effect
 from calspline.fitting.newton import Problem, brier_loss, minimize
 from calspline.fitting.smoothing import alone, curvature_coordinates, leave_parts_out
 
@@ -59,8 +59,7 @@ def test_the_pooled_line_is_that_of_a_logistic_regression():
 
 def effect(x, positive, group, w=None):
     line = PooledLine.fitted(Counts.from_rows(x, positive, w))
-    sizes = np.bincount(group, weights=w).astype(float)
-    return design_effect([GroupMoments.of(line.sums(x, positive, w, group))], len(sizes), mean_size(sizes))
+    return design_effect([GroupMoments.of(line.sums(x, positive, w, group))], GroupSizes.of(group, w))
 
 
 def test_copies_of_a_row_count_as_one():
@@ -113,8 +112,9 @@ def test_few_groups_err_on_the_side_of_fewer_rows():
 
 def test_rows_without_residuals_and_equal_scores_have_a_design_effect():
     none = GroupMoments(np.zeros(6), np.zeros((6, 6)))
-    assert design_effect([none], 10, 5.0) == 5.0
-    assert design_effect([none], 10, 0.5) == 1.0
+    assert design_effect([none], GroupSizes(10, 50, 5.0)) == 5.0
+    assert design_effect([none], GroupSizes(10, 50, 0.5)) == 1.0
+    assert design_effect([none], GroupSizes(10, 10, 5.0)) == 1.0
     _, positive, group = grouped_rows()
     found = effect(np.zeros(len(group)), positive, group)
     r = positive - positive.mean()
@@ -126,11 +126,11 @@ def test_classes_count_in_proportion_to_their_residuals():
     x, positive, group = grouped_rows()
     line = PooledLine.fitted(Counts.from_rows(x, positive))
     one = GroupMoments.of(line.sums(x, positive, None, group))
-    sizes = np.bincount(group).astype(float)
-    alone_ = design_effect([one], len(sizes), mean_size(sizes))
-    assert design_effect([one, one], len(sizes), mean_size(sizes)) == pytest.approx(alone_)
+    sizes = GroupSizes.of(group, None)
+    alone_ = design_effect([one], sizes)
+    assert design_effect([one, one], sizes) == pytest.approx(alone_)
     rare = GroupMoments(1e-9 * one.first * np.array([9, 9, 9, 1, 1, 1]), 1e-18 * one.second)
-    assert design_effect([one, rare], len(sizes), mean_size(sizes)) == pytest.approx(alone_, rel=1e-6)
+    assert design_effect([one, rare], sizes) == pytest.approx(alone_, rel=1e-6)
 
 
 def test_groups_are_dealt_out_whole_and_evenly():

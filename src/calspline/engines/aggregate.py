@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.engines.engine import Engine, LazyFrame
+from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, ONE, ZERO, Cells, exactly_one
 from calspline.histogram import ScoreHistogram
 from calspline.scores import Kind
@@ -239,6 +240,38 @@ def sample_weights(weight: Array, count: Array, share: float) -> Array:
     A group that is taken for certain has the weight that its share of rows would have; another, that of one row.
     """
     return weight * share / np.minimum(count * share, 1.0)
+
+
+def group_moments(frame: LazyFrame, code: int, line: PooledLine, engine: Engine) -> tuple[GroupMoments, GroupSizes]:
+    """What groups say about a column of locations ``u`` and whether ``code`` is this: one pass, and no row comes back.
+
+    The frame has the columns ``u``, ``w``, ``code`` and ``g``. The engine sums residuals by group, squares and
+    multiplies these sums, and adds them up.
+    """
+    z = (_at_most(_at_least(nw.col("u"), line.low), line.high) - line.middle) / line.unit
+    rows = engine.barrier(frame.select("g", "w", "code", z=z))
+    odds = (nw.col("z") * (0.0 - line.slope) - line.intercept).exp()
+    own = nw.when(nw.col("code") == code).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    rows = engine.barrier(rows.select("g", "w", "z", r=own - 1.0 / (odds + 1.0)))
+    w, r, z = (nw.col(name) for name in ("w", "r", "z"))
+    rows = rows.select(
+        "g", "w", n=w * 0.0 + 1.0, u0=w * r, u1=w * r * z, a3=w * r * r, a4=w * r * r * z, a5=w * r * r * z * z
+    )
+    names = ("w", "n", "u0", "u1", "a3", "a4", "a5")
+    sums = engine.barrier(rows.group_by("g").agg(*[nw.col(name).sum() for name in names]))
+    u0, u1 = nw.col("u0"), nw.col("u1")
+    terms = [f"a{i}" for i in range(6)]
+    wide = engine.barrier(
+        sums.select("w", "n", "a3", "a4", "a5", one=nw.col("n") * 0.0 + 1.0, a0=u0 * u0, a1=u0 * u1, a2=u1 * u1)
+    )
+    products = {f"{a}{b}": nw.col(a) * nw.col(b) for i, a in enumerate(terms) for b in terms[i:]}
+    wide = wide.select("one", "w", "n", *terms, ww=nw.col("w") * nw.col("w"), groups=nw.col("one"), **products)
+    totals = ("w", "n", "ww", "groups", *terms, *products)
+    found = wide.group_by("one").agg(*[nw.col(name).sum() for name in totals]).collect()
+    value = {name: float(found[name].to_numpy()[0]) for name in totals}
+    second = np.array([[value[f"a{min(i, j)}a{max(i, j)}"] for j in range(6)] for i in range(6)])
+    moments = GroupMoments(np.array([value[name] for name in terms]), second)
+    return moments, GroupSizes(round(value["groups"]), round(value["n"]), value["ww"] / value["w"])
 
 
 def sample_share(count: int) -> float:

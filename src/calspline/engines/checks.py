@@ -20,11 +20,12 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to fit, by their names in the frame; and in ours, ``s0``, ``s1`` ..., ``y`` and ``w``."""
+    """The columns to fit, by their names in the frame; and in ours, ``s0``, ``s1`` ..., ``y``, ``w`` and ``g``."""
 
     score: list[str]
     label: str
     weight: str | None = None
+    group: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -70,7 +71,7 @@ class ColumnStats:
     def check(self, columns: Columns, *, drop: bool) -> None:
         """Complain about missing values, unless their rows are to be dropped; weights; and fewer than two rows."""
         if not drop:
-            names = columns.numbers | {"y": columns.label}
+            names = columns.numbers | {"y": columns.label, "g": str(columns.group)}
             check_none_missing({names[name]: count for name, count in self.missing.items()}, self.rows)
         if self.weights is not None:
             check_weight_range(*self.weights, str(columns.weight))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.engines.checks import Columns, ColumnStats
+from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.scores import Kind
 
@@ -29,8 +30,18 @@ class Rows(Protocol):
     ) -> dict[int, ScoreHistogram]:
         """A histogram for each class that is seen, by its number."""
 
-    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
-        """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
+    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array, NDArray[Any] | None]:
+        """Scores, labels, weights and groups of a share of the rows, which are the same ones in every engine."""
+
+    def group_moments(
+        self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
+    ) -> tuple[GroupMoments, GroupSizes]:
+        """What groups say about the scores of two classes, and how large they are."""
+
+    def one_vs_rest_moments(
+        self, names: list[str], classes: NDArray[Any], lines: dict[int, PooledLine], kind: Kind, transform: str
+    ) -> tuple[list[GroupMoments], GroupSizes]:
+        """The same for some classes against the rest, by their numbers."""
 
 
 def unpivot(rows: LazyFrame, names: list[str]) -> LazyFrame:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from calspline.arrays import one_blas_thread
-from calspline.binary_fit import Recipe, matrix_kind, recipe_kind
+from calspline.binary_fit import Recipe, matrix_kind, pooled_line, recipe_kind
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines.aggregate import sample_share
 from calspline.engines.backends import open_frame
@@ -27,8 +28,9 @@ from calspline.engines.engine import Rows
 from calspline.engines.in_memory import Calibrate
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
+from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
 from calspline.labels import check_matrix_labels, order_columns
-from calspline.multiclass.one_vs_rest import fit_histograms
+from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
 from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind, check_scores
 
@@ -42,6 +44,7 @@ def fit_frame(
     label: str,
     weight: str | None = None,
     positive: Any = None,
+    group: str | None = None,
     missing: Literal["error", "drop"] = "error",
     **spline_params: Any,
 ) -> SplineCalibrator:
@@ -66,6 +69,10 @@ def fit_frame(
     positive : label, optional
         The class whose probability the score is. None: the last of the two in sorted order, unless the labels are
         categories with a declared order that is another one, which is an error.
+    group : str, optional
+        A column of groups: rows with the same value belong together and may depend on each other, so that they count
+        for less; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`. The engine sums residuals by group,
+        in one more pass; with ``smoothing="cv"`` and ``"loo"``, which would leave out whole groups, fit arrays.
     missing : {"error", "drop"}, default="error"
         What to do about nulls and NaN in these columns. ``"error"`` counts them in its message; ``"drop"``
         leaves such rows out.
@@ -109,7 +116,14 @@ def fit_frame(
         check_column_list(check_column(weight, "weight", schema), "weight", schema)
     if len(columns) > 2 and positive is not None:
         raise ValueError(f"positive is for two classes; score has {len(columns)} columns")
-    taken = Columns(columns, label, weight)
+    if group is not None:
+        check_column(group, "group", schema)
+        if recipe.criterion is not None and not recipe.criterion.is_evidence:
+            raise ValueError(
+                f'smoothing must be "reml" or a number with group; got {recipe.smoothing!r}. To leave out whole '
+                "groups, fit arrays: SplineCalibrator.fit(scores, y, groups=...)."
+            )
+    taken = Columns(columns, label, weight, group)
     rows, stats = engine.rows(engine, known, taken)
     stats.check(taken, drop=missing == "drop")
     order = declared_order(known, label)
@@ -137,7 +151,12 @@ def _fit_two(
     difference = two and not probability and (stats.outside or stats.worst_sum > ROW_SUM_TOLERANCE)
     names = columns.in_class_order(classes)
     histogram = rows.histogram(names, kind, difference=difference, positive=classes[1])
-    calibrator.fit_histogram(histogram)
+    worth = None
+    if columns.group is not None:
+        line = pooled_line(histogram)
+        moments, sizes = rows.group_moments(names, kind, line, difference=difference, positive=classes[1])
+        worth = histogram.total / _design_effect([moments], sizes, columns)
+    calibrator.fit_histogram(histogram, n_effective=worth)
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, difference
     return calibrator
 
@@ -157,10 +176,10 @@ def _fit_many(
         check_sorted(labels, columns.label, order, "Name the columns of scores after the classes.")
     names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
-        scores, sampled, weights = rows.sample(names, sample_share(stats.count))
+        scores, sampled, weights, groups = rows.sample(names, sample_share(stats.count))
         # The sample may miss a class.
         named = check_scores(scores, "score", names=range(m))
-        calibrator.fit(named, np.searchsorted(classes, sampled.astype(classes.dtype)), weights)
+        calibrator.fit(named, np.searchsorted(classes, sampled.astype(classes.dtype)), weights, groups=groups)
         calibrator.classes_ = classes
         return calibrator
     wanted = matrix_kind(recipe.transform)
@@ -173,11 +192,23 @@ def _fit_many(
     seen = [j for j in range(m) if np.any(labels == classes[j])]
     found = rows.one_vs_rest(names, classes, seen, kind, recipe.transform)
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind
+    if columns.group is not None:
+        frequent = sorted(seen, key=lambda j: -float(found[j].positives.sum()))[:MOST_CLASSES]
+        lines = {j: pooled_line(found[j]) for j in frequent}
+        moments, sizes = rows.one_vs_rest_moments(names, classes, lines, kind, recipe.transform)
+        recipe = replace(recipe, design_effect=_design_effect(moments, sizes, columns))
     with one_blas_thread():
         calibrator.set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
     calibrator.set_worth(found[seen[0]].total, recipe.design_effect)
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
     return calibrator
+
+
+def _design_effect(moments: list[GroupMoments], sizes: GroupSizes, columns: Columns) -> float:
+    """By how much the rows are too many, as those of a group depend on each other."""
+    if sizes.n_groups < 2:
+        raise ValueError(f"group must have at least two groups that count; all rows of {columns.group!r} are of one")
+    return design_effect(moments, sizes)
 
 
 def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: str = "calibrated") -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -15,6 +15,7 @@ from calspline.engines import aggregate
 from calspline.engines.aggregate import sample_place, sample_weights, share_scores
 from calspline.engines.checks import Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine
+from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
 from calspline.multiclass.one_vs_rest import AgainstRest
@@ -25,24 +26,54 @@ from calspline.scores import BinaryScores, Kind, MatrixScores
 class ArrayRows:
     """Scores, labels and weights of the rows that count, as arrays.
 
-    ``codes`` are places in ``labels``, -1 where there is none. No weights are weights of one.
+    ``codes`` are places in ``labels``, -1 where there is none, and so are the numbers of groups. No weights are weights
+    of one.
     """
 
     scores: dict[str, Array]
     codes: NDArray[np.intp]
     labels: list[Any]
     weight: Array | None
+    groups: NDArray[np.intp] | None = None
 
     def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
         """The histogram of two classes, whose scores are in one column or two."""
+        scores = self._two(names, kind, difference=difference)
+        return ScoreHistogram.collect(scores, self._is(positive), self.weight)
+
+    def _two(self, names: list[str], kind: Kind, *, difference: bool) -> BinaryScores:
         first, values = self.scores[names[0]], self.scores[names[-1]]
         pair = len(names) == 2
         if kind == "margin":
             margin = values - first if difference and pair else values
-            scores = BinaryScores("margin", margin, None, margin.shape)
-        else:
-            scores = BinaryScores("probability", values, first if pair else None, values.shape)
-        return ScoreHistogram.collect(scores, self._is(positive), self.weight)
+            return BinaryScores("margin", margin, None, margin.shape)
+        return BinaryScores("probability", values, first if pair else None, values.shape)
+
+    def group_moments(
+        self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
+    ) -> tuple[GroupMoments, GroupSizes]:
+        """What groups say about the scores of two classes, and how large they are."""
+        return self._moments(self._two(names, kind, difference=difference), self._is(positive), line), self._sizes()
+
+    def one_vs_rest_moments(
+        self, names: list[str], classes: NDArray[Any], lines: dict[int, PooledLine], kind: Kind, transform: str
+    ) -> tuple[list[GroupMoments], GroupSizes]:
+        """The same for some classes against the rest, by their numbers."""
+        columns = AgainstRest(MatrixScores(kind, self._matrix(names)), transform)
+        found = [self._moments(columns[j], self._is(classes[j]), line) for j, line in lines.items()]
+        return found, self._sizes()
+
+    def _moments(self, scores: BinaryScores, positive: NDArray[np.bool_], line: PooledLine) -> GroupMoments:
+        return GroupMoments.of(line.sums(scores.locations(), positive, self.weight, self._groups))
+
+    def _sizes(self) -> GroupSizes:
+        return GroupSizes.of(self._groups, self.weight)
+
+    @property
+    def _groups(self) -> NDArray[np.intp]:
+        """The groups that occur, numbered from 0."""
+        known = np.zeros(len(self.codes), dtype=np.intp) if self.groups is None else self.groups
+        return np.asarray(np.unique(known, return_inverse=True)[1], dtype=np.intp)
 
     def one_vs_rest(
         self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
@@ -51,22 +82,25 @@ class ArrayRows:
         columns = AgainstRest(MatrixScores(kind, self._matrix(names)), transform)
         return {j: ScoreHistogram.collect(columns[j], self._is(classes[j]), self.weight) for j in seen}
 
-    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
-        """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
-        matrix, codes = self._matrix(names), self.codes
+    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array, NDArray[Any] | None]:
+        """Scores, labels, weights and groups of a share of the rows, which are the same ones in every engine."""
+        matrix, codes, groups = self._matrix(names), self.codes, self.groups
         weight = np.ones(len(matrix)) if self.weight is None else self.weight
         if share < 1.0:
             taken = sample_place(list(matrix.T)) < share
-            if share_scores(list(matrix[taken].T)):
+            groups = None if groups is None else groups[taken]
+            if groups is None and share_scores(list(matrix[taken].T)):
                 matrix, codes, weight = _grouped(matrix, codes, weight, share)
             else:
                 matrix, codes, weight = matrix[taken], codes[taken], weight[taken]
-        return matrix, label_array(self.labels)[codes], weight
+        return matrix, label_array(self.labels)[codes], weight, groups
 
     def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""
         scores = {name: values[used] for name, values in self.scores.items()}
-        return ArrayRows(scores, self.codes[used], self.labels, None if self.weight is None else self.weight[used])
+        weight = None if self.weight is None else self.weight[used]
+        groups = None if self.groups is None else self.groups[used]
+        return ArrayRows(scores, self.codes[used], self.labels, weight, groups)
 
     def _matrix(self, names: list[str]) -> Array:
         return np.column_stack([self.scores[name] for name in names])
@@ -87,8 +121,12 @@ def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str) -
 def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tuple[ArrayRows, ColumnStats]:
     """Take the columns, look at what they hold, and leave out rows that do not count."""
     rows = read_arrays(frame, columns.numbers, columns.label)
+    if columns.group is not None:
+        rows = replace(rows, groups=_numbered(frame[columns.group].to_list()))
     numbers = rows.scores if rows.weight is None else rows.scores | {"w": rows.weight}
     absent = {name: np.isnan(values) for name, values in numbers.items()} | {"y": rows.codes < 0}
+    if rows.groups is not None:
+        absent["g"] = rows.groups < 0
     missing = {name: int(np.count_nonzero(where)) for name, where in absent.items()}
     weights = None
     if rows.weight is not None and missing["w"] < len(frame):
@@ -144,6 +182,12 @@ def _grouped(
         taken = sample_place(list(rows[:, :-1].T)) < count * share
         rows, total = rows[taken], sample_weights(total[taken], count[taken], share)
     return rows[:, :-1], rows[:, -1].astype(np.intp), total
+
+
+def _numbered(values: list[Any]) -> NDArray[np.intp]:
+    """The number of each value among the distinct ones, -1 where there is none."""
+    numbers: dict[Any, int] = {}
+    return np.array([-1 if is_missing(one) else numbers.setdefault(one, len(numbers)) for one in values], dtype=np.intp)
 
 
 def _worst_sum(scores: list[Array]) -> float:

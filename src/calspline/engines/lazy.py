@@ -26,6 +26,7 @@ from calspline.engines.aggregate import (
 from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine, LazyFrame
 from calspline.engines.in_memory import ArrayRows, read_arrays
+from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
 from calspline.scores import Kind
@@ -42,22 +43,33 @@ ZERO, ONE = nw.lit(0).cast(nw.Float64), nw.lit(1).cast(nw.Float64)
 
 @dataclass(frozen=True)
 class LazyRows:
-    """Columns ``s0``, ``s1`` ... (scores), ``y`` and ``w`` of the rows that count."""
+    """Columns ``s0``, ``s1`` ... (scores), ``y``, ``w`` and, if there are groups, ``g``, of the rows that count."""
 
     frame: LazyFrame
     engine: Engine
 
     def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
         """The histogram of two classes, whose scores are in one column or two."""
-        scores = [nw.col(name) for name in names]
-        if kind == "margin":
-            location = scores[1] - scores[0] if difference and len(scores) == 2 else scores[-1]
-        elif len(scores) == 1:
-            location = log_odds(scores[0])
-        else:
-            location = log_odds_from_pair(scores[0], scores[1])
-        code = nw.when(_equals(positive)).then(nw.lit(1)).otherwise(nw.lit(0))
-        return histograms(self.frame.select("w", location.alias("1"), code=code), ["1"], kind, self.engine)["1"]
+        taken = self.frame.select("w", _location(names, kind, difference=difference).alias("1"), code=_own(positive))
+        return histograms(taken, ["1"], kind, self.engine)["1"]
+
+    def group_moments(
+        self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
+    ) -> tuple[GroupMoments, GroupSizes]:
+        """What groups say about the scores of two classes, and how large they are."""
+        location = _location(names, kind, difference=difference)
+        return aggregate.group_moments(
+            self.frame.select("w", "g", u=location, code=_own(positive)), 1, line, self.engine
+        )
+
+    def one_vs_rest_moments(
+        self, names: list[str], classes: NDArray[Any], lines: dict[int, PooledLine], kind: Kind, transform: str
+    ) -> tuple[list[GroupMoments], GroupSizes]:
+        """The same for some classes against the rest, by their numbers."""
+        located = one_vs_rest_locations(self.frame, names, kind, transform)
+        coded = {j: located.select("w", "g", u=nw.col(str(j)), code=_code(classes)) for j in lines}
+        found = [aggregate.group_moments(coded[j], j, line, self.engine) for j, line in lines.items()]
+        return [moments for moments, _ in found], found[0][1]
 
     def one_vs_rest(
         self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
@@ -70,13 +82,14 @@ class LazyRows:
         found = histograms(taken, [str(j) for j in seen], column_kind, self.engine)
         return {j: found[str(j)] for j in seen}
 
-    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array]:
-        """Scores, labels and weights of a share of the rows, which are the same ones in every engine."""
+    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array, NDArray[Any] | None]:
+        """Scores, labels, weights and groups of a share of the rows, which are the same ones in every engine."""
         place = sample_place([nw.col(name) for name in names])
         taken = self.frame if share >= 1.0 else self.frame.filter(place < share)
-        found = taken.select(*names, "y", "w").collect()
+        grouped = ["g"] if "g" in self.frame.collect_schema() else []
+        found = taken.select(*names, "y", "w", *grouped).collect()
         weight = found["w"].to_numpy()
-        if share < 1.0 and share_scores([found[name].to_numpy() for name in names]):
+        if share < 1.0 and not grouped and share_scores([found[name].to_numpy() for name in names]):
             groups = self.frame.select(*names, "y", "w", n=ONE).group_by(*names, "y").agg(nw.col("w", "n").sum())
             found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
             weight = found["w"].to_numpy()
@@ -84,7 +97,7 @@ class LazyRows:
                 found = groups.filter(place < nw.col("n") * share).collect()
                 weight = sample_weights(found["w"].to_numpy(), found["n"].to_numpy(), share)
         scores = np.column_stack([found[name].to_numpy() for name in names])
-        return scores, label_array(found["y"].to_list()), weight
+        return scores, label_array(found["y"].to_list()), weight, label_array(found["g"].to_list()) if grouped else None
 
 
 def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyRows, ColumnStats]:
@@ -93,12 +106,15 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
     nan = engine.has_nan(frame.to_native())
     own = {name: nw.col(engine.reference(column)).cast(nw.Float64) for name, column in columns.numbers.items()}
     own["y"] = _label(engine.reference(columns.label), schema[columns.label])
-    rows = engine.barrier(frame.select(**({"w": ONE} | own)))
     absent = {name: _absent(name, nan=nan) for name in columns.numbers}
+    if columns.group is not None:
+        own["g"] = _label(engine.reference(columns.group), schema[columns.group])
+        absent["g"] = _absent("g", nan=nan and schema[columns.group].is_float())
+    rows = engine.barrier(frame.select(**({"w": ONE} | own)))
     no_label = _absent("y", nan=nan and schema[columns.label].is_float())
     found = _by_label(rows, columns.names, absent)
     missing_label = np.array([is_missing(value) for value in found["y"]], dtype=bool)
-    missing = {name: int(found[f"no_{name}"].sum()) for name in columns.numbers}
+    missing = {name: int(found[f"no_{name}"].sum()) for name in absent}
     missing["y"] = int(found["n"][missing_label].sum())
     rows = rows.filter(~reduce(or_, [*absent.values(), no_label]))
     weights = None
@@ -165,6 +181,19 @@ def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> 
     stats["y"] = np.empty(len(found), dtype=object)
     stats["y"][:] = found["y"].to_list()
     return stats
+
+
+def _location(names: list[str], kind: Kind, *, difference: bool) -> nw.Expr:
+    """Log-odds or margin of the second of two classes."""
+    scores = [nw.col(name) for name in names]
+    if kind == "margin":
+        return scores[1] - scores[0] if difference and len(scores) == 2 else scores[-1]
+    return log_odds(scores[0]) if len(scores) == 1 else log_odds_from_pair(scores[0], scores[1])
+
+
+def _own(positive: Any) -> nw.Expr:
+    """1 for rows of the positive class, 0 for the others."""
+    return nw.when(_equals(positive)).then(nw.lit(1)).otherwise(nw.lit(0))
 
 
 def _equals(label: Any) -> nw.Expr:

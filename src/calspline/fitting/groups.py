@@ -119,8 +119,29 @@ class GroupMoments:
         return float(np.trace(inverse @ J)) / rank, float(np.sqrt(max(variance, 0.0))) / rank
 
 
-def design_effect(classes: Sequence[GroupMoments], n_groups: int, heaviest: float) -> float:
-    """The upper confidence limit of the design effect, between 1 and ``heaviest``, the mean weight of a row's group."""
+@dataclass(frozen=True)
+class GroupSizes:
+    """How many groups and rows there are, and the mean weight of a row's group."""
+
+    n_groups: int
+    n_rows: int
+    heaviest: float
+
+    @classmethod
+    def of(cls, group: NDArray[np.intp], weight: Array | None) -> GroupSizes:
+        """Of rows, given the number of each row's group."""
+        sizes = np.bincount(group, weights=weight).astype(np.float64)
+        return cls(len(sizes), len(group), float(sizes @ sizes / sizes.sum()))
+
+
+def design_effect(classes: Sequence[GroupMoments], sizes: GroupSizes) -> float:
+    """The upper confidence limit of the design effect, at least 1 and at most the mean weight of a row's group.
+
+    It is 1 if each row is a group of its own.
+    """
+    n_groups, heaviest = sizes.n_groups, sizes.heaviest
+    if n_groups == sizes.n_rows:
+        return 1.0
     share = np.array([each.first[3] for each in classes])
     estimate, error = np.array([each.design_effect() for each in classes]).T @ share
     if not estimate > 0.0 or n_groups <= 2:
@@ -129,8 +150,3 @@ def design_effect(classes: Sequence[GroupMoments], n_groups: int, heaviest: floa
     corrected = estimate / share.sum() * n_groups / (n_groups - 2.0)
     upper = np.log(corrected) + stdtrit(n_groups - 1.0, LEVEL) * spread
     return float(np.exp(np.clip(upper, 0.0, np.log(max(heaviest, 1.0)))))
-
-
-def mean_size(weights: Array) -> float:
-    """The mean weight of a row's group, given the weight of each group."""
-    return float(weights @ weights / weights.sum())
