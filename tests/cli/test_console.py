@@ -1,4 +1,5 @@
 import io
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -23,32 +24,44 @@ def shown(monkeypatch):
     return stream.getvalue
 
 
+def wait_for(words, shown):
+    """The bar is drawn beside the work, as soon as it is looked at."""
+    while not all(word in shown() for word in words):
+        time.sleep(0.01)
+
+
 def test_progress_tells_the_share_and_the_rows(shown, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", -1.0)
-    with console.progress("Reading", lambda: 10_000) as add:
-        add(2500)
-        assert "Reading" in shown()
-        assert "25%" in shown()
-        assert "2,500 rows" in shown()
+    monkeypatch.setattr(console, "PATIENCE", 0.0)
+    with console.progress("Reading", lambda: 10_000, lambda total: total // 4):
+        wait_for(["Reading", "25%", "2,500 rows"], shown)
     assert shown().endswith("\x1b[2K")  # the line is taken away
 
 
+def test_progress_follows_the_work(shown, monkeypatch):
+    monkeypatch.setattr(console, "PATIENCE", 0.0)
+    monkeypatch.setattr(console, "PAUSE", 0.0)
+    rows = []
+    with console.progress("Reading", lambda: 4, lambda _: len(rows)):
+        for _ in range(4):
+            rows.append(0)
+            wait_for([f"{len(rows)} rows"], shown)
+
+
 def test_progress_without_a_total_tells_the_rows(shown, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", -1.0)
-    with console.progress("Reading", lambda: None) as add:
-        add(5000)
-        assert "5,000 rows" in shown()
+    monkeypatch.setattr(console, "PATIENCE", 0.0)
+    with console.progress("Reading", lambda: None, lambda _: 5000):
+        wait_for(["5,000 rows"], shown)
 
 
 def test_short_work_shows_nothing(shown):
-    with console.progress("Reading", lambda: 1000) as add:
-        add(500)
+    with console.progress("Reading", lambda: 1000, pytest.fail):
+        pass
     assert shown() == ""
 
 
 def test_nobody_watching_is_shown_nothing(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(console, "sys", SimpleNamespace(stderr=stream))
-    with console.progress("Reading", pytest.fail) as add:
-        add(500)
+    with console.progress("Reading", pytest.fail, pytest.fail):
+        pass
     assert stream.getvalue() == ""

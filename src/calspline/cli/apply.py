@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from calspline.cli.console import InputError, MissingExtraError, escape_control, note, progress
-from calspline.cli.data import Data, check_type, in_class_order, score_columns, shown
-from calspline.cli.files import TEXT, WIDE, Source, format_of, open_source
+from calspline.cli.data import HELPER, Data, check_type, in_class_order, score_columns, shown
+from calspline.cli.files import TEXT, Source, format_of, open_source
 from calspline.cli.output import STDOUT, check_free, whole, write_batches, write_text, writing_failed
 from calspline.engines.in_memory import Calibrate
 from calspline.export.dialects import DIALECTS
@@ -30,14 +30,15 @@ def apply(options: argparse.Namespace) -> None:
     source = open_source(options, typed=target not in TEXT)
     columns = model_columns(source, model, options.score[-1] if options.score else None)
     outputs = output_columns(options.column, model, source)
-    data = Data(source, columns)
     # Two classes in two columns that do not sum to one cannot be told from margins; the model knows which it has.
-    data.check(options.missing, margins=model.kind_ == "margin")
+    data = Data(source, columns, margins=model.kind_ == "margin")
+    data.check(options.missing)
     work = _Work(data, Calibrate(model, data.helpers, outputs), drop=options.missing == "drop")
-    with progress("Calibrating", source.about) as add, whole(options.output, force=options.force) as path:
+    watched = progress("Calibrating", source.about, lambda _: work.n_written)
+    with watched, whole(options.output, force=options.force) as path:
         gzipped = options.output.endswith(".gz")
         try:
-            write_batches(path, work.schema, work.batches(add), target, gzipped=gzipped)
+            write_batches(path, work.schema, work.batches(), target, gzipped=gzipped)
         except Exception as error:
             if work.failure is not None:
                 raise work.failure from None
@@ -58,21 +59,21 @@ class _Work:
         self._select, self._where = f"*, {data.select}", data.present if drop else "true"
         self.n_written = 0
         self.failure: BaseException | None = None
-        passed = [field for field in data.source.schema(self._select) if field.name not in data.helpers]
+        schema = data.source.query(self._select, 0).to_arrow_reader(1).schema
+        passed = [field for field in schema if not field.name.startswith(HELPER)]
         self._names = [field.name for field in passed]
         new = [pyarrow.field(name, pyarrow.float64()) for name in calibrate.outputs]
         self.schema = pyarrow.schema([*passed, *new])
 
-    def batches(self, add: Callable[[int], None]) -> Iterator[Any]:
+    def batches(self) -> Iterator[Any]:
         """Batches of the output."""
         import pyarrow
 
         try:
-            for batch in self._source.batches(self._select, WIDE, self._where):
+            for batch in self._source.batches(self._select, self._where):
                 columns = [*batch.select(self._names).columns, *self._calibrate.arrow(batch)]
                 yield pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
                 self.n_written += batch.num_rows
-                add(batch.num_rows)
         except BaseException as error:  # an interrupt, too, would come out as an error of DuckDB's
             self.failure = error
             raise

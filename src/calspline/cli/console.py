@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TextIO
 
 PATIENCE = 1.0
 """Seconds that work may take before a bar shows how far it is."""
+PAUSE = 0.2
+"""Seconds between two looks."""
 
 
 class InputError(Exception):
@@ -56,31 +58,37 @@ def heading(text: str, stream: TextIO) -> str:
 
 
 @contextmanager
-def progress(what: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
-    """Count rows done, and show them in a bar if standard error is a terminal and work has taken a second.
+def progress(what: str, total: Callable[[], int | None], done: Callable[[int | None], int]) -> Iterator[None]:
+    """Show rows done in a bar, if standard error is a terminal and work has taken a second.
 
-    The number of rows in all is asked for only if somebody watches.
+    The number of rows in all is asked for only if somebody watches; ``done`` gives those that are done, given that.
     """
     if not sys.stderr.isatty():
-        yield lambda rows: None
+        yield
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    text, rows_done = TextColumn("{task.description}"), TextColumn("{task.completed:,} rows")
+    text, rows = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} rows")
     bar = Progress(
-        text, BarColumn(), TaskProgressColumn(), rows_done, TimeRemainingColumn(),
+        text, BarColumn(), TaskProgressColumn(), rows, TimeRemainingColumn(),
         console=Console(file=sys.stderr), transient=True, auto_refresh=False,
     )  # fmt: skip
-    task, start = bar.add_task(what, total=total()), time.monotonic()
+    every, ended = total(), Event()
+    task = bar.add_task(what, total=every)
 
-    def add(rows: int) -> None:
-        bar.advance(task, rows)
-        if time.monotonic() - start > PATIENCE:
+    def draw() -> None:
+        pause = PATIENCE
+        while not ended.wait(pause):
             bar.start()
-            bar.refresh()
+            bar.update(task, completed=done(every), refresh=True)
+            pause = PAUSE
 
+    artist = Thread(target=draw, daemon=True)
+    artist.start()
     try:
-        yield add
+        yield
     finally:
+        ended.set()
+        artist.join()
         bar.stop()

@@ -9,35 +9,37 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.cli.console import InputError
-from calspline.cli.files import NARROW, Source, identifier, literal
+from calspline.cli.files import Source, identifier, literal
 from calspline.engines.checks import MAX_LABELS
 from calspline.export.dialects import DIALECTS
-from calspline.labels import classes_of_columns, label_array
+from calspline.labels import USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
 from calspline.scores import ROW_SUM_TOLERANCE
 
 Value = bool | int | str
 
 SCORES = ("score", "prob", "probability", "proba", "p", "y_score", "y_prob", "y_proba")
 LABELS = ("label", "y", "target", "outcome", "y_true")
-MANY = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
 NUMBERS = ("DOUBLE", "FLOAT", "BOOLEAN", "VARCHAR", "DECIMAL", "INT")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 YES = {"yes", "y", "true", "t", "positive", "pos", "1"}
-WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 HELPER = "calspline helper "
-LABEL, CODE = f"{HELPER}label", f"{HELPER}code"
+LABEL = f'"{HELPER}label"'
 NOT_NAN = DIALECTS["duckdb"].not_nan
 ABSENT = ", ".join(map(literal, MISSING))
 NAMED_ROWS = 5
+NO_PROBABILITY = (
+    "it must be a probability in [0, 1]; to calibrate margins, such as a decision_function gives, fit with "
+    "--transform identity"
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,27 @@ class Labels:
     codes: dict[str, int]
 
 
-class Data:
-    """Columns of files: scores, and labels and weights where they are needed."""
+@dataclass(frozen=True)
+class Rule:
+    """What is wrong with a row: tests in SQL, by the number of the column that they are of, and what to say."""
 
-    def __init__(self, source: Source, scores: Sequence[str], label: str | None = None, weight: str | None = None):
+    tests: dict[int, str]
+    why: str
+
+
+class Data:
+    """Columns of files: scores, and labels and weights where they are needed, with what one pass tells of them."""
+
+    def __init__(
+        self,
+        source: Source,
+        scores: Sequence[str],
+        label: str | None = None,
+        weight: str | None = None,
+        *,
+        margins: bool = False,
+        sums: bool = True,
+    ):
         self.source, self.scores, self.label, self.weight = source, list(scores), label, weight
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
@@ -62,38 +81,44 @@ class Data:
         items = []
         for name, helper in zip(self._numbers, self._quoted, strict=True):
             items.append(f"{_number(name, source.types[name])} AS {helper}")
-        if label is not None:
-            self._quoted.append(identifier(LABEL))
-            items.append(
-                f"CASE WHEN {_text(label)} NOT IN ({ABSENT}) THEN {_text(label)} ELSE '' END AS {identifier(LABEL)}"
-            )
-        self.select = ", ".join(items)
-        # A label that is missing is an empty one.
-        tests = [f"{column} IS NOT NULL AND {NOT_NAN.format(column)}" for column in self._quoted[: len(self.helpers)]]
-        self.present = " AND ".join([*tests, *([f"{identifier(LABEL)} <> ''"] if label else [])])
+        text = "'x'" if label is None else _label(label, source.types[label])
+        self.select = ", ".join([*items, f"{text} AS {LABEL}"])
+        tests = [f"{column} IS NOT NULL AND {NOT_NAN.format(column)}" for column in self._quoted]
+        self.present = " AND ".join([*tests, f"{LABEL} IS NOT NULL"])
+        self._rules = self._rules_for(margins=margins, sums=sums)
         self._look()
 
+    def _rules_for(self, *, margins: bool, sums: bool) -> list[Rule]:
+        """What every row that lacks nothing has to keep to."""
+        k = len(self.scores)
+        scores, weights = self._quoted[:k], self._quoted[k:]
+        rules = [Rule({i: f"isinf({score})" for i, score in enumerate(scores)}, "it must be finite")]
+        if not margins:
+            outside = {i: f"{score} NOT BETWEEN 0 AND 1" for i, score in enumerate(scores)}
+            rules.append(Rule(outside, NO_PROBABILITY))
+        if k > 1 and sums and not margins:
+            rules.append(Rule({-1: f"abs({' + '.join(scores)} - 1) > {ROW_SUM_TOLERANCE}"}, ""))
+        wrong = {k + i: f"({weight} < 0 OR isinf({weight}))" for i, weight in enumerate(weights)}
+        return [*rules, Rule(wrong, "a weight must be finite and not negative")] if weights else rules
+
     def _look(self) -> None:
-        """One pass: the labels, how many rows there are, and the ranges of what those hold that lack nothing."""
-        k, label = len(self.scores), identifier(LABEL) if self.label else ""
-        scores, listed = self._quoted[:k], ", ".join(self._quoted[:k])
-        ranges = [f"min(least({listed}))", f"max(greatest({listed}))", f"max(abs({' + '.join(scores)} - 1))"]
-        ranges += [f"{end}({weight})" for weight in self._quoted[k : len(self.helpers)] for end in ("min", "max")]
-        items = ["count(*)", *(f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *ranges])]
-        try:
-            found = self.source.query(self.select).aggregate(", ".join([label or "''", *items]), label)
+        """One pass: the labels, how many rows there are, which of them count, and which rules they break."""
+        broken = [f"bool_or({' OR '.join(rule.tests.values())})" for rule in self._rules]
+        some = f"bool_or({self._quoted[-1]} <> 0)" if self.weight else "count(*)"
+        items = [f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *broken, some]]
+        with self.source.reading():
+            found = self.source.query(self.select).aggregate(", ".join([LABEL, "count(*)", *items]), LABEL)
             rows = found.limit(MAX_LABELS + 1).fetchall()
-        except self.source.errors as error:
-            raise self.source.failed(error) from error
         if len(rows) > MAX_LABELS:
             raise InputError(
                 f"column {self.label!r} of {self.source.name} has more than {MAX_LABELS} different values, too many "
                 "for labels; name the column of labels with --label"
             )
-        self._spellings = sorted(row[0] for row in rows if row[0])
-        self._n_rows = sum(row[1] for row in rows)
-        self.n_missing = self._n_rows - sum(row[2] for row in rows)
-        self._ranges = np.array([row[3:] for row in rows if row[2]], dtype=np.float64)
+        self._spellings = sorted(str(row[0]) for row in rows if row[0] is not None)
+        self._counting = {str(row[0]) for row in rows if row[-1]}
+        self._n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
+        self.n_missing = self._n_rows - self.n_used
+        self._broken = [any(row[3 + i] for row in rows) for i in range(len(self._rules))]
 
     def spellings(self) -> list[str]:
         """How the labels that occur are spelt."""
@@ -104,30 +129,24 @@ class Data:
             )
         return self._spellings
 
-    def check(self, missing: str, *, margins: bool, sums: bool = True) -> None:
-        """Complain about the first row with a value that cannot be used."""
+    def check(self, missing: str, labels: Labels | None = None) -> None:
+        """Complain about the first row with a value that cannot be used, and about rows that show one class only."""
         if self.n_missing:
             self._check_words()
-        if len(self._ranges):
-            self._check_ranges(margins=margins, sums=sums)
+        for rule, broken in zip(self._rules, self._broken, strict=True):
+            if broken:
+                self._refuse(rule)
         if self.n_missing and missing == "error":
             self._refuse_missing()
-
-    def _check_ranges(self, *, margins: bool, sums: bool) -> None:
-        k, least, most = len(self.scores), self._ranges.min(axis=0), self._ranges.max(axis=0)
-        if not np.isfinite([least[0], most[1]]).all():
-            self._refuse("isinf({})", slice(k), "it must be finite")
-        if (least[0] < 0.0 or most[1] > 1.0) and not margins:
-            self._refuse(
-                "{} NOT BETWEEN 0 AND 1", slice(k),
-                "it must be a probability in [0, 1]; to calibrate margins, such as a decision_function gives, fit with "
-                "--transform identity",
-            )  # fmt: skip
-        if k > 1 and most[2] > ROW_SUM_TOLERANCE and sums and not margins:
-            self._refuse_sum()
-        if self.weight and not (least[3] >= 0.0 and np.isfinite(most[4])):
-            test = "({0} < 0 OR isinf({0}))"
-            self._refuse(test, slice(k, None), "a weight must be finite and not negative")
+        if labels is None:
+            return
+        name = self.source.name
+        if not self._counting and self.weight and self.n_used:
+            raise InputError(f"{name}: the weights in column {self.weight!r} are all zero")
+        if not self._counting:
+            raise InputError(f"{name} has no rows of data")
+        if len({labels.codes[text] for text in self._counting}) < 2:
+            raise InputError(f"{name} must show two classes; every row that counts is of one")
 
     def _check_words(self) -> None:
         """Complain about the first value that is neither a number nor missing."""
@@ -141,28 +160,23 @@ class Data:
         for file, row, (said,) in self.source.first_rows(select, "word <> ''") if words else []:
             raise InputError(f"row {row} of {file}: {said}, which is not a number")
 
-    def _refuse(self, test: str, columns: slice, why: str) -> None:
-        """Complain about the first value that fails a test."""
-        places = range(len(self._numbers))[columns]
-        cases = " ".join(f"WHEN {test.format(self._quoted[i])} THEN {i}" for i in places)
-        found = self.source.first_rows(f"{self.select}, CASE {cases} ELSE -1 END AS i", f"i >= 0 AND {self.present}")
-        for file, row, (*values, i) in found:
-            raise InputError(f"row {row} of {file}: {self._numbers[i]} is {values[i]:g}; {why}")
+    def _refuse(self, rule: Rule) -> NoReturn:
+        """Complain about the first row that breaks a rule."""
+        cases = " ".join(f"WHEN {test} THEN {i}" for i, test in rule.tests.items())
+        select = f"{self.select}, CASE {cases} END AS i"
+        [(file, row, (*values, _, i))] = self.source.first_rows(select, f"i IS NOT NULL AND {self.present}")
+        if i >= 0:
+            raise InputError(f"row {row} of {file}: {self._numbers[i]} is {values[i]:g}; {rule.why}")
+        columns = ", ".join(self.scores[:3]) + (", ..." if len(self.scores) > 3 else "")
+        raise InputError(
+            f"row {row} of {file}: the scores ({columns}) must sum to one within {ROW_SUM_TOLERANCE:g}, "
+            f"and sum to {sum(values[: len(self.scores)]):.6g}"
+        )
 
-    def _refuse_sum(self) -> None:
-        total = " + ".join(self._quoted[: len(self.scores)])
-        where = f"abs({total} - 1) > {ROW_SUM_TOLERANCE} AND {self.present}"
-        for file, row, values in self.source.first_rows(self.select, where):
-            columns = ", ".join(self.scores[:3]) + (", ..." if len(self.scores) > 3 else "")
-            raise InputError(
-                f"row {row} of {file}: the scores ({columns}) must sum to one within {ROW_SUM_TOLERANCE:g}, "
-                f"and sum to {sum(values[: len(self.scores)]):.6g}"
-            )
-
-    def _refuse_missing(self) -> None:
+    def _refuse_missing(self) -> NoReturn:
         found = self.source.first_rows(self.select, f"NOT ({self.present})", NAMED_ROWS)
         file, _, values = found[0]
-        lacking = [value is None or value != value or value == "" for value in values]  # NaN is not itself
+        lacking = [value is None or value != value for value in values]  # NaN is not itself
         column = [*self._numbers, self.label][lacking.index(True)]
         listed = ", ".join(str(row) for _, row, _ in found) + (" and more" if self.n_missing > len(found) else "")
         raise InputError(
@@ -171,31 +185,43 @@ class Data:
             "leave them out with --missing drop"
         )
 
-    def batches(self, labels: Labels) -> Iterator[tuple[Array, NDArray[np.int64], Array | None]]:
-        """Scores, places of labels among the classes, and weights, of rows that lack none."""
+    def frame(self, labels: Labels) -> tuple[Any, dict[str, Any]]:
+        """Rows that lack nothing as a relation of DuckDB, and its columns as :func:`~calspline.fit_frame` wants them.
+
+        Labels are places among the classes, and names of columns are those of classes.
+        """
         cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in labels.codes.items())
-        select = f"{self.select}, CASE {identifier(LABEL)} {cases} END AS {identifier(CODE)}"
-        places = [self._numbers.index(name) for name in self.scores]
-        for batch in self.source.batches(select, NARROW, self.present):
-            numbers = [batch.column(helper).to_numpy(zero_copy_only=False) for helper in self.helpers]
-            scores = np.column_stack([numbers[i] for i in places]) if len(places) > 1 else numbers[0]
-            codes = batch.column(CODE).to_numpy(zero_copy_only=False).astype(np.int64)
-            yield scores, codes, numbers[-1] if self.weight else None
+        names = ["p"] if len(self.scores) == 1 else [f"p_{j}" for j in range(len(self.scores))]
+        helpers = [self._quoted[self._numbers.index(name)] for name in self.scores]
+        items = [f"{helper} AS {name}" for name, helper in zip(names, helpers, strict=True)]
+        items += [f"{self._quoted[-1]} AS weight"] if self.weight else []
+        rows = self.source.query(self.select, where=self.present)
+        columns = {"score": names, "label": "label", "weight": "weight" if self.weight else None}
+        return rows.project(", ".join([*items, f"CASE {LABEL} {cases} END AS label"])), columns
 
     def gather(self, labels: Labels) -> tuple[Array, NDArray[np.int64], Array | None]:
-        """All rows at once, for what cannot be done in a stream."""
-        parts = list(self.batches(labels))
-        if not sum(len(codes) for _, codes, _ in parts):
-            raise InputError(f"{self.source.name} has no rows of data")
-        scores, codes = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        weight = np.concatenate([part[2] for part in parts]) if self.weight else None
-        if weight is not None and not weight.any():
-            raise InputError(f"column {self.weight!r} of {self.source.name}: the weights are all zero")
-        return scores, codes, weight
+        """All rows at once, as arrays: scores, places of labels among the classes, and weights."""
+        with self.source.reading():
+            relation, columns = self.frame(labels)
+            table = relation.to_arrow_table()
+        numbers = {name: table.column(name).to_numpy() for name in table.column_names}
+        scores = np.column_stack([numbers[name] for name in columns["score"]])
+        return (
+            scores[:, 0] if scores.shape[1] == 1 else scores,
+            numbers["label"].astype(np.int64),
+            numbers.get("weight"),
+        )
 
 
 def _text(column: str) -> str:
     return f"trim(CAST({identifier(column)} AS VARCHAR))"
+
+
+def _label(column: str, kind: str) -> str:
+    """Text, or what is quicker and says the same; NULL if it is missing."""
+    if kind == "BOOLEAN" or kind.endswith(("INT", "INTEGER")):
+        return identifier(column)
+    return f"CASE WHEN {_text(column)} NOT IN ({ABSENT}) THEN {_text(column)} END"
 
 
 def _number(column: str, kind: str) -> str:
@@ -226,14 +252,14 @@ def open_labelled(
         raise InputError(f"column {label!r} cannot be both score and label; name them with --score and --label")
     if len(scores) > 2 and options.positive is not None:
         raise InputError("--positive is for two classes; for more, name them in order with --classes")
-    data = Data(source, every or scores, label, weight)
+    data = Data(source, every or scores, label, weight, margins=margins, sums=every is None)
     if len(scores) <= 2:
         labels = two_classes(data, options.positive, options.classes, scores)
     else:
         labels = many_classes(data, options.classes, scores)
-    data.check(options.missing, margins=margins, sums=every is None)
+    data.check(options.missing, labels)
     if every is None:
-        data.scores = in_class_order(scores, labels.classes)
+        data.scores = in_class_order(scores, labels.classes, known=options.classes is not None)
     return data, labels
 
 
@@ -262,7 +288,7 @@ def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
     if given is not None:
         return named(columns, given, "--score")
     one = [name for name in columns if name.lower() in SCORES]
-    many = [name for name in columns if MANY.fullmatch(name)]
+    many = [name for name in columns if USUAL_PREFIX.fullmatch(name)]
     if len(one) == 1 and not many:
         return one
     if len(many) >= 2 and not one and len({prefix_of(name) for name in many}) == 1:
@@ -287,22 +313,19 @@ def label_column(columns: Sequence[str], given: str | None) -> str:
 
 def prefix_of(name: str) -> str:
     """``prob`` of ``prob_cat``."""
-    return name.rpartition("_")[0] if (match := MANY.fullmatch(name)) is None else match[1]
+    return name.rpartition("_")[0] if (match := USUAL_PREFIX.fullmatch(name)) is None else match[1]
 
 
 def class_named(name: str) -> str:
     """``cat`` of ``prob_cat``; a name without a prefix names a class itself."""
-    match = MANY.fullmatch(name)
+    match = USUAL_PREFIX.fullmatch(name)
     return match[2] if match else name
 
 
-def in_class_order(columns: list[str], classes: Sequence[object]) -> list[str]:
-    """Columns in the order of the classes where their names tell it, else as they are."""
-    by_class = {class_named(name): name for name in columns}
-    wanted = [str(value) for value in classes]
-    if len(by_class) == len(columns) and set(by_class) == set(wanted):
-        return [by_class[value] for value in wanted]
-    return columns
+def in_class_order(columns: list[str], classes: Sequence[object], *, known: bool = False) -> list[str]:
+    """Columns in the order of the classes where their names tell it, else as they are, which is noted."""
+    order = order_columns(columns, classes, "--score", known=known)
+    return columns if order is None else [columns[place] for place in order]
 
 
 def shown(columns: Sequence[str]) -> str:

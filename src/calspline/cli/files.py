@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BO
 ENOUGH = 1 << 16
 GZIPPED = b"\x1f\x8b"
 NOT_UTF8 = "the file is not UTF-8; say what it is, for example --encoding latin-1 or --encoding utf-16"
-NARROW, WIDE = 1 << 19, 1 << 17
-"""Rows a batch: of the few columns that a fit needs, and of all columns."""
+ROWS = 1 << 17
+"""Rows a batch."""
 STDIN = "standard input"
 
 identifier, literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].literal
@@ -169,8 +170,7 @@ class Source:
         encoding, header = options.encoding, not options.no_header
         self._duckdb = import_duckdb()
         self.errors = _reading_errors()
-        self._connection = self._duckdb.connect()
-        self._connection.execute("SET enable_progress_bar = false")
+        self._connection = self._latest = self._duckdb.connect()
         self._starts = [opening(path) for path in paths]
         for name, start in zip(names, self._starts, strict=True):
             if not start:
@@ -193,6 +193,9 @@ class Source:
             relation = self.query("*")
             self.types = dict(zip(relation.columns, map(str, relation.types), strict=True))
         self.columns = list(self.types)
+        for which in range(1, len(paths)):
+            if set(self.query("*", which).columns) != set(self.columns):
+                raise InputError(f"{names[which]} has other columns than {names[0]}; give files of the same columns")
 
     @property
     def name(self) -> str:
@@ -237,69 +240,55 @@ class Source:
             )
         return names
 
-    def query(self, select: str, which: int | None = None, *, columns: str = "*", where: str = "true") -> Any:
-        """A relation: what is selected from ``columns`` of the files, or of one of them."""
-        connection = self._connection.cursor()  # its own, because another stream may be open
-        try:
+    def query(self, select: str, which: int | None = None, *, where: str = "true") -> Any:
+        """A relation: what is selected from the files, or from one of them."""
+        connection = self._latest = self._connection.cursor()  # its own, because another stream may be open
+        for name, value in (("enable_progress_bar", "true"), ("enable_progress_bar_print", "false")):
+            connection.execute(f"SET {name} = {value}")
+        with self.reading(which):
             if self.format == "arrow":
                 connection.register("arrow", _arrow(self.paths if which is None else [self.paths[which]]))
+            # Files may have columns in another order, and of other types.
+            alike = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in self.types.items())
+            columns = alike if which is not None and len(self.paths) > 1 and self.columns else "*"
             inner = f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})"
             return connection.sql(f"SELECT * FROM ({inner}) WHERE {where}")
-        except (self._duckdb.Error, OSError, ValueError) as error:
-            raise self.failed(error, which) from error
 
-    def failed(self, error: Exception, which: int | None = None) -> InputError:
-        """What went wrong with reading."""
-        return reading_failed(self.name if which is None else self.names[which], error)
-
-    def count(self, select: str = "*", where: str = "true", which: int | None = None) -> int:
-        """How many rows there are."""
+    @contextmanager
+    def reading(self, which: int | None = None) -> Iterator[None]:
+        """Say of what goes wrong while rows are read which file it is."""
         try:
-            return int(self.query(select, which, where=where).aggregate("count(*)").fetchall()[0][0])
-        except self._duckdb.Error as error:
-            raise self.failed(error, which) from error
+            yield
+        except self.errors as error:
+            raise reading_failed(self.name if which is None else self.names[which], error) from error
+
+    def share_read(self) -> float:
+        """The share of its rows that the latest query has read."""
+        return max(float(self._latest.query_progress()) / 100.0, 0.0)
 
     def first_rows(self, select: str, where: str, most: int = 1) -> list[tuple[str, int, tuple[Any, ...]]]:
         """The first rows that meet a condition: the file, the place in it counting from 1, and what is selected."""
         for which, name in enumerate(self.names):
-            try:
+            with self.reading(which):
                 numbered = self.query(f"row_number() OVER () AS row, {select}", which, where=where)
                 rows = numbered.order("row").limit(most).fetchall()
-            except self._duckdb.Error as error:
-                raise self.failed(error, which) from error
             if rows:
                 return [(name, int(row[0]), row[1:]) for row in rows]
         return []
 
-    def schema(self, select: str) -> Any:
-        """The Arrow schema of what :meth:`batches` gives."""
-        return self._stream(select, 0, 1).schema
-
-    def batches(self, select: str, size: int, where: str = "true") -> Iterator[Any]:
+    def batches(self, select: str, where: str = "true") -> Iterator[Any]:
         """Arrow record batches, in the order of the files and of the rows in each.
 
         One file after the other: a scan of several may take them in any order.
         """
         for which in range(len(self.names)):
-            try:
-                yield from self._stream(select, which, size, where)
-            except self.errors as error:
-                raise self.failed(error, which) from error
-
-    def _stream(self, select: str, which: int, size: int, where: str = "true") -> Any:
-        if len(self.paths) == 1:
-            return self.query(select, which, where=where).to_arrow_reader(size)
-        if set(self.query("*", which).columns) != set(self.columns):
-            raise InputError(
-                f"{self.names[which]} has other columns than {self.names[0]}; give files of the same columns"
-            )
-        alike = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in self.types.items())
-        return self.query(select, which, columns=alike, where=where).to_arrow_reader(size)
+            with self.reading(which):
+                yield from self.query(select, which, where=where).to_arrow_reader(ROWS)
 
     def about(self) -> int | None:
         """About how many rows there are, without reading them; None if that cannot be known."""
         if self.format in ("parquet", "arrow"):
-            return self.count()
+            return int(self.query("1").aggregate("count(*)").fetchall()[0][0])
         if any(path.suffix == ".gz" for path in self.paths):
             return None
         lines = sum(start.count(b"\n") for start in self._starts)
@@ -344,7 +333,7 @@ def _spooled() -> Path:
 
 
 def _arrow(paths: list[Path]) -> Any:
-    """Arrow files, or streams, which can be read once and so are opened for every query."""
+    """Arrow files, or streams, which DuckDB would read only once: as tables on files that stay on disk."""
     import pyarrow
     import pyarrow.dataset
     import pyarrow.ipc
@@ -352,9 +341,8 @@ def _arrow(paths: list[Path]) -> Any:
     with paths[0].open("rb") as file:
         if file.read(6) == b"ARROW1":
             return pyarrow.dataset.dataset([str(path) for path in paths], format="ipc")
-    readers = [pyarrow.ipc.open_stream(pyarrow.OSFile(str(path))) for path in paths]
-    every = (batch for reader in readers for batch in reader)
-    return pyarrow.RecordBatchReader.from_batches(readers[0].schema, every)
+    streams = [pyarrow.ipc.open_stream(pyarrow.memory_map(str(path))) for path in paths]
+    return pyarrow.concat_tables([stream.read_all() for stream in streams])
 
 
 def _is_number(text: str) -> bool:

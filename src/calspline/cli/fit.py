@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -21,11 +22,12 @@ from calspline.cli.console import InputError, escape_control, heading, note, pro
 from calspline.cli.data import Data, Labels, open_labelled, score_columns
 from calspline.cli.files import open_source
 from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.engines.frames import fit_frame
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
 from calspline.registry import find
-from calspline.scores import Kind, check_scores
+from calspline.scores import check_scores
 
 FOLDS = 5
 FEWEST_TO_FOLD = 50
@@ -52,9 +54,10 @@ def fit(options: argparse.Namespace) -> None:
     columns = score_columns(source.columns, options.score[-1] if options.score else None)
     margins = options.transform == "identity"
     data, labels = open_labelled(source, columns, options, margins=margins)
-    two = len(labels.classes) == 2
-    streamed = two and options.method == "spline" and not (margins and len(columns) == 2)
-    fitted = (_stream if streamed else _at_once)(calibrator, data, labels, margins)
+    if len(labels.classes) == 2 and options.method == "spline":
+        fitted = _by_frame(calibrator, data, labels)
+    else:
+        fitted = _at_once(calibrator, data, labels, margins)
     # The fit saw places in the list of classes: any order of columns, and classes that no row shows, are then well.
     fitted.calibrator.classes_ = np.array(labels.classes)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
@@ -82,53 +85,46 @@ def _calibrator(options: argparse.Namespace) -> Any:
     return cls()
 
 
-def _fold_of(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
-    return rng.integers(0, FOLDS, n)
+def _by_frame(calibrator: Any, data: Data, labels: Labels) -> Fitted:
+    """Two classes by the spline: DuckDB sums the rows, and the histogram is all that is needed to judge the fit."""
+    source = data.source
+    with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
+        relation, columns = data.frame(labels)
+        fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
+    every = fitted.histogram_
+    tests = _dealt(every)
+    trains = [reduce(add, [h for h in tests if h is not one]) for one in tests] if len(tests) > 1 else []
+    folded = data.n_used >= FEWEST_TO_FOLD and all(h.positives.any() and h.negatives.any() for h in trains)
+    after = [_histogram_losses(fitted.calibrate(every.scores), every)]
+    if folded:
+        fits = [_quietly(clone(calibrator).fit_histogram, train) for train in trains]
+        after = [_histogram_losses(fit.calibrate(test.scores), test) for fit, test in zip(fits, tests, strict=True)]
+    weights = [test.total for test in tests] if folded else None
+    log_loss, brier = np.average(after, axis=0, weights=weights)
+    before = _histogram_losses(every.scores, every) if every.kind == "probability" else None
+    return Fitted(fitted, data.n_used, _how(folded), before, (float(log_loss), float(brier)))
 
 
-def _stream(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
-    """Two classes by the spline: rows become histograms, one for each fold, and are forgotten."""
-    rng, name = np.random.default_rng(0), data.source.name
-    kind: Kind = "margin" if margins else "probability"
-    parts: dict[int, ScoreHistogram] = {}
-    n = 0
-    with progress("Reading", data.source.about) as done:
-        for scores, codes, weight in data.batches(labels):
-            n += len(codes)
-            fold = _fold_of(rng, len(codes))
-            counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
-            for k in np.unique(fold[counts]).tolist():
-                mine = counts & (fold == k)
-                w = None if weight is None else weight[mine]
-                part = ScoreHistogram.from_scores(scores[mine], codes[mine], w, kind=kind)
-                parts[k] = parts[k] + part if k in parts else part
-            done(len(codes))
-    histograms = [parts[k] for k in sorted(parts)]
-    if not histograms:
-        what = f"the weights in column {data.weight!r} are all zero" if n else "there are no rows of data"
-        raise InputError(f"{name}: {what}")
-    every = reduce(add, histograms)
-    if not (every.positives.any() and every.negatives.any()):
-        raise InputError(f"{name} must show two classes; every row that counts is of one")
-    calibrator.fit_histogram(every)
-    trains = [reduce(add, [h for h in histograms if h is not one]) for one in histograms] if len(histograms) > 1 else []
-    folded = n >= FEWEST_TO_FOLD and all(h.positives.any() and h.negatives.any() for h in trains)
-    pairs = list(zip(histograms, trains, strict=True)) if folded else [(every, every)]
-    before: list[tuple[float, float]] = []
-    after: list[tuple[float, float]] = []
-    for test, train in pairs:
-        fitted = _quietly(calibrator, train) if folded else calibrator
-        after.append(_histogram_losses(fitted.calibrate(test.scores), test))
-        if kind == "probability":
-            before.append(_histogram_losses(test.scores, test))
-    weights = [test.total for test, _ in pairs]
-    return Fitted(calibrator, n, _how(folded), _mean(before, weights) if before else None, _mean(after, weights))
+def _dealt(histogram: ScoreHistogram) -> list[ScoreHistogram]:
+    """Folds of a histogram, as if its rows, which have weights of one, were dealt at random."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for weights in (histogram.positives, histogram.negatives):
+        part = rng.multinomial(weights.astype(np.int64), np.full(FOLDS, 1.0 / FOLDS)).astype(np.float64)
+        part[np.arange(len(part)), rng.integers(0, FOLDS, len(part))] += weights % 1.0
+        parts.append(part)
+    positives, negatives = (part.T for part in parts)
+    return [
+        ScoreHistogram.from_locations(histogram.kind, histogram.locations, positives=one, negatives=zero)
+        for one, zero in zip(positives, negatives, strict=True)
+        if one.any() or zero.any()
+    ]
 
 
-def _quietly(calibrator: Any, histogram: ScoreHistogram) -> Any:
+def _quietly(fit: Callable[..., Any], *rows: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return clone(calibrator).fit_histogram(histogram)
+        return fit(*rows)
 
 
 def _histogram_losses(p: Array, h: ScoreHistogram) -> tuple[float, float]:
@@ -140,11 +136,6 @@ def _losses(p: Array, codes: NDArray[Any], weight: Array | None) -> tuple[float,
     return tuple(float(np.average(f(p, codes), weights=weight)) for f in (row_log_losses, row_briers))  # type: ignore[return-value]
 
 
-def _mean(losses: list[tuple[float, float]], weights: list[float]) -> tuple[float, float]:
-    log_loss, brier = np.average(np.array(losses), axis=0, weights=weights)
-    return float(log_loss), float(brier)
-
-
 def _how(folded: bool) -> str:
     return f"cross-validated in {FOLDS} folds" if folded else "in-sample: on the rows of the fit, so flattering"
 
@@ -154,20 +145,14 @@ def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitt
     scores, codes, weight = data.gather(labels)
     places = None if scores.ndim == 1 else range(len(labels.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
-    present = np.unique(codes[counts])
-    if len(present) < 2:
-        raise InputError(f"{data.source.name} must show two classes; every row that counts is of one")
     calibrator.fit(check_scores(scores, names=places), codes, weight)
-    after, fold = calibrator.predict_proba(scores), _fold_of(np.random.default_rng(0), len(codes))
+    after, fold = calibrator.predict_proba(scores), np.random.default_rng(0).integers(0, FOLDS, len(codes))
+    trains = [fold != k for k in range(FOLDS)]
     folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
-    folded = folded and all(np.array_equal(np.unique(codes[counts & (fold != k)]), present) for k in range(FOLDS))
-    for k in np.unique(fold) if folded else []:
-        train = fold != k
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            some = check_scores(scores[train], names=places)
-            fitted = clone(calibrator).fit(some, codes[train], None if weight is None else weight[train])
-            after[~train] = fitted.predict_proba(scores[~train])
+    folded = folded and len({tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}) == 1
+    for train in trains if folded else []:
+        some = check_scores(scores[train], names=places), codes[train], None if weight is None else weight[train]
+        after[~train] = _quietly(clone(calibrator).fit, *some).predict_proba(scores[~train])
     two = len(labels.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
