@@ -267,7 +267,7 @@ def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> Fitt
         clip=_clip(recipe, total),
         variance=fit.variance,
         tube=fit.tube,
-        modes=fit.modes,
+        modes=fit.modes if recipe.loss == "log" else None,
     )
     smoothing = choice.smoothing if choice.average is None else choice.average.smoothing
     return FittedCurve(curve, smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)

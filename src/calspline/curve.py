@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -178,6 +178,20 @@ class CalibrationCurve:
             p = self.respond(self.value(z))
             noise /= p * (1.0 - p)
         return noise
+
+    def shifted(self, log_odds: float, variance: float = 0.0) -> CalibrationCurve:
+        """The curve of log-odds with something added to them, which has a variance of its own."""
+        if self.link != "logit":
+            raise ValueError("the curve is one of probabilities; only one of log-odds can be shifted")
+        moved = self.coefficients.copy()
+        moved[-1] += log_odds
+        spread, modes = self.variance, self.modes
+        if spread is not None and variance:
+            spread = spread.copy()
+            spread[-1] += variance
+        if modes is not None and variance:
+            modes = np.vstack([modes, np.full((1, modes.shape[1]), np.sqrt(variance))])
+        return replace(self, coefficients=moved, variance=spread, modes=modes)
 
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of the calibrated probability in the score; zero where clipped."""

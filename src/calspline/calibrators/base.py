@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,6 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
+from calspline.calibrators.shift import (
+    REFERENCE,
+    SHIFT,
+    Reference,
+    Shift,
+    find_shift,
+)
 from calspline.curve import CURVE, CalibrationCurve
 from calspline.expression import Formula, Program
 from calspline.labels import check_binary_labels, check_matrix_labels
@@ -61,6 +69,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     curves_: list[CalibrationCurve]
     kind_: Kind
     difference_: bool
+    reference_: Reference | None = None
+    shift_: Shift | None = None
 
     exported: ClassVar[bool] = False
     """Whether there is a :meth:`formula`."""
@@ -98,7 +108,9 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes, codes = check_matrix_labels(rows.labels, n, given.n_columns, given.names)
             matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._advice)
             self._fit_many(matrix, codes, rows, options)
-            self._remember(classes, matrix.kind, difference=False)
+            self._remember(
+                classes, matrix.kind, difference=False, reference=_reference(self._many(matrix), codes, rows)
+            )
             return self
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(
@@ -108,14 +120,23 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             advice=self._advice,
         )
         self._fit_two(binary, positive, rows, options)
-        self._remember(classes, binary.kind, difference=binary.difference)
+        reference = self._reference_two(binary, positive, rows)
+        self._remember(classes, binary.kind, difference=binary.difference, reference=reference)
         return self
 
-    def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
+    def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
+        """What is to be remembered of the rows of a fit of two classes."""
+        return _reference(self._two(scores), positive.astype(np.intp), rows)
+
+    def _remember(
+        self, classes: NDArray[Any], kind: Kind, *, difference: bool, reference: Reference | None = None
+    ) -> None:
         """How the scores of the fit were taken: those to calibrate are taken the same way."""
         self.classes_ = classes
         self.kind_ = kind
         self.difference_ = difference
+        self.reference_ = reference
+        self.shift_ = None
 
     def _validate_params(self) -> dict[str, Any]:
         """Check the constructor's options, and return them in the form that code wants."""
@@ -141,9 +162,10 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What it computes, in terms that the exports write; only calibrators that are ``exported`` have one."""
         check_is_fitted(self, "curves_")
         classes = self.classes_.tolist()
+        moved = (lambda program: program) if self.shift_ is None else self.shift_.program
         if len(classes) > 2:
-            return Formula(classes, self.kind_, self._many_program())
-        one, pair = self._two_program("one"), self._two_program("pair")
+            return Formula(classes, self.kind_, moved(self._many_program()))
+        one, pair = moved(self._two_program("one")), moved(self._two_program("pair"))
         return Formula(classes, self.kind_, one, pair, self.difference_)
 
     def _two_program(self, source: Source) -> Program:
@@ -203,12 +225,71 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "curves_")
         m = len(self.classes_)
+        moved = (lambda p: p) if self.shift_ is None else self.shift_.apply
         if m == 2:
             binary = self._check_scores(scores)
-            return self._two(binary, **segments), binary.shape
+            return moved(self._two(binary, **segments)), binary.shape
         given = check_scores(scores).in_class_order(self.classes_)
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
-        return self._many(matrix, **segments), matrix.values.shape
+        return moved(self._many(matrix, **segments)), matrix.values.shape
+
+    def shifted(self, *, base_rate: Any = None, kept: Any = None, unlabelled: Any = None) -> Self:
+        """The same calibrator for another base rate; this one stays as it is.
+
+        It is right if the base rate is all that changes: rows of either class have the scores they always had.
+
+        Parameters
+        ----------
+        base_rate : float or mapping of label to float, optional
+            The new share of the second of two classes, or of each class.
+        kept : mapping of label to float, optional
+            The shares of the rows of each class that were kept before the model or the calibrator was fitted
+            (``{0: 0.1, 1: 1.0}`` if nine of ten negatives were thrown away; 3.0 if rows were repeated three times). The
+            new calibrator is for the data before that.
+        unlabelled : ScoreHistogram or array-like of scores, optional
+            New scores, whose labels are not known (or do not count): the new base rate is estimated from them. A
+            warning says if another base rate does not explain them.
+
+        Returns
+        -------
+        calibrator
+            Of the same class. Its ``shift_`` has the new ``base_rates``, their ``limits()`` and the ``p_value`` of the
+            test, if they were estimated. It predicts, saves and exports as any other, and its intervals include the
+            uncertainty of an estimated base rate.
+
+        See Also
+        --------
+        calspline.drift : Whether a calibrator is still right, from labels.
+
+        Notes
+        -----
+        A model file of version 0.1.0 does not know the base rate of its fit, so that only ``kept`` is possible.
+        The uncertainty of an estimate includes the calibrator's own for a :class:`~calspline.SplineCalibrator` of two
+        classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calspline import SplineCalibrator
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.random(4000) < 0.5
+        >>> score = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))
+        >>> cal = SplineCalibrator().fit(score, y)
+        >>> cal.calibrate([0.5]).round(2), cal.shifted(base_rate=0.1).calibrate([0.5]).round(2)
+        (array([0.5]), array([0.1]))
+        >>> rare = rng.random(4000) < 0.1
+        >>> today = 1 / (1 + np.exp(-rng.normal(2 * rare - 1)))
+        >>> cal.shifted(unlabelled=today).shift_.limits()[1].round(2)
+        array([0.08, 0.11])
+        """
+        check_is_fitted(self, "curves_")
+        moved = copy(self)
+        moved.shift_ = find_shift(self, base_rate, kept, unlabelled)
+        moved._absorb()
+        return moved
+
+    def _absorb(self) -> None:
+        """Move what the method can move itself, and leave the rest of the shift to the end."""
 
     def noise(self, scores: Any) -> Array:
         """Independent errors of the log-odds of two classes, one standard deviation each, shape (r, n).
@@ -227,13 +308,15 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What :meth:`to_dict` gives and :meth:`from_dict` takes, as a domain."""
         name = cls.__name__
         fitted = {"kind": Choice("probability", "margin"), "difference": BOOLEAN} | cls._stored
+        fitted |= {"reference": optional(REFERENCE), "shift": optional(SHIFT)}
+        since = cls._stored_since | {"reference": None, "shift": None}
         return Record(
             name,
             {
                 "class": Choice(name),
                 "parameters": Record(f"{name}.parameters", cls._parameter_constraints),
                 "classes": ClassLabels(),
-                "fitted": Record(f"{name}.fitted", fitted, cls._stored_since),
+                "fitted": Record(f"{name}.fitted", fitted, since),
                 "curves": ListOf(CURVE, most=None if cls._stores_curves else 0),
                 "structure": NULL if cls._structure_record is None else optional(cls._structure_record),
             },
@@ -246,7 +329,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class": type(self).__name__,
             "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
             "classes": _plain_classes(self.classes_),
-            "fitted": {"kind": self.kind_, "difference": self.difference_} | self._facts(),
+            "fitted": {"kind": self.kind_, "difference": self.difference_} | self._facts() | self._memory(),
             "curves": [curve.to_dict() for curve in self.curves_],
             "structure": self._structure(),
         }
@@ -273,9 +356,17 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             calibrator._restore(facts, curves, data["structure"], len(classes))
         if facts["kind"] == "margin" and any(curve.transform.takes_probabilities for curve in calibrator.curves_):
             raise ValueError("kind must be probability for the transform of the curves")
-        calibrator._remember(classes, facts["kind"], difference=facts["difference"])
+        reference, shift = facts["reference"], facts["shift"]
+        reference = None if reference is None else Reference.from_dict(reference, len(classes))
+        calibrator._remember(classes, facts["kind"], difference=facts["difference"], reference=reference)
+        calibrator.shift_ = None if shift is None else Shift.from_dict(shift, len(classes))
         calibrator._check_that_it_works()
         return calibrator
+
+    def _memory(self) -> dict[str, Any]:
+        """What it knows of its base rates, as JSON values; nothing, if a file of version 0.1.0 did not say."""
+        known = {"reference": self.reference_, "shift": self.shift_}
+        return {name: value.to_dict() for name, value in known.items() if value is not None}
 
     def _facts(self) -> dict[str, Any]:
         """What a file has to know besides the curves, as JSON values."""
@@ -337,6 +428,14 @@ class ClassLabels(Domain):
         }
         dtype = {"type": "string", "description": "As numpy writes it, or object."}
         return object_schema({"dtype": dtype, "values": labels})
+
+
+def _reference(p: Array, codes: NDArray[np.intp], rows: LabelledRows) -> Reference:
+    """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
+    m = 2 if p.ndim == 1 else p.shape[1]
+    weights = np.zeros((len(codes), m))
+    weights[np.arange(len(codes)), codes] = 1.0 if rows.weight is None else rows.weight
+    return Reference.of(p if p.ndim == 1 else p.max(axis=1), weights)
 
 
 def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:

@@ -90,7 +90,8 @@ class SegmentedCalibrator(BaseCalibrator):
         codes = self._codes(by, len(checked))
         if not self._segmented:
             return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
-        return self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
+        band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
+        return band if self.shift_ is None else self.shift_.apply_band(band, level)
 
     def formula(self) -> Formula:
         """What it computes, in terms that the exports write."""

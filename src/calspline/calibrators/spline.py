@@ -15,6 +15,7 @@ from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED
 from calspline.calibrators.segmented import SegmentedCalibrator
+from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
 from calspline.expression import Program, one_vs_rest
 from calspline.fitting.folds import Parts
@@ -359,6 +360,8 @@ class SplineCalibrator(SegmentedCalibrator):
             The segment of each row, as for :meth:`fit`; in every call or in none.
         """
         recipe = self.recipe()
+        if self.shift_ is not None:
+            raise ValueError("this calibrator was shifted; update the one that it came from, and shift that again")
         seen = getattr(self, "histogram_", None)
         if seen is None and len(getattr(self, "classes_", ())) > 2:
             raise ValueError("partial_fit is for two classes; this calibrator was fitted to more")
@@ -384,7 +387,8 @@ class SplineCalibrator(SegmentedCalibrator):
         if counts is not None:
             self.segment_histograms_ = counts
         difference = checked.difference or getattr(self, "difference_", False)
-        self._remember(known, histogram.kind, difference=difference)
+        reference = self._reference(histogram) if hasattr(self, "curves_") else None
+        self._remember(known, histogram.kind, difference=difference, reference=reference)
         return self
 
     def _more_segments(
@@ -438,7 +442,8 @@ class SplineCalibrator(SegmentedCalibrator):
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
         self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
-        self._remember(np.array([0, 1]), recipe_kind(recipe.transform) or histogram.kind, difference=False)
+        kind = recipe_kind(recipe.transform) or histogram.kind
+        self._remember(np.array([0, 1]), kind, difference=False, reference=self._reference(histogram))
         return self
 
     def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
@@ -454,6 +459,21 @@ class SplineCalibrator(SegmentedCalibrator):
             return self.structure_.program(self.kind_)
         first = "log_softmax" if self.kind_ == "margin" else ""
         return one_vs_rest([curve.program("pair") for curve in self.curves_], first)
+
+    def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
+        return self._reference(self.histogram_)
+
+    def _reference(self, histogram: ScoreHistogram) -> Reference:
+        scores = check_binary_scores(histogram.scores, kind=histogram.kind)
+        return Reference.of(self._two(scores), np.column_stack([histogram.negatives, histogram.positives]))
+
+    def _absorb(self) -> None:
+        shift = self.shift_
+        alone = len(self.classes_) == 2 and not self._segmented
+        if shift is not None and alone and self.curves_[0].link == "logit":
+            curve = self.curves_[0].shifted(float(np.diff(shift.log_ratios)[0]), shift.variance)
+            self.set_fits([replace(self._fits[0], curve=curve)])
+            self.shift_ = replace(shift, log_ratios=np.zeros(2), variance=0.0)
 
     def _fit(
         self,

@@ -1,0 +1,347 @@
+"""Another base rate: how probabilities change with it, and what scores without labels say of it.
+
+If events become more or less frequent, but rows of either class have the scores they always had (*label shift*), the
+probability ``P_j`` of a class becomes proportional to ``P_j r_j``, with ``r_j`` its new share divided by the one that
+the probabilities were made for. Rows that were kept with probability ``k_j`` before the fit are the same case, with
+``r_j = 1 / k_j``.
+
+**From scores alone** the new shares maximise the likelihood of the scores,
+
+    sum_i w_i log(sum_j P_ij pi'_j / pi_j),
+
+a concave function. For two classes its derivative has one zero; for more, expectation-maximisation finds it (Saerens,
+Latinne and Decaestecker 2002). The variance of the shares has two parts: the scores are a sample, by the information
+``sum_i w_i u_i^2`` with ``u_i`` the terms of the derivative, and the calibrator has errors of its own. An error
+of the log-odds that is the same at all scores does no harm, since the base rate of the fit has it, too; so errors are
+counted from their mean over the rows of the fit, which are the new ones, weighted by how much more frequent their
+scores were then.
+
+**Whether a mere shift explains the new scores** is a chi-square test. A calibrator remembers how many rows of
+each class were in 20 bins of equal weight of its probability (of three or more classes: of its highest). With the new
+shares that gives the expected numbers of new rows. Both samples count in the variance.
+
+References
+----------
+M. Saerens, P. Latinne and C. Decaestecker, *Adjusting the outputs of a classifier to new a priori probabilities: a
+simple procedure*, Neural Computation 14, 2002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit, logit, ndtri
+from scipy.stats import chi2
+
+from calspline.arrays import Array, Counts, run_starts
+from calspline.calibrators.unlabelled import Unlabelled, check_unlabelled
+from calspline.expression import Constant, Program, call, name
+from calspline.labels import warn_user
+from calspline.options import Matrix, Number, Numbers, Record, check_number, optional
+
+if TYPE_CHECKING:
+    from calspline.calibrators.base import BaseCalibrator
+
+BINS = 20
+LEAST = 1e-15
+LEAST_SHARE = 1e-9
+"""Of a class that a fit did not see."""
+TINY = 1e-12
+MIN_P_VALUE = 0.01
+"""Below this, another base rate does not explain new scores."""
+MAX_STEPS, STEP = 10_000, 1e-10
+
+REFERENCE = Record("reference", {"edges": Numbers(increasing=True, most=BINS), "counts": Matrix()})
+SHIFT = Record(
+    "shift",
+    {
+        "log_ratios": Numbers(least=2),
+        "variance": Number(not_negative=True),
+        "base_rates": optional(Numbers(least=2, positive=True)),
+        "errors": optional(Numbers(least=2, not_negative=True)),
+        "p_value": optional(Number(not_negative=True)),
+    },
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Weight of each class in bins of the calibrated probability (of its highest), in the rows of a fit.
+
+    ``edges`` are between the bins, of which ``counts`` has a row each.
+    """
+
+    edges: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, p: Array, weights: Array) -> Reference:
+        """Bins of equal weight; ``weights`` has a row for each probability and a column for each class."""
+        table = Counts.from_sums(p, weights.sum(axis=1), np.zeros(len(p)))
+        first = run_starts(table.equal_weight_bins(BINS))[1:]
+        edges = np.unique(0.5 * (table.x[first - 1] + table.x[first]))
+        bins = np.searchsorted(edges, p)
+        counts = np.array([np.bincount(bins, column, minlength=len(edges) + 1) for column in weights.T]).T
+        return cls(edges, counts)
+
+    @property
+    def base_rates(self) -> Array:
+        """Share of each class."""
+        return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
+
+    def p_value(self, p: Array, weight: Array, rates: Array) -> float:
+        """P-value of "the rows differ from those of the fit by the shares of their classes alone"."""
+        seen = np.bincount(np.searchsorted(self.edges, p), weight, minlength=len(self.counts))
+        share = seen.sum() / self.counts.sum()
+
+        def statistic(rates: Array) -> float:
+            ratios = np.divide(rates, self.base_rates, out=np.zeros_like(rates), where=self.base_rates > 0.0)
+            variance = share * self.counts @ ratios + share**2 * self.counts @ ratios**2
+            return float(((seen - share * self.counts @ ratios) ** 2 / np.maximum(variance, TINY)).sum())
+
+        least = statistic(rates)
+        if len(rates) == 2:
+            # The shares that fit these bins best: errors of the probabilities do not matter then.
+            best = minimize_scalar(
+                lambda rate: statistic(np.array([1.0 - rate, rate])), bounds=(0.0, 1.0), method="bounded"
+            )
+            least = min(least, float(best.fun))
+        return float(chi2.sf(least, max(len(seen) - 2, 1)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists."""
+        return {"edges": self.edges.tolist(), "counts": self.counts.tolist()}
+
+    @classmethod
+    def from_dict(cls, read: dict[str, Any], n_classes: int) -> Reference:
+        """What :meth:`to_dict` described, checked as ``REFERENCE``."""
+        edges, counts = read["edges"], read["counts"]
+        if counts.shape != (len(edges) + 1, n_classes) or counts.min() < 0.0 or not counts.any():
+            raise ValueError("counts must have a row for each bin and a column for each class, none negative")
+        return cls(edges, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """How the base rates of a calibrator were moved.
+
+    Attributes
+    ----------
+    base_rates : array of shape (n_classes,) or None
+        The shares of the classes that its probabilities are for, in the order of ``classes_``. None where
+        neither they nor those of the fit are known.
+    errors : array of shape (n_classes,) or None
+        Standard errors of shares that were estimated.
+    p_value : float or None
+        Of "a mere shift of the base rates explains the new scores", where they were estimated.
+    """
+
+    log_ratios: Array
+    """What is added to the log-probabilities at the end; zero where curves have it in them already."""
+    variance: float
+    """Of the shift of the log-odds of two classes."""
+    base_rates: Array | None = None
+    errors: Array | None = None
+    p_value: float | None = None
+
+    @property
+    def base_rate(self) -> float:
+        """The share of the second of two classes."""
+        return float("nan") if self.base_rates is None else float(self.base_rates[1])
+
+    def limits(self, level: float = 0.95) -> Array:
+        """Limits of the shares of the classes, shape (n_classes, 2); NaN where they were not estimated."""
+        check_number(level, "level", above=0.0, below=1.0)
+        if self.base_rates is None or self.errors is None:
+            return np.full((len(self.log_ratios), 2), np.nan)
+        reach = float(ndtri(0.5 + 0.5 * level)) * self.errors[:, None] * np.array([-1.0, 1.0])
+        return np.asarray(np.clip(self.base_rates[:, None] + reach, 0.0, 1.0))
+
+    @property
+    def at_end(self) -> bool:
+        """Whether probabilities are still to be moved."""
+        return bool(self.log_ratios.any())
+
+    def apply(self, p: Array) -> Array:
+        """Probabilities for the new base rates, from those for the old ones."""
+        if not self.at_end:
+            return p
+        if p.ndim == 1:
+            odds = float(np.exp(self.log_ratios[1] - self.log_ratios[0]))
+            return np.asarray(np.clip(odds * p / (odds * p + (1.0 - p)), LEAST, 1.0 - LEAST))
+        moved = p * np.exp(self.log_ratios)
+        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+
+    def apply_band(self, band: Array, level: float) -> Array:
+        """Limits of the probability of the second of two classes, moved and, for the shift's own error, widened."""
+        if not self.at_end:
+            return band
+        odds = self.log_ratios[1] - self.log_ratios[0]
+        reach = float(ndtri(0.5 + 0.5 * level) * np.sqrt(self.variance)) * np.array([-1.0, 1.0])
+        return np.asarray(expit(logit(band) + odds + reach))
+
+    def program(self, program: Program) -> Program:
+        """The same for what exports write."""
+        if not self.at_end:
+            return program
+        steps = [*program.steps, ("unshifted", program.result)]
+        before = name("unshifted")
+        if len(self.log_ratios) == 2:
+            odds = float(np.exp(self.log_ratios[1] - self.log_ratios[0]))
+            return Program([*steps, ("odds", odds * before)], name("odds") / (name("odds") + (1.0 - before)))
+        ratios = np.exp(self.log_ratios).tolist()
+        steps.append(("shifted", Constant("RATIOS", ratios).expression * before))
+        return Program(steps, call("normalise", name("shifted")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists."""
+        return {
+            "log_ratios": self.log_ratios.tolist(),
+            "variance": self.variance,
+            "base_rates": None if self.base_rates is None else self.base_rates.tolist(),
+            "errors": None if self.errors is None else self.errors.tolist(),
+            "p_value": self.p_value,
+        }
+
+    @classmethod
+    def from_dict(cls, read: dict[str, Any], n_classes: int) -> Shift:
+        """What :meth:`to_dict` described, checked as ``SHIFT``."""
+        for key in ("log_ratios", "base_rates", "errors"):
+            if read[key] is not None and len(read[key]) != n_classes:
+                raise ValueError(f"{key} must have a number for each class")
+        return cls(**read)
+
+
+def find_shift(calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled: Any) -> Shift:
+    """The shift that one of the three says, on top of that which the calibrator has already."""
+    if sum(value is not None for value in (base_rate, kept, unlabelled)) != 1:
+        raise ValueError("shifted takes one of base_rate, kept and unlabelled")
+    earlier, reference, classes = calibrator.shift_, calibrator.reference_, calibrator.classes_
+    rates = None if reference is None else reference.base_rates
+    if earlier is not None:
+        rates = earlier.base_rates
+    errors, p_value = None, None
+    if kept is not None:
+        ratios = 1.0 / check_kept(kept, classes)
+        new = None if rates is None else rates * ratios / float(rates @ ratios)
+    else:
+        if rates is None:
+            raise ValueError("this calibrator does not know the base rate of its fit; use kept, or fit it again")
+        if base_rate is not None:
+            new = check_rates(base_rate, classes)
+        else:
+            rows = check_unlabelled(calibrator, unlabelled, "unlabelled")
+            new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE))
+            p_value = None if reference is None else _test(reference, rows, rates, new)
+        ratios = np.divide(new, rates, out=np.ones_like(new), where=rates > 0.0)
+    variance = 0.0
+    if new is not None and errors is not None and len(new) == 2:
+        variance = log_odds_error(float(new[1]), float(errors[1])) ** 2
+    left, spread = (0.0, 0.0) if earlier is None else (earlier.log_ratios, earlier.variance)
+    return Shift(left + np.log(ratios), spread + variance, new, errors, p_value)
+
+
+def _test(reference: Reference, rows: Unlabelled, rates: Array, new: Array) -> float:
+    """Test that another base rate explains new scores, and warn if not."""
+    then = reference.base_rates
+    back = np.divide(then, rates, out=np.ones_like(then), where=then > 0.0)
+    p = Shift(np.log(back), 0.0).apply(rows.p)
+    p_value = reference.p_value(p if p.ndim == 1 else p.max(axis=1), rows.weight, new)
+    if p_value < MIN_P_VALUE:
+        warn_user(
+            f"another base rate does not explain the scores in unlabelled (p-value {p_value:.2g}): rows of the same "
+            "class have other scores than before, and the shifted calibrator is not to be trusted; get labels and refit"
+        )
+    return p_value
+
+
+def check_rates(value: Any, classes: NDArray[Any]) -> Array:
+    """New shares of the classes: a number, that of the second of two, or a mapping by label."""
+    if not isinstance(value, Mapping):
+        if len(classes) > 2:
+            raise TypeError(f"base_rate must be a mapping of label to share for {len(classes)} classes; got {value!r}")
+        rate = check_number(value, "base_rate", above=0.0, below=1.0)
+        return np.array([1.0 - rate, rate])
+    rates = _by_label(value, classes, "base_rate")
+    if abs(rates.sum() - 1.0) > 1e-6:
+        raise ValueError(f"base_rate must be shares that sum to 1; they sum to {rates.sum():g}")
+    return np.asarray(rates / rates.sum())
+
+
+def check_kept(value: Any, classes: NDArray[Any]) -> Array:
+    """Shares of the rows of each class that were kept; above 1 if rows were repeated."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"kept must be a mapping of label to share, such as {{0: 0.1, 1: 1.0}}; got {value!r}")
+    return _by_label(value, classes, "kept")
+
+
+def _by_label(given: Mapping[Any, Any], classes: NDArray[Any], name: str) -> Array:
+    labels = classes.tolist()
+    if set(given) != set(labels):
+        raise ValueError(f"{name} must have a number for each of the classes {labels!r}; got {list(given)!r}")
+    return np.array([check_number(given[label], f"{name}[{label!r}]", above=0.0) for label in labels])
+
+
+def estimate(rows: Unlabelled, rates: Array) -> tuple[Array, Array]:
+    """Shares of the classes among rows without labels, and their standard errors.
+
+    ``rates`` are the shares that the probabilities are for.
+    """
+    if rows.p.ndim == 2:
+        return _estimate_many(rows.p / rates, rows.weight, rates)
+    old, w = float(rates[1]), rows.weight
+    ratio = rows.p / (1.0 - rows.p) * (1.0 - old) / old  # of the densities of scores of either class
+
+    def terms(rate: float) -> Array:
+        return np.asarray((ratio - 1.0) / (1.0 + rate * (ratio - 1.0)))
+
+    low = 1.0 / (rows.total + 2.0)  # the rule of succession
+    high = 1.0 - low
+    if w @ terms(low) <= 0.0:
+        new = low
+    elif w @ terms(high) >= 0.0:
+        new = high
+    else:
+        new = float(brentq(lambda rate: float(w @ terms(rate)), low, high, xtol=1e-15, rtol=1e-12))
+    information = float(w @ terms(new) ** 2)
+    if information == 0.0:  # scores that say nothing
+        return np.array([1.0 - new, new]), np.array([1.0, 1.0])
+    mixed = 1.0 + new * (ratio - 1.0)
+    # The rows of the fit: the same scores, as frequent as at the old base rate.
+    then = w / (new * rows.p / old + (1.0 - new) * (1.0 - rows.p) / (1.0 - old))
+    level = rows.noise @ (then * rows.p * (1.0 - rows.p)) / (then.sum() * old * (1.0 - old))
+    moved = (rows.noise - level[:, None]) @ (w * ratio / mixed**2) / information
+    error = float(np.sqrt(1.0 / information + (moved**2).sum()))
+    return np.array([1.0 - new, new]), np.array([error, error])
+
+
+def log_odds_error(rate: float, error: float) -> float:
+    """Standard error of the log-odds of a share, half as far as twice that of the share reaches to either side.
+
+    Of a share that may be zero the log-odds have no lower limit; a tenth of the share counts as one.
+    """
+    rate, reach = min(rate, 1.0 - rate), min(2.0 * error, 1.0)
+    ends = max(rate - reach, 0.1 * rate), min(rate + reach, 1.0 - 0.1 * rate)
+    return 0.25 * float(logit(ends[1]) - logit(ends[0]))
+
+
+def _estimate_many(ratio: Array, w: Array, start: Array) -> tuple[Array, Array]:
+    """Expectation-maximisation; ``ratio`` has the densities of scores by class, but for a factor of the row."""
+    share, new = w / w.sum(), start
+    for _ in range(MAX_STEPS):
+        joint = ratio * new
+        before, new = new, share @ (joint / joint.sum(axis=1, keepdims=True))
+        if np.abs(new - before).max() < STEP:
+            break
+    new = np.maximum(new, LEAST_SHARE)
+    new /= new.sum()
+    u = ratio / (ratio @ new)[:, None]
+    # Shares sum to one: the information in the directions that keep the sum.
+    Z = np.linalg.svd(np.ones((1, len(new))))[2][1:].T
+    covariance = Z @ np.linalg.pinv(Z.T @ ((u.T * w) @ u) @ Z, hermitian=True) @ Z.T
+    return new, np.sqrt(np.maximum(np.diag(covariance), 0.0))
