@@ -1,9 +1,9 @@
-"""Fitted calibrators as code: SQL, ONNX, Python, JavaScript and C.
+"""Fitted calibrators as code: SQL, ONNX, PyTorch, Python, JavaScript and C.
 
 Each function takes a fitted calibrator and returns what other systems run without this package.
 The clip and the epsilon are part of the export, so the numbers are those of ``calibrate``, to 1e-9.
-A score that ``calibrate`` would refuse has no probability: SQL gives NULL, ONNX, JavaScript and C give
-NaN, and Python raises ValueError.
+A score that ``calibrate`` would refuse has no probability: SQL gives NULL, ONNX, PyTorch, JavaScript and C
+give NaN, and Python raises ValueError.
 
 >>> import numpy as np
 >>> import calspline.export
@@ -23,17 +23,20 @@ if TYPE_CHECKING:
     from calspline.export.code import to_c, to_javascript, to_python
     from calspline.export.onnx import to_onnx
     from calspline.export.sql import to_sql
+    from calspline.export.torch import Calibrated, to_torch
     from calspline.expression import Formula
 
 _HOMES = {
+    "Calibrated": "calspline.export.torch",
     "to_c": "calspline.export.code",
     "to_javascript": "calspline.export.code",
     "to_onnx": "calspline.export.onnx",
     "to_python": "calspline.export.code",
     "to_sql": "calspline.export.sql",
+    "to_torch": "calspline.export.torch",
 }
 
-__all__ = ["to_c", "to_javascript", "to_onnx", "to_python", "to_sql"]
+__all__ = ["Calibrated", "to_c", "to_javascript", "to_onnx", "to_python", "to_sql", "to_torch"]
 
 
 def formula_of(calibrator: Any) -> "Formula":

@@ -1,0 +1,300 @@
+"""Formulas as graphs of PyTorch's operations."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import fx
+
+from calspline.export.cells import Table, table_of
+from calspline.export.onnx import ROUNDING
+from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
+from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE, Kind
+
+FUNCTIONS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "negative": operator.neg,
+    "abs": torch.abs, "log": torch.log, "exp": torch.exp, "asinh": torch.asinh,
+}  # fmt: skip
+NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
+SHORT = 16
+"""Rows of fewer numbers have a softmax in steps, which on a processor takes a sixth of the time of torch.softmax."""
+STEEP, STRETCH = 1e30, 2.0**100
+"""Slopes beyond which float32 has to stretch the distance, and by how much."""
+EXACT = {torch.float64: 1e-11, torch.float32: 1e-7}
+"""How far a curve's table may be from it."""
+
+
+class Writer:
+    """A graph of operations on tensors, and its constants.
+
+    Formulas are written side by side: those of several classes, which differ in their numbers alone, are one.
+    """
+
+    def __init__(self, dtype: Any, axis: int = -1, n_classes: int = 2) -> None:
+        self._dtype, self._axis, self._n_classes = dtype, axis, n_classes
+        self._numpy: Any = NUMPY[dtype]
+        self._graph = fx.Graph()
+        self._tracer = fx.proxy.GraphAppendingTracer(self._graph)
+        self._tensors: dict[str, Any] = {}
+        self._known: dict[tuple[str, bytes], Any] = {}
+        self._tables: dict[int, Table | None] = {}
+
+    def input(self, name: str) -> Any:
+        """One more input, in this graph's type."""
+        return fx.Proxy(self._graph.placeholder(name), self._tracer).to(self._dtype)
+
+    def module(self, result: Any) -> Any:
+        """The graph as a module."""
+        self._graph.output(result.node)
+        return fx.GraphModule(self._tensors, self._graph)
+
+    def proper(self, scores: Any, kind: Kind) -> Any:
+        """Probabilities that a model rounded past 0 or 1 are put back."""
+        return torch.clamp(scores, 0.0, 1.0) if kind == "probability" else scores
+
+    def doubt(self, scores: Any, formula: Formula) -> Any:
+        """Zero for scores, NaN for what is none."""
+        scores = scores.detach()
+        if formula.kind == "probability":
+            return self.zero_or_nan(torch.abs(scores - 0.5) <= 0.5 + ROUNDING)
+        return self.zero_or_nan(torch.abs(scores) <= self._limit(LARGEST_MARGIN))
+
+    def doubt_of_rows(self, rows: Any, kind: Kind) -> Any:
+        """The same for whole rows."""
+        rows = rows.detach()
+        total = torch.sum(rows, dim=self._axis, keepdim=True)
+        if kind == "margin":
+            return 0.0 * total
+        low = torch.amin(rows, dim=self._axis, keepdim=True)
+        return self.zero_or_nan((low >= -ROUNDING) & (torch.abs(total - 1.0) <= ROW_SUM_TOLERANCE))
+
+    def zero_or_nan(self, good: Any) -> Any:
+        """Zero where it is good, else NaN."""
+        return torch.where(good, self._constant(0.0), self._constant(np.nan))
+
+    def value(self, program: Program, known: dict[str, Any]) -> Any:
+        """The result of a program."""
+        p = known["p"]
+        result = self._values([program], known)
+        if program.result.operation == "softmax":
+            # It may have made a probability exactly zero.
+            return torch.clamp(result, min=float(np.finfo(self._numpy).tiny))
+        # What is the same for all rows still has to have them.
+        return result if program.arguments else result + 0.0 * p
+
+    def _values(self, programs: list[Program], known: dict[str, Any]) -> Any:
+        """The results of programs that differ in their numbers alone, one for each class in ``known``."""
+        known = dict(known)
+        for i, (name, _) in enumerate(programs[0].steps):
+            known[name] = self._write([program.steps[i][1] for program in programs], known)
+        return self._write([program.result for program in programs], known)
+
+    def _write(self, formulas: list[Expression], known: dict[str, Any]) -> Any:
+        """The tensor of formulas that differ in their numbers alone; of numbers that do not, the number."""
+        formula, operation = formulas[0], formulas[0].operation
+        if operation == "name":
+            return known[str(formula.value)]
+        if operation == "number":
+            return self._numbers([each.real for each in formulas])
+        if operation == "constant":
+            assert isinstance(formula.value, Constant)
+            return self._row(formula.value.values)
+        columns = list(zip(*[each.arguments for each in formulas], strict=True))
+        if operation == "log" and formula.arguments[0].operation == "max":
+            least = formula.arguments[0].arguments[1].real
+            return self._log(self._write([each.arguments[0].arguments[0] for each in formulas], known), least)
+        if operation == "min" and formula.arguments[0].operation == "max":  # clipped
+            inner = [each.arguments[0].arguments for each in formulas]
+            x = self._write([arguments[0] for arguments in inner], known)
+            return self._clamp(x, [low.real for _, low in inner], [high.real for high in columns[1]])
+        if operation in ("max", "min") and formula.arguments[1].operation == "number":
+            x, limit = (
+                self._write(list(columns[0]), known),
+                self._numbers([self._limit(end.real) for end in columns[1]]),
+            )
+            return torch.clamp(x, min=limit) if operation == "max" else torch.clamp(x, max=limit)
+        tensors = [self._write(list(column), known) for column in columns]
+        if operation in ROW_OPERATIONS:
+            return self._row_operation(formula, tensors)
+        if operation == "cubic":
+            return self._cubic(tensors[0], [cast(Pieces, each.value) for each in formulas])
+        if operation == "between":
+            ends = zip(*[cast(tuple[float, float], each.value) for each in formulas], strict=True)
+            low, high = (self._limits(limits, up=up) for limits, up in zip(ends, (True, False), strict=True))
+            return torch.where((tensors[0] >= low) & (tensors[0] <= high), tensors[1], tensors[2])
+        if not any(isinstance(tensor, fx.Proxy) for tensor in tensors):
+            tensors[0] = self._constant(tensors[0])
+        return FUNCTIONS[operation](*tensors)
+
+    def _numbers(self, values: list[float]) -> Any:
+        """A number, or a row of those that differ."""
+        return self._checked(values[0]) if len(set(values)) == 1 else self._row(values)
+
+    def _limits(self, values: Sequence[float], *, up: bool) -> Any:
+        """Limits between which are the same numbers of this graph's type."""
+        return self._numbers(self._rounded(np.array(values), up=up).tolist())
+
+    def _rounded(self, exact: NDArray[np.float64], *, up: bool) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            rounded = exact.astype(self._numpy)
+        wrong = rounded < exact if up else rounded > exact
+        return np.where(wrong, np.nextafter(rounded, self._numpy(np.inf if up else -np.inf)), rounded)
+
+    def _checked(self, value: float) -> float:
+        self._constant_array(value)
+        return value
+
+    def _row(self, values: Any) -> Any:
+        """A constant with a number for each class."""
+        return self._constant(np.reshape(values, (-1,) + (1,) * (-1 - self._axis)))
+
+    def _constant(self, values: Any, dtype: Any = None) -> Any:
+        """A constant tensor; equal ones are the same."""
+        array = self._constant_array(values, dtype)
+        key = f"{array.dtype}{array.shape}", array.tobytes()
+        if key not in self._known:
+            name = f"constant_{len(self._tensors)}"
+            self._tensors[name] = torch.from_numpy(array.copy())
+            self._known[key] = name
+        return fx.Proxy(self._graph.get_attr(self._known[key]), self._tracer)
+
+    def _constant_array(self, values: Any, dtype: Any = None) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            array = np.asarray(values, dtype=dtype or self._numpy)
+        if np.isinf(array).any():
+            raise ValueError("dtype must be torch.float64 for this calibrator: its scores are beyond float32")
+        return array
+
+    def _limit(self, value: float) -> float:
+        """A limit on numbers of this graph's type, which may be the largest there is."""
+        largest = float(np.finfo(self._numpy).max)
+        return min(max(value, -largest), largest)
+
+    def _clamp(self, x: Any, lows: list[float], highs: list[float]) -> Any:
+        low, high = (self._numbers([self._limit(end) for end in ends]) for ends in (lows, highs))
+        if isinstance(low, float) == isinstance(high, float):
+            return torch.clamp(x, low, high)
+        return torch.clamp(torch.clamp(x, min=low), max=high)
+
+    def _log(self, x: Any, least: float) -> Any:
+        """``log(max(x, least))``, where ``least`` may be zero in float32."""
+        smallest = float(np.finfo(self._numpy).smallest_subnormal)
+        if least >= smallest:
+            return torch.log(torch.clamp(x, min=least))
+        return torch.where(x > 0.0, torch.log(torch.clamp(x, min=smallest)), float(np.log(least)))
+
+    def _row_operation(self, formula: Expression, rows: list[Any]) -> Any:
+        y, operation, axis = rows[0], formula.operation, self._axis
+        if operation in ("softmax", "log_softmax"):
+            return self._softmax(y, logarithm=operation == "log_softmax")
+        if operation == "centred":
+            return y - torch.amax(y, dim=axis, keepdim=True)
+        if operation == "normalise":
+            return y / torch.sum(y, dim=axis, keepdim=True)
+        if operation == "rest":
+            return self._rest(y)
+        if operation == "matrix":
+            assert isinstance(formula.value, Constant)
+            matrix = self._constant(formula.value.values)
+            return torch.nn.functional.linear(y, matrix) if axis == -1 else torch.matmul(matrix, y)
+        assert isinstance(formula.value, list)
+        return self._classes(formula.value, rows)
+
+    def _softmax(self, y: Any, *, logarithm: bool) -> Any:
+        axis = self._axis
+        if axis != -1 or self._n_classes >= SHORT:
+            return torch.log_softmax(y, dim=axis) if logarithm else torch.softmax(y, dim=axis)
+        y = y - torch.amax(y, dim=axis, keepdim=True)
+        powers = torch.exp(y)
+        total = torch.sum(powers, dim=axis, keepdim=True)
+        return y - torch.log(total) if logarithm else powers / total
+
+    def _rest(self, p: Any) -> Any:
+        top = torch.argmax(p, dim=self._axis, keepdim=True)
+        others = torch.sum(torch.scatter(p, self._axis, top, 0.0), dim=self._axis, keepdim=True)
+        return torch.scatter(1.0 - p, self._axis, top, others)
+
+    def _classes(self, programs: list[Program], rows: list[Any]) -> Any:
+        """A program for each class; those that differ in their numbers alone together."""
+        groups: dict[Any, list[int]] = {}
+        for j, program in enumerate(programs):
+            groups.setdefault(self._shape(program, j), []).append(j)
+        results = []
+        for members in groups.values():
+            chosen = rows
+            if len(groups) > 1:
+                index = self._constant(members, np.int64)
+                chosen = [torch.index_select(row, self._axis, index) for row in rows]
+            result = self._values([programs[j] for j in members], dict(zip(("p", "rest"), chosen, strict=False)))
+            results.append(result if programs[members[0]].arguments else result + 0.0 * chosen[0])
+        if len(results) == 1:
+            return results[0]
+        order = np.argsort(np.concatenate(list(groups.values())))
+        return torch.index_select(torch.cat(results, dim=self._axis), self._axis, self._constant(order, np.int64))
+
+    def _shape(self, program: Program, j: int) -> Any:
+        """What programs have in common that differ in their numbers alone; ``j`` if there are no others like it."""
+
+        def shape(formula: Expression) -> Any:
+            if formula.operation == "cubic":
+                return (j if self._table(cast(Pieces, formula.value)) is None else "table", shape(formula.arguments[0]))
+            value = formula.value if formula.operation == "name" else None
+            return formula.operation, value, tuple(shape(argument) for argument in formula.arguments)
+
+        return tuple(shape(formula) for formula in program.formulas)
+
+    def _cubic(self, x: Any, curves: list[Pieces]) -> Any:
+        tables = [table for table in map(self._table, curves) if table is not None]
+        return self._by_cells(x, tables) if len(tables) == len(curves) else self._by_breaks(x, curves[0])
+
+    def _by_cells(self, x: Any, tables: list[Table]) -> Any:
+        """The cell that ``x`` lies in is a product; the first and the last go on for ever."""
+        sizes = [len(table.coefficients) for table in tables]
+        per_unit = self._numbers([1.0 / table.width for table in tables])
+        s = (x - self._numbers([table.start - table.width for table in tables])) * per_unit
+        cell = self._clamp(torch.floor(s.detach()), [0.0] * len(sizes), [size - 1.0 for size in sizes])
+        t, i = s - cell, cell.to(torch.int32)
+        if len(tables) > 1:
+            first = np.cumsum([0, *sizes[:-1]])
+            i = i + self._constant(first.reshape((-1,) + (1,) * (-1 - self._axis)), np.int32)
+        i = torch.clamp(i, 0, sum(sizes) - 1).flatten()  # NaN is no cell
+        columns = np.concatenate([table.coefficients for table in tables]).T
+        a, b, c, d = (self._chosen(column, i, t) for column in columns)
+        return torch.addcmul(d, torch.addcmul(c, torch.addcmul(b, a, t), t), t)
+
+    def _chosen(self, values: Any, i: Any, like: Any) -> Any:
+        """The values with these numbers, in the shape of another tensor; faster than ``values[i]``."""
+        return torch.index_select(self._constant(values), 0, i).reshape(like.shape)
+
+    def _by_breaks(self, x: Any, pieces: Pieces) -> Any:
+        """The piece that ``x`` lies in by bisection.
+
+        Starts are sums of two numbers, so that float32 knows the distance from them as well as it
+        knows ``x``; breaks are rounded up, as no ``x`` lies between them and what they are rounded from.
+        """
+        starts = pieces.origin + pieces.unit * np.array(pieces.starts)
+        breaks = self._rounded(starts[1:], up=True)
+        i = torch.bucketize(x.detach().contiguous(), self._constant(breaks), right=True, out_int32=True).flatten()
+        columns = np.array(pieces.columns)
+        steep = np.abs(columns[:3]).max(axis=0) > STEEP
+        if self._numpy is np.float32 and steep.any():
+            stretch = np.where(steep, STRETCH, 1.0)
+            x = x * self._chosen(stretch, i, x)
+            starts = starts * stretch
+            # What is still too steep lies between two neighbours of float32, where no score is.
+            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -1e38, 1e38)
+        with np.errstate(over="ignore"):
+            high = starts.astype(self._numpy)
+        start, rest, a, b, c, d = (self._chosen(values, i, x) for values in (high, starts - high, *columns))
+        t = (x - start - rest) / self._checked(pieces.unit)
+        return torch.addcmul(d, torch.addcmul(c, torch.addcmul(b, a, t), t), t)
+
+    def _table(self, pieces: Pieces) -> Table | None:
+        if id(pieces) not in self._tables:
+            self._tables[id(pieces)] = table_of(pieces, EXACT[self._dtype], float(np.finfo(self._numpy).eps))
+        return self._tables[id(pieces)]
