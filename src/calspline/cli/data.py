@@ -253,10 +253,7 @@ def open_labelled(
     if len(scores) > 2 and options.positive is not None:
         raise InputError("--positive is for two classes; for more, name them in order with --classes")
     data = Data(source, every or scores, label, weight, margins=margins, sums=every is None)
-    if len(scores) <= 2:
-        labels = two_classes(data, options.positive, options.classes, scores)
-    else:
-        labels = many_classes(data, options.classes, scores)
+    labels = classes_of(data, options, scores)
     data.check(options.missing, labels)
     if every is None:
         data.scores = in_class_order(scores, labels.classes, known=options.classes is not None)
@@ -354,62 +351,44 @@ def values_of(texts: Sequence[str], column: str) -> list[Value]:
     return list(texts)
 
 
-def two_classes(data: Data, positive: str | None, given: str | None, score: list[str]) -> Labels:
-    """Labels for one column of scores, or two; the second class is what the score is of."""
+def classes_of(data: Data, options: argparse.Namespace, score: list[str]) -> Labels:
+    """Labels in the order of the columns of scores; of one column, the second is what the score is of."""
     column, texts = str(data.label), data.spellings()
-    values = values_of(texts, column)
-    classes = _given(given, values, column) if given else sorted(set(values), key=_order)
-    if len(classes) == 1:
-        raise InputError(f"column {column!r} of {data.source.name} must show two classes; every row is {classes[0]!r}")
-    if len(classes) > 2:
+    values, where = values_of(texts, column), f"column {column!r} of {data.source.name}"
+    found, m = sorted(set(values), key=_order), max(len(score), 2)
+    classes: list[Value] = found if options.classes is None else _given(options.classes, values, column)
+    if options.classes is not None and len(classes) != m and m > 2:
+        raise InputError(f"--classes must name {m} classes, one for each column of scores; got {options.classes!r}")
+    if options.classes is None and m > 2:
+        advice = "Name the classes in the order of the columns with --classes"
+        classes = classes_of_columns(label_array(found), score, m, where, beside="--score", advice=advice).tolist()
+    if len(found if m > 2 else classes) == 1:
         raise InputError(
-            f"column {column!r} of {data.source.name} has {len(classes)} classes ({shown(list(map(str, classes)))}); "
+            f"{where} must show two classes{' or more' if m > 2 else ''}; every row is {(found or classes)[0]!r}"
+        )
+    if len(classes) > m:
+        raise InputError(
+            f"{where} has {len(classes)} classes ({shown(list(map(str, classes)))}); "
             "for more than two give a column of scores for each with --score"
         )
-    if positive is not None:
-        last = _given(positive, values, column, "--positive")
+    if options.positive is not None:
+        last = _given(options.positive, values, column, "--positive")
         if len(last) != 1:
-            raise InputError(f"--positive must be one label; got {positive!r}")
+            raise InputError(f"--positive must be one label; got {options.positive!r}")
         if len(score) == 2 and {class_named(name) for name in score} != set(map(str, classes)):
             raise InputError(
                 "--positive is for one column of scores; name the labels in the order of the two columns with --classes"
             )
         classes = [value for value in classes if value != last[0]] + last
-    elif given is None and len(score) == 1 and isinstance(classes[1], str) and classes[1].lower() not in YES:
+    elif options.classes is None and len(score) == 1 and str(classes[1]).lower() not in YES and type(classes[1]) is str:
         raise InputError(
             f"the labels are {classes[0]!r} and {classes[1]!r}; say which one the score is the probability of, "
             f"for example --positive {classes[1]}"
         )
-    return _labels(column, classes, texts, values)
-
-
-def many_classes(data: Data, given: str | None, score: list[str]) -> Labels:
-    """Labels for a column of scores per class, in the order of those columns."""
-    column, texts = str(data.label), data.spellings()
-    values = values_of(texts, column)
-    found = sorted(set(values), key=_order)
-    if given is not None:
-        classes: list[Value] = _given(given, values, column)
-        if len(classes) != len(score):
-            raise InputError(f"--classes must name {len(score)} classes, one for each column of scores; got {given!r}")
-    else:
-        advice = "Name the classes in the order of the columns with --classes"
-        named = label_array(found)
-        where = f"column {column!r} of {data.source.name}"
-        classes = classes_of_columns(named, score, len(score), where, beside="--score", advice=advice).tolist()
-    if len(found) == 1:
-        raise InputError(
-            f"column {column!r} of {data.source.name} must show two classes or more; every row is {found[0]!r}"
-        )
-    return _labels(column, classes, texts, values)
-
-
-def _labels(column: str, classes: list[Value], texts: list[str], values: list[Value]) -> Labels:
     strange = [text for text, value in zip(texts, values, strict=True) if value not in classes]
     if strange:
         raise InputError(f"column {column!r} has labels that are none of the classes: {shown(strange)}; see --classes")
-    codes = {text: classes.index(value) for text, value in zip(texts, values, strict=True)}
-    return Labels(column, tuple(classes), codes)
+    return Labels(column, tuple(classes), {t: classes.index(value) for t, value in zip(texts, values, strict=True)})
 
 
 def _given(text: str, values: list[Value], column: str, option: str = "--classes") -> list[Value]:
