@@ -68,3 +68,13 @@ def test_the_weights_of_a_sample_are_those_of_the_rows_it_stands_for():
     chance = np.minimum(count * 0.01, 1.0)
     np.testing.assert_allclose(weights * chance, 0.01 * 2.0 * count)
     np.testing.assert_allclose(weights, [2.0, 2.0, 8.0, 80.0])
+
+
+@pytest.mark.parametrize("make", [lambda frame: frame, lambda frame: pl.from_pandas(frame).lazy()])
+def test_groups_among_leaves_are_refused_and_not_forgotten(make, monkeypatch):
+    monkeypatch.setattr(aggregate, "MAX_SAMPLE", 2000)
+    frame = as_frame(*tree(12)).assign(g=np.arange(20_000) % 500)
+    with pytest.raises(ValueError, match='multiclass must be "ovr" with group where more than 2,000 rows have few'):
+        fit_frame(make(frame), score=NAMES, label="kind", group="g")
+    fitted = fit_frame(make(frame), score=NAMES, label="kind", group="g", multiclass="ovr")
+    assert fitted.classes_.tolist() == NAMES

@@ -234,6 +234,15 @@ def share_scores(scores: Sequence[Array]) -> bool:
     return len(np.unique(sample_place(scores))) < (1.0 - ALIKE) * n or abs(n - MAX_SAMPLE) > SPREAD_OF_SIZE * n**0.5
 
 
+def check_no_groups(groups: object) -> None:
+    """Complain about groups among rows that have to be grouped by their scores."""
+    if groups is not None:
+        raise ValueError(
+            f'multiclass must be "ovr" with group where more than {MAX_SAMPLE:,} rows have few distinct scores: the '
+            "structured fit would need a sample of them, and a sample of equal scores knows nothing of groups"
+        )
+
+
 def sample_weights(weight: Array, count: Array, share: float) -> Array:
     """Weights of groups of equal scores in a sample that takes a group of ``count`` rows with chance ``count * share``.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
 from calspline.engines import aggregate
-from calspline.engines.aggregate import sample_place, sample_weights, share_scores
+from calspline.engines.aggregate import check_no_groups, sample_place, sample_weights, share_scores
 from calspline.engines.checks import Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
@@ -89,7 +89,8 @@ class ArrayRows:
         if share < 1.0:
             taken = sample_place(list(matrix.T)) < share
             groups = None if groups is None else groups[taken]
-            if groups is None and share_scores(list(matrix[taken].T)):
+            if share_scores(list(matrix[taken].T)):
+                check_no_groups(groups)
                 matrix, codes, weight = _grouped(matrix, codes, weight, share)
             else:
                 matrix, codes, weight = matrix[taken], codes[taken], weight[taken]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.engines import aggregate
 from calspline.engines.aggregate import (
+    check_no_groups,
     histograms,
     log_odds,
     log_odds_from_pair,
@@ -89,7 +90,8 @@ class LazyRows:
         grouped = ["g"] if "g" in self.frame.collect_schema() else []
         found = taken.select(*names, "y", "w", *grouped).collect()
         weight = found["w"].to_numpy()
-        if share < 1.0 and not grouped and share_scores([found[name].to_numpy() for name in names]):
+        if share < 1.0 and share_scores([found[name].to_numpy() for name in names]):
+            check_no_groups(grouped or None)
             groups = self.frame.select(*names, "y", "w", n=ONE).group_by(*names, "y").agg(nw.col("w", "n").sum())
             found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
             weight = found["w"].to_numpy()
