@@ -257,12 +257,18 @@ class Formula:
     difference: bool = False
 
 
-def one_vs_rest(programs: list[Program], first: str = "") -> Program:
-    """A program for each class, whose results are normalised; ``first`` is an operation on the row before."""
+def one_vs_rest(programs: list[Program], first: str = "", least: float | None = None) -> Program:
+    """A program for each class, whose results are normalised.
+
+    ``first`` is an operation on the row before, ``least`` the least that is taken of what it gives.
+    """
     steps, p = [], name("p")
     if first:
         steps.append(("v", call(first, p)))
         p = name("v")
+    if least is not None:
+        steps.append(("l", call("max", p, least)))
+        p = name("l")
     rows = [p]
     if any("rest" in program.arguments for program in programs):
         steps.append(("rest", call("rest", p)))

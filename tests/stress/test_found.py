@@ -22,6 +22,24 @@ def test_the_brier_loss_takes_scores_that_hardly_differ_from_zero():
     assert 0.0 < p[0] < 0.5 < p[1] < 1.0
 
 
+@pytest.mark.parametrize(("seed", "options"), [(17, {}), (97, {}), (38, {"n_knots": 100, "knots": "sample"})])
+def test_least_squares_that_rounding_leaves_undetermined_converge(seed, options):
+    rng = np.random.default_rng([seed, 7])
+    n = int(rng.integers(30, 61))
+    kind = rng.integers(4, size=n)
+    ends, tenths = rng.choice([0.0, 1.0, 0.5, 1e-300, 1e-12, 1 - 1e-16, 0.25], n), rng.integers(0, 11, n) / 10
+    scores = np.choose(kind, [ends, tenths, rng.random(n), 10.0 ** -rng.uniform(0, 323, n)])
+    event = int(rng.integers(n))
+    scores[event] = 2e-276
+    y = np.arange(n) == event
+    if seed % 3 == 2:
+        y |= rng.random(n) < 0.1
+    cal = SplineCalibrator(loss="brier", penalty="ridge", smoothing=0, transform="asinh_logit", **options)
+    p = cal.fit(scores, y).calibrate(scores)
+    assert cal.converged_
+    assert np.all((p > 0) & (p < 1))
+
+
 @pytest.mark.parametrize("cal", [SplineCalibrator(), SplineCalibrator(loss="brier"), IsotonicCalibrator()], ids=str)
 def test_scores_may_be_any_distance_from_those_of_the_fit(cal):
     cal.fit(1e-270 * np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0]), [0, 0, 1, 0, 1, 0, 1, 1])

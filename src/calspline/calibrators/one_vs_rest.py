@@ -16,6 +16,7 @@ from calspline.curve import CalibrationCurve, constant
 from calspline.expression import Program, one_vs_rest
 from calspline.labels import warn_user
 from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit_classes
+from calspline.multiclass.scale import unmasked
 from calspline.options import BOOLEAN, Domain
 from calspline.scores import BinaryScores, Kind, LabelledRows, MatrixScores
 
@@ -71,7 +72,7 @@ class OneVsRestCalibrator(BaseCalibrator):
             self._set_fits([self._fit_map(scores, positive, rows.weight)])
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
-        columns = self._columns(scores)
+        columns = self._columns(unmasked(scores, rows.weight))
         with one_blas_thread():
             fits = fit_classes(
                 columns,

@@ -22,7 +22,13 @@ from calspline.fitting.folds import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, warn_user
-from calspline.multiclass.one_vs_rest import AgainstRest, classes_design_effect, combine, fit_one_vs_rest
+from calspline.multiclass.one_vs_rest import (
+    LEAST_LOG_PROBABILITY,
+    AgainstRest,
+    classes_design_effect,
+    combine,
+    fit_one_vs_rest,
+)
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import (
@@ -457,8 +463,10 @@ class SplineCalibrator(SegmentedCalibrator):
     def _many_program(self) -> Program:
         if not self.curves_:
             return self.structure_.program(self.kind_)
-        first = "log_softmax" if self.kind_ == "margin" else ""
-        return one_vs_rest([curve.program("pair") for curve in self.curves_], first)
+        programs = [curve.program("pair") for curve in self.curves_]
+        if self.kind_ == "margin":
+            return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
+        return one_vs_rest(programs)
 
     def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
         return self._reference(self.histogram_)

@@ -13,7 +13,7 @@ from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
 from calspline.fitting.newton import log_loss
 from calspline.labels import warn_user
-from calspline.multiclass.scale import Derivatives, inverse_temperature, softmax_loss
+from calspline.multiclass.scale import Derivatives, inverse_temperature, softmax_loss, unmasked
 from calspline.options import Domain, Number, Numbers, optional
 from calspline.scores import BinaryScores, LabelledRows, MatrixScores
 from calspline.transforms import SMALLEST_PROBABILITY, Transform
@@ -112,6 +112,7 @@ class TemperatureCalibrator(BaseCalibrator):
         self.curves_, self.temperature_, self._rates = [line(transform, beta, 0.0)], 1.0 / beta, None
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
+        scores = unmasked(scores, rows.weight)
         n, m = scores.values.shape
         w = np.full(n, 1.0 / n) if rows.weight is None else rows.weight / rows.weight.sum()
         self.curves_ = []

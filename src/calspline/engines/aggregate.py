@@ -28,6 +28,7 @@ from calspline.engines.engine import Engine, LazyFrame
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, ONE, ZERO, Cells, exactly_one
 from calspline.histogram import ScoreHistogram
+from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
 from calspline.scores import Kind
 from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
@@ -169,7 +170,7 @@ def one_vs_rest_locations(frame: LazyFrame, names: Sequence[str], kind: Kind, tr
         tops = [nw.when(_first_largest(p, j)).then(one).otherwise(nw.lit(0.0)) for j, one in enumerate(p)]
         frame = frame.with_columns(top=reduce(add, tops))
         frame = frame.with_columns(total=reduce(add, [(one - nw.col("top")).exp() for one in p]).log())
-        locations = [one - nw.col("top") - nw.col("total") for one in p]
+        locations = [_at_least(one - nw.col("top") - nw.col("total"), LEAST_LOG_PROBABILITY) for one in p]
     elif transform == "identity":
         locations = p
     else:

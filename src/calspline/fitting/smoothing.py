@@ -24,6 +24,7 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf
 
 from calspline.arrays import Array
 from calspline.fitting.averaging import Average, average
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from calspline.fitting.fit import SplineTask
 
 RIDGE_PRIOR = 1e-8
+UNDETERMINED = 1e-13
+"""Share of the Hessian's diagonal that rounding may add or take away."""
 """Precision of the paper's free intercept: none to speak of, but it stays finite."""
 USUAL_SPREAD = 4.0
 """Standard deviation of log-odds up to which a model is a usual one."""
@@ -219,11 +222,26 @@ def alone(search: Search) -> Choice:
 
 
 def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Search:
-    """No choice at all; the criterion is REML's, for the record."""
+    """No choice at all; the criterion is REML's, for the record.
+
+    Least squares without a prior (``penalty="ridge"``) leave a curve undetermined where rounding hides the smoothing,
+    so it is raised until it does not.
+    """
     smoothing = float(np.clip(smoothing, *SMOOTHING_LIMITS))
+    if problem.loss is brier_loss:
+        gram = problem.design.gram(problem.w)
+        while not _determined(gram, coordinates.precision(smoothing)):
+            smoothing *= 10.0
     path = _Path(problem, coordinates, np.array([smoothing]))
     solution = yield from path.at(0)
     return (yield from path.choose({0: reml_score(problem, coordinates, smoothing, solution)}))
+
+
+def _determined(gram: Array, q: Array) -> bool:
+    """Whether the minimum of a quadratic is one, and not any of those that rounding takes for it."""
+    H = gram + np.diag(q)
+    np.einsum("ii->i", H)[:] *= 1.0 - UNDETERMINED
+    return int(dpotrf(H, lower=1)[1]) == 0
 
 
 def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Search:

@@ -15,6 +15,8 @@ from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Transform
 
+LEAST_LOG_PROBABILITY = float(np.log(1e-15))
+"""Of a class's logit against the rest: masked classes, at -1e9 or the like, are no further down."""
 CLASSES_AT_ONCE = 16
 """Classes fitted together: enough to share the overhead, few enough to stay in the cache."""
 
@@ -38,7 +40,7 @@ class AgainstRest:
     Of probabilities, the class's own and the sum of the others: where a class has almost
     all of the probability that sum keeps what ``1 - p`` rounds away; with ``transform="identity"``
     only its own. Of logits, the class's log-probability, so that a constant added to a row
-    changes nothing; margins that are not logits are taken as they are.
+    changes nothing, and at least that of 1e-15; margins that are not logits are taken as they are.
     """
 
     def __init__(self, scores: MatrixScores, transform: str, *, logits: bool = True) -> None:
@@ -46,7 +48,7 @@ class AgainstRest:
         self.n_classes = scores.values.shape[1]
         values = scores.values.astype(np.float64, copy=False)
         if scores.kind == "margin" and logits:
-            values = np.asarray(log_softmax(values, axis=1))
+            values = np.maximum(log_softmax(values, axis=1), LEAST_LOG_PROBABILITY)
         self._values = values
         if self.kind == "probability":
             self._top = values.argmax(axis=1)

@@ -20,6 +20,7 @@ from calspline.arrays import Array, blocks, map_blocks
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
 from calspline.fitting.fit import apart
 from calspline.fitting.smoothing import from_second_derivatives
+from calspline.scores import MatrixScores
 
 MIN_LOG_PROBABILITY = -87.5
 """``log(1e-38)``."""
@@ -33,6 +34,43 @@ TEMPERATURE_PRIOR = 1.0
 CELLS = 1 << 13
 """Cells of ``u`` while fitting: a value counts as the middle of its cell inside the basis only."""
 N_KNOTS = 16
+STEPS = 2
+"""In how many an octave is divided to find the gap between logits and masks."""
+SMALLEST_STEP, LARGEST_STEP = STEPS * -1075, STEPS * 1025
+
+
+def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
+    """Logits whose masked classes, at -1e9 or the like, are no further down than it takes to be masked.
+
+    A logit's distance from the largest of its row counts up to the first half of an octave that no distance falls in,
+    going up from where the second largest are. Probabilities, and logits without such a gap, stay as they are.
+    """
+    if scores.kind == "probability":
+        return scores
+    counted = np.ones(len(scores.values), dtype=bool) if weight is None else weight > 0.0
+    second, taken = [], np.zeros(LARGEST_STEP - SMALLEST_STEP, dtype=bool)
+    for rows in blocks(*scores.values.shape):
+        z = scores.values[rows][counted[rows]].astype(np.float64)
+        distance = z.max(axis=1, keepdims=True) - z
+        second.append(np.partition(distance, 1, axis=1)[:, 1])
+        taken[_step(distance[distance > 0.0]) - SMALLEST_STEP] = True
+    seconds = np.concatenate(second)
+    seconds = seconds[seconds > 0.0]
+    if not seconds.size:
+        return scores
+    start = int(_step(np.median(seconds))) - SMALLEST_STEP
+    last = int(np.flatnonzero(taken)[-1])
+    free = np.flatnonzero(~taken[start:last])
+    if not free.size:
+        return scores
+    reach = 2.0 ** ((start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS)
+    z = scores.values.astype(np.float64)
+    return MatrixScores("margin", np.maximum(z, z.max(axis=1, keepdims=True) - reach, out=z))
+
+
+def _step(x: Array) -> NDArray[np.intp]:
+    """The half octave of positive numbers."""
+    return np.asarray(np.floor(STEPS * np.log2(x)), dtype=np.intp)
 
 
 def log_softmax(z: Array) -> Array:

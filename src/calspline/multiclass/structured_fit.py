@@ -17,7 +17,7 @@ from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
 from calspline.fitting.smoothing import SMOOTHING_LIMITS
 from calspline.multiclass.averaging import STEADY, average
-from calspline.multiclass.scale import N_KNOTS, Scale, fit_temperature, floored
+from calspline.multiclass.scale import N_KNOTS, Scale, fit_temperature, floored, unmasked
 from calspline.multiclass.solver import (
     SCARCE,
     STRENGTH_TOLERANCE,
@@ -48,7 +48,7 @@ GRADIENT_TOLERANCE = 0.03
 def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe) -> StructuredMap:
     """Fit one shared curve, a matrix and intercepts."""
     _check(recipe)
-    values = scores.values.astype(np.float64, copy=False)
+    values = unmasked(scores, weight).values.astype(np.float64, copy=False)
     if scores.kind == "probability":
         with np.errstate(divide="ignore"):
             values = np.log(values)
