@@ -42,12 +42,15 @@ ALLOWED = {
     | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
     "display": CORE
     | NUMERICS
-    | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "transforms"},
+    | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitor", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
-    "persistence": CORE | {"files", "histogram", "registry"},
+    "persistence": CORE | {"files", "histogram", "monitor", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
     "expected": CORE | {"calibrators", "evaluation", "formatting"},
+    "monitor": CORE
+    | NUMERICS
+    | {"binary_fit", "calibrators", "display", "evaluation", "formatting", "histogram", "transforms"},
     "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
     "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},
     "cli": CORE
@@ -80,6 +83,7 @@ ALLOWED = {
         "expected",
         "histogram",
         "learning_curve",
+        "monitor",
         "monitoring",
         "persistence",
         "registry",

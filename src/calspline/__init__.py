@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from calspline.expected import expected
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
+    from calspline.monitor import Monitor
     from calspline.monitoring import drift
     from calspline.persistence import load, save
     from calspline.reporting.report import report
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = homes() | {
     "CalibratedClassifierCV": "calspline.classifier",
     "CalibrationCurve": "calspline.curve",
+    "Monitor": "calspline.monitor",
     "ReliabilityDisplay": "calspline.display.reliability",
     "ScoreHistogram": "calspline.histogram",
     "apply_frame": "calspline.engines.frames",
@@ -63,6 +65,7 @@ __all__ = [
     "CalibrationCurve",
     "ClippingCalibrator",
     "IsotonicCalibrator",
+    "Monitor",
     "ReliabilityDisplay",
     "ScoreHistogram",
     "SigmoidCalibrator",

@@ -1,10 +1,10 @@
-"""Saving calibrators and histograms as versioned JSON, and loading them without trust.
+"""Saving calibrators, histograms and monitors as versioned JSON, and loading them without trust.
 
-The file is an object with ``format`` ("calspline"), ``version`` (of the format), ``class``,
-``parameters``, ``classes``, ``fitted`` (small facts), ``curves``, ``structure`` (of a structured multiclass
-fit, else null) and ``checksum`` (SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``
-in place of what is between ``class`` and ``checksum``. Numbers are written so that they read back bit for
-bit. Nothing in a file is ever executed.
+The file is an object with ``format`` ("calspline"), ``version`` (of the format), ``class``, ``parameters``,
+``classes``, ``fitted`` (small facts), ``curves``, ``structure`` (of a structured multiclass fit, else null) and
+``checksum`` (SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``, and that of a
+:class:`~calspline.Monitor` ``monitor``, in place of what is between ``class`` and ``checksum``. Numbers are written
+so that they read back bit for bit. Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ FORMAT = "calspline"
 VERSION = 1
 LARGEST_FILE = 64 * 2**20
 FIELDS = {"format", "version", "class", "parameters", "classes", "fitted", "curves", "structure", "checksum"}
-HISTOGRAM_FIELDS = {"format", "version", "class", "histogram", "checksum"}
+OTHERS = {ScoreHistogram.__name__: "histogram", "Monitor": "monitor"}
+"""Where a file has what is no calibrator, by its class."""
 
 
 class Saveable(Protocol):
-    """A fitted calibrator or a histogram, which can describe itself in plain JSON values."""
+    """A fitted calibrator, a histogram or a monitor, which can describe itself in plain JSON values."""
 
     def to_dict(self) -> dict[str, Any]:
         """What a file says of it."""
@@ -37,7 +38,7 @@ class Saveable(Protocol):
 
 
 def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
-    """Write a fitted calibrator, or a :class:`~calspline.ScoreHistogram`, to a JSON file.
+    """Write a fitted calibrator, a :class:`~calspline.ScoreHistogram` or a :class:`~calspline.Monitor` to a JSON file.
 
     The file appears whole or not at all: it is written beside its place, under a hidden name, and
     then moved there. What a process that was killed left under such a name is removed by the next to save there.
@@ -56,19 +57,20 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
 
 def text_of(calibrator: Saveable) -> str:
     """What :func:`save` writes."""
-    if type(calibrator) not in (ScoreHistogram, *classes().values()):
+    name = type(calibrator).__name__
+    if type(calibrator) not in (ScoreHistogram, _monitor(), *classes().values()):
         raise TypeError(
-            f"calibrator must be a fitted calibrator of calspline, or a ScoreHistogram; got {type(calibrator).__name__}"
+            f"calibrator must be a fitted calibrator of calspline, a ScoreHistogram or a Monitor; got {name}"
         )
     described = calibrator.to_dict()
-    if isinstance(calibrator, ScoreHistogram):
-        described = {"class": ScoreHistogram.__name__, "histogram": described}
+    if name in OTHERS:
+        described = {"class": name, OTHERS[name]: described}
     body = {"format": FORMAT, "version": VERSION} | described
     return json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False) + "\n"
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a calibrator or a histogram that :func:`save` wrote.
+    """Read a calibrator, a histogram or a monitor that :func:`save` wrote.
 
     A file that is not one, is damaged, or is of a newer version is a ``ValueError``.
     """
@@ -90,7 +92,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f'{path} is not a calspline model: it has no "format": "{FORMAT}"')
     if type(body.get("version")) is not int or body["version"] != VERSION:
         raise ValueError(f"{path} has format version {body.get('version')!r}; this calspline reads version {VERSION}")
-    fields = HISTOGRAM_FIELDS if body.get("class") == ScoreHistogram.__name__ else FIELDS
+    name = body.get("class")
+    other = OTHERS.get(name) if isinstance(name, str) else None
+    fields = FIELDS if other is None else {"format", "version", "class", other, "checksum"}
     if set(body) != fields:
         odd = ", ".join(sorted(set(body) ^ fields))
         raise ValueError(f"{path} is not a whole calspline model: missing or unknown {odd}")
@@ -99,28 +103,40 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         if checksum != _checksum(body):
             raise ValueError("it is damaged or was edited: its checksum does not match")
-        if fields is HISTOGRAM_FIELDS:
+        if other == "histogram":
             return ScoreHistogram.from_dict(body["histogram"])
-        check_one_of(body["class"], "class", tuple(known))
-        return known[body["class"]].from_dict(body)
+        described = body if other is None else body["monitor"]["calibrator"]
+        check_one_of(described["class"], "class", tuple(known))
+        calibrator = known[described["class"]].from_dict(described)
+        return calibrator if other is None else _monitor().from_dict(body["monitor"], calibrator)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
+
+
+def _monitor() -> Any:
+    """The class, imported when it is needed: it comes with all of evaluation."""
+    from calspline.monitor import Monitor
+
+    return Monitor
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of all that :func:`save` writes; ``model.schema.json`` is this, in a file."""
     head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
     tail = {"checksum": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}}
+    from calspline.monitor import MONITOR
+
     histogram = Record(ScoreHistogram.__name__, {"class": Choice(ScoreHistogram.__name__), "histogram": HISTOGRAM})
+    monitor = Record("Monitor", {"class": Choice("Monitor"), "monitor": MONITOR})
     records: dict[str, Any] = {}
-    files = [histogram, *(cls.record() for cls in classes().values())]
+    files = [histogram, monitor, *(cls.record() for cls in classes().values())]
     references = [file.schema(records) for file in files]
     for file in files:
         records[file.title] = object_schema(head | records[file.title]["properties"] | tail)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:calspline:model:{VERSION}",
-        "title": f"A calibrator or a histogram saved by calspline, format version {VERSION}",
+        "title": f"A calibrator, a histogram or a monitor saved by calspline, format version {VERSION}",
         "description": (
             "Numbers are finite doubles that read back bit for bit. "
             "The checksum is SHA-256 of the object without it, as JSON with sorted keys and no blanks. "

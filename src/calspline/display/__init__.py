@@ -3,6 +3,7 @@
 from calspline.display.curve import CalibrationCurveDisplay, SmoothingDisplay
 from calspline.display.decisions import DecisionDisplay
 from calspline.display.learning import EpochsDisplay, LearningCurveDisplay
+from calspline.display.monitor import MonitorDisplay
 from calspline.display.reliability import ReliabilityDisplay
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "DecisionDisplay",
     "EpochsDisplay",
     "LearningCurveDisplay",
+    "MonitorDisplay",
     "ReliabilityDisplay",
     "SmoothingDisplay",
 ]

@@ -1,0 +1,492 @@
+"""``Monitor``: whether a calibrator is still right, looked at as often as one likes.
+
+A test that is repeated every day finds something some day, whatever is the case. **Evidence** does not: it is the
+fortune of a gambler who starts with 1 and bets on what will happen. His odds are the calibrator's probabilities ``p``,
+his bets are probabilities ``q`` that were fitted to the days before, so that a day multiplies his fortune by the
+likelihood ratio
+
+    prod_i (q_i / p_i)^(y_i) ((1 - q_i) / (1 - p_i))^(1 - y_i).
+
+If the calibrator is right nobody gains by this in the mean, and the chance that the fortune ever exceeds ``1 / alpha``
+is at most ``alpha`` (Ville's inequality): an alarm at that point is false with at most that probability, over all days
+together. It does not matter when labels arrive, as long as they are bet on before they are known.
+
+The fortune is divided among gamblers, who correct the log-odds by a constant (*level*), by a line (*slope*) or by a
+spline (*shape*), fitted to all days before or to the last ten or so. Each keeps most of his money back and puts in more
+every day, a share ``1 / (n log^2 n)`` of it on day ``n``: so he has something to bet after a change that comes late.
+
+With segments one half of the fortune is bet on all rows, the other half in the segments, in which the ``n``-th to
+appear gets the share ``1 / (n log^2 n)``. All of it is one fortune with one error rate.
+
+References
+----------
+V. Vovk and R. Wang, *E-values: calibration, combination and applications*, Annals of Statistics 49, 2021.
+A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, *Game-theoretic statistics and safe anytime-valid inference*, Statistical
+Science 38, 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit
+
+from calspline.arrays import Array, Counts, one_blas_thread
+from calspline.binary_fit import Recipe, fit_curve
+from calspline.evaluation.calibration import recalibration
+from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
+from calspline.formatting import text_table
+from calspline.histogram import HISTOGRAM, ScoreHistogram
+from calspline.options import (
+    BOOLEAN,
+    NULL,
+    Domain,
+    Either,
+    Integer,
+    ListOf,
+    Number,
+    Numbers,
+    Record,
+    Schema,
+    check_fitted_calibrator,
+    check_number,
+    check_text,
+    optional,
+)
+from calspline.transforms import log_odds
+
+if TYPE_CHECKING:
+    from calspline.calibrators.base import BaseCalibrator
+    from calspline.display.monitor import MonitorDisplay
+
+FADING = 0.9
+"""What a day before counts, for those who look at the last days."""
+REFIT = 3
+"""A spline is fitted every so many days."""
+PRECISION = 4.0
+"""Of the corrections of log-odds: a standard deviation of one half."""
+CELLS, TOLERANCE = 256, 1e-6
+SUM_OF_SHARES = 2.1097428
+"""``sum 1 / (n log^2 n)`` from 2 on."""
+CLEARLY = float(np.log(10.0))
+"""A simpler explanation is preferred if its gambler is not poorer by more than this factor."""
+
+
+class Text(Domain):
+    """A string."""
+
+    def check(self, value: Any, name: str, also: str = "") -> str:
+        """The string."""
+        return check_text(value, name)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """Any string."""
+        return {"type": "string"}
+
+
+class Histogram(Domain):
+    """A histogram."""
+
+    def check(self, value: Any, name: str, also: str = "") -> ScoreHistogram:
+        """The histogram that is described."""
+        return ScoreHistogram.from_dict(value)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """As in a file of its own."""
+        return HISTOGRAM.schema(records)
+
+
+class Gambler(NamedTuple):
+    """What is corrected, and from which days."""
+
+    what: str
+    lately: bool
+
+
+GAMBLERS = (
+    Gambler("level", lately=False),
+    Gambler("level", lately=True),
+    Gambler("slope", lately=False),
+    Gambler("slope", lately=True),
+    Gambler("shape", lately=True),
+)
+
+
+STREAM = Record(
+    "stream",
+    {
+        "segment": Either(NULL, Text()),
+        "days": Integer(least=0),
+        "stakes": ListOf(optional(Number()), least=len(GAMBLERS), most=len(GAMBLERS)),
+        "past": optional(Histogram()),
+        "lately": optional(Histogram()),
+        "curve": optional(ListOf(Numbers(least=2, most=CELLS), least=2, most=2)),
+    },
+)
+ENTRY = Record(
+    "entry",
+    {
+        "when": Text(),
+        "rows": Number(above=0.0),
+        "rate": Number(not_negative=True),
+        "expected_rate": Number(not_negative=True),
+        "evidence": Number(not_negative=True),
+        "alarm": BOOLEAN,
+    },
+)
+
+
+def share(n: int) -> float:
+    """What is put in on day ``n``, or in the ``n``-th segment, counted from 1."""
+    return 1.0 / (SUM_OF_SHARES * (n + 1) * float(np.log(n + 1)) ** 2)
+
+
+@dataclass
+class Stream:
+    """Rows that are watched together: what they showed so far, and the logarithm of what each gambler has at stake."""
+
+    days: int = 0
+    kept: float = 1.0
+    stakes: Array = field(default_factory=lambda: np.full(len(GAMBLERS), -np.inf))
+    past: ScoreHistogram | None = None
+    lately: ScoreHistogram | None = None
+    curve: tuple[Array, Array] | None = None
+    """Log-odds of a grid of probabilities, and the same corrected by the spline."""
+
+    @property
+    def fortunes(self) -> Array:
+        """The logarithm of what each gambler has."""
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(self.stakes, np.log(max(self.kept, 0.0)))
+
+    @property
+    def evidence(self) -> float:
+        """The logarithm of what they have in the mean."""
+        return float(np.logaddexp.reduce(self.fortunes) - np.log(len(GAMBLERS)))
+
+    @property
+    def what(self) -> str:
+        """The simplest correction whose gambler is about as rich as the richest."""
+        fortunes = self.fortunes
+        return next(one.what for one, log in zip(GAMBLERS, fortunes, strict=True) if log >= fortunes.max() - CLEARLY)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists."""
+        past, lately = (None if one is None else one.to_dict() for one in (self.past, self.lately))
+        return {
+            "days": self.days,
+            "stakes": [value if np.isfinite(value) else None for value in self.stakes.tolist()],
+            "past": past,
+            "lately": lately,
+            "curve": None if self.curve is None else [part.tolist() for part in self.curve],
+        }
+
+    @classmethod
+    def from_dict(cls, read: dict[str, Any]) -> Stream:
+        """What :meth:`to_dict` described, checked as ``STREAM``."""
+        days, curve = read["days"], read["curve"]
+        if curve is not None and len(curve[0]) != len(curve[1]):
+            raise ValueError("curve must be two lists of the same length")
+        stakes = np.array([-np.inf if value is None else value for value in read["stakes"]])
+        kept = 1.0 - sum(share(n) for n in range(1, days + 1))
+        return cls(days, kept, stakes, read["past"], read["lately"], None if curve is None else (curve[0], curve[1]))
+
+    def update(self, day: ScoreHistogram) -> None:
+        """Bet on a day, and learn from it."""
+        self.days += 1
+        put_in = share(self.days)
+        self.stakes = np.logaddexp(self.stakes, np.log(put_in)) + self._gains(day)
+        self.kept -= put_in
+        fading = None if self.lately is None else _scaled(self.lately, FADING)
+        self.past = day if self.past is None else self.past + day
+        self.lately = day if fading is None else fading + day
+
+    def _gains(self, day: ScoreHistogram) -> Array:
+        if self.past is None or self.lately is None:
+            return np.zeros(len(GAMBLERS))
+        x = day.locations
+        corrected: dict[Gambler, Array] = {}
+        for gambler in GAMBLERS:
+            seen = self.lately if gambler.lately else self.past
+            corrected[gambler] = self._bent(seen, x) if gambler.what == "shape" else _line(seen, x, gambler.what)
+        return np.array([log_ratio(day, corrected[gambler]) for gambler in GAMBLERS])
+
+    def _bent(self, seen: ScoreHistogram, x: Array) -> Array:
+        if self.curve is None or self.days % REFIT == 0:
+            if not (seen.positives.any() and seen.negatives.any()):
+                return x
+            grid = np.linspace(float(seen.locations[0]), float(seen.locations[-1]), CELLS)
+            self.curve = grid, log_odds(fit_curve(seen, Recipe()).curve(expit(grid)))
+        grid, values = self.curve
+        # Beyond what was seen, the same correction as at the end.
+        inside = np.clip(x, grid[0], grid[-1])
+        return np.asarray(np.interp(inside, grid, values) + x - inside)
+
+
+def log_ratio(day: ScoreHistogram, corrected: Array) -> float:
+    """The logarithm of the likelihood of a day with corrected log-odds, less that with those given."""
+    up = np.logaddexp(0.0, -day.locations) - np.logaddexp(0.0, -corrected)
+    down = np.logaddexp(0.0, day.locations) - np.logaddexp(0.0, corrected)
+    return float(day.positives @ up + day.negatives @ down)
+
+
+def _line(seen: ScoreHistogram, x: Array, what: str) -> Array:
+    """Log-odds with a constant or a line added that fits what was seen, held back by a prior."""
+    bins = Counts(seen.locations, seen.positives, seen.negatives).coarsened(CELLS)
+    centre = bins.mean
+    spread = float(np.sqrt(bins.w @ (bins.x - centre) ** 2 / bins.total)) or 1.0
+
+    def design(x: Array) -> Array:
+        z = (x - centre) / spread
+        return np.column_stack([np.ones_like(z), z])[:, : 1 if what == "level" else 2]
+
+    X = design(bins.x)
+    problem = Problem(DenseDesign(X), bins.x, bins.w, bins.positives, log_loss)
+    found = minimize(problem, np.full(X.shape[1], PRECISION), problem.at(np.zeros(X.shape[1])), tolerance=TOLERANCE)
+    return np.asarray(x + design(x) @ found.point.u)
+
+
+def _scaled(histogram: ScoreHistogram, by: float) -> ScoreHistogram:
+    return replace(histogram, positives=by * histogram.positives, negatives=by * histogram.negatives)
+
+
+class Described(Domain):
+    """What a calibrator says of itself; its class checks it."""
+
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """The same."""
+        return value
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An object, as in a file of its own but for format, version and checksum."""
+        return {"type": "object"}
+
+
+MONITOR = Record(
+    "monitor",
+    {
+        "calibrator": Described(),
+        "alpha": Number(above=0.0, below=1.0),
+        "log": ListOf(ENTRY),
+        "streams": ListOf(STREAM, least=1),
+    },
+)
+"""A monitor in a file."""
+
+
+class Monitor:
+    """Watch a calibrator day by day; an alarm is false with a probability of at most ``alpha``, over all days together.
+
+    Parameters
+    ----------
+    calibrator : fitted calibrator of two classes
+        The one in use.
+    alpha : float in (0, 1), default=0.05
+        Probability of a false alarm, ever.
+
+    Attributes
+    ----------
+    evidence : float
+        Evidence that the calibrator is wrong; there is an alarm from ``1 / alpha`` on. 1 is none.
+    alarm : bool
+        Whether there was one.
+    log : list of dict
+        For every update what it was called (``when``), ``rows``, ``rate``, ``expected_rate``, ``evidence`` and
+        ``alarm``.
+    segments : dict of str to float
+        Evidence in each segment, its share in the whole taken into account: from ``1 / alpha`` on, it is one that
+        changed.
+
+    See Also
+    --------
+    calspline.drift : Two data sets, compared once.
+
+    Notes
+    -----
+    What is tested is that the calibrator's probabilities are right. They never are to the last digit: of very many rows
+    there will be an alarm because of differences that do not matter. :attr:`verdict` says how large they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import Monitor, ScoreHistogram, SplineCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> def day(rows, change=0.0):
+    ...     u = rng.normal(size=rows)
+    ...     return 1 / (1 + np.exp(-u)), rng.random(rows) < 1 / (1 + np.exp(-u - change))
+    >>> monitor = Monitor(SplineCalibrator().fit(*day(20_000)))
+    >>> for _ in range(30):
+    ...     monitor = monitor.update(ScoreHistogram.from_scores(*day(200)))
+    >>> monitor.alarm
+    False
+    >>> while not monitor.alarm:
+    ...     monitor = monitor.update(ScoreHistogram.from_scores(*day(200, change=0.5)))
+    >>> monitor.what, len(monitor.log) < 50
+    ('level', True)
+    """
+
+    def __init__(self, calibrator: BaseCalibrator, *, alpha: float = 0.05) -> None:
+        check_fitted_calibrator(calibrator, 2)
+        self.calibrator = calibrator
+        self.alpha = check_number(alpha, "alpha", above=0.0, below=1.0)
+        self.log: list[dict[str, Any]] = []
+        self._all = Stream()
+        self._parts: dict[str, Stream] = {}
+
+    def update(self, histogram: ScoreHistogram | Mapping[str, ScoreHistogram], *, when: str | None = None) -> Self:
+        """Take in rows whose labels have become known since the last update.
+
+        Parameters
+        ----------
+        histogram : ScoreHistogram, or mapping of str to ScoreHistogram
+            Scores as the calibrator takes them, with labels; by segment, if there are any. Days whose labels are late
+            come when they come, in any order.
+        when : str, optional
+            What to call the update; its number by default.
+
+        Returns
+        -------
+        self
+        """
+        parts = dict(histogram) if isinstance(histogram, Mapping) else {"": histogram}
+        for name, part in parts.items():
+            if not isinstance(name, str):
+                raise TypeError(f"the names of segments must be strings; got {name!r}")
+            if not isinstance(part, ScoreHistogram):
+                raise TypeError(f"histogram must be a ScoreHistogram, or a mapping of them; got {type(part).__name__}")
+            if len(part) and part.kind != self.calibrator.kind_:
+                raise ValueError(f"histogram must hold {self.calibrator.kind_} scores, as the calibrator takes")
+        with one_blas_thread():
+            days = {name: self._judged(part) for name, part in parts.items() if len(part)}
+            if not days:
+                raise ValueError("histogram must hold rows; it is empty")
+            whole = sum(list(days.values())[1:], next(iter(days.values())))
+            self._all.update(whole)
+            if isinstance(histogram, Mapping):
+                for name, day in days.items():
+                    self._parts.setdefault(name, Stream()).update(day)
+        w = whole.positives + whole.negatives
+        self.log.append(
+            {
+                "when": str(len(self.log) + 1) if when is None else when,
+                "rows": whole.total,
+                "rate": whole.base_rate,
+                "expected_rate": float(w @ expit(whole.locations)) / whole.total,
+                "evidence": self.evidence,
+                "alarm": self.alarm or self.evidence >= 1.0 / self.alpha,
+            }
+        )
+        return self
+
+    def _judged(self, part: ScoreHistogram) -> ScoreHistogram:
+        """The rows by the log-odds that the calibrator gives them."""
+        p = self.calibrator.calibrate(part.scores)
+        return ScoreHistogram.from_locations(
+            "probability", log_odds(p), positives=part.positives, negatives=part.negatives
+        )
+
+    @property
+    def evidence(self) -> float:
+        """Evidence that the calibrator is wrong: 1 is none, ``1 / alpha`` an alarm."""
+        whole = self._all.evidence
+        if not self._parts:
+            return _exp(whole)
+        logs = [stream.evidence + np.log(share(i)) for i, stream in enumerate(self._parts.values(), start=1)]
+        kept = 1.0 - sum(share(i) for i in range(1, len(logs) + 1))
+        return 0.5 * _exp(whole) + 0.5 * (_exp(float(np.logaddexp.reduce(logs))) + kept)
+
+    @property
+    def segments(self) -> dict[str, float]:
+        """Evidence in each segment, its share in the whole taken into account."""
+        streams = enumerate(self._parts.items(), start=1)
+        return {name: 0.5 * share(i) * _exp(stream.evidence) for i, (name, stream) in streams}
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there was an alarm."""
+        return bool(self.log) and bool(self.log[-1]["alarm"])
+
+    @property
+    def what(self) -> str:
+        """What changed, if anything: ``"level"``, ``"slope"`` or ``"shape"``."""
+        return self._worst.what
+
+    @property
+    def _worst(self) -> Stream:
+        """The rows that say most: a segment's, or all."""
+        found = max(self.segments.items(), key=lambda item: item[1], default=("", 0.0))
+        return self._parts[found[0]] if found[1] > 0.5 * _exp(self._all.evidence) else self._all
+
+    @property
+    def verdict(self) -> str:
+        """What is the case, and what to do about it, in words."""
+        if not self.log:
+            return "There are no data yet."
+        if not self.alarm:
+            return (
+                f"No alarm: evidence {self.evidence:.3g} of {1.0 / self.alpha:g} after {len(self.log)} updates; "
+                "the calibrator may be right."
+            )
+        stream = self._worst
+        assert stream.lately is not None
+        h = stream.lately
+        found = recalibration(Counts.from_sums(expit(h.locations), h.positives, h.negatives))
+        lately = f"log-odds off by {found.in_the_large:+.2f}, slope {found.slope:.2f}"
+        changed = [name for name, value in self.segments.items() if value >= 1.0 / self.alpha]
+        where = f" in {', '.join(changed)}" if changed else ""
+        cure = {
+            "level": "A shift will do if rows of either class still have the scores they had: calibrator.shifted("
+            f"base_rate={h.base_rate:.3g}); otherwise fit it again.",
+            "slope": "Fit it again on the rows since the change.",
+            "shape": "Fit it again on the rows since the change.",
+        }[stream.what]
+        return f"Alarm: the {stream.what} has changed{where} (lately {lately}). {cure}"
+
+    def plot(self, ax: Any = None) -> MonitorDisplay:
+        """Draw the evidence with matplotlib; returns the display."""
+        from calspline.display.monitor import MonitorDisplay
+
+        return MonitorDisplay(self).plot(ax)
+
+    def __str__(self) -> str:
+        shown = self.log[-10:]
+        rows = [
+            (str(d["when"]), f"{d['rows']:g}", f"{d['rate']:.4f}", f"{d['expected_rate']:.4f}", f"{d['evidence']:.3g}")
+            for d in shown
+        ]
+        table = text_table(rows, ("update", "rows", "rate", "expected", "evidence")) + "\n" if rows else ""
+        return f"{table}{self.verdict}"
+
+    def __repr__(self) -> str:
+        state = "alarm" if self.alarm else "no alarm"
+        return f"Monitor({len(self.log)} updates, evidence {self.evidence:.3g}, {state})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in plain JSON values; :func:`~calspline.save` writes it."""
+        return {
+            "calibrator": self.calibrator.to_dict(),
+            "alpha": self.alpha,
+            "log": self.log,
+            "streams": [{"segment": None} | self._all.to_dict()]
+            + [{"segment": name} | stream.to_dict() for name, stream in self._parts.items()],
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], calibrator: BaseCalibrator) -> Self:
+        """The monitor of a calibrator that :meth:`to_dict` described; anything else is an error."""
+        read = MONITOR.check(data, "a monitor")
+        monitor = cls(calibrator, alpha=read["alpha"])
+        monitor.log = read["log"]
+        names = [one.pop("segment") for one in read["streams"]]
+        streams = [Stream.from_dict(one) for one in read["streams"]]
+        if names[0] is not None or None in names[1:] or len(set(names)) < len(names):
+            raise ValueError("streams must begin with that of all rows, and name the segments of the others")
+        monitor._all, monitor._parts = streams[0], dict(zip(names[1:], streams[1:], strict=True))
+        return monitor
+
+
+def _exp(log: float) -> float:
+    return float(np.exp(min(log, 700.0)))
