@@ -295,6 +295,15 @@ def test_columns_are_put_in_the_order_of_the_calibrators_classes(model, zipmap):
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("labels", [[False, True], [0.0, 1.0], [0, 1]], ids=str)
+def test_classes_are_compared_by_value(labels):
+    X, y, _ = classifier(2)
+    model = LogisticRegression().fit(X, y)
+    calibrator = SplineCalibrator().fit(model.predict_proba(X), np.array(labels)[y])
+    got = run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
+    np.testing.assert_allclose(got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5)
+
+
 def test_other_classes_are_refused():
     X, y, model = fitted_model(LogisticRegression())
     calibrator = SplineCalibrator().fit(model.predict_proba(X), np.where(y == "cat", "ant", "bee"))

@@ -260,3 +260,11 @@ def test_the_weights_of_a_network_stay_its_parameters(fitted):
     assert [name for name, _ in model.named_parameters()] == ["network.weight", "network.bias"]
     model(torch.randn(6, 4)).log().sum().backward()
     assert torch.isfinite(network.weight.grad).all()
+
+
+def test_two_margins_give_nan_where_the_fit_was_on_one(fitted):
+    """Python refuses them; a model's ``[-d, d]`` is no difference of margins."""
+    margins = np.array([[-1.5, 1.5], [0.2, -0.2]])
+    assert torch.isnan(to_torch(fitted("identity"))(torch.tensor(margins))).all()
+    with pytest.raises(ValueError, match="must be one column of margins"):
+        fitted("identity").calibrate(margins)

@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from calspline.expression import Formula
+from calspline.labels import by_value
 from calspline.scores import Kind
 
 OPSET = 17
@@ -68,7 +69,8 @@ class ClassifierScores:
                     stacklevel=4,
                 )
             return None
-        places = [_place(label, self.labels) for label in classes]
+        values = [by_value(label) for label in self.labels]  # ONNX has text and integers only
+        places = [values.index(value) if (value := by_value(label)) in values else -1 for label in classes]
         as_they_are = list(range(len(classes)))
         if set(places) != set(as_they_are):
             raise ValueError(f"after must have the classes of the calibrator, {classes}; it has {self.labels}")
@@ -201,11 +203,6 @@ def _labels(node: Any) -> list[Any] | None:
     """The labels that a node declares."""
     known = _attributes(node)
     return next((list(known[name]) for name in LABELS if known.get(name)), None)
-
-
-def _place(label: Any, labels: list[Any]) -> int:
-    """Where a label is among others, -1 for nowhere; ONNX has text and integers only."""
-    return next((k for k, other in enumerate(labels) if other in (label, str(label))), -1)
 
 
 def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:

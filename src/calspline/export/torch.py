@@ -174,7 +174,7 @@ def _graph_of_pair(formula: Formula, dtype: Any) -> Any:
     writer = Writer(dtype or torch.float64)
     first, second = writer.input("first"), writer.input("second")
     doubt = writer.doubt(first, formula) + writer.doubt(second, formula)
-    if formula.kind == "probability":
+    if not formula.difference:  # two margins where the fit was on one are refused, as in Python
         doubt = doubt + writer.zero_or_nan(torch.abs(first.detach() + second.detach() - 1.0) <= ROW_SUM_TOLERANCE)
     rest, p = (writer.proper(score, formula.kind) for score in (first, second))
     if formula.kind == "margin" and formula.difference:

@@ -1,6 +1,8 @@
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from tests.faults.frames.conftest import changed
 
@@ -39,6 +41,23 @@ def test_23_categories(columns, same):
     frame = pd.DataFrame(columns | {"y": pd.Categorical.from_codes(columns["y"], ["a", "b"])})
     for made in (frame, pl.from_pandas(frame)):
         same(fit_frame(made, score="p", label="y"), SplineCalibrator().fit(columns["p"], columns["y"]))
+
+
+def test_23_categories_that_are_numbers_count_as_numbers(columns, same):
+    frame = pd.DataFrame(columns | {"y": pd.Categorical.from_codes(columns["y"], [9, 10])})
+    for made in (frame, pa.Table.from_pandas(frame)):
+        found = fit_frame(made, score="p", label="y")
+        assert found.classes_.tolist() == [9, 10]
+        same(found, SplineCalibrator().fit(columns["p"], columns["y"]))
+
+
+def test_23_a_declared_order_that_is_not_the_sorted_one(columns, same):
+    order = pd.CategoricalDtype(["low", "high"], ordered=True)
+    frame = pd.DataFrame(columns | {"y": pd.Categorical.from_codes(columns["y"], dtype=order)})
+    for made in (frame, duckdb.from_df(frame)):
+        with pytest.raises(ValueError, match=r"a declared order .* 'low' < 'high'\. Name the class .* with positive"):
+            fit_frame(made, score="p", label="y")
+        same(fit_frame(made, score="p", label="y", positive="high"), SplineCalibrator().fit(columns["p"], columns["y"]))
 
 
 def test_24_continuous_labels(fit, columns):
