@@ -26,7 +26,7 @@ SOME_SHIFT, MUCH_SHIFT = 0.1, 0.25
 """From these values on, the index is customarily called some shift, or much."""
 NEARLY_CERTAIN = 1e-12
 ROWS_TOGETHER = 4
-LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 0.6
+LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 1.4
 """Of a curve: at least those of a line, however little it moves; and what its variance allows for beyond, in bends
 that were taken for chance."""
 

@@ -98,11 +98,12 @@ def _band_weights(W: Array, bend: Array, rank: int, spreads: Array) -> Array:
     """Weights of the fits in the covariance.
 
     A mean does well to lean to what changes least, a band has to allow for the rest. So lines and nearly straight
-    curves, of which any number could be added to the grid, have no say unless they are the most likely, and spreads are
-    weighed evenly themselves, not their logarithms.
+    curves, of which any number could be added to the grid, have no say unless they are the most likely, spreads are
+    weighed evenly themselves, not their logarithms, and evidence counts half: it takes the prior for true, of which it
+    is sure that curves are as wiggly everywhere as on average.
     """
     usable = (bend >= MIN_BEND) & (bend <= MAX_BEND * rank)
-    B = W * spreads * (usable | (W.sum(axis=1) == W.sum(axis=1).max()))[:, None]
+    B = np.sqrt(W) * spreads * (usable | (W.sum(axis=1) == W.sum(axis=1).max()))[:, None]
     return np.asarray(B / B.sum())
 
 
