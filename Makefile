@@ -17,7 +17,7 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed \
-  bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-forests docs figures tutorial \
+  bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-forests bench-grouped docs figures tutorial \
   faults picture session dist smoke oldest pages clean
 
 demo: $(VENV)/.core
@@ -105,6 +105,9 @@ bench-levels: $(VENV)/.core
 
 bench-forests: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.forests
+
+bench-grouped: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.grouped
 
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob

@@ -65,6 +65,16 @@ def load_logits(name: str) -> dict[str, NDArray[Any]]:
     return _arrays(Path("logits") / f"{name}.npz")
 
 
+def grouped_names() -> list[str]:
+    """Names of published forecasts whose rows come in groups, in the folder ``grouped`` next to the data."""
+    return sorted(path.stem for path in (folder().parent / "grouped").glob("*.npz"))
+
+
+def load_grouped(name: str) -> dict[str, NDArray[Any]]:
+    """Published forecasts whose rows come in groups: the arrays ``scores``, ``labels`` and ``group``."""
+    return _arrays(Path("..") / "grouped" / f"{name}.npz")
+
+
 def _split(frame: pd.DataFrame, target: str, positive: Any) -> tuple[pd.DataFrame, NDArray[np.intp]]:
     return frame.drop(columns=target), (frame[target] == positive).to_numpy().astype(np.intp)
 
