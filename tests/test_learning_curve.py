@@ -1,9 +1,12 @@
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 
-from calspline import SplineCalibrator, calibration_learning_curve
+from calspline import SigmoidCalibrator, SplineCalibrator, calibration_learning_curve
 
 
 class Sure(BaseEstimator):
@@ -136,3 +139,52 @@ def test_wrong_options_are_errors(sample, options, message):
 def test_too_few_rows_of_a_class_are_an_error():
     with pytest.raises(ValueError, match="at least 5 rows of each class, as cv is 5; the rarest has 1"):
         calibration_learning_curve(SplineCalibrator(), np.linspace(0, 1, 30), [1] + [0] * 29)
+
+
+def games(n_games=60, size=12, seed=0):
+    rng = np.random.default_rng(seed)
+    game = np.repeat(np.arange(n_games), size)
+    u = rng.normal(size=n_games)[game]
+    return expit(2 * u), (rng.random(n_games)[game] < expit(u)).astype(int), game
+
+
+class Told(SplineCalibrator):
+    """Remembers the groups that it is fitted on."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, scores, y, sample_weight=None, *, groups=None):
+        Told.seen.append((len(np.unique(groups)), len(y)))
+        return super().fit(scores, y, sample_weight, groups=groups)
+
+
+def test_the_curve_is_over_whole_groups():
+    scores, y, game = games()
+    Told.seen.clear()
+    curve = calibration_learning_curve(Told(), scores, y, groups=game, n_repeats=2, sizes=[8, 20, 48])
+    assert curve.sizes.tolist() == [8, 20, 48]
+    assert {n for n, _ in Told.seen} == {8, 20, 48}
+    assert all(rows == 12 * n for n, rows in Told.seen)
+    assert "groups" in str(curve)
+    assert "groups" in curve.verdict
+    assert "rows" not in str(curve)
+
+
+def test_intervals_over_groups_are_wider():
+    scores, y, game = games()
+    by_group = calibration_learning_curve(SplineCalibrator(), scores, y, groups=game, n_repeats=2)
+    by_row = calibration_learning_curve(SplineCalibrator(), scores, y, n_repeats=2)
+    assert np.diff(by_group.interval)[-1] > 2 * np.diff(by_row.interval)[-1]
+    assert by_row.unit == "rows"
+
+
+def test_a_calibrator_without_groups_has_a_curve_over_groups_too():
+    scores, y, game = games()
+    curve = calibration_learning_curve(SigmoidCalibrator(), scores, y, groups=game, n_repeats=1)
+    assert curve.sizes[-1] == 48
+
+
+def test_few_groups_are_refused():
+    scores, y, game = games(8)
+    with pytest.raises(ValueError, match="groups must be at least 10, two for each fold; got 8"):
+        calibration_learning_curve(SplineCalibrator(), scores, y, groups=game)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from inspect import signature
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,8 @@ class CalibrationLearningCurve:
         Log-loss of the scores as they are; NaN for margins.
     level : float
         Confidence of the intervals.
+    unit : {"rows", "groups"}
+        What is counted: where rows come in groups, whole groups are fitted on and left out.
     """
 
     sizes: Ints
@@ -68,13 +71,14 @@ class CalibrationLearningCurve:
     enough: int
     uncalibrated: float
     level: float
+    unit: Literal["rows", "groups"] = "rows"
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, with arrays as lists."""
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
     def __str__(self) -> str:
-        lines = [f"{'rows':>9}  {'log-loss':>8}  {f'{self.level:.0%} interval':>17}  {'still to gain':>13}"]
+        lines = [f"{self.unit:>9}  {'log-loss':>8}  {f'{self.level:.0%} interval':>17}  {'still to gain':>13}"]
         for n, loss, (low, high), left in zip(self.sizes, self.log_loss, self.interval, self.gain_left, strict=True):
             lines.append(f"{n:>9,}  {loss:>8.4f}  {f'{low:.4f} .. {high:.4f}':>17}  {left:>13.5f}")
         if np.isfinite(self.uncalibrated):
@@ -86,10 +90,12 @@ class CalibrationLearningCurve:
         """The answer in a sentence."""
         most, about = int(self.sizes[-1]), f"{float(f'{self.enough:.2g}'):,.0f}"
         if self.enough <= self.sizes[0]:
-            return f"{self.sizes[0]:,} rows are enough: more would gain less than {self.gain:g}."
+            return f"{self.sizes[0]:,} {self.unit} are enough: more would gain less than {self.gain:g}."
         if self.enough <= most:
-            return f"About {about} rows are enough: more would gain less than {self.gain:g}."
-        return f"More than the {most:,} rows here would help: about {about} leave less than {self.gain:g} to gain."
+            return f"About {about} {self.unit} are enough: more would gain less than {self.gain:g}."
+        return (
+            f"More than the {most:,} {self.unit} here would help: about {about} leave less than {self.gain:g} to gain."
+        )
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -101,6 +107,7 @@ def calibration_learning_curve(
     y: Any,
     *,
     sample_weight: Any = None,
+    groups: Any = None,
     sizes: Any = None,
     gain: float = 1e-3,
     cv: int = 5,
@@ -121,8 +128,11 @@ def calibration_learning_curve(
         It is cloned for each fit.
     scores, y, sample_weight
         As for its ``fit``.
+    groups : array-like of shape (n,), optional
+        Rows with the same value belong together: whole groups are fitted on and left out, and sizes count groups. A
+        calibrator whose ``fit`` takes groups is told them.
     sizes : array-like of int, optional
-        Numbers of rows to fit on. None takes eight, evenly spaced on a log scale.
+        Numbers of rows, or of groups, to fit on. None takes eight, evenly spaced on a log scale.
     gain : float, default=0.001
         Gain in log-loss, in nats per row, that is not worth more data.
     cv : int, default=5
@@ -154,25 +164,31 @@ def calibration_learning_curve(
     check_integer(n_repeats, "n_repeats", least=1)
     check_number(level, "level", above=0.0, below=1.0)
     seed = check_seed(random_state, "random_state")
-    data = check_rows(scores, y, sample_weight)
+    data = check_rows(scores, y, sample_weight, groups)
     present = np.arange(len(data.labels)) if data.weight is None else np.flatnonzero(np.asarray(sample_weight))
     classes, codes = np.unique(data.labels, return_inverse=True)
     n, fewest = len(codes), int(np.bincount(codes).min())
     if fewest < cv:
         raise ValueError(f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest has {fewest}")
-    sizes = _sizes(sizes, n - -(-n // cv), len(classes))
+    n_units = n if data.groups is None else int(data.groups.max()) + 1
+    if data.groups is not None and n_units < 2 * cv:
+        raise ValueError(f"groups must be at least {2 * cv}, two for each fold; got {n_units}")
+    sizes = _sizes(sizes, n_units - -(-n_units // cv), len(classes))
     w = np.ones(n) if data.weight is None else data.weight
+    told = data.groups is not None and "groups" in signature(calibrator.fit).parameters
     losses, block_means = np.zeros((len(sizes), n)), []
-    for test, nested in _subsamples(codes, sizes, cv, n_repeats, seed):
+    for test, nested in _subsamples(codes, data.groups, sizes, cv, n_repeats, seed):
         judged = _safe_indexing(scores, present[test])
         block = []
         for rows in nested:
             weight = () if data.weight is None else (w[rows],)
-            fitted = clone(calibrator).fit(_safe_indexing(scores, present[rows]), data.labels[rows], *weight)
+            of = {"groups": data.groups[rows]} if told and data.groups is not None else {}
+            fitted = clone(calibrator).fit(_safe_indexing(scores, present[rows]), data.labels[rows], *weight, **of)
             block.append(_losses(fitted, judged, data.labels[test]))
         losses[:, test] += np.array(block) / n_repeats
         block_means.append(np.average(block, axis=1, weights=w[test]))
-    return _summary(sizes, losses, np.array(block_means).T, w, gain, level, _uncalibrated(data, codes, w))
+    uncalibrated = _uncalibrated(data, codes, w)
+    return _summary(sizes, losses, np.array(block_means).T, w, data.groups, gain, level, uncalibrated)
 
 
 def _sizes(given: Any, most: int, n_classes: int) -> Ints:
@@ -189,12 +205,17 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
     return sizes.astype(np.intp)
 
 
-def _subsamples(codes: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int) -> Iterator[tuple[Ints, list[Ints]]]:
-    """Rows to judge on and nested subsamples to fit on, for each fold of each repeat.
+def _subsamples(
+    codes: Ints, groups: Ints | None, sizes: Ints, cv: int, n_repeats: int, seed: int
+) -> Iterator[tuple[Ints, list[Ints]]]:
+    """Rows to judge on and nested subsamples to fit on, for each fold of each repeat: whole groups, if there are any.
 
     Subsamples are random, as new data would be: stratified ones would hide the noise of the base rate from the fit.
     But each subsample starts with a row of each class, and rare classes are spread evenly over the folds.
     """
+    if groups is not None:
+        yield from _group_subsamples(codes, groups, sizes, cv, n_repeats, seed)
+        return
     kind = KFold if np.bincount(codes).min() >= MIN_ROWS_PER_FOLD * cv else StratifiedKFold
     for repeat in range(n_repeats):
         rng = np.random.default_rng([seed, repeat])
@@ -206,6 +227,24 @@ def _subsamples(codes: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int) ->
             yield test, [order[:size] for size in sizes]
 
 
+def _group_subsamples(
+    codes: Ints, groups: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int
+) -> Iterator[tuple[Ints, list[Ints]]]:
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
+    for repeat in range(n_repeats):
+        rng = np.random.default_rng([seed, repeat])
+        folds = KFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
+        for train, test in folds.split(np.arange(len(members))):
+            pool = rng.permutation(train)
+            of_pool = np.concatenate([np.full(len(members[g]), k) for k, g in enumerate(pool)])
+            first = np.unique(
+                of_pool[np.unique(codes[np.concatenate([members[g] for g in pool])], return_index=True)[1]]
+            )
+            order = np.r_[pool[first], np.delete(pool, first)]
+            nested = [np.concatenate([members[g] for g in order[:size]]) for size in sizes]
+            yield np.concatenate([members[g] for g in test]), nested
+
+
 def _losses(fitted: Any, scores: Any, labels: NDArray[Any]) -> Array:
     """Log-loss of each row, by a fitted calibrator."""
     p = fitted.predict_proba(scores)
@@ -213,7 +252,14 @@ def _losses(fitted: Any, scores: Any, labels: NDArray[Any]) -> Array:
 
 
 def _summary(
-    sizes: Ints, losses: Array, block_means: Array, w: Array, gain: float, level: float, uncalibrated: float
+    sizes: Ints,
+    losses: Array,
+    block_means: Array,
+    w: Array,
+    groups: Ints | None,
+    gain: float,
+    level: float,
+    uncalibrated: float,
 ) -> CalibrationLearningCurve:
     """Means, their confidence limits, and the rate of ``a / n``, fitted to the differences from the largest size.
 
@@ -223,17 +269,20 @@ def _summary(
     z = float(ndtri(0.5 + level / 2.0))
     share = w / w.sum()
     mean = losses @ share
-    se = np.sqrt((losses - mean[:, None]) ** 2 @ share**2 + _variance_of_mean(block_means))
+    se = np.sqrt(_squares((losses - mean[:, None]) * share, groups) + _variance_of_mean(block_means))
     reach = 1.0 / sizes - 1.0 / sizes[-1]
     by_row, by_block = losses - losses[-1], block_means - block_means[-1]
     gaps = by_row @ share
-    variance = (by_row - gaps[:, None]) ** 2 @ share**2 + _variance_of_mean(by_block)
+    variance = _squares((by_row - gaps[:, None]) * share, groups) + _variance_of_mean(by_block)
     usable = (variance > 0.0) & (sizes >= min(MIN_ROWS_FOR_RATE, sizes[-3:][0]))
     pull = np.where(usable, reach / np.where(usable, variance, 1.0), 0.0)
     pull /= max(pull @ reach, np.finfo(float).tiny)
     rate = max(float(pull @ gaps), 0.0)
     rate_se = float(
-        np.sqrt(((pull @ by_row - pull @ gaps) ** 2) @ share**2 + _variance_of_mean((pull @ by_block)[None])[0])
+        np.sqrt(
+            _squares((pull @ by_row - pull @ gaps)[None] * share, groups)[0]
+            + _variance_of_mean((pull @ by_block)[None])[0]
+        )
     )
     limits = np.maximum(rate + np.array([-z, z]) * rate_se, 0.0)
     return CalibrationLearningCurve(
@@ -247,7 +296,14 @@ def _summary(
         enough=int(np.ceil(rate / gain)),
         uncalibrated=uncalibrated,
         level=level,
+        unit="rows" if groups is None else "groups",
     )
+
+
+def _squares(parts: Array, groups: Ints | None) -> Array:
+    """The variance of the sum of each row of parts: squares summed over rows of the data, or over their groups."""
+    sums = parts if groups is None else np.array([np.bincount(groups, weights=one) for one in parts])
+    return np.asarray((sums**2).sum(axis=1))
 
 
 def _variance_of_mean(block_means: Array) -> Array:

@@ -99,11 +99,12 @@ class LearningCurveDisplay:
         if first < c.enough <= FARTHEST * last:
             ax.axvline(c.enough, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=2, gid="enough")
             late = np.log(c.enough / first) > 0.55 * np.log(max(last, c.enough) / first)
-            words = f"about {c.enough:,} rows are enough:\nmore gains less than {c.gain:g}"
+            words = f"about {c.enough:,} {c.unit} are enough:\nmore gains less than {c.gain:g}"
             where = {"xycoords": ax.get_xaxis_transform(), "va": "top", "ha": "right" if late else "left"}
             style.note(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), color=INK, **where)
         else:
-            words = f"{int(first):,} rows are enough" if c.enough <= first else f"enough: about {c.enough:,} rows →"
+            few = c.enough <= first
+            words = f"{int(first):,} {c.unit} are enough" if few else f"enough: about {c.enough:,} {c.unit} →"
             style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
 
     def _set_ticks(self, ax: Axes) -> None:
@@ -114,7 +115,7 @@ class LearningCurveDisplay:
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("rows to calibrate on")
+        ax.set_xlabel(f"{self.curve.unit} to calibrate on")
         ax.set_ylabel(f"log-loss on new rows, nats ({percent(self.curve.level)} intervals)")
 
 

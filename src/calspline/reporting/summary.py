@@ -16,6 +16,7 @@ import calspline
 from calspline.arrays import Array
 from calspline.evaluation.compare import Comparison, Difference
 from calspline.evaluation.evaluate import Evaluation
+from calspline.evaluation.hints import grouping_hint
 from calspline.evaluation.predictions import Predictions
 from calspline.formatting import number, p_value, percent, precise_percent
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
@@ -59,7 +60,8 @@ def summarise(
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
         "leave_it": comparison.recommended == comparison.reference,
         "facts": _facts(comparison, first),
-        "grouping": comparison.grouping,
+        "grouping": comparison.grouping or grouping_hint(first),
+        "grouped": bool(comparison.grouping),
         "sets": list(rows),
         "level": percent(comparison.level),
         "n_classes": len(first.classes),
