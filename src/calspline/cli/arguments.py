@@ -128,6 +128,9 @@ def _labelled(command: argparse.ArgumentParser) -> None:
     group.add_argument("--positive", metavar="LABEL", help="what the score is the probability of")
     group.add_argument("--classes", metavar="A,B,C", help="the labels in the order of the columns of scores")
     group.add_argument("--weight", metavar="COLUMN", help="how many rows a row counts for")
+    group.add_argument(
+        "--group", metavar="COLUMN", help="rows with the same value belong together, such as visits of a patient"
+    )
 
 
 def _output(command: argparse.ArgumentParser, help: str, default: str | None = None) -> None:

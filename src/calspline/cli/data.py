@@ -32,7 +32,7 @@ NUMBERS = ("DOUBLE", "FLOAT", "BOOLEAN", "VARCHAR", "DECIMAL", "INT")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 YES = {"yes", "y", "true", "t", "positive", "pos", "1"}
 HELPER = "calspline helper "
-LABEL = f'"{HELPER}label"'
+LABEL, GROUP = f'"{HELPER}label"', f'"{HELPER}group"'
 NOT_NAN = DIALECTS["duckdb"].not_nan
 ABSENT = ", ".join(map(literal, MISSING))
 NAMED_ROWS = 5
@@ -68,11 +68,12 @@ class Data:
         scores: Sequence[str],
         label: str | None = None,
         weight: str | None = None,
+        group: str | None = None,
         *,
         margins: bool = False,
         sums: bool = True,
     ):
-        self.source, self.scores, self.label, self.weight = source, list(scores), label, weight
+        self.source, self.scores, self.label, self.weight, self.group = source, list(scores), label, weight, group
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
             check_type(source, name)
@@ -82,9 +83,13 @@ class Data:
         for name, helper in zip(self._numbers, self._quoted, strict=True):
             items.append(f"{_number(name, source.types[name])} AS {helper}")
         text = "'x'" if label is None else _label(label, source.types[label])
-        self.select = ", ".join([*items, f"{text} AS {LABEL}"])
+        items.append(f"{text} AS {LABEL}")
         tests = [f"{column} IS NOT NULL AND {NOT_NAN.format(column)}" for column in self._quoted]
-        self.present = " AND ".join([*tests, f"{LABEL} IS NOT NULL"])
+        tests.append(f"{LABEL} IS NOT NULL")
+        if group is not None:
+            items.append(f"{_label(group, source.types[group])} AS {GROUP}")
+            tests.append(f"{GROUP} IS NOT NULL")
+        self.select, self.present = ", ".join(items), " AND ".join(tests)
         self._rules = self._rules_for(margins=margins, sums=sums)
         self._look()
 
@@ -164,7 +169,7 @@ class Data:
         """Complain about the first row that breaks a rule."""
         cases = " ".join(f"WHEN {test} THEN {i}" for i, test in rule.tests.items())
         select = f"{self.select}, CASE {cases} END AS i"
-        [(file, row, (*values, _, i))] = self.source.first_rows(select, f"i IS NOT NULL AND {self.present}")
+        [(file, row, (*values, i))] = self.source.first_rows(select, f"i IS NOT NULL AND {self.present}")
         if i >= 0:
             raise InputError(f"row {row} of {file}: {self._numbers[i]} is {values[i]:g}; {rule.why}")
         columns = ", ".join(self.scores[:3]) + (", ..." if len(self.scores) > 3 else "")
@@ -177,7 +182,7 @@ class Data:
         found = self.source.first_rows(self.select, f"NOT ({self.present})", NAMED_ROWS)
         file, _, values = found[0]
         lacking = [value is None or value != value for value in values]  # NaN is not itself
-        column = [*self._numbers, self.label][lacking.index(True)]
+        column = [*self._numbers, self.label, self.group][lacking.index(True)]
         listed = ", ".join(str(row) for _, row, _ in found) + (" and more" if self.n_missing > len(found) else "")
         raise InputError(
             f"column {column!r} of {file} has missing values: {self.n_missing} in all, "
@@ -197,19 +202,27 @@ class Data:
         items += [f"{self._quoted[-1]} AS weight"] if self.weight else []
         rows = self.source.query(self.select, where=self.present)
         columns = {"score": names, "label": "label", "weight": "weight" if self.weight else None}
+        if self.group is not None:
+            items.append(f'{GROUP} AS "group"')
+            columns["group"] = "group"
         return rows.project(", ".join([*items, f"CASE {LABEL} {cases} END AS label"])), columns
 
-    def gather(self, labels: Labels) -> tuple[Array, NDArray[np.int64], Array | None]:
-        """All rows at once, as arrays: scores, places of labels among the classes, and weights."""
+    def gather(self, labels: Labels) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None]:
+        """All rows at once, as arrays: scores, places of labels among the classes, weights, and groups."""
         with self.source.reading():
             relation, columns = self.frame(labels)
             table = relation.to_arrow_table()
+        groups = None
+        if self.group is not None:
+            groups = label_array(table.column("group").to_pylist())
+            table = table.drop_columns(["group"])
         numbers = {name: table.column(name).to_numpy() for name in table.column_names}
         scores = np.column_stack([numbers[name] for name in columns["score"]])
         return (
             scores[:, 0] if scores.shape[1] == 1 else scores,
             numbers["label"].astype(np.int64),
             numbers.get("weight"),
+            groups,
         )
 
 
@@ -252,7 +265,8 @@ def open_labelled(
         raise InputError(f"column {label!r} cannot be both score and label; name them with --score and --label")
     if len(scores) > 2 and options.positive is not None:
         raise InputError("--positive is for two classes; for more, name them in order with --classes")
-    data = Data(source, every or scores, label, weight, margins=margins, sums=every is None)
+    group = None if options.group is None else one_named(source.columns, options.group, "--group")
+    data = Data(source, every or scores, label, weight, group, margins=margins, sums=every is None)
     labels = classes_of(data, options, scores)
     data.check(options.missing, labels)
     if every is None:

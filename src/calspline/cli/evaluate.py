@@ -19,6 +19,8 @@ from calspline.cli.files import Source, open_source
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
+from calspline.evaluation.hints import grouping_hint
+from calspline.evaluation.predictions import check_predictions
 from calspline.persistence import load
 from calspline.reporting import report as reports
 
@@ -27,8 +29,9 @@ def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
     source = open_source(options)
     data, labels = open_labelled(source, score_columns(source.columns, _last(options)), options)
-    sets, y, weight = _read(data, labels, {"probabilities": data.scores})
-    found = evaluations.evaluate(y, sets["probabilities"], sample_weight=weight, labels=list(labels.classes))
+    sets, y, more = _read(data, labels, {"probabilities": data.scores})
+    found = evaluations.evaluate(y, sets["probabilities"], **more)
+    _hint(y, sets, more)
     if options.json:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
@@ -44,14 +47,14 @@ def compare(options: argparse.Namespace) -> None:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
     if options.reference is not None and options.reference not in sets:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
-    _, labels, probs, y, weight = _read_sets(source, sets, options)
-    classes = list(labels.classes)
-    found = comparisons.compare(y, probs, sample_weight=weight, labels=classes, reference=options.reference)
+    _, _, probs, y, more = _read_sets(source, sets, options)
+    found = comparisons.compare(y, probs, reference=options.reference, **more)
+    _hint(y, probs, more)
     if options.json:
         print(json.dumps(_finite(found.to_dict()), indent=1))
         return
-    table, _, advice = str(found).rpartition("\n")
-    print(f"{escape_control(table)}\n{heading(advice, sys.stdout)}")
+    table, advice, grouping = str(found).rpartition(found.recommendation)
+    print(f"{escape_control(table)}{heading(advice, sys.stdout)}{escape_control(grouping)}")
 
 
 def report(options: argparse.Namespace) -> None:
@@ -59,23 +62,23 @@ def report(options: argparse.Namespace) -> None:
     check_free(options.output, force=options.force)
     model = None if options.model is None else load(options.model)
     if model is None:
-        data, labels, probs, y, weight = _read_sets(*_sets(options), options)
+        data, labels, probs, y, more = _read_sets(*_sets(options), options)
     else:
         source = open_source(options)
         if options.positive is None and options.classes is None:
             options.classes = ",".join(map(str, model.classes_))
         columns = model_columns(source, model, _last(options))
         data, labels = open_labelled(source, columns, options, margins=model.kind_ == "margin")
-        probs, y, weight = _with_model(model, data, labels)
+        probs, y, more = _with_model(model, data, labels)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
-    classes = list(labels.classes)
-    found = reports.report(None, y, probs, calibrator=model, title=title, sample_weight=weight, labels=classes)
+    found = reports.report(None, y, probs, calibrator=model, title=title, **more)
+    _hint(y, probs, more)
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
         print(escape_control(f"{found.headline}\nReport: {options.output}"))
 
 
-def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array], Any, Array | None]:
+def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array], Any, dict[str, Any]]:
     """The scores as they are, and as the model makes them."""
     known, classes = list(map(str, model.classes_.tolist())), list(map(str, labels.classes))
     if known != classes:
@@ -83,13 +86,13 @@ def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array
             f"the model's classes are {', '.join(known)}, and those of the data {', '.join(classes)}; "
             "see --label, --positive and --classes"
         )
-    sets, y, weight = _read(data, labels, {"raw": data.scores})
+    sets, y, more = _read(data, labels, {"raw": data.scores})
     p = model.predict_proba(sets["raw"])
     after = {"calibrated": p[:, 1] if p.shape[1] == 2 else p}
     if model.kind_ == "margin":
         note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
-        return after, y, weight
-    return sets | after, y, weight
+        return after, y, more
+    return sets | after, y, more
 
 
 def _last(options: argparse.Namespace) -> str | None:
@@ -119,7 +122,7 @@ def _sets(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
 
 def _read_sets(
     source: Source, sets: dict[str, list[str]], options: argparse.Namespace
-) -> tuple[Data, Labels, dict[str, Array], NDArray[Any], Array | None]:
+) -> tuple[Data, Labels, dict[str, Array], NDArray[Any], dict[str, Any]]:
     """All sets of scores, whose labels are those of the first."""
     first, *others = sets.values()
     every = list(dict.fromkeys(name for names in sets.values() for name in names))
@@ -130,9 +133,9 @@ def _read_sets(
 
 def _read(
     data: Data, labels: Labels, sets: dict[str, list[str]]
-) -> tuple[dict[str, Array], NDArray[Any], Array | None]:
-    """Sets of probabilities, labels and weights, in memory."""
-    scores, codes, weight = data.gather(labels)
+) -> tuple[dict[str, Array], NDArray[Any], dict[str, Any]]:
+    """Sets of probabilities, what happened, and what else an evaluation wants to know, in memory."""
+    scores, codes, weight, groups = data.gather(labels)
     if data.n_missing:
         note(f"{data.n_missing:,} rows with missing values were left out")
     table = scores.reshape(len(codes), -1)
@@ -140,7 +143,15 @@ def _read(
     for name, names in sets.items():
         values = table[:, [data.scores.index(column) for column in names]]
         out[name] = values[:, 0] if len(names) == 1 else values
-    return out, np.array(labels.classes)[codes], weight
+    more = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups}
+    return out, np.array(labels.classes)[codes], more
+
+
+def _hint(y: NDArray[Any], sets: dict[str, Array], more: dict[str, Any]) -> None:
+    """Say so if rows seem to belong together."""
+    hint = grouping_hint(check_predictions(y, next(iter(sets.values())), **more))
+    if hint:
+        note(hint)
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:

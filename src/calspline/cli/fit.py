@@ -54,7 +54,10 @@ def fit(options: argparse.Namespace) -> None:
     columns = score_columns(source.columns, options.score[-1] if options.score else None)
     margins = options.transform == "identity"
     data, labels = open_labelled(source, columns, options, margins=margins)
-    if len(labels.classes) == 2 and options.method == "spline":
+    if options.group is not None and options.method != "spline":
+        raise InputError(f"--group is for --method spline; leave it out with --method {options.method}")
+    in_memory = options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD  # to fold by group
+    if len(labels.classes) == 2 and options.method == "spline" and not in_memory:
         fitted = _by_frame(calibrator, data, labels)
     else:
         fitted = _at_once(calibrator, data, labels, margins)
@@ -94,7 +97,11 @@ def _by_frame(calibrator: Any, data: Data, labels: Labels) -> Fitted:
     every = fitted.histogram_
     tests = _dealt(every)
     trains = [reduce(add, [h for h in tests if h is not one]) for one in tests] if len(tests) > 1 else []
-    folded = data.n_used >= FEWEST_TO_FOLD and all(h.positives.any() and h.negatives.any() for h in trains)
+    folded = (
+        data.group is None
+        and data.n_used >= FEWEST_TO_FOLD
+        and all(h.positives.any() and h.negatives.any() for h in trains)
+    )
     after = [_histogram_losses(fitted.calibrate(every.scores), every)]
     if folded:
         fits = [_quietly(clone(calibrator).fit_histogram, train) for train in trains]
@@ -141,18 +148,31 @@ def _how(folded: bool) -> str:
 
 
 def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
-    """Several classes, and the other methods: all rows in memory."""
-    scores, codes, weight = data.gather(labels)
+    """Several classes, groups to fold by, and the other methods: all rows in memory."""
+    scores, codes, weight, groups = data.gather(labels)
     places = None if scores.ndim == 1 else range(len(labels.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
-    calibrator.fit(check_scores(scores, names=places), codes, weight)
-    after, fold = calibrator.predict_proba(scores), np.random.default_rng(0).integers(0, FOLDS, len(codes))
-    trains = [fold != k for k in range(FOLDS)]
+
+    def fit(cal: Any, some: Any) -> Any:
+        told = {} if groups is None else {"groups": groups[some]}
+        return cal.fit(
+            check_scores(scores[some], names=places), codes[some], None if weight is None else weight[some], **told
+        )
+
+    fit(calibrator, slice(None))
+    rng = np.random.default_rng(0)
+    if groups is None:
+        fold = rng.integers(0, FOLDS, len(codes))
+    else:
+        of_rows = np.unique(groups, return_inverse=True)[1]
+        fold = (rng.permutation(of_rows.max() + 1) % FOLDS)[of_rows]
+    after = calibrator.predict_proba(scores)
+    trains = [fold != k for k in np.unique(fold)]
     folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
+    folded = folded and (groups is None or all(len(np.unique(groups[counts & train])) > 1 for train in trains))
     folded = folded and len({tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}) == 1
     for train in trains if folded else []:
-        some = check_scores(scores[train], names=places), codes[train], None if weight is None else weight[train]
-        after[~train] = _quietly(clone(calibrator).fit, *some).predict_proba(scores[~train])
+        after[~train] = _quietly(fit, clone(calibrator), train).predict_proba(scores[~train])
     two = len(labels.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
@@ -171,6 +191,7 @@ def _facts(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespa
         "label": labels.column,
         "rows": fitted.n_rows,
         "rows_left_out": data.n_missing,
+        **({} if data.group is None else {"group": data.group, "n_effective": fitted.calibrator.n_effective_}),
         "judged": fitted.how.partition(":")[0],
         "before": dict(zip(names, before, strict=True)),
         "after": dict(zip(names, fitted.after, strict=True)),
@@ -186,6 +207,9 @@ def _story(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespa
         pairs = [f"{name} = {value}" for name, value in zip(data.scores, classes, strict=True)]
         what = f"{len(classes)} classes of {labels.column}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
     lines = [heading(f"Fitted on {fitted.n_rows:,} rows of {data.source.name}", out), f"  {escape_control(what)}"]
+    if data.group is not None:
+        worth = f"{calibrator.n_effective_:,.0f} independent ones"
+        lines.append(f"  rows of the same {escape_control(data.group)} count together: they are worth {worth}")
     summary = getattr(calibrator, "summary", None)
     lines.append("  " + "\n  ".join(escape_control(summary() if summary else str(calibrator)).splitlines()))
     lines += ["", f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({fitted.how})"]

@@ -67,7 +67,7 @@ def _neighbours(p: Array, happened: NDArray[np.bool_], r: Array, v: Array) -> bo
     by_chance = float(np.mean(np.abs(np.diff(rank[some])) <= CLOSE))
     if np.mean(close) < min(FAR_MORE * by_chance, 0.5 * (1.0 + by_chance)):
         return False
-    return _alike(float((r[1:] * r[:-1])[close].sum()), float((v[1:] * v[:-1])[close].sum()), np.count_nonzero(close))
+    return _alike(float((r[1:] * r[:-1])[close].sum()), float((v[1:] * v[:-1])[close].sum()), int(close.sum()))
 
 
 def _repeated(at: NDArray[np.intp], r: Array, v: Array) -> bool:
