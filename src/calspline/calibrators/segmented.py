@@ -13,7 +13,8 @@ from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator, as_matrix, in_shape
 from calspline.expression import Formula
 from calspline.labels import warn_user
-from calspline.scores import check_scores
+from calspline.scores import Kind, check_scores
+from calspline.segments.classes import ClassSegments
 from calspline.segments.curves import SegmentedCurve
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, check_by
@@ -24,6 +25,7 @@ class SegmentedCalibrator(BaseCalibrator):
     """A calibrator whose methods take ``by``, the segments that it was fitted with."""
 
     _segmented: Sequence[SegmentedCurve] = ()
+    _class_segments: ClassSegments | None = None
     segments_: SegmentTable
     segment_histograms_: SegmentHistograms
 
@@ -103,18 +105,30 @@ class SegmentedCalibrator(BaseCalibrator):
             )
         return super().formula()
 
-    def _set_segments(self, segmented: Sequence[SegmentedCurve]) -> None:
-        """Take curves with segments, one for two classes, or none; those of an earlier fit are gone."""
-        self._segmented = segmented
+    def _set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
+        """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
+        self._segmented, self._class_segments = segmented, of_classes
         for name in ("segments_", "segment_histograms_"):
             self.__dict__.pop(name, None)
-        if segmented:
+
+    def _describe_segments(self) -> None:
+        """Make the table, now that the classes are known."""
+        if len(self._segmented) > 1:
+            columns = [column for curves in self._segmented for column in curves.columns]
+            self.segments_ = SegmentTable.of(columns, self.classes_.tolist())
+        elif self._segment_columns:
             self.segments_ = SegmentTable.of(self._segment_columns)
 
     @property
     def _segment_columns(self) -> list[SegmentColumn]:
         """The columns of segments that the fit knew, if any."""
+        if self._class_segments is not None:
+            return self._class_segments.columns
         return self._segmented[0].columns if self._segmented else []
+
+    def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
+        super()._remember(classes, kind, difference=difference)
+        self._describe_segments()
 
     def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
         check_is_fitted(self, "curves_")

@@ -57,8 +57,9 @@ from calspline.scores import (
     check_scores,
     check_weights,
 )
-from calspline.segments.curves import SEGMENTED, SegmentedCurve
-from calspline.segments.fit import fit_segments
+from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
+from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve
+from calspline.segments.fit import fit_segments, fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, check_by
 from calspline.transforms import TRANSFORMS
@@ -207,8 +208,14 @@ class SplineCalibrator(SegmentedCalibrator):
         "n_effective": optional(Number(above=0.0)),
         "design_effect": Number(above=0.0),
         "segments": optional(ListOf(SEGMENTED, least=1)),
+        "class_segments": optional(CLASS_SEGMENTS),
     }
-    _stored_since: ClassVar[dict[str, Any]] = {"n_effective": None, "design_effect": 1.0, "segments": None}
+    _stored_since: ClassVar[dict[str, Any]] = {
+        "n_effective": None,
+        "design_effect": 1.0,
+        "segments": None,
+        "class_segments": None,
+    }
     _structure_record: ClassVar[Record | None] = STRUCTURE
     exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
@@ -320,7 +327,7 @@ class SplineCalibrator(SegmentedCalibrator):
         array([0.3, 0.5])
         """
         given = check_scores(scores)
-        segments = None if by is None else check_by(by, len(given))
+        segments = None if by is None else check_by(by, len(given), some=True)
         return self._fit_rows(check_rows(given, y, sample_weight, groups, segments))
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
@@ -457,8 +464,10 @@ class SplineCalibrator(SegmentedCalibrator):
 
     def _many(self, scores: MatrixScores, codes: list[Codes] | None = None) -> Array:
         if not self.curves_:
-            return self.structure_.probabilities(scores)
-        return combine(self.curves_, AgainstRest(scores, self.transform))
+            p = self.structure_.probabilities(scores)
+            return p if self._class_segments is None else self._class_segments.probabilities(p, codes)
+        curves = [InSegments(curve, codes) for curve in self._segmented] if self._segmented else self.curves_
+        return combine(curves, AgainstRest(scores, self.transform))
 
     def _many_program(self) -> Program:
         if not self.curves_:
@@ -492,8 +501,8 @@ class SplineCalibrator(SegmentedCalibrator):
         names: list[str | None] | None = None,
     ) -> None:
         """Set the attributes of a two-class fit, with segments if there are ``counts`` of them."""
-        if counts is not None and recipe.loss != "log":
-            raise ValueError(f'loss must be "log" for a fit with by; got {self.loss!r}')
+        if counts is not None:
+            self._check_loss(recipe)
         segmented = []
         with one_blas_thread():
             fitted = fit_curve(histogram, recipe, parts)
@@ -508,6 +517,10 @@ class SplineCalibrator(SegmentedCalibrator):
             self.segment_histograms_ = counts
         self.set_worth(histogram.total, recipe.design_effect)
         self.histogram_ = histogram
+
+    def _check_loss(self, recipe: Recipe) -> None:
+        if recipe.loss != "log":
+            raise ValueError(f'loss must be "log" for a fit with by; got {self.loss!r}')
 
     def set_worth(self, total: float, design_effect: float) -> None:
         """Set how many independent rows the rows of this total weight are worth."""
@@ -527,9 +540,19 @@ class SplineCalibrator(SegmentedCalibrator):
                 effect = classes_design_effect(scores, codes, grouped, options)
                 options = replace(options, design_effect=effect)
             if self.multiclass == "ovr" or alike:  # of equal scores a curve per class makes the base rates
-                self.set_fits(fit_one_vs_rest(scores, codes, weight, options, grouped))
+                fits = fit_one_vs_rest(scores, codes, weight, options, grouped)
+                segmented: list[SegmentedCurve] = []
+                if rows.by is not None:
+                    self._check_loss(options)
+                    columns = AgainstRest(scores, options.transform)
+                    fits, segmented = fit_segments_of_classes(columns, codes, weight, fits, options, rows.by)
+                self.set_fits(fits)
+                self._set_segments(segmented)
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
+                if rows.by is not None:
+                    p = self.structure_.probabilities(scores)
+                    self._set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
         self.set_worth(float(len(codes) if weight is None else weight.sum()), options.design_effect)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
@@ -623,6 +646,8 @@ class SplineCalibrator(SegmentedCalibrator):
             facts |= {"n_effective": self.n_effective_, "design_effect": self.design_effect_}
         if self._segmented:
             facts["segments"] = [curves.to_dict() for curves in self._segmented]
+        if self._class_segments is not None:
+            facts["class_segments"] = self._class_segments.to_dict()
         return facts
 
     def _structure(self) -> dict[str, Any] | None:
@@ -647,6 +672,8 @@ class SplineCalibrator(SegmentedCalibrator):
             if len(shared.b) != n_classes or curves:
                 raise ValueError("structure must be one for the classes, without curves")
             self._set_structure(shared)
+            if facts["class_segments"] is not None:
+                self._set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
 
 
 def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:

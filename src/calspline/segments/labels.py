@@ -29,8 +29,12 @@ class Column:
     codes: Codes
 
     def of(self, rows: Any) -> Column:
-        """The same labels for some of the rows."""
-        return Column(self.name, self.values, self.codes[rows])
+        """The labels of some of the rows; those of no row are gone."""
+        codes = self.codes[rows]
+        present = np.unique(codes[codes >= 0])
+        place = np.full(len(self.values) + 1, -1, dtype=np.intp)
+        place[present] = np.arange(len(present))
+        return Column(self.name, [self.values[code] for code in present], place[codes])
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,20 @@ class By:
         return Column(None, values, place.reshape(-1).astype(np.intp))
 
 
-def check_by(by: Any, n: int, name: str = "by", *, beside: str = "scores") -> By:
-    """Segments as columns: one of ``n`` labels, or several (a frame, a 2-d array, or a list of columns)."""
-    columns = [_column(each, label, n, name, beside) for each, label in _columns(by, n, name)]
+def check_by(by: Any, n: int, name: str = "by", *, some: bool = False, beside: str = "scores") -> By:
+    """Segments as columns: one of ``n`` labels, or several (a frame, a 2-d array, or a list of columns).
+
+    With ``some``, each column needs at least one label.
+    """
+    columns = [_column(each, label, n, name, beside) for each, label in _columns(by, name)]
     if not columns:
         raise ValueError(f"{name} must have at least one column")
+    if some and not all(column.values for column in columns):
+        raise ValueError(f"{name} must have labels; all of a column are missing")
     return By(columns)
 
 
-def _columns(by: Any, n: int, name: str) -> Iterable[tuple[Any, str | None]]:
+def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
     if isinstance(by, (list, tuple)) and by and all(_is_column(each) for each in by):
         return [(each, _name_of(each)) for each in by]
     frame = nw.from_native(by, eager_only=True, pass_through=True)

@@ -82,6 +82,8 @@ class SegmentColumn:
     ``theta`` has a row for each segment, with a column for each direction, and ``difference`` what the covariance of a
     segment's curve has in excess of that of the common one. ``spread`` is the variance between segments, ``slope_unit``
     the slope of the second direction. The rest is for the table.
+
+    Of several classes, ``theta`` has their intercepts and, last, an inverse temperature; there is no ``difference``.
     """
 
     name: str | None
@@ -89,7 +91,7 @@ class SegmentColumn:
     spread: Array
     slope_unit: float
     theta: Array
-    difference: Array
+    difference: Array | None
     sd: Array
     kept: Array
     rows: Array
@@ -141,14 +143,26 @@ class SegmentColumn:
 
     def difference_of(self, codes: Codes) -> Array:
         """The covariance of each row's segment in excess of the common one; any for -1."""
+        assert self.difference is not None
         return np.asarray(self.difference[codes])
 
     def facts(self) -> dict[str, Any]:
         """Columns of the table."""
-        none = np.zeros(len(self.rows))
-        intercept = self.theta[:, 0] if self.theta.shape[1] else none
-        slope = self.theta[:, 1] * self.slope_unit if self.theta.shape[1] > 1 else none
+        theta, S = self.theta, len(self.rows)
+        intercept, slope = np.zeros((2, S))
         reach = float(ndtri(0.5 + 0.5 * LEVEL)) * self.sd
+        if self.difference is not None:
+            if theta.shape[1]:
+                intercept = theta[:, 0]
+            if theta.shape[1] > 1:
+                slope = theta[:, 1] * self.slope_unit
+            centre = intercept
+        else:
+            if theta.shape[1] > 1:
+                intercept = theta[np.arange(S), np.abs(theta[:, :-1]).argmax(axis=1)]
+            if theta.shape[1]:
+                slope = theta[:, -1] * self.slope_unit
+            centre, reach = slope, reach * self.slope_unit
         return {
             "segment": list(self.known.labels),
             "rows": self.rows,
@@ -158,8 +172,8 @@ class SegmentColumn:
             "intercept": intercept,
             "slope": slope,
             "kept": self.kept,
-            "low": intercept - reach,
-            "high": intercept + reach,
+            "low": centre - reach,
+            "high": centre + reach,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +189,7 @@ class SegmentColumn:
             "name": self.name,
             "labels": list(self.known.labels),
             "slope_unit": self.slope_unit,
-            "difference": self.difference[:, lower[0], lower[1]].tolist(),
+            "difference": [] if self.difference is None else self.difference[:, lower[0], lower[1]].tolist(),
         }
 
     @classmethod
@@ -184,15 +198,18 @@ class SegmentColumn:
         known = Known(read.pop("labels"))
         S = len(known.labels)
         lower = np.tril_indices(m)
+        of_classes = m > 0 and not read["difference"].size
         for key, shape in (
             ("theta", (S, m)),
-            ("difference", (S, len(lower[0]))),
+            ("difference", (0,) if of_classes else (S, len(lower[0]))),
             ("spread", (m,)),
             *((key, (S,)) for key in ("sd", "kept", "rows", "events", "said")),
         ):
             if read[key].shape != shape and (read[key].size or np.prod(shape)):
                 raise ValueError(f"{key} must have shape {shape}; got {read[key].shape}")
             read[key] = read[key].reshape(shape)
+        if of_classes:
+            return cls(**read | {"known": known, "difference": None})
         difference = np.zeros((S, m, m))
         difference[:, lower[0], lower[1]] = difference[:, lower[1], lower[0]] = read["difference"]
         return cls(**read | {"known": known, "difference": difference})
@@ -206,13 +223,19 @@ class SegmentTable(dict[str, Any]):
     """
 
     @classmethod
-    def of(cls, columns: Sequence[SegmentColumn]) -> SegmentTable:
-        """The table of one column of segments, or of several one after the other."""
+    def of(cls, columns: Sequence[SegmentColumn], classes: Sequence[Any] = ()) -> SegmentTable:
+        """The table of one column of segments, or of several one after the other.
+
+        Where ``classes`` have curves of their own, ``columns`` has those of each class after the other.
+        """
         parts = [column.facts() for column in columns]
         table: dict[str, Any] = {}
-        if len(columns) > 1:
+        each = max(len(columns) // max(len(classes), 1), 1)
+        if len(classes):
+            table["class"] = [classes[k // each] for k, column in enumerate(columns) for _ in column.known.labels]
+        if each > 1:
             table["column"] = [
-                str(k) if column.name is None else column.name
+                str(k % each) if column.name is None else column.name
                 for k, column in enumerate(columns)
                 for _ in column.known.labels
             ]
@@ -222,17 +245,20 @@ class SegmentTable(dict[str, Any]):
         return cls(table)
 
     def farthest(self, count: int) -> list[int]:
-        """Rows of the segments whose intercept is farthest from zero."""
-        return np.argsort(-np.abs(self["intercept"]), kind="stable")[:count].tolist()  # type: ignore[no-any-return]
+        """Rows of the segments whose intercept and slope are farthest from zero."""
+        far = np.abs(self["intercept"]) + np.abs(self["slope"])
+        return np.argsort(-far, kind="stable")[:count].tolist()  # type: ignore[no-any-return]
+
+    def _name(self, i: int) -> str:
+        """What the segment of a row is called, with its column and class if there are several."""
+        return ": ".join(str(self[key][i]) for key in ("class", "column", "segment") if key in self)
 
     def describe(self) -> list[str]:
         """Lines of a summary: how many segments there are, and those that depart farthest."""
-        n, rows = len(self["segment"]), self.farthest(FARTHEST)
-        lines = [f"  {n} segments"]
-        for i in rows:
-            label = f"{self['column'][i]}: {self['segment'][i]}" if "column" in self else str(self["segment"][i])
+        lines = [f"  {len(self['segment'])} segments, the farthest from the common curve:"]
+        for i in self.farthest(FARTHEST):
             lines.append(
-                f"    {label}: {self['rows'][i]:g} rows, said {number(self['said'][i])}, happened "
+                f"    {self._name(i)}: {self['rows'][i]:g} rows, said {number(self['said'][i])}, happened "
                 f"{number(self['happened'][i])}, intercept {self['intercept'][i]:+.3f}, slope {self['slope'][i]:+.3f}"
             )
         return lines
@@ -252,10 +278,9 @@ class SegmentTable(dict[str, Any]):
         ]
         rows = []
         for i in self.farthest(SHOWN):
-            label = str(self["segment"][i])
             rows.append(
                 [
-                    f"{self['column'][i]}: {label}" if "column" in self else label,
+                    self._name(i),
                     f"{self['rows'][i]:g}",
                     f"{self['events'][i]:g}",
                     number(self["said"][i]),

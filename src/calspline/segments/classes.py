@@ -1,0 +1,123 @@
+"""Segments of several classes: a temperature and intercepts for each, behind the map that is common to all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from calspline.arrays import Array
+from calspline.binary_fit import Recipe
+from calspline.fitting.segments import Effects, fit_columns
+from calspline.multiclass.segment_rows import ClassRows, added, class_components, scaled
+from calspline.options import ListOf, Number, Numbers, Record
+from calspline.scores import MatrixScores
+from calspline.segments.labels import By, Codes, Known
+from calspline.segments.table import SEGMENT_COLUMN, SegmentColumn
+
+LEAST = 1e-15
+"""Of a probability whose logarithm is taken."""
+SMALLEST = 0.01
+"""Inverse temperature that is left where rows have to keep their ranking."""
+
+CLASS_SEGMENTS = Record(
+    "class_segments",
+    {"unit": Number(above=0.0), "common": Numbers(), "columns": ListOf(SEGMENT_COLUMN, least=1)},
+)
+"""How segments depart from a map of several classes, in a file."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSegments:
+    """What segments add to the log-probabilities of a map of several classes.
+
+    ``common`` is added for every segment, ``unit`` what centred log-probabilities are divided by. The effects of a
+    segment are an intercept for each class (of more than fifty classes: none) and, last, an inverse temperature.
+    """
+
+    unit: float
+    common: Array
+    columns: list[SegmentColumn]
+
+    def probabilities(self, p: Array, codes: Sequence[Codes] | None) -> Array:
+        """Probabilities of segments, given those of the map; a segment never seen gets what is common to all."""
+        if not len(self.common):
+            return p
+        logs = np.log(np.maximum(p, LEAST))
+        z = scaled(logs, self.unit)
+        everywhere = np.zeros(len(p), dtype=np.intp)
+        logs += added(z, self.common[None], everywhere)
+        for column, code in zip(self.columns, codes or [], strict=codes is not None):
+            logs += added(z, column.theta, code)
+        return np.asarray(softmax(logs, axis=1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The effects as JSON values."""
+        columns = [column.to_dict() for column in self.columns]
+        return {"unit": self.unit, "common": self.common.tolist(), "columns": columns}
+
+    @classmethod
+    def restored(cls, read: dict[str, Any], n_classes: int) -> ClassSegments:
+        """What :meth:`to_dict` described, checked as ``CLASS_SEGMENTS``."""
+        d = len(read["common"])
+        if d not in (0, 1, n_classes + 1):
+            raise ValueError(f"common must have an effect for each of {n_classes} classes and one more; got {d}")
+        columns = [SegmentColumn.restored(column, d) for column in read["columns"]]
+        return cls(read["unit"], read["common"], columns)
+
+
+def fit_class_segments(
+    scores: MatrixScores, p: Array, classes: Codes, weight: Array | None, by: By, recipe: Recipe
+) -> ClassSegments:
+    """Fit how segments depart from calibrated probabilities ``p`` of several classes.
+
+    The table has the mean of the highest probability of the scores, and how often that is right. Where rows have to
+    keep their ranking, segments have a temperature only.
+    """
+    raw = scores.values if scores.kind == "probability" else softmax(scores.values, axis=1)
+    logs = np.log(np.maximum(p, LEAST))
+    unit = float(np.sqrt((scaled(logs) ** 2).mean())) or 1.0
+    w = np.ones(len(p)) if weight is None else weight
+    codes = [column.codes for column in by.columns]
+    components = class_components(p.shape[1], intercepts=recipe.monotone is not True)
+    effects = fit_columns(ClassRows(logs, classes, w / recipe.design_effect, codes, unit), components)
+    if recipe.monotone is True:
+        effects = [_upright(each, effects[-1].beta, unit / len(effects)) for each in effects]
+    none = all(each.none for each in effects)
+    d = 0 if none else len(effects[-1].beta)
+    right, top = raw.argmax(axis=1) == classes, raw.max(axis=1)
+    columns = []
+    for column, each in zip(by.columns, effects, strict=True):
+        own = column.codes >= 0
+
+        def total(values: Array, code: Codes = column.codes[own], own: Any = own, S: int = len(column.values)) -> Array:
+            return np.bincount(code, weights=values[own], minlength=S).astype(np.float64)
+
+        rows = total(w)
+        columns.append(
+            SegmentColumn(
+                column.name,
+                Known(list(column.values)),
+                each.spread[:d],
+                1.0 / unit,
+                each.theta[:, :d],
+                None,
+                each.sd[:, -1],
+                each.kept[:, -1],
+                rows,
+                total(w * right),
+                total(w * top) / np.where(rows > 0.0, rows, 1.0),
+            )
+        )
+    return ClassSegments(unit, effects[-1].beta[:d], columns)
+
+
+def _upright(effects: Effects, beta: Array, most: float) -> Effects:
+    """Effects on the temperature that never turn the ranking of classes, also if those of all columns add up."""
+    least = -(1.0 - SMALLEST) * most - min(float(beta[-1]), 0.0)
+    theta = effects.theta.copy()
+    theta[:, -1] = np.maximum(theta[:, -1], least)
+    return replace(effects, theta=theta)
