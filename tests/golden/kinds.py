@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from tests.golden.cases import classes, ends, extreme, logits, margins, one_absent, separated, three, wavy
 
@@ -46,6 +48,25 @@ def diagonal():
     return SplineCalibrator.from_dict(described), inputs
 
 
+def segmented(calibrator, make_rows, *columns):
+    """A fit with segments of some names, and rows to calibrate: of each segment, and of one never seen."""
+
+    def made():
+        rows = make_rows()
+        i = np.arange(len(rows.y))
+        by = [[names[j] for j in (i // (k + 1) % len(names)).tolist()] for k, names in enumerate(columns)]
+        # Every second row of the first segment is moved to the last class.
+        y = np.where((i % (2 * len(columns[0])) == 0), rows.y.max(), rows.y)
+        grid = np.asarray(rows.grid)
+        asked = [
+            np.resize(np.array([*names, "none" if isinstance(names[0], str) else -1], dtype=object), len(grid)).tolist()
+            for names in columns
+        ]
+        return calibrator.fit(rows.scores, y, rows.weight, by=by), {"scores": grid.tolist(), "by": asked}
+
+    return made
+
+
 MODELS = {
     "spline": fit(SplineCalibrator(), wavy, ["no", "yes"]),
     "spline-two-columns": fit(SplineCalibrator(), extreme, [False, True]),
@@ -56,6 +77,10 @@ MODELS = {
     "spline-structured-monotone": fit(SplineCalibrator(monotone=True), three),
     "spline-structured-logits": fit(SplineCalibrator(), logits),
     "spline-structured-diagonal": diagonal,
+    "spline-segments": segmented(SplineCalibrator(), wavy, ["fr", "de", "it"]),
+    "spline-segments-of-two-columns": segmented(SplineCalibrator(monotone=True), wavy, ["fr", "de", "it"], [1, 2.5]),
+    "spline-structured-segments": segmented(SplineCalibrator(), three, ["fr", "de", "it"]),
+    "spline-ovr-segments": segmented(SplineCalibrator(multiclass="ovr"), three, ["fr", "de", "it"]),
     "spline-ovr": fit(SplineCalibrator(multiclass="ovr"), one_absent),
     "sigmoid": fit(SigmoidCalibrator(), wavy),
     "sigmoid-three-classes": fit(SigmoidCalibrator(on="probability"), three),
@@ -81,11 +106,18 @@ def describe(model, inputs):
             "total": model.total,
             "base_rate": model.base_rate,
         }
-    answers = {
-        "classes": model.classes_.tolist(),
-        "probabilities": model.predict_proba(inputs).tolist(),
-        "labels": model.predict(inputs).tolist(),
-    }
-    if hasattr(model, "interval") and len(model.classes_) == 2 and model.loss == "log":
-        answers["interval"] = model.interval(inputs).tolist()
+    given = {}
+    if isinstance(inputs, dict):
+        inputs, given = inputs["scores"], {"by": inputs["by"]}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*segments that the fit has not seen")
+        answers = {
+            "classes": model.classes_.tolist(),
+            "probabilities": model.predict_proba(inputs, **given).tolist(),
+            "labels": model.predict(inputs, **given).tolist(),
+        }
+        if hasattr(model, "interval") and len(model.classes_) == 2 and model.loss == "log":
+            answers["interval"] = model.interval(inputs, **given).tolist()
+    if given:
+        answers["segments"] = {key: np.asarray(value).tolist() for key, value in model.segments_.items()}
     return answers

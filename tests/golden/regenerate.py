@@ -3,7 +3,8 @@
 ``curves`` fits every case and keeps its curve. It refuses a case whose curve hangs on the last bit
 of the data: such a case would differ between versions of numpy, and say nothing.
 
-``models`` saves a model of every kind under the present version. It never touches those of earlier versions.
+``models`` saves a model of every kind under the present version. It never touches those of earlier versions. Kinds
+that came after the present version go to ``unreleased``.
 """
 
 from __future__ import annotations
@@ -60,15 +61,17 @@ def write_curves():
 def write_models():
     """Save a model of every kind, with what it predicts, under the present version."""
     folder = HERE / "models" / calspline.__version__
-    if folder.exists():
-        raise SystemExit(f"{folder.name} has its models already, and a file once released is never changed")
-    folder.mkdir()
+    kinds = dict(MODELS)
+    if folder.exists():  # a file once released is never changed
+        kinds = {name: make for name, make in MODELS.items() if not (folder / f"{name}.json").exists()}
+        folder = folder.with_name("unreleased")
+    folder.mkdir(exist_ok=True)
     predictions = {}
-    for name, make in MODELS.items():
+    for name, make in kinds.items():
         model, inputs = make()
         calspline.save(model, folder / f"{name}.json")
         predictions[name] = {"inputs": inputs} | describe(model, inputs)
-    (folder / "predictions").mkdir()
+    (folder / "predictions").mkdir(exist_ok=True)
     for name, prediction in predictions.items():
         (folder / "predictions" / f"{name}.json").write_text(json.dumps(prediction) + "\n")
 

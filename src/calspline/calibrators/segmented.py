@@ -126,8 +126,8 @@ class SegmentedCalibrator(BaseCalibrator):
             return self._class_segments.columns
         return self._segmented[0].columns if self._segmented else []
 
-    def _remember(self, classes: NDArray[Any], kind: Kind, *, difference: bool) -> None:
-        super()._remember(classes, kind, difference=difference)
+    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> None:
+        super()._remember(classes, kind, **facts)
         self._describe_segments()
 
     def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:

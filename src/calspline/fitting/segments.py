@@ -433,7 +433,8 @@ class _Arrowhead:
         V, BP = np.zeros((2, len(self.A), m, m))
         V[:, self.own[:, None], self.own] = self.A + self.B @ self.inner @ self.B.swapaxes(1, 2)
         BP[:, self.own[:, None], self.moved] = self.B @ self.inner
-        return np.asarray(V - BP - BP.swapaxes(1, 2))
+        D = V - BP - BP.swapaxes(1, 2)
+        return np.asarray(0.5 * (D + D.swapaxes(1, 2)))
 
     def scoring(self, beta: Array, theta: Array) -> tuple[Array, Array, float]:
         """The step of Fisher scoring for log tau, the effective parameters of each kind, and the nats it gains."""

@@ -97,6 +97,7 @@ def fit_class_segments(
             return np.bincount(code, weights=values[own], minlength=S).astype(np.float64)
 
         rows = total(w)
+        shown = np.abs(each.theta[:, : max(len(each.spread) - 1, 1)]).argmax(axis=1)  # the largest intercept, if any
         columns.append(
             SegmentColumn(
                 column.name,
@@ -105,8 +106,8 @@ def fit_class_segments(
                 1.0 / unit,
                 each.theta[:, :d],
                 None,
-                each.sd[:, -1],
-                each.kept[:, -1],
+                each.sd[np.arange(len(shown)), shown],
+                each.kept[np.arange(len(shown)), shown],
                 rows,
                 total(w * right),
                 total(w * top) / np.where(rows > 0.0, rows, 1.0),

@@ -63,10 +63,8 @@ def fit_segments(
         SegmentColumn.summed(name, one, code, counts, each, used, slope_unit)
         for name, one, code, each in zip(names, known, own, effects, strict=True)
     ]
-    both = np.ix_(used, used)
-    segmented = SegmentedCurve(
-        curve, np.ascontiguousarray(T[:, used]), effects[-1].covariance[both], effects[-1].alone[both], columns
-    )
+    P, alone = (np.ascontiguousarray(each[np.ix_(used, used)]) for each in (effects[-1].covariance, effects[-1].alone))
+    segmented = SegmentedCurve(curve, np.ascontiguousarray(T[:, used]), P, alone, columns)
     converged = fitted.converged and all(each.converged for each in effects)
     return replace(fitted, curve=curve, converged=converged), segmented
 

@@ -94,7 +94,7 @@ def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
 
 def _is_column(value: Any) -> bool:
     """Whether a value is a column rather than a label."""
-    return not isinstance(value, (str, bytes, tuple)) and hasattr(value, "__len__")
+    return not isinstance(value, (str, bytes, tuple, set, frozenset, dict)) and hasattr(value, "__len__")
 
 
 def _name_of(column: Any) -> str | None:

@@ -84,6 +84,7 @@ class SegmentColumn:
     the slope of the second direction. The rest is for the table.
 
     Of several classes, ``theta`` has their intercepts and, last, an inverse temperature; there is no ``difference``.
+    The table then has the largest intercept of a segment; where there are none, limits are those of the temperature.
     """
 
     name: str | None
@@ -162,7 +163,7 @@ class SegmentColumn:
                 intercept = theta[np.arange(S), np.abs(theta[:, :-1]).argmax(axis=1)]
             if theta.shape[1]:
                 slope = theta[:, -1] * self.slope_unit
-            centre, reach = slope, reach * self.slope_unit
+            centre, reach = (slope, reach * self.slope_unit) if theta.shape[1] == 1 else (intercept, reach)
         return {
             "segment": list(self.known.labels),
             "rows": self.rows,

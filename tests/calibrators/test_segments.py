@@ -1,0 +1,367 @@
+"""Curves of segments, as a user fits and asks for them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy.special import expit, logit, softmax
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_predict
+
+import calspline
+from calspline import ScoreHistogram, SplineCalibrator
+from calspline.export import to_sql
+
+NAMES = np.array(["at", "be", "ch", "de", "es", "fr", "gb", "hu", "it", "jp"])
+GRID = np.linspace(0.02, 0.98, 25)
+
+
+def simulated(n=8000, S=10, sd=(0.7, 0.2), *, seed=0, sizes=None):
+    """Scores whose log-odds are off by an intercept and a slope that depend on the segment."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 1.3, n)
+    s = rng.choice(S, n, p=sizes)
+    effects = rng.normal(size=(S, 2)) * sd
+    eta = x + effects[s, 0] + effects[s, 1] * x / 1.3
+    return expit(x), rng.random(n) < expit(eta), s, effects
+
+
+def quietly(call):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*segments that the fit has not seen")
+        return call()
+
+
+def test_it_beats_one_curve_and_a_curve_each():
+    sizes = np.geomspace(1.0, 100.0, 30)
+    p, y, s, _ = simulated(8000, 30, sizes=sizes / sizes.sum())
+    train = np.arange(8000) < 3000
+    ours = SplineCalibrator().fit(p[train], y[train], by=s[train])
+    pooled = SplineCalibrator().fit(p[train], y[train])
+    each = pooled.calibrate(p[~train])
+    for k in range(30):
+        own = train & (s == k)
+        if 0 < y[own].sum() < own.sum():
+            each[s[~train] == k] = SplineCalibrator().fit(p[own], y[own]).calibrate(p[~train & (s == k)])
+    losses = [
+        log_loss(y[~train], q) for q in (ours.calibrate(p[~train], by=s[~train]), pooled.calibrate(p[~train]), each)
+    ]
+    assert losses[0] < losses[1] - 0.03
+    assert losses[0] < losses[2] - 0.001
+
+
+@pytest.mark.parametrize("monotone", ["auto", True, False])
+def test_where_segments_do_not_differ_all_have_the_pooled_curve(monotone):
+    p, y, s, _ = simulated(2000, sd=(0.0, 0.0))
+    pooled = SplineCalibrator(monotone=monotone).fit(p, y)
+    cal = SplineCalibrator(monotone=monotone).fit(p, y, by=s)
+    np.testing.assert_array_equal(cal.calibrate(GRID, by=np.full(25, 3)), pooled.calibrate(GRID))
+    np.testing.assert_array_equal(cal.calibrate(GRID), pooled.calibrate(GRID))
+    np.testing.assert_array_equal(cal.interval(GRID, by=np.full(25, 3)), pooled.interval(GRID))
+    assert not cal.segments_["intercept"].any()
+
+
+def test_limits_of_segments_hold():
+    inside = []
+    for seed in range(8):
+        p, y, s, effects = simulated(6000, 20, seed=seed)
+        cal = SplineCalibrator().fit(p, y, by=s)
+        for k in range(20):
+            true = expit(logit(GRID) * (1 + effects[k, 1] / 1.3) + effects[k, 0])
+            low, high = cal.interval(GRID, by=np.full(25, k)).T
+            inside.append((low <= true) & (true <= high))
+    assert 0.92 < np.mean(inside) < 0.99
+
+
+def test_a_new_segment_gets_the_mean_over_what_segments_may_be():
+    p, y, s, _ = simulated(40000, 200, sd=(1.2, 0.0))
+    cal = SplineCalibrator().fit(p, y, by=s)
+    rng = np.random.default_rng(1)
+    wanted = expit(logit(GRID) + 1.2 * rng.normal(size=(20000, 1))).mean(axis=0)
+    np.testing.assert_allclose(cal.calibrate(GRID), wanted, atol=0.03)
+    low, high = cal.interval(GRID[12:13])[0]
+    np.testing.assert_allclose([low, high], expit(logit(0.5) + 1.2 * 1.96 * np.array([-1.0, 1.0])), atol=0.05)
+
+
+def test_a_small_segment_is_shrunk_and_a_large_one_is_not():
+    p, y, s, effects = simulated(9000, 9, sd=(1.0, 0.0), sizes=np.array([8955 / 8] * 8 + [45]) / 9000)
+    table = SplineCalibrator().fit(p, y, by=s).segments_
+    assert table["kept"][8] < 0.93 < table["kept"][:8].min()
+    assert table["rows"].sum() == 9000
+    np.testing.assert_allclose(table["happened"], [y[s == k].mean() for k in range(9)])
+    np.testing.assert_allclose(table["said"], [p[s == k].mean() for k in range(9)], atol=1e-6)
+    departs = effects[:, 0] - effects[:8, 0].mean()
+    assert np.corrcoef(table["intercept"], departs)[0, 1] > 0.98
+    assert (table["low"] < table["intercept"]).all()
+
+
+def test_the_table_goes_into_frames_and_is_readable():
+    p, y, s, _ = simulated()
+    cal = SplineCalibrator().fit(p, y, by=NAMES[s])
+    for frame in (pd.DataFrame(cal.segments_), pl.DataFrame(cal.segments_)):
+        assert list(frame["segment"]) == NAMES.tolist()
+        assert list(frame.columns)[:5] == ["segment", "rows", "events", "said", "happened"]
+    text = str(cal.segments_)
+    assert text.splitlines()[0].split()[:3] == ["segment", "rows", "events"]
+    assert len(text.splitlines()) == 12
+    farthest = NAMES[np.abs(cal.segments_["intercept"]).argmax()]
+    assert "10 segments, the farthest from the common curve:" in cal.summary()
+    assert f"    {farthest}: " in cal.summary()
+    many = SplineCalibrator().fit(p, y, by=np.arange(8000) // 100)
+    assert str(many.segments_).endswith("... and 60 more")
+
+
+def test_row_order_chunks_histograms_and_repetition_do_not_matter():
+    p, y, s, _ = simulated(9000)
+    p = np.round(p, 3)
+    by = NAMES[s]
+    wanted = SplineCalibrator().fit(p, y, by=by).calibrate(GRID, by=NAMES[np.arange(25) % 10])
+
+    def same(cal, tolerance=1e-9):
+        np.testing.assert_allclose(cal.calibrate(GRID, by=NAMES[np.arange(25) % 10]), wanted, atol=tolerance)
+
+    order = np.random.default_rng(0).permutation(9000)
+    same(SplineCalibrator().fit(p[order], y[order], by=by[order]))
+    streamed = SplineCalibrator()
+    for i in range(0, 9000, 1000):
+        streamed.partial_fit(p[i : i + 1000], y[i : i + 1000], by=by[i : i + 1000])
+    same(streamed)
+    same(SplineCalibrator().fit_histogram(ScoreHistogram.from_scores(p, y, by=by)))
+    parts = [ScoreHistogram.from_scores(p[i::2], y[i::2], by=by[i::2]) for i in (0, 1)]
+    same(SplineCalibrator().fit_histogram(parts[0] + parts[1]))
+    same(
+        SplineCalibrator().fit_histogram(
+            {name: ScoreHistogram.from_scores(p[by == name], y[by == name]) for name in NAMES}
+        )
+    )
+    w = np.arange(9000) % 3
+    weighted = SplineCalibrator().fit(p, y, w, by=by)
+    rows = np.repeat(np.arange(9000), w)
+    wanted = SplineCalibrator().fit(p[rows], y[rows], by=by[rows]).calibrate(GRID, by=NAMES[np.arange(25) % 10])
+    same(weighted)
+
+
+def test_in_cells_streaming_is_the_same_for_all_practical_purposes():
+    p, y, s, _ = simulated(20000)
+    whole = SplineCalibrator().fit(p, y, by=s).calibrate(GRID, by=np.arange(25) % 10)
+    streamed = SplineCalibrator()
+    for i in range(0, 20000, 5000):
+        streamed.partial_fit(p[i : i + 5000], y[i : i + 5000], by=s[i : i + 5000])
+    np.testing.assert_allclose(streamed.calibrate(GRID, by=np.arange(25) % 10), whole, atol=1e-4)
+
+
+def test_two_columns_are_added_up():
+    rng = np.random.default_rng(0)
+    n = 20000
+    x, a, b = rng.normal(0, 1.3, n), rng.integers(0, 8, n), rng.integers(0, 5, n)
+    first, second = rng.normal(size=8) * 0.8, rng.normal(size=5) * 0.5
+    y = rng.random(n) < expit(x + first[a] + second[b])
+    frame = pd.DataFrame({"country": NAMES[a], "device": b})
+    cal = SplineCalibrator().fit(expit(x), y, by=frame)
+    table = cal.segments_
+    assert table["column"] == ["country"] * 8 + ["device"] * 5
+    assert np.corrcoef(table["intercept"][:8], first)[0, 1] > 0.97
+    assert np.corrcoef(table["intercept"][8:], second)[0, 1] > 0.97
+    p = cal.calibrate(np.full(40, 0.5), by=[np.repeat(NAMES[:8], 5), np.tile(np.arange(5), 8)])
+    np.testing.assert_allclose(p, expit(np.add.outer(first, second)).ravel(), atol=0.06)
+    assert quietly(lambda: cal.calibrate([0.5], by=pd.DataFrame({"c": ["xx"], "d": [2]}))).shape == (1,)
+    low, high = cal.interval(np.full(8, 0.5), by=[NAMES[:8], np.zeros(8)]).T
+    assert (low < high).all()
+    again = SplineCalibrator().fit_histogram(ScoreHistogram.from_scores(expit(x), y, by=[NAMES[a], b]))
+    np.testing.assert_allclose(again.calibrate([0.5], by=[["at"], [2]]), cal.calibrate([0.5], by=[["at"], [2]]))
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_monotone_curves_stay_so_in_every_segment(columns):
+    rng = np.random.default_rng(0)
+    p, y, s, _ = simulated(3000, 12, sd=(0.5, 1.5))
+    y = np.where(s == 0, rng.random(3000) < 1 - p, y)
+    by = [s, s[::-1]][:columns]
+    cal = SplineCalibrator(monotone=True).fit(p, y, by=by)
+    grid = np.linspace(0.001, 0.999, 500)
+    for k in range(12):
+        q = cal.calibrate(grid, by=[np.full(500, k)] * columns)
+        assert np.diff(q).min() >= 0.0
+    if columns == 1:
+        free = SplineCalibrator().fit(p, y, by=s).calibrate(grid, by=np.zeros(500))
+        assert np.diff(free).min() < -1e-4  # of this segment it is clear
+
+
+def test_groups_temper_the_segments_too():
+    p, y, s, _ = simulated(2000)
+    rows = np.repeat(np.arange(2000), 5)
+    grouped = SplineCalibrator().fit(p[rows], y[rows], groups=rows, by=s[rows])
+    taken = SplineCalibrator().fit(p[rows], y[rows], by=s[rows])
+    once = SplineCalibrator().fit(p, y, by=s)
+    assert grouped.design_effect_ == pytest.approx(5.0, rel=0.2)
+    np.testing.assert_allclose(grouped.segments_["kept"], once.segments_["kept"], atol=0.03)
+    assert (taken.segments_["kept"] > once.segments_["kept"]).all()
+
+
+def test_margins_have_segments():
+    p, y, s, _ = simulated()
+    cal = SplineCalibrator().fit(logit(p) * 3.0, y, by=s)
+    wanted = SplineCalibrator().fit(p, y, by=s).calibrate(GRID, by=np.arange(25) % 10)
+    np.testing.assert_allclose(cal.calibrate(logit(GRID) * 3.0, by=np.arange(25) % 10), wanted, atol=0.05)
+
+
+def test_a_fit_without_segments_forgets_them():
+    p, y, s, _ = simulated(2000)
+    cal = SplineCalibrator().fit(p, y, by=s)
+    before = json.dumps(SplineCalibrator().fit(p, y).to_dict())
+    assert json.dumps(cal.fit(p, y).to_dict()) == before
+    assert not hasattr(cal, "segments_")
+    assert not hasattr(cal, "segment_histograms_")
+
+
+def test_clone_and_pickle():
+    p, y, s, _ = simulated(2000)
+    cal = SplineCalibrator().fit(p, y, by=s)
+    again = pickle.loads(pickle.dumps(cal))
+    np.testing.assert_array_equal(again.calibrate(GRID, by=np.zeros(25)), cal.calibrate(GRID, by=np.zeros(25)))
+    assert not hasattr(clone(cal), "segments_")
+
+
+@pytest.mark.parametrize("multiclass", ["two", "structured", "ovr"])
+@pytest.mark.parametrize("differ", [True, False])
+def test_saved_and_loaded(tmp_path, multiclass, differ):
+    p, y, s, _ = simulated(3000, sd=(0.7, 0.2) if differ else (0.0, 0.0))
+    if multiclass != "two":
+        rng = np.random.default_rng(0)
+        z = rng.normal(size=(3000, 3))
+        p = softmax(z, axis=1)
+        y = (z + (np.eye(3)[s % 3] if differ else 0.0) + rng.gumbel(size=(3000, 3))).argmax(axis=1)
+    cal = SplineCalibrator(multiclass="ovr" if multiclass == "ovr" else "structured").fit(p, y, by=NAMES[s])
+    calspline.save(cal, tmp_path / "model.json")
+    again = calspline.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict_proba(p, by=NAMES[s]), cal.predict_proba(p, by=NAMES[s]))
+    np.testing.assert_array_equal(again.predict_proba(p), cal.predict_proba(p))
+    assert str(again.segments_) == str(cal.segments_)
+    assert again.summary() == cal.summary()
+    if multiclass == "two":
+        np.testing.assert_array_equal(again.interval(p, by=NAMES[s]), cal.interval(p, by=NAMES[s]))
+        with pytest.raises(ValueError, match="loaded from a file"):
+            again.partial_fit(p, y, by=NAMES[s])
+
+
+def test_labels_that_json_does_not_know_cannot_be_saved(tmp_path):
+    p, y, s, _ = simulated(2000)
+    cal = SplineCalibrator().fit(p, y, by=np.datetime64("2020-01-01") + s)
+    with pytest.raises(TypeError, match="segments of type datetime64 cannot be saved; use texts or numbers"):
+        calspline.save(cal, tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: one.update(directions=[[1.0]]), "directions must have"),
+        (lambda one: one["columns"][0].update(labels=["a", "a"]), "labels must all be different"),
+        (lambda one: one["columns"][0].update(labels=[["a"]]), "labels must be a list of texts and numbers"),
+        (lambda one: one["columns"][0].update(theta=[[1.0]]), r"theta must have shape \(10, 2\)"),
+        (lambda one: one["columns"][0].update(name=3), "name must be a text"),
+    ],
+)
+def test_files_that_make_no_sense_are_refused(change, message):
+    p, y, s, _ = simulated(2000)
+    described = json.loads(json.dumps(SplineCalibrator().fit(p, y, by=NAMES[s]).to_dict()))
+    change(described["fitted"]["segments"][0])
+    with pytest.raises((ValueError, TypeError), match=message):
+        SplineCalibrator.from_dict(described)
+
+
+def test_segments_of_a_file_belong_to_its_curves():
+    p, y, s, _ = simulated(2000)
+    described = SplineCalibrator().fit(p, y, by=s).to_dict()
+    described["fitted"]["segments"] *= 2
+    with pytest.raises(ValueError, match="segments and curves must be lists of the same length"):
+        SplineCalibrator.from_dict(described)
+    z = np.random.default_rng(0).normal(size=(2000, 3))
+    described = SplineCalibrator().fit(softmax(z, axis=1), s % 3, by=s).to_dict()
+    described["fitted"]["class_segments"]["common"] = [0.0, 0.0]
+    with pytest.raises(ValueError, match="common must have an effect for each of 3 classes and one more; got 2"):
+        SplineCalibrator.from_dict(described)
+
+
+def test_an_export_does_not_know_segments():
+    p, y, s, _ = simulated(2000)
+    with pytest.raises(ValueError, match=r"fitted with segments \(by=\), and an export does not know them"):
+        to_sql(SplineCalibrator().fit(p, y, by=s), "p")
+
+
+def test_partial_fit_wants_segments_always_or_never():
+    p, y, s, _ = simulated(2000)
+    with pytest.raises(ValueError, match="by must be given in every call of partial_fit, or in none"):
+        SplineCalibrator().partial_fit(p, y, by=s).partial_fit(p, y)
+    with pytest.raises(ValueError, match="by must be given in every call of partial_fit, or in none"):
+        SplineCalibrator().partial_fit(p, y).partial_fit(p, y, by=s)
+    one = SplineCalibrator().partial_fit(p[y], y[y], classes=[False, True], by=s[y]).partial_fit(p[~y], y[~y], by=s[~y])
+    assert one.segments_["rows"].sum() == 2000
+
+
+def test_metadata_routing_knows_segments():
+    p, y, s, _ = simulated(2000)
+    folds = [(np.arange(1000), np.arange(1000, 2000)), (np.arange(1000, 2000), np.arange(1000))]
+    with sklearn.config_context(enable_metadata_routing=True):
+        cal = SplineCalibrator().set_fit_request(by=True).set_predict_proba_request(by=True)
+        requests = cal.set_predict_request(by=True).get_metadata_routing()
+        for method in ("fit", "predict_proba", "predict"):
+            assert requests.consumes(method, {"by"}) == {"by"}
+        routed = cross_val_predict(cal, p, y, method="predict_proba", cv=folds, params={"by": s})
+    by_hand = SplineCalibrator().fit(p[:1000], y[:1000], by=s[:1000]).predict_proba(p[1000:])
+    np.testing.assert_array_equal(routed[1000:], by_hand)  # it passes nothing on to predict_proba
+
+
+@pytest.mark.parametrize("multiclass", ["structured", "ovr"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+def test_several_classes_have_segments(multiclass, kind):
+    rng = np.random.default_rng(0)
+    n, S = 8000, 8
+    z, s = rng.normal(size=(n, 4)) * 1.5, rng.integers(0, S, n)
+    shift, heat = rng.normal(size=(S, 4)) * 0.8, np.exp(rng.normal(size=S) * 0.3)
+    true = softmax(z * heat[s, None] + shift[s], axis=1)
+    y = (true.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    scores = softmax(z, axis=1) if kind == "probabilities" else 2.0 * z
+    train = np.arange(n) < 5000
+    cal = SplineCalibrator(multiclass=multiclass).fit(scores[train], y[train], by=s[train])
+    pooled = SplineCalibrator(multiclass=multiclass).fit(scores[train], y[train])
+    loss, one = (
+        log_loss(y[~train], q)
+        for q in (cal.predict_proba(scores[~train], by=s[~train]), pooled.predict_proba(scores[~train]))
+    )
+    assert loss < one - 0.1
+    assert loss < log_loss(y[~train], true[~train]) + 0.03
+    assert len(cal.segments_["segment"]) == (S if multiclass == "structured" else 4 * S)
+    assert "segments, the farthest from the common curve" in cal.summary()
+    np.testing.assert_array_equal(
+        cal.predict(scores[~train], by=s[~train]), cal.predict_proba(scores[~train], by=s[~train]).argmax(axis=1)
+    )
+
+
+def test_where_classes_do_not_differ_all_segments_have_the_pooled_map():
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(1500, 3))
+    y = (z + rng.gumbel(size=(1500, 3))).argmax(axis=1)
+    p, s = softmax(z, axis=1), rng.integers(0, 10, 1500)
+    cal, pooled = SplineCalibrator().fit(p, y, by=s), SplineCalibrator().fit(p, y)
+    np.testing.assert_array_equal(cal.predict_proba(p, by=s), pooled.predict_proba(p))
+
+
+def test_a_ranking_that_has_to_stay_stays_in_every_segment():
+    rng = np.random.default_rng(0)
+    n = 4000
+    z, s = rng.normal(size=(n, 3)), rng.integers(0, 6, n)
+    turned = np.where(s == 0, -1.0, 1.0)[:, None]
+    y = (turned * z + np.eye(3)[s % 3] + rng.gumbel(size=(n, 3))).argmax(axis=1)
+    p = softmax(z, axis=1)
+    cal = SplineCalibrator(monotone=True).fit(p, y, by=s)
+    np.testing.assert_array_equal(cal.predict_proba(p, by=s).argsort(axis=1), p.argsort(axis=1))
+    assert cal.segments_["slope"].any()
+    assert (cal.segments_["low"] <= cal.segments_["slope"]).all()
