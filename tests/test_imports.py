@@ -33,7 +33,7 @@ ALLOWED = {
     "segments": CORE | FITS | {"formatting", "grid", "segments"},
     "calibrators": CORE | FITS | {"calibrators", "segments"},
     "crossfit": CORE | {"formatting"},
-    "classifier": CORE | {"calibrators", "crossfit", "registry"},
+    "classifier": CORE | {"calibrators", "crossfit", "registry", "segments"},
     "datasets": set(),
     "learning_curve": CORE | {"calibrators"},
     "evaluation": CORE

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from inspect import isclass, signature
 from typing import Any, Literal, Self
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -25,6 +26,7 @@ from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, mode
 from calspline.labels import check_label_array
 from calspline.options import check_integer, check_one_of
 from calspline.scores import check_groups, check_scores, check_weights
+from calspline.segments.labels import By, check_by
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
@@ -59,6 +61,11 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     ensemble : bool or "auto", default=False
         True keeps each fold's model, calibrates it on the rows it has not seen, and averages the pairs.
         ``"auto"`` is True unless the estimator is frozen or ``cv="oob"``.
+    by : column of X, or list of columns, optional
+        The segments that the calibrator is fitted with: names of columns of a frame, or numbers of columns of an array.
+        They are read from X in ``fit`` and in ``predict_proba``, and stay where they are: the estimator gets all of X,
+        so leave them out in a pipeline if they are no features. Needs a calibrator whose ``fit`` takes ``by``; see
+        :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
     verbose : int, default=0
         1 shows how many models are fitted and the time left, on a terminal or in a notebook.
 
@@ -115,6 +122,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         n_jobs: int | None = None,
         ensemble: bool | Literal["auto"] = False,
         verbose: int = 0,
+        by: Any = None,
     ) -> None:
         self.estimator = estimator
         self.method = method
@@ -122,6 +130,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.n_jobs = n_jobs
         self.ensemble = ensemble
         self.verbose = verbose
+        self.by = by
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the models and the calibrator.
@@ -153,12 +162,13 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         check_classification_targets(y)
         weight = check_weights(sample_weight, len(y), beside="X")
         group = check_groups(groups, len(y), beside="X")
+        segments = None if self.by is None else segments_of(X, self.by, len(y))
         rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
         model_params, split_params = self._routed(estimator, weight, groups, fit_params)
         frozen = isinstance(estimator, FrozenEstimator)
         classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
         methods = MARGINS_FIRST if getattr(calibrator, "prefers_margins", False) else PROBABILITIES_FIRST
-        training = Training(X, y, classes, codes, weight, group, rows, model_params, methods)
+        training = Training(X, y, classes, codes, weight, group, rows, model_params, methods, segments)
         if isinstance(self.cv, str):
             folds = [crossfit.fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
@@ -167,7 +177,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             splits = crossfit.split_rows(training, self.cv, split_params, every_class=ensemble)
             show = bool(self.verbose)
             folds = crossfit.fit_folds(estimator, training, splits, refit=not ensemble, n_jobs=self.n_jobs, show=show)
-        pairs = [_calibrated(fold, folds, calibrator, training) for fold in folds]
+        pairs = [_calibrated(fold, folds, calibrator, training, self.by) for fold in folds]
         self.classes_ = classes
         self.calibrated_classifiers_ = pairs
         for name in ("n_features_in_", "feature_names_in_"):
@@ -286,6 +296,7 @@ class CalibratedClassifier:
     classes: NDArray[Any]
     known: NDArray[np.intp]
     methods: tuple[ResponseMethod, ...]
+    by: Any = None
 
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities, with a column for each of ``classes``."""
@@ -294,7 +305,9 @@ class CalibratedClassifier:
         if not self.calibrators:
             out[:, self.known] = 1.0
             return out
-        p = np.asarray(self.calibrators[0].predict_proba(scores.for_classes(self.known).values), dtype=np.float64)
+        segments = {} if self.by is None else {"by": segments_of(X, self.by, len(out))}
+        values = scores.for_classes(self.known).values
+        p = np.asarray(self.calibrators[0].predict_proba(values, **segments), dtype=np.float64)
         if p.ndim == 1 or p.shape[1] == 1:
             p = np.column_stack([1.0 - p.reshape(-1), p.reshape(-1)])
         if p.shape[1] == len(self.classes):
@@ -303,7 +316,29 @@ class CalibratedClassifier:
         return out
 
 
-def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Training) -> CalibratedClassifier:
+def segments_of(X: Any, by: Any, n: int) -> By:
+    """The segments of the rows of ``X``: the columns that ``by`` says."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    columns = []
+    for column in by if isinstance(by, (list, tuple)) else [by]:
+        if isinstance(frame, nw.DataFrame):
+            if column not in frame.columns:
+                raise ValueError(
+                    f"by must name columns of X; {column!r} is none of {', '.join(map(repr, frame.columns))}"
+                )
+            columns.append(frame[column].to_native())
+        elif not isinstance(column, (int, np.integer)):
+            raise TypeError(f"by must be numbers of columns where X is no data frame; got {column!r}")
+        elif np.ndim(X) != 2 or not 0 <= column < np.shape(X)[1]:
+            raise ValueError(f"by must be a column of X, whose shape is {np.shape(X)}; got {column!r}")
+        else:
+            columns.append(np.asarray(X)[:, column])
+    return check_by(columns, n, beside="X")
+
+
+def _calibrated(
+    fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any = None
+) -> CalibratedClassifier:
     """A fold's model, with a calibrator fitted on the fold's scores.
 
     If the rows of the fold show one class only, or are of one group, the calibrator is fitted on the scores of all
@@ -317,6 +352,7 @@ def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Traini
         fold = pool(folds, fold.model)
     codes, values, weight = training.codes[fold.rows], fold.scores.values, fold.share
     groups = None if training.groups is None else training.groups[fold.rows]
+    segments = None if training.segments is None else training.segments.of(fold.rows)
     if training.weight is not None:
         weight = training.weight[fold.rows] * (1.0 if weight is None else weight)
     if len(known) < len(training.classes):
@@ -324,12 +360,13 @@ def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Traini
         codes, values = np.searchsorted(known, codes[able]), values[able]
         weight = None if weight is None else weight[able]
         groups = None if groups is None else groups[able]
+        segments = None if segments is None else segments.of(able)
     scores = replace(fold.scores, values=values).for_classes(known)
     calibrator = clone(calibrator, safe=False)
-    _fit_calibrator(calibrator, scores, codes, weight, groups)
+    _fit_calibrator(calibrator, scores, codes, weight, groups, segments)
     if isinstance(calibrator, BaseCalibrator):
         calibrator.classes_ = training.classes[known]
-    return CalibratedClassifier(fold.model, [calibrator], training.classes, known, training.methods)
+    return CalibratedClassifier(fold.model, [calibrator], training.classes, known, training.methods, by)
 
 
 def _fit_calibrator(
@@ -338,6 +375,7 @@ def _fit_calibrator(
     codes: NDArray[np.intp],
     weight: Array | None,
     groups: NDArray[np.intp] | None,
+    segments: By | None,
 ) -> None:
     """Fit a calibrator; one from elsewhere whose ``fit`` does not take weights is fitted without, with a warning."""
     ours = isinstance(calibrator, BaseCalibrator)
@@ -345,6 +383,10 @@ def _fit_calibrator(
     params: dict[str, Any] = {}
     if groups is not None and "groups" in takes:
         params["groups"] = groups
+    if segments is not None:
+        if "by" not in takes:
+            raise TypeError(f"by needs a calibrator whose fit takes by; {type(calibrator).__name__} does not")
+        params["by"] = segments
     if weight is not None and "sample_weight" in takes:
         params["sample_weight"] = weight
     elif weight is not None:

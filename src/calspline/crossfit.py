@@ -100,7 +100,8 @@ class Training:
 
     ``codes`` are positions in ``classes``, and ``groups`` the numbers of groups of rows that depend on each other, if
     there are any. ``rows`` are those that count: the others have weight zero. ``params`` go
-    to the model's ``fit``; those with a value for each row are indexed as the rows are.
+    to the model's ``fit``; those with a value for each row are indexed as the rows are. ``segments`` are columns for
+    the calibrator, if it has any.
     """
 
     X: Any
@@ -112,6 +113,7 @@ class Training:
     rows: Rows
     params: dict[str, Any]
     methods: tuple[ResponseMethod, ...]
+    segments: Any = None
 
     def fit(self, estimator: Any, rows: Rows | None = None) -> Any:
         """Fit a copy of ``estimator`` on some rows, by default on all that count."""

@@ -69,8 +69,10 @@ class By:
 def check_by(by: Any, n: int, name: str = "by", *, some: bool = False, beside: str = "scores") -> By:
     """Segments as columns: one of ``n`` labels, or several (a frame, a 2-d array, or a list of columns).
 
-    With ``some``, each column needs at least one label.
+    With ``some``, each column needs at least one label. What was checked before is taken as it is.
     """
+    if isinstance(by, By):
+        return by
     columns = [_column(each, label, n, name, beside) for each, label in _columns(by, name)]
     if not columns:
         raise ValueError(f"{name} must have at least one column")
