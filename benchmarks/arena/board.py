@@ -41,6 +41,7 @@ def render(results: pd.DataFrame, present: Present, command: str) -> str:
         "worse than raw by more than 1% and 0.001 nats; the time is what fit and prediction took of the processor. "
         f"A method that fails loses the experiment, with a log-loss of {league.WORST_LOSS:g} and a Brier score of "
         f"{WORST_BRIER:g}.",
+        "Models that are well calibrated already, by number of rows, are on [a page of their own](CALIBRATED.md).",
         f"{versions}.",
     ]
     if present.missing:

@@ -48,13 +48,29 @@ def render(place: Path, make: Callable[[], Any], made_by: str) -> str:
         ours = our_losses(place, known.losses.index, make)
         losses = league.settled(known.losses.assign(**{league.OURS: [log_loss for log_loss, _, _ in ours]}))
         brier = pd.DataFrame(ours, index=losses.index, columns=["log-loss", "ours", "raw"])
-        parts.append(f"## {title}")
-        for size, suffix in SIZES.items():
-            members = [split(str(name))[1] == (int(suffix[2:]) if suffix else None) for name in losses.index]
+        sizes = {size: [_belongs(str(name), suffix) for name in losses.index] for size, suffix in SIZES.items()}
+        parts += [f"## {title}", _overview({size: losses[members] for size, members in sizes.items()})]
+        for size, members in sizes.items():
             parts += [f"### {size}: {sum(members)} experiments", _league(losses[members])]
             means = brier[members].mean()
             parts.append(f"Mean Brier score {means['ours']:.5f}, of the raw scores {means['raw']:.5f}.")
     return "\n\n".join(parts) + "\n"
+
+
+def _belongs(name: str, suffix: str) -> bool:
+    return split(name)[1] == (int(suffix[2:]) if suffix else None)
+
+
+def _overview(by_size: dict[str, pd.DataFrame]) -> str:
+    """Win rate and share harmed of every method, by number of rows."""
+    rates = {size: league.win_rates(losses) for size, losses in by_size.items()}
+    harmed = {size: league.harmed(losses) for size, losses in by_size.items()}
+    methods = sum(rates.values()).sort_values(ascending=False).index
+    rows = [
+        [str(method), *(f"{rates[size][method]:.2f}, {100 * harmed[size][method]:.0f}%" for size in by_size)]
+        for method in methods
+    ]
+    return table(["won, harmed", *by_size], rows)
 
 
 def _league(losses: pd.DataFrame) -> str:

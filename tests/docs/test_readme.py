@@ -99,6 +99,19 @@ def test_the_promises_on_good_models_are_those_of_the_calibrated_half():
     assert f"(beta calibration: {', '.join(harmed(two, 'beta'))})" in words
     few, more, whole = (one if one != "0%" else "none" for one in harmed(several, "calspline"))
     assert f"with 300 it harms {few} of the good models, with 1,000 {more} and with all rows {whole}" in words
+    shown = rows(README.replace("\n  |", "\n|"))
+    overview = {name: cells for name, cells in shown.items() if name.startswith(("two classes", "several"))}
+    assert len(overview) == 6
+    for name, cells in overview.items():
+        kind, _, who = name.partition(": ")
+        half = two if kind == "two classes" else several
+        for cell, part in zip(cells, half.split("### ")[1:], strict=True):
+            found = rows(part)
+            others = [method for method in found if method not in ("method", "calspline", "raw") and method.strip("-")]
+            best = max(others, key=lambda method: float(found[method][0]))
+            rate, harm, _ = found[who if who in found else best]
+            said = f"{float(rate):.2f}, {float(harm.rstrip('%')):.0f}%"
+            assert cell == (said if who in found else f"{said} ({best})")
     raw, ours = (float(rows(two.split("### ")[1])[method][0]) for method in ("raw", "calspline"))
     assert abs(raw - ours) < 0.01, "with 300 rows the raw scores are as good as it is"
 
