@@ -11,7 +11,7 @@ import calspline.export
 SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
-CORE = {"arrays", "labels", "options", "scores"}
+CORE = {"arrays", "labels", "options", "scores", "tensors"}
 NUMERICS = {"arrays", "fitting"}
 FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
@@ -19,9 +19,10 @@ ALLOWED = {
     "registry": {"calibrators"},  # for the type; classes are imported when asked for
     "formatting": set(),
     "arrays": set(),
+    "tensors": {"export"},  # for tensors of torch only, when there is one
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
-    "labels": set(),
+    "labels": {"tensors"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "grid": CORE | {"transforms"},

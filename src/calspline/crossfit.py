@@ -19,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from calspline.arrays import Array
 from calspline.formatting import duration
+from calspline.tensors import as_numpy
 
 T = TypeVar("T")
 ResponseMethod = Literal["predict_proba", "decision_function"]
@@ -68,7 +69,7 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
     method = next((method for method in methods if hasattr(model, method)), None)
     if method is None:
         raise TypeError(f"estimator must have predict_proba or decision_function; {name} has neither")
-    raw = np.asarray(getattr(model, method)(X))
+    raw = as_numpy(getattr(model, method)(X))
     labels = getattr(model, "classes_", classes)
     place = {label: j for j, label in enumerate(np.asarray(classes).tolist())}
     known = np.array([place[label] for label in np.asarray(labels).tolist()], dtype=np.intp)

@@ -17,6 +17,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline.tensors import as_numpy
+
 NEVER_MISSING = {str, bytes, int, bool}
 USUAL_PREFIX = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
 SEPARATORS = "_-.: "
@@ -243,7 +245,7 @@ def check_label_array(y: Any, n: int, name: str = "y", *, beside: str = "scores"
     if hasattr(y, "tocsr") and hasattr(y, "nnz"):
         raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
     try:
-        array = np.asarray(y)
+        array = as_numpy(y)
     except ValueError:
         raise ValueError(f"{name} must have one label a row") from None
     if array.ndim == 2 and array.shape[1] == 1:

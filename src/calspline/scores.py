@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
 from calspline.labels import check_label_array, column_names, is_missing, order_columns
+from calspline.tensors import as_numpy
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]
@@ -128,7 +129,7 @@ def check_scores(
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
         raise ValueError(f"{name} has missing values; the first is in row {row}")
     try:
-        array = np.asarray(values)
+        array = as_numpy(values)
     except ValueError:
         raise ValueError(f"{name} must have rows of equal length") from None
     if array.ndim not in (1, 2):

@@ -34,6 +34,7 @@ from calspline.scores import (
     check_rows,
     check_scores,
 )
+from calspline.tensors import keeps_kind
 from calspline.transforms import Source
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
@@ -190,6 +191,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.poor_score = True  # on features that are no scores
         return tags
 
+    @keeps_kind
     def predict_proba(self, scores: Any) -> Array:
         """Calibrated probabilities of all classes.
 
@@ -200,10 +202,12 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         array of shape (n, n_classes)
-            Columns in the order of ``classes_``.
+            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in an array that follows the array
+            API, give one of the same kind, on the same device and in the same floating type.
         """
         return as_matrix(self._probability(scores)[0])
 
+    @keeps_kind
     def calibrate(self, scores: Any) -> Array:
         """Calibrated probabilities in the shape that came in.
 
@@ -211,6 +215,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return in_shape(*self._probability(scores))
 
+    @keeps_kind
     def predict(self, scores: Any) -> NDArray[Any]:
         """The most probable class of each row."""
         return self._most_probable(self._probability(scores)[0])

@@ -19,6 +19,7 @@ from calspline.segments.curves import SegmentedCurve
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, check_by
 from calspline.segments.table import SegmentColumn, SegmentTable
+from calspline.tensors import keeps_kind
 
 
 class SegmentedCalibrator(BaseCalibrator):
@@ -29,6 +30,7 @@ class SegmentedCalibrator(BaseCalibrator):
     segments_: SegmentTable
     segment_histograms_: SegmentHistograms
 
+    @keeps_kind
     def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
         """Calibrated probabilities of all classes.
 
@@ -43,10 +45,12 @@ class SegmentedCalibrator(BaseCalibrator):
         Returns
         -------
         array of shape (n, n_classes)
-            Columns in the order of ``classes_``.
+            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in an array that follows the array
+            API, give one of the same kind, on the same device and in the same floating type.
         """
         return as_matrix(self._probability_by(scores, by)[0])
 
+    @keeps_kind
     def calibrate(self, scores: Any, *, by: Any = None) -> Array:
         """Calibrated probabilities in the shape that came in.
 
@@ -55,6 +59,7 @@ class SegmentedCalibrator(BaseCalibrator):
         """
         return in_shape(*self._probability_by(scores, by))
 
+    @keeps_kind
     def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
         """The most probable class of each row; ``by`` is as for :meth:`predict_proba`."""
         return self._most_probable(self._probability_by(scores, by)[0])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
+
+from sklearn.utils.validation import check_is_fitted
 
 try:
     import torch
@@ -101,6 +104,35 @@ class Calibrated(nn.Module):  # type: ignore[misc]
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Calibrated probabilities."""
         return self.calibrator(self.network(inputs))
+
+
+_MODULES: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
+"""Modules of calibrators that were given tensors, with the curves and the shift that they are of."""
+
+
+def calibrated_tensor(calibrator: Any, scores: torch.Tensor, *, all_classes: bool) -> torch.Tensor | None:
+    """Calibrated probabilities of a tensor, in its shape or of ``all_classes``; None if that takes numpy."""
+    check_is_fitted(calibrator, "curves_")
+    m, columns = len(calibrator.classes_), scores.shape[1] if scores.dim() == 2 else 1
+    fits = scores.dim() in (1, 2) and (columns == m or (m == 2 and columns == 1))
+    a_margin = m == columns == 2 and calibrator.kind_ == "margin" and not calibrator.difference_
+    if not scores.is_floating_point() or not fits or a_margin or not calibrator.exported:
+        return None
+    state = calibrator.curves_, getattr(calibrator, "_maps", None), calibrator.shift_
+    known = _MODULES.get(calibrator)
+    if known is None or any(old is not new for old, new in zip(known[0], state, strict=True)):
+        try:
+            known = state, to_torch(calibrator, dtype=torch.float32 if scores.device.type == "mps" else None)
+        except ValueError:  # fitted with segments
+            return None
+        _MODULES[calibrator] = known
+    p = known[1].to(scores.device)(scores)
+    if torch.isnan(p.detach()).any():
+        return None
+    if all_classes and m == 2 and columns == 1:
+        p = p.reshape(-1)
+        p = torch.stack([1.0 - p, p], dim=1)
+    return p
 
 
 class _Module(nn.Module):  # type: ignore[misc]
