@@ -91,6 +91,8 @@ class Data:
             tests.append(f"{GROUP} IS NOT NULL")
         self.select, self.present = ", ".join(items), " AND ".join(tests)
         self._rules = self._rules_for(margins=margins, sums=sums)
+        if label is not None:
+            source.keep(self.select)
         self._look()
 
     def _rules_for(self, *, margins: bool, sums: bool) -> list[Rule]:

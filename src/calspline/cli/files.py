@@ -45,6 +45,8 @@ GZIPPED = b"\x1f\x8b"
 NOT_UTF8 = "the file is not UTF-8; say what it is, for example --encoding latin-1 or --encoding utf-16"
 ROWS = 1 << 17
 """Rows a batch."""
+MAX_KEPT = 1 << 28
+"""Bytes of text that is read once, into memory."""
 STDIN = "standard input"
 
 identifier, literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].literal
@@ -171,6 +173,7 @@ class Source:
         self._duckdb = import_duckdb()
         self.errors = _reading_errors()
         self._connection = self._latest = self._duckdb.connect()
+        self._kept: str | None = None
         self._starts = [opening(path) for path in paths]
         for name, start in zip(names, self._starts, strict=True):
             if not start:
@@ -252,7 +255,16 @@ class Source:
             alike = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in self.types.items())
             columns = alike if which is not None and len(self.paths) > 1 and self.columns else "*"
             inner = f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})"
+            if which is None and select == self._kept:
+                inner = "SELECT * FROM kept"
             return connection.sql(f"SELECT * FROM ({inner}) WHERE {where}")
+
+    def keep(self, select: str) -> None:
+        """Read text only once, if it is not too large: what is selected becomes a table."""
+        if self.format in (*TEXT, "jsonl") and sum(path.stat().st_size for path in self.paths) <= MAX_KEPT:
+            with self.reading():
+                self._connection.execute(f"CREATE TABLE kept AS SELECT {select} FROM {self._scan(None)}")
+            self._kept = select
 
     @contextmanager
     def reading(self, which: int | None = None) -> Iterator[None]:
