@@ -43,16 +43,24 @@ ALLOWED = {
     | {"display", "evaluation", "formatting"},  # display for the type and inside Reliability.plot only
     "display": CORE
     | NUMERICS
-    | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitor", "transforms"},
+    | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitoring", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
-    "persistence": CORE | {"files", "histogram", "monitor", "registry"},
+    "persistence": CORE | {"files", "histogram", "monitoring", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
-    "expected": CORE | {"calibrators", "evaluation", "formatting"},
-    "monitor": CORE
+    "monitoring": CORE
     | NUMERICS
-    | {"binary_fit", "calibrators", "display", "evaluation", "formatting", "histogram", "transforms"},
-    "monitoring": CORE | {"calibrators", "evaluation", "formatting", "grid", "histogram"},
+    | {
+        "binary_fit",
+        "calibrators",
+        "display",
+        "evaluation",
+        "formatting",
+        "grid",
+        "histogram",
+        "monitoring",
+        "transforms",
+    },
     "demo": {"arrays", "calibrators", "display", "evaluation", "reporting"},
     "cli": CORE
     | {
@@ -68,6 +76,7 @@ ALLOWED = {
         "fitting",
         "formatting",
         "histogram",
+        "monitoring",
         "persistence",
         "registry",
         "reporting",
@@ -81,10 +90,8 @@ ALLOWED = {
         "display",
         "engines",
         "evaluation",
-        "expected",
         "histogram",
         "learning_curve",
-        "monitor",
         "monitoring",
         "persistence",
         "registry",

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit
 
 from calspline import Monitor, ScoreHistogram, SplineCalibrator, load, save
-from calspline.monitor import SUM_OF_SHARES, Stream, log_ratio, share
+from calspline.monitoring.monitor import SUM_OF_SHARES, Stream, log_ratio, share
 
 CHANGES = {
     "none": lambda u: u,

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from calspline.evaluation.decisions import decide
     from calspline.evaluation.evaluate import evaluate
     from calspline.evaluation.reliability import reliability
-    from calspline.expected import expected
     from calspline.histogram import ScoreHistogram
     from calspline.learning_curve import calibration_learning_curve
-    from calspline.monitor import Monitor
-    from calspline.monitoring import drift
+    from calspline.monitoring.drift import drift
+    from calspline.monitoring.expected import expected
+    from calspline.monitoring.monitor import Monitor
     from calspline.persistence import load, save
     from calspline.reporting.report import report
 
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 _HOMES = homes() | {
     "CalibratedClassifierCV": "calspline.classifier",
     "CalibrationCurve": "calspline.curve",
-    "Monitor": "calspline.monitor",
+    "Monitor": "calspline.monitoring.monitor",
     "ReliabilityDisplay": "calspline.display.reliability",
     "ScoreHistogram": "calspline.histogram",
     "apply_frame": "calspline.engines.frames",
     "calibration_learning_curve": "calspline.learning_curve",
     "compare": "calspline.evaluation.compare",
     "decide": "calspline.evaluation.decisions",
-    "drift": "calspline.monitoring",
+    "drift": "calspline.monitoring.drift",
     "evaluate": "calspline.evaluation.evaluate",
-    "expected": "calspline.expected",
+    "expected": "calspline.monitoring.expected",
     "fit_frame": "calspline.engines.frames",
     "load": "calspline.persistence",
     "reliability": "calspline.evaluation.reliability",

@@ -115,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _monitor() -> Any:
     """The class, imported when it is needed: it comes with all of evaluation."""
-    from calspline.monitor import Monitor
+    from calspline.monitoring.monitor import Monitor
 
     return Monitor
 
@@ -124,7 +124,7 @@ def schema() -> dict[str, Any]:
     """The JSON schema of all that :func:`save` writes; ``model.schema.json`` is this, in a file."""
     head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
     tail = {"checksum": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}}
-    from calspline.monitor import MONITOR
+    from calspline.monitoring.monitor import MONITOR
 
     histogram = Record(ScoreHistogram.__name__, {"class": Choice(ScoreHistogram.__name__), "histogram": HISTOGRAM})
     monitor = Record("Monitor", {"class": Choice("Monitor"), "monitor": MONITOR})

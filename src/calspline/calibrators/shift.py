@@ -14,7 +14,7 @@ Latinne and Decaestecker 2002). The variance of the shares has two parts: the sc
 ``sum_i w_i u_i^2`` with ``u_i`` the terms of the derivative, and the calibrator has errors of its own. An error
 of the log-odds that is the same at all scores does no harm, since the base rate of the fit has it, too; so errors are
 counted from their mean over the rows of the fit, which are the new ones, weighted by how much more frequent their
-scores were then.
+scores were then. (What is left is chance in which scores the rows of the fit had.)
 
 **Whether a mere shift explains the new scores** is a chi-square test. A calibrator remembers how many rows of
 each class were in 20 bins of equal weight of its probability (of three or more classes: of its highest). With the new
@@ -236,7 +236,8 @@ def find_shift(calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled
             new = check_rates(base_rate, classes)
         else:
             rows = check_unlabelled(calibrator, unlabelled, "unlabelled")
-            new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE))
+            fitted = np.inf if reference is None else float(reference.counts.sum())
+            new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE), fitted)
             p_value = None if reference is None else _test(reference, rows, rates, new)
         ratios = np.divide(new, rates, out=np.ones_like(new), where=rates > 0.0)
     variance = 0.0
@@ -287,10 +288,11 @@ def _by_label(given: Mapping[Any, Any], classes: NDArray[Any], name: str) -> Arr
     return np.array([check_number(given[label], f"{name}[{label!r}]", above=0.0) for label in labels])
 
 
-def estimate(rows: Unlabelled, rates: Array) -> tuple[Array, Array]:
+def estimate(rows: Unlabelled, rates: Array, fitted: float) -> tuple[Array, Array]:
     """Shares of the classes among rows without labels, and their standard errors.
 
-    ``rates`` are the shares that the probabilities are for.
+    ``rates`` are the shares that the probabilities are for, and ``fitted`` is the number of rows that these were found
+    in: the shares among all rows differ from them by what chance does to the scores of so many.
     """
     if rows.p.ndim == 2:
         return _estimate_many(rows.p / rates, rows.weight, rates)
@@ -315,8 +317,10 @@ def estimate(rows: Unlabelled, rates: Array) -> tuple[Array, Array]:
     # The rows of the fit: the same scores, as frequent as at the old base rate.
     then = w / (new * rows.p / old + (1.0 - new) * (1.0 - rows.p) / (1.0 - old))
     level = rows.noise @ (then * rows.p * (1.0 - rows.p)) / (then.sum() * old * (1.0 - old))
-    moved = (rows.noise - level[:, None]) @ (w * ratio / mixed**2) / information
-    error = float(np.sqrt(1.0 / information + (moved**2).sum()))
+    pull = w * ratio / mixed**2 / information
+    moved = (rows.noise - level[:, None]) @ pull
+    chance = float(then @ (rows.p - old) ** 2 / then.sum()) / fitted / (old * (1.0 - old)) ** 2
+    error = float(np.sqrt(1.0 / information + (moved**2).sum() + chance * pull.sum() ** 2))
     return np.array([1.0 - new, new]), np.array([error, error])
 
 

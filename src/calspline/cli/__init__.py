@@ -26,6 +26,10 @@ HOMES = {
     "evaluate": "evaluate",
     "compare": "evaluate",
     "report": "evaluate",
+    "shift": "after",
+    "expect": "after",
+    "decide": "after",
+    "monitor": "after",
 }
 """The file of each command; the function has the name of the command."""
 

@@ -19,6 +19,10 @@ EXAMPLES = """examples:
   calspline compare calibrated.csv --score score,calibrated
   calspline report past.csv --model model.json -o report.html
   calspline export model.json --to sql
+  calspline shift model.json --base-rate 0.02 -o rare.json
+  calspline expect model.json new.csv --costs 1,5
+  calspline decide calibrated.csv --score score,calibrated --costs 1,5
+  calspline monitor state.json today.csv --model model.json
 """
 
 
@@ -103,13 +107,57 @@ def parser() -> Parser:
     export.add_argument("--score", metavar="COLUMN", help="in SQL (default: score; several classes: p_<class>,...)")
     export.add_argument("--output", dest="column", metavar="NAME", help="in SQL (default: calibrated)")
     _output(export, "default: standard output", default="-")
+    shift = command(
+        "shift", "A model for another base rate: given, before rows were thrown away, or from scores alone."
+    )
+    shift.add_argument("model", help="a model that fit wrote")
+    _data(shift, optional=True)
+    _missing(shift, labels=False)
+    _output(shift, "the new model; - prints it")
+    rates = shift.add_argument_group("base rate")
+    rates.add_argument("--base-rate", metavar="NUMBER|A=NUMBER,...", help="the new one, of the second class or of each")
+    rates.add_argument("--kept", metavar="A=SHARE,...", help="shares of the rows of each class that were kept")
+
+    expect = command("expect", "Log-loss, AUC, rate, cost and more, before labels come.")
+    expect.add_argument("model", help="a model that fit wrote")
+    _data(expect)
+    _missing(expect, labels=False)
+    _costs(expect)
+    expect.add_argument("--json", action="store_true", help="the numbers as JSON")
+
+    decide = command("decide", "What probabilities are worth to somebody who acts on them.")
+    _data(decide, several=True)
+    _labelled(decide)
+    _missing(decide)
+    _costs(decide)
+    decide.add_argument("--thresholds", metavar="A,B,...", help="where to act (default: 0.01 to 0.99)")
+    decide.add_argument("--json", action="store_true", help="the numbers as JSON")
+
+    monitor = command("monitor", "Is a model still right? Looked at as often as one likes.")
+    monitor.add_argument("state", help="a JSON file that the monitor keeps; a new one needs --model")
+    _data(monitor)
+    _labelled(monitor)
+    _missing(monitor)
+    monitor.add_argument("--model", metavar="FILE", help="to begin: the model to watch")
+    monitor.add_argument(
+        "--alpha", type=float, metavar="NUMBER", help="to begin: chance of a false alarm (default: 0.05)"
+    )
+    monitor.add_argument("--page", metavar="FILE", help="write a page in HTML")
+    monitor.add_argument("--json", action="store_true", help="the last update as JSON")
     return root
 
 
-def _data(command: argparse.ArgumentParser, *, several: bool = False) -> None:
+def _costs(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--costs", metavar="FP,FN", help="of a false positive and of a false negative")
+
+
+def _data(command: argparse.ArgumentParser, *, several: bool = False, optional: bool = False) -> None:
     group = command.add_argument_group("data")
     group.add_argument(
-        "data", nargs="+", metavar="FILE", help="CSV, TSV, Parquet, JSONL, Arrow; a pattern such as '*.csv'; or -"
+        "data",
+        nargs="*" if optional else "+",
+        metavar="FILE",
+        help="CSV, TSV, Parquet, JSONL, Arrow; a pattern such as '*.csv'; or -",
     )
     more = "; repeat NAME=COLUMNS for sets of several classes" if several else ""
     group.add_argument(
@@ -138,9 +186,11 @@ def _output(command: argparse.ArgumentParser, help: str, default: str | None = N
     command.add_argument("--force", action="store_true", help="write over a file that is there")
 
 
-def _missing(command: argparse.ArgumentParser, *, keep: bool = False) -> None:
+def _missing(command: argparse.ArgumentParser, *, keep: bool = False, labels: bool = True) -> None:
     choices = ("error", "drop", "keep") if keep else ("error", "drop")
-    help = "what to do with rows that lack a score" + ("" if keep else " or a label") + " (default: error)"
+    help = (
+        "what to do with rows that lack a score" + (" or a label" if labels and not keep else "") + " (default: error)"
+    )
     command.add_argument("--missing", choices=choices, default="error", help=help)
 
 

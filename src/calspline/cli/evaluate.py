@@ -28,12 +28,12 @@ from calspline.reporting import report as reports
 def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
     source = open_source(options)
-    data, labels = open_labelled(source, score_columns(source.columns, _last(options)), options)
+    data, labels = open_labelled(source, score_columns(source.columns, last(options)), options)
     sets, y, more = _read(data, labels, {"probabilities": data.scores})
     found = evaluations.evaluate(y, sets["probabilities"], **more)
     _hint(y, sets, more)
     if options.json:
-        print(json.dumps(_finite(found.to_dict()), indent=1))
+        print(json.dumps(finite(found.to_dict()), indent=1))
         return
     title, _, table = str(found).partition("\n")
     of = f", {data.scores[-1]} of {labels.column} = {labels.classes[1]}" if len(data.scores) <= 2 else ""
@@ -42,16 +42,16 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Several sets of probabilities of the same rows."""
-    source, sets = _sets(options)
+    source, sets = sets_of(options)
     if len(sets) < 2:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
     if options.reference is not None and options.reference not in sets:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
-    _, _, probs, y, more = _read_sets(source, sets, options)
+    _, _, probs, y, more = read_sets(source, sets, options)
     found = comparisons.compare(y, probs, reference=options.reference, **more)
     _hint(y, probs, more)
     if options.json:
-        print(json.dumps(_finite(found.to_dict()), indent=1))
+        print(json.dumps(finite(found.to_dict()), indent=1))
         return
     table, advice, grouping = str(found).rpartition(found.recommendation)
     print(f"{escape_control(table)}{heading(advice, sys.stdout)}{escape_control(grouping)}")
@@ -62,12 +62,12 @@ def report(options: argparse.Namespace) -> None:
     check_free(options.output, force=options.force)
     model = None if options.model is None else load(options.model)
     if model is None:
-        data, labels, probs, y, more = _read_sets(*_sets(options), options)
+        data, labels, probs, y, more = read_sets(*sets_of(options), options)
     else:
         source = open_source(options)
         if options.positive is None and options.classes is None:
             options.classes = ",".join(map(str, model.classes_))
-        columns = model_columns(source, model, _last(options))
+        columns = model_columns(source, model, last(options))
         data, labels = open_labelled(source, columns, options, margins=model.kind_ == "margin")
         probs, y, more = _with_model(model, data, labels)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
@@ -95,11 +95,12 @@ def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array
     return sets | after, y, more
 
 
-def _last(options: argparse.Namespace) -> str | None:
+def last(options: argparse.Namespace) -> str | None:
+    """What was said last with ``--score``."""
     return options.score[-1] if options.score else None
 
 
-def _sets(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
+def sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     """Sets of scores by name: ``raw,calibrated``, or ``name=columns`` for several columns a set."""
     source = open_source(options)
     sets: dict[str, list[str]] = {}
@@ -120,7 +121,7 @@ def _sets(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     return source, sets
 
 
-def _read_sets(
+def read_sets(
     source: Source, sets: dict[str, list[str]], options: argparse.Namespace
 ) -> tuple[Data, Labels, dict[str, Array], NDArray[Any], dict[str, Any]]:
     """All sets of scores, whose labels are those of the first."""
@@ -154,6 +155,6 @@ def _hint(y: NDArray[Any], sets: dict[str, Array], more: dict[str, Any]) -> None
         note(hint)
 
 
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+def finite(numbers: dict[str, Any]) -> dict[str, Any]:
     """JSON has no NaN: what is not known is null."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

@@ -12,7 +12,7 @@ from calspline.display.style import BLUE, MUTED, VERMILION, add_strip_below, get
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calspline.monitor import Monitor
+    from calspline.monitoring.monitor import Monitor
 
 STRIP = 0.36
 SHOWN = 1e-6, 1e12
