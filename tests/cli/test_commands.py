@@ -283,3 +283,25 @@ def test_rows_without_scores_are_left_out_or_kept_in_arrow_files_too(done, run, 
     found = run("apply", "model.json", "bad.csv", "-o", "bad.arrow")
     assert (found.code, found.err.count("\n")) == (2, 1)
     assert not (tmp_path / "bad.arrow").exists()
+
+
+def test_text_that_is_too_large_to_keep_is_read_again(scored, tmp_path, done, monkeypatch):
+    write(scored, tmp_path / "data.csv", "csv")
+    done("fit", "data.csv", "-o", "kept.json")
+    monkeypatch.setattr("calspline.cli.files.MAX_KEPT", 0)
+    done("fit", "data.csv", "-o", "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "kept.json").read_bytes()
+
+
+def test_folds_are_those_of_rows_dealt_at_random(scored, tmp_path, done):
+    """The loss that is told is that of folds of rows, but for their chance."""
+    write(scored, tmp_path / "data.parquet", "parquet")
+    found = json.loads(done("fit", "data.parquet", "-o", "model.json", "--json"))
+    score, y = columns(scored, "score", "label")
+    losses = []
+    for seed in range(10):
+        fold, p = np.random.default_rng(seed).integers(0, 5, len(y)), np.empty(len(y))
+        for k in range(5):
+            p[fold == k] = calspline.SplineCalibrator().fit(score[fold != k], y[fold != k]).calibrate(score[fold == k])
+        losses.append(np.mean(-np.log(np.where(y == 1, p, 1 - p))))
+    assert abs(found["after"]["log_loss"] - np.mean(losses)) < 5 * np.std(losses) + 1e-4
