@@ -155,6 +155,7 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
 
     See Also
     --------
+    calspline.Monitor : For looks every day: a test that is repeated finds something some day, whatever is the case.
     calspline.evaluate : All measures, from rows.
 
     Notes

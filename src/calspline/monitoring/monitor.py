@@ -439,7 +439,7 @@ class Monitor:
         where = f" in {', '.join(changed)}" if changed else ""
         cure = {
             "level": "A shift will do if rows of either class still have the scores they had: calibrator.shifted("
-            f"base_rate={h.base_rate:.3g}); otherwise fit it again.",
+            "base_rate=...), with the rate since the change; otherwise fit it again.",
             "slope": "Fit it again on the rows since the change.",
             "shape": "Fit it again on the rows since the change.",
         }[stream.what]
