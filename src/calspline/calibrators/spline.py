@@ -125,6 +125,8 @@ class SplineCalibrator(SegmentedCalibrator):
         curve and no matrix, so that every row keeps its ranking), a number as ``smoothing``, and
         ``n_knots``. ``"ovr"`` is the paper's Algorithm 3, one curve per class against the rest, with all
         other options.
+        A structured fit whose smoothing is learnt is averaged with a cautious temperature, so that few rows of good
+        scores leave them nearly alone.
     random_state : int, RandomState or None, default=None
         For ``knots="sample"`` and the folds of ``smoothing="cv"``. None is 0, so that fits repeat.
 

@@ -80,7 +80,8 @@ class StructuredMap:
         The matrix, its diagonal, or nothing.
     b : array of shape (m,)
     strengths, effective : array of shape (4,)
-        Ridge strengths, and effective parameters, of intercepts, diagonal, rest of the matrix, curve.
+        Ridge strengths as they were learnt, and effective parameters that are left after averaging with the cautious
+        fit, of intercepts, diagonal, rest of the matrix, curve.
     converged : bool
         Whether the fit came to an end; a map read from a file says so in any case.
     """
