@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -283,10 +284,13 @@ def test_a_frozen_model_of_other_features_or_classes_is_an_error(two):
 
 def test_a_class_missing_from_a_fold_is_handled():
     rng = np.random.default_rng(0)
-    y = np.repeat(["a", "b", "c", "d"], 15)
-    X = rng.normal(size=(60, 3)) + np.repeat(np.eye(4, 3) * 2, 15, axis=0)
+    codes = np.r_[np.arange(45) % 3, np.full(15, 3)]
+    y = np.array(["a", "b", "c", "d"])[codes]
+    X = rng.normal(size=(60, 3)) + 2 * np.eye(4, 3)[codes]
     for ensemble in (False, True):
-        p = CalibratedClassifierCV(GaussianNB(), cv=KFold(4), ensemble=ensemble).fit(X, y).predict_proba(X)
+        model = CalibratedClassifierCV(GaussianNB(), cv=KFold(4), ensemble=ensemble)
+        with pytest.warns(UserWarning, match="'d' by the model of fold 4"):
+            p = model.fit(X, y).predict_proba(X)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
         assert np.all(p > 0)
 
@@ -540,6 +544,7 @@ def test_the_calibrator_counts_rows_of_a_frozen_model_by_group():
     assert model.calibrated_classifiers_[0].calibrators[0].n_effective_ == pytest.approx(alone.n_effective_)
 
 
+@pytest.mark.filterwarnings("ignore:scores are lower where")
 def test_a_calibrator_without_groups_is_fitted_without():
     X, y, groups = grouped_data()
     model = CalibratedClassifierCV(LogisticRegression(), method="sigmoid").fit(X, y, groups=groups)
@@ -563,3 +568,31 @@ def test_bad_groups_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             CalibratedClassifierCV(LogisticRegression()).fit(X, y, groups=bad)
+
+
+def test_a_class_of_one_group_keeps_its_recall():
+    # Before, its rows calibrated with probability 0, and its recall fell from 0.95 to 0.
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(6), 50)
+    y = np.where(groups == 5, 2, rng.integers(0, 2, 300))
+    X = rng.normal(size=(300, 3)) + 3 * np.eye(3)[y]
+    model = CalibratedClassifierCV(GaussianNB(), cv=GroupKFold(3))
+    with pytest.warns(UserWarning, match="2 by the model of fold"):
+        model.fit(X, y, groups=groups)
+    assert np.mean(model.predict(X)[y == 2] == 2) > 0.9
+
+
+def test_integers_of_pandas_stay_integers(two):
+    X, y = two
+    model = CalibratedClassifierCV(GaussianNB()).fit(X, pd.Series(y, dtype="Int64"))
+    assert model.classes_.dtype.kind == "i"
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_out_of_bag_votes_know_no_groups_and_no_steps_that_see_labels(two):
+    X, y = two
+    forest = RandomForestClassifier(n_estimators=30, random_state=0)
+    with pytest.raises(ValueError, match='groups must be None with cv="oob"'):
+        CalibratedClassifierCV(forest, cv="oob").fit(X, y, groups=np.arange(len(y)) // 2)
+    with pytest.warns(UserWarning, match="lets SelectKBest see the labels of every row"):
+        CalibratedClassifierCV(make_pipeline(SelectKBest(k=1), forest), cv="oob").fit(X, y)

@@ -83,7 +83,7 @@ def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
     assert ScoreHistogram.from_scores(p, y).exact
     more = ScoreHistogram.from_scores(np.append(p, 0.9995), np.append(y, 1))
     assert not more.exact
-    assert_same(ScoreHistogram.from_scores(p, y) + ScoreHistogram.from_scores([0.9995], [1]), more)
+    assert_same(ScoreHistogram.from_scores(p, y) + ScoreHistogram.from_scores([0.9995], [1], classes=[0, 1]), more)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from calspline.calibrators.base import BaseCalibrator
 from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
 from calspline.labels import check_label_array
 from calspline.options import check_integer, check_one_of
-from calspline.scores import check_groups, check_scores, check_weights
+from calspline.scores import check_groups, check_scores, check_weights, check_weights_as_counts
 from calspline.segments.labels import By, check_by
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
@@ -89,8 +89,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     Notes
     -----
     If a fold's model has not seen a class, that class has probability 0 (or the model's least margin) in its scores,
-    and in the predictions of its pair. With ``ensemble=True``, a fold whose rows show only one class uses the scores of
-    all folds.
+    and in the predictions of its pair; rows of that class in the fold do not calibrate, and a warning says so. With
+    ``ensemble=True``, a fold whose rows show only one class uses the scores of all folds.
 
     References
     ----------
@@ -157,6 +157,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self
         """
         estimator, calibrator, ensemble = self._parts()
+        if hasattr(y, "to_numpy"):
+            y = np.asarray(y)  # scikit-learn makes floats of pandas' own integers
         X, y = indexable(X, column_or_1d(y, warn=True))
         check_label_array(y, len(y))
         check_classification_targets(y)
@@ -169,6 +171,13 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
         methods = MARGINS_FIRST if getattr(calibrator, "prefers_margins", False) else PROBABILITIES_FIRST
         training = Training(X, y, classes, codes, weight, group, rows, model_params, methods, segments)
+        if weight is not None and getattr(calibrator, "weights", "") != "importance":
+            check_weights_as_counts(weight)
+        if isinstance(self.cv, str) and groups is not None:
+            raise ValueError(
+                'groups must be None with cv="oob": trees that did not draw a row did draw others of its group. Use '
+                "folds, such as cv=5, which keep groups together"
+            )
         if isinstance(self.cv, str):
             folds = [crossfit.fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
@@ -393,7 +402,11 @@ def _fit_calibrator(
         warnings.warn(
             f"{type(calibrator).__name__}.fit does not take sample_weight: it is fitted without weights", stacklevel=4
         )
-    calibrator.fit(check_scores(scores.values, margins=scores.margins) if ours else scores.values, codes, **params)
+    values: Any = scores.values
+    if ours:  # columns are the codes' own, of which some may be absent
+        places = range(values.shape[1]) if values.shape[1] > 1 else None
+        values = check_scores(values, margins=scores.margins, names=places)
+    calibrator.fit(values, codes, **params)
 
 
 def _classes(

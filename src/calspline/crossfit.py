@@ -6,19 +6,22 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from calspline.arrays import Array
 from calspline.formatting import duration
+from calspline.labels import warn_user
+from calspline.scores import ROUNDING
 from calspline.tensors import as_numpy
 
 T = TypeVar("T")
@@ -26,7 +29,6 @@ ResponseMethod = Literal["predict_proba", "decision_function"]
 Rows = NDArray[np.intp]
 
 DEFAULT_FOLDS = 5
-ROUNDING = 1e-6  # of a sum of float32
 K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
 
 
@@ -226,7 +228,40 @@ def fit_folds(
         jobs.append(delayed(training.fit)(estimator))
     results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
     done = list(show_progress(results, len(jobs), "models fitted", show=show))
-    return [pool(done[:-1], done[-1])] if refit else done
+    folds = _of_known_classes(done[:-1] if refit else done, training, refit=refit)
+    return [pool(folds, done[-1])] if refit else folds
+
+
+def _of_known_classes(folds: list[Fold], training: Training, *, refit: bool) -> list[Fold]:
+    """The folds without rows of classes that their model has not seen: what it says of them is no use."""
+    strange: dict[int, list[int]] = {}
+    kept = []
+    for number, fold in enumerate(folds, 1):
+        codes = training.codes[fold.rows]
+        able = np.isin(codes, fold.scores.known)
+        needed = refit or len(fold.scores.known) > 1  # a model of one class has no calibrator
+        for code in np.unique(codes[~able]).tolist() if needed else []:
+            strange.setdefault(code, []).append(number)
+        scores = fold.scores if able.all() else replace(fold.scores, values=fold.scores.values[able])
+        kept.append(fold if able.all() else replace(fold, rows=fold.rows[able], scores=scores))
+    if strange:
+        labels = training.classes.tolist()
+        shown = "; ".join(f"{labels[code]!r} by the model of fold {_listed(folds)}" for code, folds in strange.items())
+        left = np.unique(np.concatenate([training.codes[fold.rows] for fold in kept]))
+        if len(left) < 2:
+            raise ValueError(
+                f"cv must give folds whose models see the classes they score; not seen: {shown}. Too few rows are left "
+                "to calibrate on; shuffle the rows, or use stratified folds"
+            )
+        warn_user(
+            f"some classes were not among the rows that a fold's model was fitted on: {shown}. Their rows there are "
+            "not used for calibration; use stratified folds, or more rows of these classes"
+        )
+    return kept
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
 
 
 def _fit_fold(estimator: Any, training: Training, train: Rows, test: Rows, *, keep: bool) -> Fold:
@@ -250,6 +285,13 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
         )
     if params.get(f"{prefix}bootstrap") is False:
         raise ValueError('cv="oob" needs trees that leave rows out; set bootstrap=True on the estimator')
+    steps = [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
+    supervised = [type(step).__name__ for step in steps if _sees_labels(step)]
+    if supervised:
+        warn_user(
+            f'cv="oob" lets {", ".join(supervised)} see the labels of every row, so that the out-of-bag votes are too '
+            "good: use folds, such as cv=5, or fit such steps inside the bagging estimator"
+        )
     model.set_params(**{f"{prefix}oob_score": True})
     with warnings.catch_warnings():
         # Rows without a vote are dealt with below.
@@ -263,6 +305,14 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
         raise ValueError('cv="oob" found no row that some tree did not draw; use more trees, or folds')
     known = np.arange(len(training.classes))
     return Fold(fitted, training.rows[voted], ModelScores("predict_proba", votes[voted], known))
+
+
+def _sees_labels(step: Any) -> bool:
+    """Whether a step of a pipeline says that its fit needs labels; None and "passthrough" do nothing."""
+    if not hasattr(step, "fit"):
+        return False
+    selects = isinstance(step, SelectorMixin) and not isinstance(step, VarianceThreshold)
+    return selects or bool(get_tags(step).target_tags.required)
 
 
 def show_progress(

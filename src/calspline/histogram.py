@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +12,28 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, ZERO, Cells, Grid, cells_of, exactly_one, finest_level
-from calspline.labels import check_binary_labels, check_label_array, check_two_classes
-from calspline.options import Choice, Integer, Integers, Number, Numbers, Record, check_integer, check_one_of, optional
-from calspline.scores import BinaryScores, Kind, check_binary_scores, check_weights
+from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes
+from calspline.options import (
+    Choice,
+    Integer,
+    Integers,
+    Label,
+    ListOf,
+    Number,
+    Numbers,
+    Record,
+    check_integer,
+    check_one_of,
+    optional,
+)
+from calspline.scores import (
+    BinaryScores,
+    Kind,
+    check_binary_scores,
+    check_scores,
+    check_weights,
+    check_weights_as_counts,
+)
 from calspline.transforms import LOGIT_CLIP
 
 MAX_LOCATIONS = 2 * MAX_POINTS
@@ -29,7 +49,9 @@ HISTOGRAM = Record(
         "negatives": Numbers(most=MAX_LOCATIONS, not_negative=True),
         "cells": Integers(most=MAX_LOCATIONS),
         "highest": optional(Number()),
+        "classes": optional(ListOf(Label(), least=2, most=2)),
     },
+    added={"classes": None},
 )
 """A histogram in a file."""
 
@@ -63,11 +85,13 @@ class ScoreHistogram:
         The cell of each location; empty for an exact histogram.
     highest : float
         Largest location that is not an exact 1.
+    classes : tuple of two labels, or None
+        What negatives and positives are, where labels were given. Histograms of other classes do not add up.
 
     Examples
     --------
     >>> monday = ScoreHistogram.from_scores([0.1, 0.4, 0.4], [0, 0, 1])
-    >>> tuesday = ScoreHistogram.from_scores([0.4, 0.8], [1, 1])
+    >>> tuesday = ScoreHistogram.from_scores([0.4, 0.8], [1, 1], classes=[0, 1])
     >>> monday + tuesday
     ScoreHistogram(3 exact scores, weight 5, base rate 0.6)
     """
@@ -79,6 +103,7 @@ class ScoreHistogram:
     level: int | None
     cells: Cells
     highest: float
+    classes: tuple[Any, Any] | None = None
 
     @classmethod
     def from_scores(
@@ -98,10 +123,10 @@ class ScoreHistogram:
         scores : array-like of shape (n,), (n, 1) or (n, 2)
         y : array-like of shape (n,)
             Two classes. A part of the data that shows only one of them needs
-            ``classes``, unless the labels are 0 and 1 or booleans.
+            ``classes``, unless that is 0, or the labels are booleans.
         sample_weight : array-like of shape (n,), optional
         kind : {"auto", "probability", "margin"}
-            ``"auto"`` takes scores outside [0, 1] for margins.
+            ``"auto"`` takes scores for margins if more than a tenth of them lie outside [0, 1].
         classes : array-like of two labels, optional
             The second is the positive class.
         by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
@@ -114,16 +139,17 @@ class ScoreHistogram:
             (:class:`~calspline.segments.histogram.SegmentHistograms`), which adds up likewise.
         """
         check_one_of(kind, "kind", ("auto", "probability", "margin"))
-        checked = check_binary_scores(scores, kind=None if kind == "auto" else kind)
-        weight = check_weights(sample_weight, len(checked))
-        labels = check_label_array(y, len(checked))
-        if classes is not None:
-            known: NDArray[Any] | None = check_two_classes(classes)
-        else:
-            binary = labels.dtype.kind in "biuf" and bool(np.all((labels == 0) | (labels == 1)))
-            known = np.array([0, 1], dtype=labels.dtype) if binary else None
-        _, positive = check_binary_labels(labels, len(checked), known)
+        given = check_scores(scores)
+        weight = check_weights(sample_weight, len(given))
+        if weight is not None:
+            check_weights_as_counts(weight)
+        labels = check_label_array(y, len(given))
+        known = _zero_and_one(labels) if classes is None else check_two_classes(classes)
+        found, positive = check_binary_labels(labels, len(given), known)
+        checked = check_binary_scores(given.in_class_order(found), kind=None if kind == "auto" else kind)
         histogram = cls.collect(checked, positive, weight)
+        if classes is not None or len(labels):
+            histogram = histogram.of_classes(found)
         if by is None:
             return histogram
         from calspline.segments.histogram import SegmentHistograms
@@ -149,7 +175,7 @@ class ScoreHistogram:
         positives, totals : array-like of shape (n,)
             Weight of the positive rows, and of all rows, with that score.
         kind : {"auto", "probability", "margin"}
-            ``"auto"`` takes scores outside [0, 1] for margins.
+            ``"auto"`` takes scores for margins if more than a tenth of them lie outside [0, 1].
 
         Examples
         --------
@@ -223,18 +249,38 @@ class ScoreHistogram:
         """The histogram of both data sets together."""
         if not isinstance(other, ScoreHistogram):
             return NotImplemented
+        classes = self._common_classes(other)
         if not len(self) or not len(other):
-            return self if len(self) else other
+            only = self if len(self) else other
+            return only if only.classes == classes else replace(only, classes=classes)
         if self.kind != other.kind:
             raise ValueError(f"cannot add a histogram of {other.kind} scores to one of {self.kind} scores")
         if self.exact and other.exact:
-            return self._settle(
+            total = self._settle(
                 self.kind,
                 np.concatenate([self.locations, other.locations]),
                 np.concatenate([self.positives, other.positives]),
                 np.concatenate([self.negatives, other.negatives]),
             )
-        return self._on_grid(self.kind, self, other)
+        else:
+            total = self._on_grid(self.kind, self, other)
+        return replace(total, classes=classes)
+
+    def _common_classes(self, other: ScoreHistogram) -> tuple[Any, Any] | None:
+        """The classes of both; a histogram that does not know its own has those of the other."""
+        if self.classes is None or other.classes is None:
+            return other.classes if self.classes is None else self.classes
+        if [by_value(label) for label in self.classes] != [by_value(label) for label in other.classes]:
+            raise ValueError(
+                f"cannot add a histogram of the classes {list(other.classes)} to one of {list(self.classes)}: "
+                "positives must be the same class in both"
+            )
+        return self.classes
+
+    def of_classes(self, classes: NDArray[Any] | Sequence[Any]) -> ScoreHistogram:
+        """The same, of which negatives and positives have these labels."""
+        first, second = (value.item() if isinstance(value, np.generic) else value for value in classes)
+        return replace(self, classes=(first, second))
 
     @classmethod
     def _on_grid(cls, kind: Kind, *parts: ScoreHistogram) -> ScoreHistogram:
@@ -293,6 +339,19 @@ class ScoreHistogram:
         return float(self.positives.sum() + self.negatives.sum())
 
     @property
+    def counts(self) -> Counts:
+        """The distinct locations, with the weight of positives and negatives at each."""
+        return Counts.from_sums(self.locations, self.positives, self.negatives)
+
+    @property
+    def inside(self) -> float | None:
+        """Of margins: the share of the weight that lies in [0, 1], a little towards a half; None if all does."""
+        within = (self.locations >= 0.0) & (self.locations <= 1.0)
+        if within.all():
+            return None
+        return (float((self.positives + self.negatives)[within].sum()) + 1.0) / (self.total + 2.0)
+
+    @property
     def base_rate(self) -> float:
         """Share of the positives; NaN of an empty histogram."""
         return float(self.positives.sum()) / self.total if len(self) else float("nan")
@@ -312,7 +371,7 @@ class ScoreHistogram:
             "negatives": self.negatives.tolist(),
             "cells": self.cells.tolist(),
             "highest": self.highest if np.isfinite(self.highest) else None,
-        }
+        } | ({} if self.classes is None else {"classes": [_plain_label(label) for label in self.classes]})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:
@@ -337,7 +396,24 @@ class ScoreHistogram:
             if np.abs(cells_of(locations, kind, level) - cells).max(initial=0) > 1:
                 raise ValueError("cells must be those of the locations")
         highest = -np.inf if read["highest"] is None else read["highest"]
-        return cls(**read | {"highest": highest})
+        classes = None if read["classes"] is None else tuple(read["classes"])
+        if classes is not None and classes[0] == classes[1]:
+            raise ValueError("classes must be two different labels")
+        return cls(**read | {"highest": highest, "classes": classes})
+
+
+def _zero_and_one(labels: NDArray[Any]) -> NDArray[Any] | None:
+    """The classes 0 and 1, or booleans, of which one may be absent; a lone 1 may as well be the first of 1 and 2."""
+    if labels.dtype.kind not in "biuf" or not np.all((labels == 0) | (labels == 1)):
+        return None
+    if labels.dtype.kind != "b" and labels.size and labels.min() == 1:
+        raise ValueError("y shows one class, 1; give both as classes, the second being what scores are of")
+    return np.array([0, 1], dtype=labels.dtype)
+
+
+def _plain_label(label: Any) -> Any:
+    """A label that JSON knows."""
+    return label if isinstance(label, (bool, int, float, str)) else by_value(label)
 
 
 # How far out the scores of a fit may count. An exact 0 or 1 is as a rule a vote of a few trees or neighbours, or a

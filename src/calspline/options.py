@@ -293,6 +293,20 @@ class Integers(Domain):
         return _array({"type": "integer"}, 0, self.most)
 
 
+class Label(Domain):
+    """The label of a class, as JSON has it."""
+
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """A string, number or boolean."""
+        if not isinstance(value, (bool, int, float, str)):
+            raise ValueError(f"{name} must be strings, numbers or booleans; got {value!r}")
+        return value
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """Any of these types."""
+        return {"type": ["string", "number", "boolean"]}
+
+
 @dataclass(frozen=True)
 class ListOf(Domain):
     """A list whose items are all of one domain."""

@@ -14,20 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks
-from calspline.labels import check_label_array, column_names, is_missing, order_columns
+from calspline.labels import check_label_array, column_names, is_missing, order_columns, warn_user
 from calspline.tensors import as_numpy
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]
 MatrixKind = Literal["probability", "margin", "auto", "either"]
+WeightMeaning = Literal["frequency", "importance", "checked"]
 
 ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
+ROUNDING = 1e-6
+"""What lies no further outside [0, 1], in units of the largest score, is a probability, but for rounding."""
+MARGIN_SHARE = 0.1
+"""Scores whose kind nobody named are margins if more than this share of the rows lies outside [0, 1]."""
+PER_CENT, PER_CENT_TOLERANCE = 100.0, 0.5
 LARGEST_MARGIN = 1e300
 SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
     "probability": (0.0, 1.0),
     "margin": (-LARGEST_MARGIN, LARGEST_MARGIN),
 }
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
+MEND_ADVICE = "Where they should be probabilities, clip or mend them."
+PER_CENT_WARNING = (
+    "scores lie between 0 and 100, as percentages do: if that is what they are, divide them by 100. They are taken for "
+    'margins, which transform="identity" says without this warning'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +68,49 @@ class GivenScores:
 
     @property
     def outside(self) -> bool:
-        """Whether a score is outside [0, 1]."""
-        return self.limits[0] < 0.0 or self.limits[1] > 1.0
+        """Whether a score is outside [0, 1], by more than rounding."""
+        return is_outside(*self.limits)
+
+    @cached_property
+    def rows_outside(self) -> NDArray[np.bool_]:
+        """Rows with a score outside [0, 1], by more than rounding."""
+        out = self._outside(self.values)
+        return np.asarray(out if out.ndim == 1 else out.any(axis=1))
+
+    def _outside(self, values: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+        return np.asarray((values < -rounding(self.limits[1])) | (values > 1.0 + ROUNDING))
+
+    def kind(self, name: str = "scores", advice: str = MARGIN_ADVICE) -> Kind:
+        """What the scores are, by their range; a few outside [0, 1] among others are an error."""
+        if not self.outside:
+            return "probability"
+        _check_size(self, name)
+        if not taken_for_margins(int(self.rows_outside.sum()), len(self)):
+            raise ValueError(self.complaint(name, advice))
+        if self.limits[0] >= 0.0 and self.limits[1] <= PER_CENT:
+            if self.n_columns == 1:
+                warn_user(PER_CENT_WARNING)
+            elif np.all(np.abs(self.values.sum(axis=1) - PER_CENT) <= PER_CENT_TOLERANCE):
+                raise ValueError(f"{name} must be probabilities, not percentages; divide them by 100")
+        return "margin"
+
+    def complaint(self, name: str, advice: str) -> str:
+        """The first row outside [0, 1], and how many there are."""
+        row, count = int(np.argmax(self.rows_outside)), int(self.rows_outside.sum())
+        values = np.atleast_1d(self.values[row])
+        value = values[self._outside(values)][0]
+        ways = [advice, f"{count} of {len(self)} rows are outside."]
+        ways += [MEND_ADVICE] if count < len(self) else []
+        return f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. {' '.join(filter(None, ways))}"
+
+    def columns_are_margins(self) -> bool:
+        """Whether several columns, said to be of either kind, are margins: some outside [0, 1], or not of sum one."""
+        return self.outside or bool(_off_sums(self.values).any())
+
+    def probabilities(self) -> NDArray[np.floating[Any]]:
+        """The values, clipped to [0, 1], from which they differ by rounding at most."""
+        low, high = self.limits
+        return self.values if low >= 0.0 and high <= 1.0 else np.clip(self.values, 0.0, 1.0)
 
     def of(self, rows: NDArray[np.bool_]) -> GivenScores:
         """Some of the rows."""
@@ -68,6 +120,21 @@ class GivenScores:
         """Columns in the order of the classes, where a frame's columns are named after them."""
         order = order_columns(self.names, classes, name, known=known)
         return self if order is None else replace(self, values=self.values[:, order], names=list(classes))
+
+
+def rounding(high: float) -> float:
+    """How far below 0 a probability may be, where the largest is ``high``: margins of 1e-9 are not rounded zeros."""
+    return ROUNDING * min(max(high, 0.0), 1.0)
+
+
+def is_outside(low: float, high: float) -> bool:
+    """Whether scores within these limits are no probabilities, rounding apart."""
+    return low < -rounding(high) or high > 1.0 + ROUNDING
+
+
+def taken_for_margins(outside: int, rows: int) -> bool:
+    """Whether so many rows outside [0, 1] make the scores margins; fewer are an error."""
+    return outside > MARGIN_SHARE * rows and (outside > 1 or rows <= 2)
 
 
 @dataclass(frozen=True)
@@ -123,6 +190,8 @@ def check_scores(
     """
     if isinstance(values, GivenScores):
         return values
+    if values is None:
+        raise TypeError(f"{name} must be given; got None")
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         raise TypeError(f"{name} must be a dense array; got a sparse {type(values).__name__}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -177,7 +246,7 @@ def check_binary_scores(
     Parameters
     ----------
     kind : {"probability", "margin"} or None
-        What the scores have to be; None takes scores outside [0, 1] for margins.
+        What the scores have to be; None leaves it to :meth:`GivenScores.kind`.
     difference : bool or None
         What the margin of two columns is: their difference, or the second of probabilities, whose rows sum to one.
         None: whichever they are. A calibrator of one margin has False, so that it refuses two columns of margins.
@@ -185,21 +254,25 @@ def check_binary_scores(
         What to do about scores outside [0, 1].
     """
     given = check_scores(scores, name)
-    array, outside = given.values, given.outside
+    array = given.values
     if given.n_columns > 2 or not given.n_columns:
         raise ValueError(f"{name} must have one or two columns for a two-class problem; got shape {array.shape}")
-    if kind == "probability" and outside:
-        raise ValueError(_outside_message(array, name, advice))
+    if kind == "probability" and given.outside:
+        raise ValueError(given.complaint(name, advice))
     two = given.n_columns == 2
-    if kind == "probability" or (kind is None and not outside):
+    if kind is None:
+        kind = given.kind(name, advice)
+    if kind == "probability":
+        array = given.probabilities()
         if two:
             check_sums(array, name)
         first, values = (array[:, 0], array[:, 1]) if two else (None, array.reshape(-1))
         return BinaryScores("probability", values, first, array.shape)
     _check_size(given, name)
     if difference is None:
-        difference = two and (outside or _first_bad_sum(array) is not None)
-    if two and not difference and (row := _first_bad_sum(array)) is not None:
+        difference = two and given.columns_are_margins()
+    if two and not difference and (off := _off_sums(array)).any():
+        row = int(np.argmax(off))
         raise ValueError(
             f"{name} must be one column of margins, as in the fit; got two, which are no probabilities either: "
             f"row {row} sums to {array[row].sum():.6g}"
@@ -224,52 +297,47 @@ def check_matrix_scores(
     Parameters
     ----------
     kind : {"probability", "margin", "auto", "either"}
-        What the scores have to be. ``"auto"`` takes scores outside [0, 1] for margins, and
-        ``"either"`` also rows that do not sum to one.
+        What the scores have to be. ``"auto"`` leaves it to :meth:`GivenScores.kind`; ``"either"`` also takes
+        rows that do not sum to one for margins.
     n_columns : int, optional
         How many columns there have to be.
     """
     given = check_scores(scores, name)
-    array, outside = given.values, given.outside
+    array = given.values
     if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):
         wanted = "a column for each class" if n_columns is None else f"{n_columns} columns, one for each class"
         raise ValueError(f"{name} must have {wanted}; got shape {array.shape}")
-    if (
-        kind == "margin"
-        or (kind != "probability" and outside)
-        or (kind == "either" and _first_bad_sum(array) is not None)
-    ):
+    if kind == "auto":
+        kind = given.kind(name, advice)
+    elif kind == "either":
+        kind = "margin" if given.columns_are_margins() else "probability"
+    if kind == "margin":
         _check_size(given, name)
         return MatrixScores("margin", array)
-    if outside:
-        raise ValueError(_outside_message(array, name, advice))
+    if given.outside:
+        raise ValueError(given.complaint(name, advice))
+    array = given.probabilities()
     check_sums(array, name)
     return MatrixScores("probability", array)
 
 
 def check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
     """Check that every row sums to one."""
-    bad_row = _first_bad_sum(array)
-    if bad_row is not None:
+    off = _off_sums(array)
+    if off.any():
+        row = int(np.argmax(off))
         raise ValueError(
-            f"each row of {name} must sum to one (within {ROW_SUM_TOLERANCE:g}); "
-            f"row {bad_row} sums to {array[bad_row].sum():.6g}"
+            f"each row of {name} must sum to one (within {ROW_SUM_TOLERANCE:g}); row {row} sums to "
+            f"{array[row].sum():.6g}"
         )
 
 
-def _first_bad_sum(array: NDArray[np.floating[Any]]) -> int | None:
+def _off_sums(array: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Which rows do not sum to one."""
+    off = np.zeros(len(array), dtype=bool)
     for rows in chunks(len(array)):
-        bad = np.abs(array[rows].sum(axis=1, dtype=np.float64) - 1.0) > ROW_SUM_TOLERANCE
-        if bad.any():
-            return int(rows.start) + int(np.argmax(bad))
-    return None
-
-
-def _outside_message(array: NDArray[np.floating[Any]], name: str, advice: str) -> str:
-    row = int(np.argwhere((array < 0.0) | (array > 1.0))[0][0])
-    values = np.atleast_1d(array[row])
-    value = values[(values < 0.0) | (values > 1.0)][0]
-    return f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. {advice}"
+        off[rows] = np.abs(array[rows].sum(axis=1, dtype=np.float64) - 1.0) > ROW_SUM_TOLERANCE
+    return off
 
 
 def _check_size(given: GivenScores, name: str) -> None:
@@ -299,6 +367,37 @@ def check_weights(
     if array.size and not np.isfinite(float(array.max()) * len(array)):
         raise ValueError(f"{name} must have a finite sum; the largest is {array.max():g}")
     return array
+
+
+FEWEST_A_ROW, MOST_A_ROW = 0.1, 10.0
+"""Mean weights beyond these make no sense as counts, unless large ones are whole numbers."""
+
+
+def check_weight_scale(rows: int, total: float, *, counts: bool, name: str = "sample_weight") -> None:
+    """Warn if weights, which count rows, say that there is much less or much more data than there are rows."""
+    if rows and (total < FEWEST_A_ROW * rows or (total > MOST_A_ROW * rows and not counts)):
+        warn_user(
+            f"{name} sums to {total:.6g} for {rows} rows. Weights count rows (2 is a row seen twice), so the fit takes "
+            f"these for about {total:.3g} rows. If only their ratios matter, use "
+            'SplineCalibrator(weights="importance"), or divide them by their mean'
+        )
+
+
+def check_weights_as_counts(weight: Array, name: str = "sample_weight") -> None:
+    """The same for weights themselves; those of zero do not count."""
+    present = weight[weight > 0.0]
+    check_weight_scale(len(present), float(present.sum()), counts=whole(present), name=name)
+
+
+def whole(weight: Array) -> bool:
+    """Whether weights are whole numbers, but for rounding."""
+    return bool(np.all(np.abs(weight - np.rint(weight)) <= ROUNDING * weight))
+
+
+def importance_weights(weight: Array) -> Array:
+    """Weights of which only the ratios count: their sum is the effective number of rows, (sum w)^2 / sum w^2."""
+    scaled = weight / weight.max()
+    return np.asarray(scaled * (scaled.sum() / (scaled @ scaled)))
 
 
 def check_groups(groups: Any, n: int, name: str = "groups", *, beside: str = "scores") -> NDArray[np.intp] | None:
@@ -335,10 +434,18 @@ class LabelledRows:
     by: Any = None
 
 
-def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: Any = None) -> LabelledRows:
+def check_rows(
+    scores: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any = None,
+    by: Any = None,
+    *,
+    weights: WeightMeaning = "frequency",
+) -> LabelledRows:
     """Check what a calibrator is fitted on: at least two rows that count, in at least two groups.
 
-    ``by`` are columns of segments that were checked already.
+    ``by`` are columns of segments that were checked already. A caller may have ``"checked"`` the scale of weights.
     """
     given = check_scores(scores)
     weight = check_weights(sample_weight, len(given))
@@ -351,6 +458,10 @@ def check_rows(scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: 
         by = None if by is None else by.of(present)
     if len(given) < 2:
         raise ValueError(f"scores must have at least two rows, of different classes; got {len(given)}")
+    if weight is not None and weights == "importance":
+        weight = importance_weights(weight)
+    elif weight is not None and weights == "frequency":
+        check_weights_as_counts(weight)
     return LabelledRows(given, labels, weight, None if group is None else several_groups(group), by)
 
 

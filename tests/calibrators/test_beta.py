@@ -62,6 +62,7 @@ def test_with_one_slope_it_is_logistic_regression_on_the_log_odds(simulated):
     np.testing.assert_allclose([cal.a_, cal.c_], [theirs.coef_[0, 0], theirs.intercept_[0]], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:scores are lower where")
 @pytest.mark.parametrize("signs", [(1, -1), (-1, 1), (-1, -1)], ids=str)
 def test_slopes_are_never_negative(signs):
     rng = np.random.default_rng(0)

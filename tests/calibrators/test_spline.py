@@ -696,6 +696,7 @@ def test_the_path_holds_what_was_tried(simulated):
 # Hard cases
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("weight", [1.0, 1e4, 1e6, "twelve decades"])
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_monotone_means_monotone_whatever_the_weights(weight, loss):
@@ -771,6 +772,7 @@ def test_ridge_converges_on_margins_with_heavy_tails(seed):
     assert SplineCalibrator(penalty="ridge", smoothing=1.0).fit(margins, rng.random(300) < 0.5).converged_
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("seed", [13, 14])
 def test_a_monotone_fit_to_waves_and_weights_over_twelve_decades_beats_the_base_rate(seed):
     rng = np.random.default_rng(seed)
@@ -791,6 +793,7 @@ def test_brier_with_knots_beyond_the_data_still_follows_the_data():
     assert np.all((wide.calibrate(GRID) > 0) & (wide.calibrate(GRID) < 1))
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("factor", [1e-12, 1e20])
 def test_weights_of_any_size_converge(simulated, factor):
     p, y, _ = simulated(500)

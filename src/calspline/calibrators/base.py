@@ -12,6 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
+from calspline.calibrators.doubts import (
+    share_inside,
+    warn_if_probabilities,
+    warn_if_rows_reversed,
+    warn_if_shuffled,
+)
 from calspline.calibrators.shift import (
     REFERENCE,
     SHIFT,
@@ -22,13 +28,15 @@ from calspline.calibrators.shift import (
 from calspline.curve import CURVE, CalibrationCurve
 from calspline.expression import Formula, Program
 from calspline.labels import check_binary_labels, check_matrix_labels
-from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Record, Schema, object_schema, optional
+from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Number, Record, Schema, object_schema, optional
 from calspline.scores import (
     BinaryScores,
+    GivenScores,
     Kind,
     LabelledRows,
     MatrixKind,
     MatrixScores,
+    WeightMeaning,
     check_binary_scores,
     check_matrix_scores,
     check_rows,
@@ -58,6 +66,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, Domain]] = {}
     """Options of the constructor."""
+    _parameters_since: ClassVar[dict[str, Any]] = {}
+    """Those that files of earlier versions do not know, and what they stand for there."""
     _stored: ClassVar[dict[str, Domain]] = {}
     """What a file has to know besides the curves: ``{"p_min": ...}`` is the fitted attribute ``p_min_``."""
     _stored_since: ClassVar[dict[str, Any]] = {}
@@ -77,6 +87,10 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Whether there is a :meth:`formula`."""
     prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
+    _inside: float | None = None
+    _fit_advice: ClassVar[str] = (
+        'Margins of which so few lie outside [0, 1] are for SplineCalibrator(transform="identity").'
+    )
     _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -98,7 +112,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        return self._fit_rows(check_rows(scores, y, sample_weight))
+        meaning: WeightMeaning = "checked" if isinstance(scores, GivenScores) else "frequency"
+        return self._fit_rows(check_rows(scores, y, sample_weight, weights=meaning))
 
     def _fit_rows(self, rows: LabelledRows) -> Self:
         """Fit checked rows, of two classes or of more."""
@@ -107,22 +122,23 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kind = self._takes(options, given.margins)
         if given.n_columns > 2:
             classes, codes = check_matrix_labels(rows.labels, n, given.n_columns, given.names)
-            matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._advice)
+            matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._fit_advice)
             self._fit_many(matrix, codes, rows, options)
-            self._remember(
-                classes, matrix.kind, difference=False, reference=_reference(self._many(matrix), codes, rows)
-            )
+            warn_if_shuffled(matrix, codes, rows.weight, classes, getattr(self, "design_effect_", 1.0))
+            reference = _reference(self._many(matrix), codes, rows)
+            self._remember(classes, matrix.kind, difference=False, reference=reference, inside=share_inside(given))
             return self
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(
             given.in_class_order(classes),
             kind=None if kind == "auto" else "margin" if kind == "either" else kind,
             difference=True if given.margins else None,
-            advice=self._advice,
+            advice=self._fit_advice,
         )
         self._fit_two(binary, positive, rows, options)
-        reference = self._reference_two(binary, positive, rows)
-        self._remember(classes, binary.kind, difference=binary.difference, reference=reference)
+        warn_if_rows_reversed(binary, positive, rows.weight, classes, getattr(self, "design_effect_", 1.0))
+        reference, inside = self._reference_two(binary, positive, rows), share_inside(given)
+        self._remember(classes, binary.kind, difference=binary.difference, reference=reference, inside=inside)
         return self
 
     def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
@@ -130,9 +146,19 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _reference(self._two(scores), positive.astype(np.intp), rows)
 
     def _remember(
-        self, classes: NDArray[Any], kind: Kind, *, difference: bool, reference: Reference | None = None
+        self,
+        classes: NDArray[Any],
+        kind: Kind,
+        *,
+        difference: bool,
+        reference: Reference | None = None,
+        inside: float | None = None,
     ) -> None:
-        """How the scores of the fit were taken: those to calibrate are taken the same way."""
+        """How the scores of the fit were taken: those to calibrate are taken the same way.
+
+        ``inside`` is the share of margins that lay in [0, 1].
+        """
+        self._inside = inside if kind == "margin" else None
         self.classes_ = classes
         self.kind_ = kind
         self.difference_ = difference
@@ -234,7 +260,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if m == 2:
             binary = self._check_scores(scores)
             return moved(self._two(binary, **segments)), binary.shape
-        given = check_scores(scores).in_class_order(self.classes_)
+        given = self._given(scores)
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
         return moved(self._many(matrix, **segments)), matrix.values.shape
 
@@ -303,9 +329,16 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self.curves_[0].noise(self._check_scores(scores)) if self.curves_ else np.empty((0, len(scores)))
 
+    def _given(self, scores: Any) -> GivenScores:
+        """Scores to calibrate, their columns in the order of the classes."""
+        given = check_scores(scores).in_class_order(self.classes_)
+        if self.kind_ == "margin":
+            warn_if_probabilities(given, self._inside)
+        return given
+
     def _check_scores(self, scores: Any) -> BinaryScores:
         """Scores of two classes to calibrate, taken as those of the fit were."""
-        given = check_scores(scores).in_class_order(self.classes_)
+        given = self._given(scores)
         return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
 
     @classmethod
@@ -313,13 +346,14 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What :meth:`to_dict` gives and :meth:`from_dict` takes, as a domain."""
         name = cls.__name__
         fitted = {"kind": Choice("probability", "margin"), "difference": BOOLEAN} | cls._stored
+        fitted |= {"inside": optional(Number(not_negative=True))}
         fitted |= {"reference": optional(REFERENCE), "shift": optional(SHIFT)}
-        since = cls._stored_since | {"reference": None, "shift": None}
+        since = cls._stored_since | {"inside": None, "reference": None, "shift": None}
         return Record(
             name,
             {
                 "class": Choice(name),
-                "parameters": Record(f"{name}.parameters", cls._parameter_constraints),
+                "parameters": Record(f"{name}.parameters", cls._parameter_constraints, cls._parameters_since),
                 "classes": ClassLabels(),
                 "fitted": Record(f"{name}.fitted", fitted, since),
                 "curves": ListOf(CURVE, most=None if cls._stores_curves else 0),
@@ -330,11 +364,17 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def to_dict(self) -> dict[str, Any]:
         """The fitted calibrator in plain JSON values."""
         check_is_fitted(self, "curves_")
+        params = self.get_params(deep=False)
+        for name, value in self._parameters_since.items():
+            if params[name] == value:  # earlier versions can read it then
+                del params[name]
+        how: dict[str, Any] = {"kind": self.kind_, "difference": self.difference_}
+        how |= {} if self._inside is None else {"inside": self._inside}
         return {
             "class": type(self).__name__,
-            "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            "parameters": {name: _plain(value) for name, value in params.items()},
             "classes": _plain_classes(self.classes_),
-            "fitted": {"kind": self.kind_, "difference": self.difference_} | self._facts() | self._memory(),
+            "fitted": how | self._facts() | self._memory(),
             "curves": [curve.to_dict() for curve in self.curves_],
             "structure": self._structure(),
         }
@@ -343,10 +383,10 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The calibrator that :meth:`to_dict` described; anything else is an error."""
         fields = cls.record().fields
-        names = sorted(cls._parameter_constraints)
-        if not isinstance(data["parameters"], dict) or sorted(data["parameters"]) != names:
+        names, given = sorted(cls._parameter_constraints), data["parameters"]
+        if not isinstance(given, dict) or sorted(cls._parameters_since | given) != names:
             raise ValueError(f"parameters must be exactly {', '.join(names) or 'none'}")
-        calibrator = cls(**{key: np.inf if value == "infinity" else value for key, value in data["parameters"].items()})
+        calibrator = cls(**{key: np.inf if value == "infinity" else value for key, value in given.items()})
         calibrator._validate_params()
         classes = fields["classes"].check(data["classes"], "classes")
         facts = fields["fitted"].check(data["fitted"], "fitted")
@@ -363,7 +403,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("kind must be probability for the transform of the curves")
         reference, shift = facts["reference"], facts["shift"]
         reference = None if reference is None else Reference.from_dict(reference, len(classes))
-        calibrator._remember(classes, facts["kind"], difference=facts["difference"], reference=reference)
+        how = {"difference": facts["difference"], "reference": reference, "inside": facts["inside"]}
+        calibrator._remember(classes, facts["kind"], **how)
         calibrator.shift_ = None if shift is None else Shift.from_dict(shift, len(classes))
         calibrator._check_that_it_works()
         return calibrator

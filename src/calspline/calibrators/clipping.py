@@ -60,6 +60,7 @@ class ClippingCalibrator(BaseCalibrator):
     _stored: ClassVar[dict[str, Domain]] = {"p_min": FLOOR}
     _stores_curves: ClassVar[bool] = False
     _advice: ClassVar[str] = "Clipping is for probabilities only, not for margins such as a decision_function gives."
+    _fit_advice: ClassVar[str] = _advice
 
     def __init__(self, p_min: float | Literal["best"] = "best") -> None:
         self.p_min = p_min

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED
+from calspline.calibrators.doubts import warn_if_reversed
 from calspline.calibrators.segmented import SegmentedCalibrator
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
@@ -21,7 +22,7 @@ from calspline.expression import Program, one_vs_rest
 from calspline.fitting.folds import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_binary_labels, check_two_classes, warn_user
+from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_user
 from calspline.multiclass.one_vs_rest import (
     LEAST_LOG_PROBABILITY,
     AgainstRest,
@@ -49,13 +50,16 @@ from calspline.options import (
 from calspline.scores import (
     MARGIN_ADVICE,
     BinaryScores,
+    Kind,
     LabelledRows,
     MatrixKind,
     MatrixScores,
+    WeightMeaning,
     check_binary_scores,
     check_rows,
     check_scores,
     check_weights,
+    check_weights_as_counts,
 )
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
 from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve
@@ -81,8 +85,9 @@ class SplineCalibrator(SegmentedCalibrator):
     transform : {"auto", "logit", "compact_logit", "asinh_logit", "identity"}, default="auto"
         Where the spline is fitted. ``"auto"`` is ``"logit"`` for probabilities, unless
         many scores are extreme and the marginal likelihood clearly prefers
-        ``"asinh_logit"``; scores outside [0, 1] are margins and get ``"identity"``, and
-        so does ``loss="brier"``. See :mod:`calspline.transforms`.
+        ``"asinh_logit"``. Scores are margins, and get ``"identity"``, if more than a tenth of the rows lie outside
+        [0, 1]; fewer are an error, and what differs from [0, 1] by rounding (1e-6) is clipped. ``loss="brier"`` gets
+        ``"identity"``, too. See :mod:`calspline.transforms`.
     epsilon : float or "auto", default="auto"
         Where the compact logit turns linear, in (0, 0.5). ``"auto"`` is the paper's
         heuristic, which looks at scores near 1 only: see
@@ -118,6 +123,11 @@ class SplineCalibrator(SegmentedCalibrator):
         unless an increasing curve loses more than 5 nats to the free one, not counting what any single row has to do
         with it. :meth:`summary` says where a curve falls. With ``multiclass="structured"`` and with
         ``penalty="ridge"``, ``"auto"`` is False.
+    weights : {"frequency", "importance"}, default="frequency"
+        What ``sample_weight`` means. ``"frequency"``: a weight of 2 is a row seen twice, so the scale matters.
+        ``"importance"``: only ratios count, as with weights that correct for how rows were drawn; they are scaled to
+        the effective number of rows, ``(sum w)^2 / sum w^2``. It needs all rows at once: :meth:`partial_fit` refuses
+        it, and :meth:`fit_histogram` takes weights as they were summed.
     multiclass : {"structured", "ovr"}, default="structured"
         For three or more classes. ``"structured"`` is ``softmax(s(u) + W u + b)``: one spline ``s`` shared
         by all classes on tempered log-probabilities ``u``, a matrix and intercepts, each shrunk towards
@@ -202,6 +212,7 @@ class SplineCalibrator(SegmentedCalibrator):
         "cv": Integer(least=2),
         "loss": Choice("log", "brier"),
         "monotone": Either(Choice("auto"), BOOLEAN),
+        "weights": Choice("frequency", "importance"),
         "multiclass": Choice("structured", "ovr"),
         "random_state": RandomState(),
     }
@@ -221,6 +232,8 @@ class SplineCalibrator(SegmentedCalibrator):
     _structure_record: ClassVar[Record | None] = STRUCTURE
     exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
+    _fit_advice: ClassVar[str] = MARGIN_ADVICE
+    _parameters_since: ClassVar[dict[str, Any]] = {"weights": "frequency"}
 
     n_effective_: float
     design_effect_: float
@@ -238,6 +251,7 @@ class SplineCalibrator(SegmentedCalibrator):
         cv: int = 5,
         loss: Literal["log", "brier"] = "log",
         monotone: bool | Literal["auto"] = "auto",
+        weights: Literal["frequency", "importance"] = "frequency",
         multiclass: Literal["structured", "ovr"] = "structured",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -251,6 +265,7 @@ class SplineCalibrator(SegmentedCalibrator):
         self.cv = cv
         self.loss = loss
         self.monotone = monotone
+        self.weights = weights
         self.multiclass = multiclass
         self.random_state = random_state
 
@@ -330,7 +345,10 @@ class SplineCalibrator(SegmentedCalibrator):
         """
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given), some=True)
-        return self._fit_rows(check_rows(given, y, sample_weight, groups, segments))
+        meaning: WeightMeaning = self.weights
+        if meaning == "frequency" and given is scores:
+            meaning = "checked"
+        return self._fit_rows(check_rows(given, y, sample_weight, groups, segments, weights=meaning))
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
         histogram = ScoreHistogram.collect(scores, positive, rows.weight)
@@ -382,28 +400,37 @@ class SplineCalibrator(SegmentedCalibrator):
             raise ValueError("partial_fit is for two classes; this calibrator was fitted to more")
         if seen is None and hasattr(self, "curves_"):
             raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
-        kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
-        checked = check_binary_scores(scores, kind=kind, difference=getattr(self, "difference_", None))
-        weight = check_weights(sample_weight, len(checked), some=False)
+        if self.weights == "importance" and sample_weight is not None:
+            raise ValueError('weights must be "frequency" for partial_fit: the ratio to weights to come is not known')
+        given = check_scores(scores)
+        weight = check_weights(sample_weight, len(given), some=False)
+        if weight is not None:
+            check_weights_as_counts(weight)
         known = getattr(self, "classes_", None)
         if classes is not None:
-            given = check_two_classes(classes)
-            if known is not None and not np.array_equal(given, known):
-                raise ValueError(f"classes must stay {known.tolist()}; got {given.tolist()}")
-            known = given
-        known, positive = check_binary_labels(y, len(checked), known)
+            wanted = check_two_classes(classes)
+            if known is not None and not np.array_equal(wanted, known):
+                raise ValueError(f"classes must stay {known.tolist()}; got {wanted.tolist()}")
+            known = wanted
+        known, positive = check_binary_labels(y, len(given), known)
+        kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
+        checked = check_binary_scores(
+            given.in_class_order(known), kind=kind, difference=getattr(self, "difference_", None)
+        )
         new = ScoreHistogram.collect(checked, positive, weight)
         worth = _check_worth(n_effective, new) + (0.0 if seen is None else self.n_effective_)
         histogram = new if seen is None else seen + new
         counts = self._more_segments(by, new, checked, positive, weight, first=seen is None)
         if histogram.positives.any() and histogram.negatives.any():
             self._fit(histogram, _worth(recipe, histogram, worth), counts=counts)
+            warn_if_reversed(histogram.counts, known, self.design_effect_)
         self.histogram_, self.n_effective_ = histogram, worth
         if counts is not None:
             self.segment_histograms_ = counts
         difference = checked.difference or getattr(self, "difference_", False)
         reference = self._reference(histogram) if hasattr(self, "curves_") else None
-        self._remember(known, histogram.kind, difference=difference, reference=reference)
+        inside = histogram.inside
+        self._remember(known, histogram.kind, difference=difference, reference=reference, inside=inside)
         return self
 
     def _more_segments(
@@ -428,7 +455,7 @@ class SplineCalibrator(SegmentedCalibrator):
     def fit_histogram(
         self, histogram: ScoreHistogram | Mapping[Any, ScoreHistogram], *, n_effective: float | None = None
     ) -> Self:
-        """Fit from sufficient statistics alone; the classes are 0 and 1.
+        """Fit from sufficient statistics alone; the classes are those of the histogram, or 0 and 1.
 
         Parameters
         ----------
@@ -456,9 +483,11 @@ class SplineCalibrator(SegmentedCalibrator):
             raise ValueError('histogram holds margins; to calibrate them use transform="identity"')
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
+        classes = label_array([0, 1] if histogram.classes is None else list(histogram.classes))
         self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
-        kind = recipe_kind(recipe.transform) or histogram.kind
-        self._remember(np.array([0, 1]), kind, difference=False, reference=self._reference(histogram))
+        warn_if_reversed(histogram.counts, classes, self.design_effect_)
+        kind, inside = recipe_kind(recipe.transform) or histogram.kind, histogram.inside
+        self._remember(classes, kind, difference=False, reference=self._reference(histogram), inside=inside)
         return self
 
     def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
@@ -523,6 +552,11 @@ class SplineCalibrator(SegmentedCalibrator):
     def _check_loss(self, recipe: Recipe) -> None:
         if recipe.loss != "log":
             raise ValueError(f'loss must be "log" for a fit with by; got {self.loss!r}')
+
+    def _remember(self, classes: NDArray[Any], kind: Kind, **how: Any) -> None:
+        super()._remember(classes, kind, **how)
+        if hasattr(self, "histogram_"):
+            self.histogram_ = self.histogram_.of_classes(classes)
 
     def set_worth(self, total: float, design_effect: float) -> None:
         """Set how many independent rows the rows of this total weight are worth."""
@@ -626,7 +660,7 @@ class SplineCalibrator(SegmentedCalibrator):
     def recipe(self) -> Recipe:
         """The options, checked, as a fit wants them."""
         options = self._validate_params()
-        del options["multiclass"]
+        del options["multiclass"], options["weights"]
         return Recipe(seed=options.pop("random_state"), **options)
 
     def _options(self) -> Recipe:

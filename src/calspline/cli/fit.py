@@ -27,7 +27,7 @@ from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
 from calspline.registry import find
-from calspline.scores import check_scores
+from calspline.scores import check_scores, check_weights_as_counts
 
 FOLDS = 5
 FEWEST_TO_FOLD = 50
@@ -152,6 +152,8 @@ def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitt
     scores, codes, weight, groups = data.gather(labels)
     places = None if scores.ndim == 1 else range(len(labels.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
+    if weight is not None:
+        check_weights_as_counts(weight, f"column {data.weight!r}")
 
     def fit(cal: Any, some: Any) -> Any:
         told = {} if groups is None else {"groups": groups[some]}

@@ -11,8 +11,20 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.labels import distinct_labels, order_columns
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
+from calspline.labels import distinct_labels, order_columns, warn_user
+from calspline.scores import (
+    LARGEST_MARGIN,
+    MARGIN_ADVICE,
+    MEND_ADVICE,
+    PER_CENT,
+    PER_CENT_WARNING,
+    ROW_SUM_TOLERANCE,
+    Kind,
+    check_weight_scale,
+    is_outside,
+    rounding,
+    taken_for_margins,
+)
 
 MAX_LABELS = 1000
 SHOWN = 5
@@ -49,9 +61,10 @@ class ColumnStats:
     """What one pass over the rows tells.
 
     ``labels`` are the distinct labels of the rows that count, ``count`` is how many these are of all ``rows``, ``low``
-    and ``high`` are the range of their scores, and ``worst_sum`` is how far from one the scores of a row sum, at most.
+    and ``high`` are the range of their scores, ``outside`` is how many have a score that is no probability,
+    and ``worst_sum`` is how far from one the scores of a row sum, at most.
     ``missing`` counts values that are missing, by our names of the columns; ``weights`` is the range of weights, if
-    there are any.
+    there are any, and ``weight_sums`` has their sum, that of their squares, and that of their fractions.
     """
 
     labels: NDArray[Any]
@@ -61,12 +74,51 @@ class ColumnStats:
     weights: tuple[float, float] | None
     low: float
     high: float
+    outside: int
     worst_sum: float
+    weight_sums: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def kind(self, columns: Sequence[str]) -> Kind:
+        """What the scores are, by their range, as :meth:`calspline.scores.GivenScores.kind` has it."""
+        if not is_outside(self.low, self.high):
+            return "probability"
+        if not taken_for_margins(self.outside, self.count):
+            self.check_range(columns, probability=True, advice=MARGIN_ADVICE)
+        if self.low >= 0.0 and self.high <= PER_CENT and len(columns) == 1:
+            warn_user(PER_CENT_WARNING)
+        return "margin"
 
     @property
-    def outside(self) -> bool:
-        """Whether there are scores that are not probabilities."""
-        return self.low < 0.0 or self.high > 1.0
+    def columns_are_margins(self) -> bool:
+        """Whether several columns, said to be of either kind, are margins."""
+        return self.outside > 0 or self.worst_sum > ROW_SUM_TOLERANCE
+
+    def importance(self) -> float:
+        """What weights are multiplied by for their sum to be the effective number of rows."""
+        total, squares, _ = self.weight_sums
+        return total / squares
+
+    def check_weight_scale(self) -> None:
+        """Warn about weights that make no sense as counts."""
+        if self.weights is not None:
+            check_weight_scale(self.count, self.weight_sums[0], counts=self.weight_sums[2] == 0.0, name="weight")
+
+    def check_range(self, columns: Sequence[str], *, probability: bool, advice: str) -> None:
+        """Check that scores are finite, and probabilities if they have to be."""
+        where = _shown(columns)
+        for value in (self.low, self.high):
+            if not np.isfinite(value):
+                raise ValueError(f"score must be finite; column {where} has {value}")
+        if probability and is_outside(self.low, self.high):
+            value = self.low if self.low < -rounding(self.high) else self.high
+            ways = [advice, f"{self.outside} of {self.count} rows are outside."]
+            ways += [MEND_ADVICE] if self.outside < self.count else []
+            raise ValueError(
+                f"score must be probabilities in [0, 1]; column {where} has {value:g}. {' '.join(filter(None, ways))}"
+            )
+        for value in (self.low, self.high):
+            if abs(value) > LARGEST_MARGIN:
+                raise ValueError(f"score must be at most {LARGEST_MARGIN:g} in size; column {where} has {value:g}")
 
     def check(self, columns: Columns, *, drop: bool) -> None:
         """Complain about missing values, unless their rows are to be dropped; weights; and fewer than two rows."""
@@ -164,18 +216,6 @@ def check_frame_classes(
     if not np.any(found == positive):
         raise ValueError(f"positive must be a label; column {column!r} has {_shown(found.tolist())}, not {positive!r}")
     return found if found[1] == positive else found[::-1].copy()
-
-
-def check_score_range(low: float, high: float, columns: Sequence[str], *, probability: bool, advice: str) -> None:
-    """Check that scores are finite, and probabilities if they have to be."""
-    where = _shown(columns)
-    for value in (low, high):
-        if not np.isfinite(value):
-            raise ValueError(f"score must be finite; column {where} has {value}")
-        if probability and not 0.0 <= value <= 1.0:
-            raise ValueError(f"score must be probabilities in [0, 1]; column {where} has {value:g}. {advice}")
-        if abs(value) > LARGEST_MARGIN:
-            raise ValueError(f"score must be at most {LARGEST_MARGIN:g} in size; column {where} has {value:g}")
 
 
 def check_weight_range(low: float, high: float, column: str) -> None:

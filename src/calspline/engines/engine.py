@@ -22,6 +22,12 @@ LazyFrame = nw.LazyFrame[Any]
 class Rows(Protocol):
     """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``."""
 
+    def clipped(self, stats: ColumnStats) -> Rows:
+        """The same with probabilities within [0, 1], from which they differ by rounding at most."""
+
+    def weighted(self, factor: float) -> Rows:
+        """The same with all weights multiplied."""
+
     def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
         """The histogram of two classes, whose scores are in one column or two."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from calspline.arrays import one_blas_thread
 from calspline.binary_fit import Recipe, matrix_kind, pooled_line, recipe_kind
+from calspline.calibrators.doubts import warn_if_reversed
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines.aggregate import sample_share
 from calspline.engines.backends import open_frame
@@ -20,7 +21,6 @@ from calspline.engines.checks import (
     check_column_list,
     check_frame_classes,
     check_new_columns,
-    check_score_range,
     check_sorted,
     declared_order,
 )
@@ -32,7 +32,7 @@ from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
 from calspline.labels import check_matrix_labels, order_columns
 from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
-from calspline.scores import MARGIN_ADVICE, ROW_SUM_TOLERANCE, Kind, check_scores
+from calspline.scores import MARGIN_ADVICE, Kind, check_scores
 
 UNSAFE = re.compile(r"[^\w .-]")
 
@@ -126,6 +126,10 @@ def fit_frame(
     taken = Columns(columns, label, weight, group)
     rows, stats = engine.rows(engine, known, taken)
     stats.check(taken, drop=missing == "drop")
+    if weight is not None and calibrator.weights == "importance":
+        rows = rows.weighted(stats.importance())
+    else:
+        stats.check_weight_scale()
     order = declared_order(known, label)
     if len(columns) <= 2:
         return _fit_two(calibrator, rows, stats, taken, recipe, positive, order)
@@ -142,15 +146,16 @@ def _fit_two(
     order: list[Any] | None,
 ) -> SplineCalibrator:
     classes = check_frame_classes(stats.labels, columns.label, positive, order)
-    kind = recipe_kind(recipe.transform) or ("margin" if stats.outside else "probability")
+    kind = recipe_kind(recipe.transform) or stats.kind(columns.score)
     probability = kind == "probability"
-    check_score_range(stats.low, stats.high, columns.score, probability=probability, advice=MARGIN_ADVICE)
+    stats.check_range(columns.score, probability=probability, advice=MARGIN_ADVICE)
     if probability:
         stats.check_sums()
+        rows = rows.clipped(stats)
     two = len(columns.score) == 2
-    difference = two and not probability and (stats.outside or stats.worst_sum > ROW_SUM_TOLERANCE)
+    difference = two and not probability and stats.columns_are_margins
     names = columns.in_class_order(classes)
-    histogram = rows.histogram(names, kind, difference=difference, positive=classes[1])
+    histogram = rows.histogram(names, kind, difference=difference, positive=classes[1]).of_classes(classes)
     worth = None
     if columns.group is not None:
         line = pooled_line(histogram)
@@ -183,12 +188,14 @@ def _fit_many(
         calibrator.classes_ = classes
         return calibrator
     wanted = matrix_kind(recipe.transform)
-    margin = wanted != "probability" and stats.outside
-    margin = margin or (wanted == "either" and stats.worst_sum > ROW_SUM_TOLERANCE)
-    kind: Kind = "margin" if margin else "probability"
-    check_score_range(stats.low, stats.high, columns.score, probability=not margin, advice=MARGIN_ADVICE)
-    if not margin:
+    if wanted == "either":
+        kind: Kind = "margin" if stats.columns_are_margins else "probability"
+    else:
+        kind = stats.kind(columns.score) if wanted == "auto" else "probability"
+    stats.check_range(columns.score, probability=kind == "probability", advice=MARGIN_ADVICE)
+    if kind == "probability":
         stats.check_sums()
+        rows = rows.clipped(stats)
     seen = [j for j in range(m) if np.any(labels == classes[j])]
     found = rows.one_vs_rest(names, classes, seen, kind, recipe.transform)
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind
@@ -200,6 +207,8 @@ def _fit_many(
     with one_blas_thread():
         calibrator.set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
     calibrator.set_worth(found[seen[0]].total, recipe.design_effect)
+    for j in seen:
+        warn_if_reversed(found[j].counts, np.array([f"not {classes[j]}", classes[j]], dtype=object))
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
     return calibrator
 

@@ -19,7 +19,7 @@ from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.scores import BinaryScores, Kind, MatrixScores
+from calspline.scores import ROUNDING, BinaryScores, Kind, MatrixScores, is_outside, rounding
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,16 @@ class ArrayRows:
     labels: list[Any]
     weight: Array | None
     groups: NDArray[np.intp] | None = None
+
+    def clipped(self, stats: ColumnStats) -> ArrayRows:
+        """The same with probabilities within [0, 1]."""
+        if stats.low >= 0.0 and stats.high <= 1.0:
+            return self
+        return replace(self, scores={name: np.clip(values, 0.0, 1.0) for name, values in self.scores.items()})
+
+    def weighted(self, factor: float) -> ArrayRows:
+        """The same with all weights multiplied."""
+        return replace(self, weight=None if self.weight is None else factor * self.weight)
 
     def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
         """The histogram of two classes, whose scores are in one column or two."""
@@ -135,16 +145,27 @@ def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tu
         absent["w"] |= rows.weight == 0.0
     used = ~np.logical_or.reduce(list(absent.values()))
     rows = rows if used.all() else rows.counting(used)
-    scores = list(rows.scores.values())
+    scores, n = list(rows.scores.values()), len(rows.codes)
+    low = min(float(values.min(initial=np.inf)) for values in scores)
+    high = max(float(values.max(initial=-np.inf)) for values in scores)
+    outside = np.zeros(n, dtype=bool)
+    if is_outside(low, high):
+        for values in scores:
+            outside |= (values < -rounding(high)) | (values > 1.0 + ROUNDING)
+    w = np.empty(0) if rows.weight is None else rows.weight
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite weights are an error of their own
+        weight_sums = float(w.sum()), float(w @ w), float(np.abs(w - np.rint(w)).sum())
     return rows, ColumnStats(
         labels=label_array([rows.labels[k] for k in np.flatnonzero(np.bincount(rows.codes))]),
         count=len(rows.codes),
         rows=len(frame),
         missing=missing,
         weights=weights,
-        low=min(float(values.min(initial=np.inf)) for values in scores),
-        high=max(float(values.max(initial=-np.inf)) for values in scores),
-        worst_sum=_worst_sum(scores) if len(scores) > 1 and len(rows.codes) else 0.0,
+        low=low,
+        high=high,
+        outside=int(np.count_nonzero(outside)),
+        worst_sum=_worst_sum(scores) if len(scores) > 1 and n else 0.0,
+        weight_sums=weight_sums,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add, or_
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -30,7 +30,7 @@ from calspline.engines.in_memory import ArrayRows, read_arrays
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
-from calspline.scores import Kind
+from calspline.scores import ROUNDING, Kind
 
 MAX_ADDED = 8
 """Sums that one task adds up, so that no worker has to hold those of all partitions."""
@@ -48,6 +48,17 @@ class LazyRows:
 
     frame: LazyFrame
     engine: Engine
+
+    def clipped(self, stats: ColumnStats) -> Self:
+        """The same with probabilities within [0, 1]."""
+        if stats.low >= 0.0 and stats.high <= 1.0:
+            return self
+        names = [name for name in self.frame.collect_schema().names() if name not in ("y", "w")]
+        return replace(self, frame=self.frame.with_columns(**{name: _within(nw.col(name)) for name in names}))
+
+    def weighted(self, factor: float) -> Self:
+        """The same with all weights multiplied."""
+        return replace(self, frame=self.frame.with_columns(w=nw.col("w") * factor))
 
     def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
         """The histogram of two classes, whose scores are in one column or two."""
@@ -125,6 +136,7 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
         weights = (min(known), max(known)) if known else None
         rows = rows.filter(nw.col("w") > 0.0)
     here = ~missing_label & (found["rows"] > 0)
+    high = max(found[f"high_{name}"][here].max(initial=-np.inf) for name in columns.names)
     return LazyRows(rows, engine), ColumnStats(
         labels=label_array(found["y"][here].tolist()),
         count=int(found["rows"][here].sum()),
@@ -132,9 +144,20 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
         missing=missing,
         weights=weights,
         low=min(found[f"low_{name}"][here].min(initial=np.inf) for name in columns.names),
-        high=max(found[f"high_{name}"][here].max(initial=-np.inf) for name in columns.names),
+        high=high,
+        # Margins may all be smaller than what is rounding of a probability.
+        outside=int(found["beyond" if high <= ROUNDING else "out"][here].sum()),
         worst_sum=float(np.nanmax(found["off"][here], initial=0.0)) if len(columns.names) > 1 else 0.0,
+        weight_sums=(
+            float(found["counted"][here].sum()),
+            float(found["square"][here].sum()),
+            float(found["fraction"][here].sum()),
+        ),
     )
+
+
+def _within(p: nw.Expr) -> nw.Expr:
+    return nw.when(p < 0.0).then(ZERO).otherwise(nw.when(p > 1.0).then(ONE).otherwise(p))
 
 
 def _absent(name: str, *, nan: bool) -> nw.Expr:
@@ -154,12 +177,19 @@ def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> 
     used = nw.when(~reduce(or_, absent.values()) & (nw.col("w") > 0.0))
     weight = nw.when(~absent["w"]).then(nw.col("w")) if "w" in absent else nw.col("w")
     off = (reduce(add, [nw.col(name) for name in names]) - 1.0).abs()
+    beyond = reduce(or_, [(nw.col(name) < 0.0) | (nw.col(name) > 1.0) for name in names])
+    outside = reduce(or_, [(nw.col(name) < -ROUNDING) | (nw.col(name) > 1.0 + ROUNDING) for name in names])
     wide = rows.select(
         "y",
         w=weight,
         one=ONE,
         **{name: used.then(nw.col(name)) for name in names},
         off=used.then(off),
+        out=used.then(nw.when(outside).then(ONE).otherwise(ZERO)),
+        beyond=used.then(nw.when(beyond).then(ONE).otherwise(ZERO)),
+        counted=used.then(nw.col("w")),
+        square=used.then(nw.col("w") * nw.col("w")),
+        fraction=used.then((nw.col("w") - nw.col("w").round()).abs()),
         rows=used.then(ONE).otherwise(ZERO),
         **{f"no_{name}": nw.when(where).then(ONE).otherwise(ZERO) for name, where in absent.items()},
     )
@@ -169,7 +199,7 @@ def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> 
             *[nw.col(name).min().alias(f"low_{name}") for name in names],
             *[nw.col(name).max().alias(f"high_{name}") for name in names],
             nw.col("off").max(),
-            nw.col("rows").sum(),
+            nw.col("out", "beyond", "counted", "square", "fraction", "rows").sum(),
             *[nw.col(f"no_{name}").sum() for name in absent],
             n=nw.col("one").sum(),
             w_low=nw.col("w").min(),

@@ -103,10 +103,8 @@ def check_predictions(
     if len(array) == 0 or (array.ndim == 2 and array.shape[1] == 0):
         raise ValueError(f"{name} must have at least one row and one column; got shape {array.shape}")
     if given.outside:
-        outside = (array < 0.0) | (array > 1.0)
-        row = int(np.argwhere(outside)[0][0])
-        value = np.atleast_1d(array[row])[np.atleast_1d(outside[row])][0]
-        raise ValueError(f"{name} must be probabilities in [0, 1]; row {row} is {value:g}")
+        raise ValueError(given.complaint(name, ""))
+    array = given.probabilities()
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2:
@@ -129,11 +127,10 @@ def check_predictions(
         codes = positive.astype(np.intp)
     else:
         classes, codes = check_matrix_labels(found, n, n_classes, given.names, beside=name, least=1)
-    if array.ndim == 2:
-        # Columns that are named after the classes may come in any order.
-        array = given.in_class_order(classes, name, known=labels is not None).values
+    # Columns that are named after the classes may come in any order.
+    array = given.in_class_order(classes, name, known=labels is not None).probabilities()
     if n_classes == 2 and array.ndim == 2:
-        array = array[:, 1]
+        array = array[:, -1]
     values = array.astype(np.float64, copy=False)
     if weight is not None and weight.min() == 0.0:
         present = weight > 0.0

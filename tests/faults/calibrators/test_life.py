@@ -125,6 +125,7 @@ WRONG = [
     (SplineCalibrator, "loss", "hinge", "'log', 'brier'"),
     (SplineCalibrator, "monotone", "yes", "True, False"),
     (SplineCalibrator, "monotone", 1, "True, False"),
+    (SplineCalibrator, "weights", "counts", "'frequency', 'importance'"),
     (SplineCalibrator, "multiclass", "ovo", "'structured', 'ovr'"),
     (SplineCalibrator, "random_state", -1, "random_state"),
     (SplineCalibrator, "random_state", "seed", "random_state"),

@@ -59,4 +59,6 @@ def test_34_integer_weights_are_repetitions(cal, problem):
 @pytest.mark.parametrize("factor", [1e-9, 1e-3, 1e3])
 def test_weights_of_any_size_give_proper_probabilities(cal, problem, check, factor):
     w = factor * np.random.default_rng(0).uniform(0.5, 2.0, 60)
-    check(cal.fit(problem.scores, problem.y, w).predict_proba(problem.grid))
+    with pytest.warns(UserWarning, match='sample_weight sums to .* for 60 rows.*weights="importance"'):
+        cal.fit(problem.scores, problem.y, w)
+    check(cal.predict_proba(problem.grid))

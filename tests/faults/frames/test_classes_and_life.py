@@ -59,8 +59,10 @@ def test_41_negative_entries(fit, three, multiclass):
     if multiclass == "ovr":
         with pytest.raises(ValueError, match=r"score must be probabilities in \[0, 1\]; column .* has -0.2"):
             fit(bad, transform="logit", **options)
-    found = fit(bad, **options)  # margins, as in arrays
-    p = found.predict_proba(np.column_stack([bad[name] for name in ABC]))
+    with pytest.raises(ValueError, match=r"probabilities in \[0, 1\]; .*-0.2.*1 of 200 rows"):
+        fit(bad, **options)
+    logits = three | {name: np.log(three[name]) for name in ABC}
+    p = fit(logits, **options).predict_proba(np.column_stack([logits[name] for name in ABC]))
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 

@@ -49,7 +49,8 @@ def test_02_infinite_scores(take, two, value):
 
 
 def test_03_scores_outside_the_unit_interval(two, check):
-    assert ScoreHistogram.from_scores(two.changed(1.5), two.y).kind == "margin"
+    assert ScoreHistogram.from_scores(two.margins, two.y).kind == "margin"
+    assert ScoreHistogram.from_scores(two.changed(1.5), two.y, kind="margin").kind == "margin"
     with pytest.raises(ValueError, match=r"probabilities in \[0, 1\]; row 3 is 1.5"):
         ScoreHistogram.from_scores(two.changed(1.5), two.y, kind="probability")
     probabilities = SplineCalibrator().partial_fit(two.scores, two.y)
@@ -112,7 +113,7 @@ def test_14_15_few_distinct_values(two, check):
 
 
 def test_16_one_row_may_be_collected_and_cannot_be_fitted():
-    one = ScoreHistogram.from_scores([0.3], [1])
+    one = ScoreHistogram.from_scores([0.3], [0])
     assert one.total == 1
     with pytest.raises(ValueError, match="histogram must hold both classes"):
         SplineCalibrator().fit_histogram(one)
@@ -176,7 +177,8 @@ def test_22_one_positive(two, check):
 @pytest.mark.parametrize("labels", [["a", "b"], [False, True], [0.0, 1.0], [-1, 1], [1, 2]], ids=str)
 def test_23_labels_of_any_kind(two, labels):
     found = ScoreHistogram.from_scores(two.scores, np.array(labels)[two.y])
-    assert found.to_dict() == ScoreHistogram.from_scores(two.scores, two.y).to_dict()
+    same = ScoreHistogram.from_scores(two.scores, two.y).to_dict()
+    assert found.to_dict() == same | {"classes": labels}
 
 
 def test_24_continuous_labels(take, two):

@@ -179,11 +179,21 @@ def test_36_37_38_read_only_and_strided_input_is_left_as_it_was(wrapper, data):
 
 def test_43_a_class_missing_from_a_fold(wrapper):
     rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], 20)
+    y = np.r_[np.arange(40) % 2, np.full(20, 2)]
     X = rng.normal(size=(60, 3)) + 2 * np.eye(3)[y]
-    p = wrapper.set_params(cv=KFold(3)).fit(X, y).predict_proba(X)
+    wrapper.set_params(cv=KFold(3))
+    with pytest.warns(UserWarning, match=r"was fitted on: 2 by the model of fold 3\. Their rows there are"):
+        p = wrapper.fit(X, y).predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert np.all(p >= 0)
+
+
+def test_43_folds_whose_models_see_none_of_the_classes_they_score(wrapper):
+    # Before, every row calibrated with a class of probability 0: accuracy 0.
+    y = np.repeat([0, 1, 2], 20)
+    X = np.random.default_rng(0).normal(size=(60, 3)) + 2 * np.eye(3)[y]
+    with pytest.raises(ValueError, match=r"cv must give folds whose models see the classes .*0 by the model of fold 1"):
+        wrapper.set_params(cv=KFold(3)).fit(X, y)
 
 
 def test_44_fewer_rows_of_a_class_than_folds(wrapper, data):
