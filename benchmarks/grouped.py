@@ -34,8 +34,7 @@ SPLITS = 6
 CLIP = 1e-6
 HARMED = 1.01
 PLACES = 200
-REPLICATIONS, FEWER, LEVEL = 300, 100, 0.05
-"""Samples; of the large simulations, fewer."""
+REPLICATIONS, LEVEL = 300, 0.05
 GRID = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
 
 
@@ -159,7 +158,7 @@ def simulated_rows(name: str) -> list[list[str]]:
     out = []
     for told in (False, True):
         rejected, covered, simultaneous, compared, worth = [], [], [], [], []
-        for seed in range(REPLICATIONS if effect is None else FEWER):
+        for seed in range(REPLICATIONS):
             u, true, y, group = draw(np.random.default_rng(seed))
             groups = group if told else None
             rejected.append(evaluate(y, true, groups=groups).calibration_p_value <= LEVEL)
@@ -228,10 +227,9 @@ Mean log-loss over the splits.
 
 ## Known design effects
 
-Scores whose log-odds are too far out. In the first four, of which there are {FEWER} samples each, rows agree in blocks
-inside groups, so that the design effect is known; of the last there are {REPLICATIONS}. The test is that of true
-probabilities and should reject in 5%; bands (at five probabilities, and at all of them at once) and the intervals of
-`compare` should cover 95%.
+Scores whose log-odds are too far out, {REPLICATIONS} samples each. In the first four, rows agree in blocks inside
+groups, so that the design effect is known. The test is that of true probabilities and should reject in 5%; bands (at
+five probabilities, and at all of them at once) and the intervals of `compare` should cover 95%.
 
 {simulated}
 
