@@ -23,7 +23,7 @@ from calspline.evaluation.calibration import calibration_p_value
 
 Array = NDArray[np.float64]
 
-TEST_REPLICATIONS, POWER_REPLICATIONS, BAND_REPLICATIONS = 2000, 500, 200
+TEST_REPLICATIONS, POWER_REPLICATIONS, BAND_REPLICATIONS = 800, 300, 150
 LEVEL = 0.05
 
 SHAPES: dict[str, Callable[[np.random.Generator, int], Array]] = {

@@ -68,15 +68,24 @@ def percent(share: float) -> str:
 
 
 def rounded_percent(share: float) -> str:
-    """Format a share for a sentence: a whole percentage, with decimals only near 0 and 1.
+    """Format a share for a sentence: a whole percentage, or two significant digits of the distance from 0 and 1.
 
-    >>> rounded_percent(0.736), rounded_percent(0.994), rounded_percent(0.9997)
-    ('74%', '99.4%', '99.97%')
+    >>> rounded_percent(0.736), rounded_percent(0.9997), rounded_percent(0.00071)
+    ('74%', '99.97%', '0.071%')
     """
     least = min(share, 1.0 - share)
-    digits = 0 if least >= 0.015 or least == 0.0 else 1 if least >= 0.0005 else 2
+    digits = 0 if least >= 0.0195 or least <= 0.0 else decimals(100.0 * least)
     shown = f"{100.0 * share:.{digits}f}"
     return f"{shown.rstrip('0').rstrip('.') if digits else shown}%"
+
+
+def decimals(value: float) -> int:
+    """Number of decimals that shows two significant digits of a positive number.
+
+    >>> decimals(25.0), decimals(2.5), decimals(0.025)
+    (0, 1, 3)
+    """
+    return max(0, 1 - math.floor(math.log10(value)))
 
 
 def precise_percent(share: float) -> str:

@@ -100,9 +100,46 @@ def test_rare_events_are_spoken_of_at_levels_that_occur():
     assert float(words.split("given ")[1].split("%")[0]) / 100 <= expit(U - 5.0).max()
 
 
+def rare(n, shift=0.0, slope=1.0, seed=6):
+    """Scores and outcomes of events that happen in 0.15% of rows."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(-7.0, 1.0, n)
+    return expit(slope * u + shift), rng.random(n) < expit(u)
+
+
+def test_rare_events_given_ten_times_too_often_are_not_slightly_off():
+    p, y = rare(40_000, shift=2.3)
+    words = headline(p, y=y)
+    assert words.startswith("Raw scores are too high: events given ")
+    said, happened = (float(part.split("%")[0]) for part in words.split("given ")[1].split("happened "))
+    # Eight times as often by the odds, and two digits show it.
+    assert 4 < said / happened < 25
+
+
+def test_rare_events_that_hardly_say_anything_are_not_called_well_calibrated():
+    p, y = rare(1500, seed=6)
+    words = headline(p, y=y)
+    assert words.startswith("1,500 rows are too few to say whether raw scores can be trusted: ")
+    assert "0%" not in words.replace("10%", "").replace("20%", "").split()
+
+
+def test_rare_events_that_are_right_are_shown_with_two_digits():
+    p, y = rare(2_000_000)
+    words = headline(p, y=y)
+    assert words.startswith("Raw scores are well calibrated: ")
+    level, meaning = words.removeprefix("Raw scores are well calibrated: ").rstrip(".").split("% means ")
+    value, reach = meaning.replace("%", "").split(" ± ")
+    assert float(reach) > 0.0
+    assert abs(float(value) - float(level)) < 1.5 * float(reach)
+
+
 @pytest.mark.parametrize(
     ("share", "shown"),
     [
+        (0.0164, "1.6%"),
+        (0.00071, "0.071%"),
+        (0.0000012, "0.00012%"),
+        (0.0, "0%"),
         (0.9, "90%"),
         (0.736, "74%"),
         (0.99, "99%"),

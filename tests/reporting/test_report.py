@@ -141,6 +141,18 @@ def test_one_curve_per_class_is_told_of_class_by_class(multiclass):
     assert f"<dd>{', '.join(f'{edf:.4g}' for edf in cal.edf_)}</dd>" in html
 
 
+def test_it_says_where_a_curve_falls():
+    rng = np.random.default_rng(0)
+    p = rng.random(6000)
+    y = rng.random(6000) < np.where(p < 0.6, p, 1.2 - p)
+    falling, rising = SplineCalibrator().fit(p, y), SplineCalibrator(monotone=True).fit(p, y)
+    (low, high), *_ = falling.curves_[0].falls()
+    words = f"The curve falls from {low:.3g} to {high:.3g}"
+    assert words in report(None, y, {"raw": p}, calibrator=falling).html
+    assert f"falls from {low:.3g} to {high:.3g}" in falling.summary()
+    assert "The curve falls" not in report(None, y, {"raw": p}, calibrator=rising).html
+
+
 def test_the_summary_of_the_fit_is_quoted(binary):
     _, _, found = binary
     assert "SplineCalibrator for 2 classes, on probabilities" in found.html

@@ -180,9 +180,9 @@ def critical_value(level: float, n_groups: int | None) -> float:
 
 
 def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:
-    """Standard errors by which, if none is lower, the lowest of all differences is off with chance ``1 - level``.
+    """Standard errors by which the farthest of all differences is off with chance ``1 - level``.
 
-    The largest of correlated normal variables, with the correlation that the units show (max-T).
+    The largest absolute value of correlated normal variables, with the correlation that the units show (max-T).
     """
     first = differences[0].rows
     U = np.column_stack([one.influence() for one in differences])
@@ -191,5 +191,5 @@ def family_critical_value(differences: list[PairedDifference], level: float, dra
     covariance, deviation = covariance[np.ix_(varies, varies)], np.sqrt(np.diag(covariance)[varies])
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     normal = np.random.default_rng([seed, 0]).standard_normal((draws, len(values)))
-    largest = (normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1, initial=0.0)
+    largest = np.abs(normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1, initial=0.0)
     return float(np.quantile(largest, level))

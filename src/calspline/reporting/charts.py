@@ -29,12 +29,12 @@ MAX_RADIUS, MIN_RADIUS = 8.5, 3.0
 
 HISTOGRAM_CELLS = 50
 CURVE_POINTS, BAND_POINTS = 81, 61
-NEAREST, FARTHEST = 0.3, 1e-4
-"""The logit axis goes at least from 0.3 to 0.7, and at most from 0.0001 to 0.9999."""
+NEAREST, FARTHEST = 0.3, 1e-6
+"""The logit axis goes at least from 0.3 to 0.7, and at most from a millionth to one minus that."""
 MARGIN = 0.04
 EXTREME = 0.02
 MIN_PROBABILITY = 1e-15
-COARSE_TICKS = (0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
+COARSE_TICKS = (1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1 - 1e-5, 1 - 1e-6)
 FINE_TICKS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 MAX_FINE = 10.0
 """An axis longer than this, in log-odds, has the coarser ticks."""
@@ -173,6 +173,8 @@ def _probability_axis(view: View, scale: str) -> Axis:
         return Axis(0.0, 1.0)
     bins = [forecast.diagram.bins for forecast in view.forecasts.values()]
     values = np.concatenate([column for b in bins for column in (b.mean_score, b.observed)])
+    # A bin without events lies at 0, which is infinitely far.
+    values = values[(values > 0.0) & (values < 1.0)] if np.any((values > 0.0) & (values < 1.0)) else values
     low, high = log_odds(
         [np.clip(values.min(), FARTHEST, NEAREST), np.clip(values.max(), 1.0 - NEAREST, 1.0 - FARTHEST)]
     ).tolist()

@@ -11,13 +11,14 @@ from scipy.special import expit
 from calspline.arrays import Array
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.compare import Comparison, Verdict
-from calspline.formatting import rounded_percent
+from calspline.formatting import decimals, rounded_percent
 from calspline.reporting.charts import Forecast, View
 from calspline.transforms import log_odds
 
 Kind = Literal["over-confident", "under-confident", "too high", "too low", "off", "right", "unknown", "one-sided"]
 
-LEVELS = np.array([0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999])
+RARE = np.array([1e-6, 1e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05])
+LEVELS = np.concatenate([RARE, np.arange(1.0, 10.0) / 10.0, 1.0 - RARE[::-1]])
 """Round numbers to speak of."""
 USUAL, PLAIN = 0.9, 0.1
 COMMON = 0.02
@@ -25,9 +26,10 @@ COMMON = 0.02
 ALPHA = 0.05
 ONE_SIGN = 0.75
 """Share of all deviation that must be of one sign for "too high" or "too low"."""
-SLIGHT = 0.02
-WIDE = 0.1
-"""Half a band this wide tells next to nothing."""
+SLIGHT = 0.2
+"""Log-odds that are off by less are off slightly: 2% may be 1.7% or 2.4%."""
+WIDE, WIDE_LOG_ODDS = 0.1, 0.8
+"""Half a band this wide tells next to nothing, in points or in log-odds: 2% may be 0.9% or 4.4%."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,18 @@ class Finding:
     def half_width(self) -> float:
         """Half the width of the band."""
         return 0.5 * (self.upper - self.lower)
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether the band is too wide to say anything."""
+        low, high = log_odds([self.lower, self.upper])
+        return self.half_width > WIDE or bool(0.5 * (high - low) > WIDE_LOG_ODDS)
+
+    @property
+    def off_by(self) -> float:
+        """Log-odds between what was given and what happened."""
+        given, happened = log_odds([self.level, self.happened])
+        return float(abs(given - happened))
 
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
@@ -84,7 +98,10 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
     elif rejected:
         # Where the error is large and common; of much the same, at the plainer number, and where the model is sure.
         outside = (levels < lower) | (levels > upper)
-        weight = np.abs(happened - levels) * np.sqrt(near) * np.where(levels > 0.5, 1.1, 1.0)
+        # In standard errors, so that a rare event given ten times too often is an error, however few points it is.
+        middle = 0.5 * (happened + levels)
+        error = np.abs(happened - levels) / np.sqrt(middle * (1.0 - middle))
+        weight = error * np.sqrt(near) * np.where(levels > 0.5, 1.1, 1.0)
         weight *= np.where((levels >= PLAIN) & (levels <= 1.0 - PLAIN), 1.5, 1.0)
         at = int(np.argmax(weight * np.where(outside, 1.0, 0.01)))
     else:
@@ -93,7 +110,7 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
     found = Finding(name, "right", float(levels[at]), float(happened[at]), float(lower[at]), float(upper[at]))
     if rejected:
         return replace(found, kind=_kind(forecast, spline.curve, view.top_label))
-    return replace(found, kind="unknown") if found.half_width > WIDE else found
+    return replace(found, kind="unknown") if found.tells_nothing else found
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
@@ -143,7 +160,7 @@ def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
         )
     if f.kind == "right":
         return f"{_subject(f.name)} {'' if alone else 'already '}well calibrated: {_meaning(f)}."
-    slightly = "slightly " if abs(f.happened - f.level) < SLIGHT else ""
+    slightly = "slightly " if f.off_by < SLIGHT else ""
     what, verb = ("answers", "were right") if view.top_label else ("events", "happened")
     said = f"{what} given {level} {verb} {rounded_percent(f.happened)} of the time"
     return f"{_subject(f.name)} {slightly}{f.kind}: {said}."
@@ -171,8 +188,9 @@ def _meaning(f: Finding) -> str:
     if max(up, down) > 1.5 * min(up, down):
         return f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} to {rounded_percent(f.upper)}"
     half = 100.0 * f.half_width
-    shown = f"{100.0 * f.happened:.1f}%" if half < 0.5 else rounded_percent(f.happened)
-    return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else 1 if half >= 0.1 else 2}f}%"
+    digits = decimals(half) if half < 0.1 else 1
+    shown = f"{100.0 * f.happened:.{digits}f}%" if half < 0.5 else rounded_percent(f.happened)
+    return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else digits}f}%"
 
 
 def _is_raw(name: str) -> bool:

@@ -109,7 +109,7 @@ def report(
     >>> cal = SplineCalibrator().fit(raw[:2000], happened[:2000])
     >>> sets = {"raw": raw[2000:], "calibrated": cal.calibrate(raw[2000:])}
     >>> print(report(None, happened[2000:], sets, calibrator=cal))
-    Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 89% ± 2.8%.
+    Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 89% ± 3.1%.
     """
     rows = check_prediction_sets(y, predictions, sample_weight, labels, groups)
     if calibrator is not None:

@@ -18,7 +18,7 @@ from calspline.evaluation.compare import Comparison, Difference
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.hints import grouping_hint
 from calspline.evaluation.predictions import Predictions
-from calspline.formatting import number, p_value, percent, precise_percent
+from calspline.formatting import decimals, number, p_value, percent, precise_percent
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
 from calspline.reporting.headline import ALPHA, headline
 
@@ -156,7 +156,7 @@ def _certainty(view: View, comparison: Comparison) -> list[str]:
         if spline is not None:
             lower, upper = spline.curve.band(forecast.p, comparison.level).T
             width = 50.0 * float(np.average(upper - lower, weights=forecast.weight))
-            band = f"the curve is known to ± {width:.{1 if width >= 0.1 else 2}f} points on average"
+            band = f"the curve is known to ± {width:.{max(1, decimals(width))}f} points on average"
         out.append(f"{_test(comparison.evaluations[name])}; {band}.")
     return out
 
@@ -180,8 +180,22 @@ def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
         "summary": getattr(calibrator, "summary", lambda: f"{name} for {len(calibrator.classes_)} classes")(),
         "parameters": {key: repr(value) for key, value in sorted(calibrator.get_params(deep=False).items())},
         "facts": {label: _text(getattr(calibrator, key)) for key, label in FACTS.items() if hasattr(calibrator, key)},
+        "falls": _falls(calibrator),
         "curve": _binary_curve(calibrator, kind) if rows.binary else _top_label_curve(calibrator, kind, rows),
     }
+
+
+def _falls(calibrator: Any) -> str:
+    """A sentence on where a curve falls, so that a higher score means a lower probability; empty if none does."""
+    curves = getattr(calibrator, "curves_", None) or []
+    found = []
+    for curve, label in zip(curves, calibrator.classes_[-len(curves) :], strict=False):
+        parts = [f"from {low:.3g} to {high:.3g}" for low, high in curve.falls()]
+        of = "The curve" if len(curves) == 1 else f"The curve of {label}"
+        found += (
+            [f"{of} falls {' and '.join(parts)}: there, a higher score means a lower probability."] if parts else []
+        )
+    return " ".join(found)
 
 
 def _text(value: Any) -> str:
