@@ -111,6 +111,12 @@ def test_nothing_can_be_added_to_something():
         found + ScoreHistogram.from_scores(scores, y, by=[by, by])
 
 
+def test_histograms_of_segments_know_their_classes():
+    found = ScoreHistogram.from_scores([0.1, 0.4, 0.6, 0.8], ["no", "no", "yes", "yes"], by=[1, 2, 1, 2])
+    assert found[1].classes == ("no", "yes")
+    assert SegmentHistograms.of(dict(found)).pooled.classes == ("no", "yes")
+
+
 def test_what_is_no_mapping_of_histograms():
     with pytest.raises(TypeError, match="histogram must map labels to ScoreHistogram; 'a' has int"):
         SegmentHistograms.of({"a": 1})

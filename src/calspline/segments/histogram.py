@@ -223,6 +223,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             self.level,
             self.cells[rows],
             float(below_one[-1]) if below_one.size else -np.inf,
+            self.pooled.classes,
         )
 
     def __iter__(self) -> Iterator[Any]:
