@@ -19,7 +19,7 @@ PAGES = [
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "SECURITY.md", "CODE_OF_CONDUCT.md",
     ".github/pull_request_template.md",
 ]  # fmt: skip
-CONDA_NAMES = {"duckdb": "python-duckdb", "matplotlib": "matplotlib-base"}
+CONDA_NAMES = {"duckdb": "python-duckdb", "matplotlib": "matplotlib-base", "torch": "pytorch"}
 
 
 def makefile_targets():
@@ -61,7 +61,7 @@ def test_the_recipe_needs_what_the_package_needs():
 def test_the_recipe_bounds_what_the_extras_bound():
     found = conda_requirements(RECIPE["requirements"]["run_constraints"])
     extras = PYPROJECT["project"]["optional-dependencies"]
-    for extra in ("cli", "dask", "ibis", "onnx", "plot", "polars", "spark"):
+    for extra in ("cli", "dask", "ibis", "onnx", "plot", "polars", "spark", "torch"):
         for requirement in map(Requirement, extras[extra]):
             if requirement.name != "calspline":
                 assert found[CONDA_NAMES.get(requirement.name, requirement.name)] == requirement.specifier

@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from calspline import (
     BetaCalibrator,
-    ClippingCalibrator,
     IsotonicCalibrator,
     SigmoidCalibrator,
     SplineCalibrator,
@@ -178,8 +178,8 @@ def test_what_has_no_sql_says_so(data):
     import duckdb
 
     frame = data(200)
-    fitted = ClippingCalibrator().fit(frame["p"], frame["outcome"])
-    with pytest.raises(TypeError, match="calibrator must be one of SplineCalibrator"):
+    fitted = LogisticRegression().fit([[0.2], [0.8]], [0, 1])
+    with pytest.raises(TypeError, match="calibrator must be a fitted calibrator of calspline; got LogisticRegression"):
         apply_frame(duckdb.connect().from_df(frame), fitted, score="p")
 
 

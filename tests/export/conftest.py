@@ -13,6 +13,7 @@ from scipy.special import expit, softmax
 
 from calspline import (
     BetaCalibrator,
+    ClippingCalibrator,
     IsotonicCalibrator,
     SigmoidCalibrator,
     SplineCalibrator,
@@ -113,6 +114,8 @@ CASES = {
     "constant beta": lambda: of_one_score(BetaCalibrator()),
     "temperature": lambda: (TemperatureCalibrator().fit(SCORES, HAPPENED), PROBABILITIES),
     "temperature of margins": lambda: fitted_to_margins(TemperatureCalibrator()),
+    "clipping": lambda: (ClippingCalibrator(p_min=0.01).fit(SCORES, HAPPENED), PROBABILITIES),
+    "clipping of rows": lambda: (ClippingCalibrator(p_min=0.01).fit(MATRIX, LABELS), ROWS),
     "ovr": lambda: (SplineCalibrator(multiclass="ovr").fit(MATRIX, LABELS), ROWS),
     "ovr compact_logit": lambda: (
         SplineCalibrator(multiclass="ovr", transform="compact_logit").fit(MATRIX, LABELS),

@@ -4,8 +4,8 @@ import inspect
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from calspline import ClippingCalibrator
 from calspline.export import formula_of
 from calspline.expression import ROW_OPERATIONS, Constant, Syntax, name, substituted
 
@@ -90,7 +90,7 @@ def test_it_takes_less_than_ninety_lines():
 
 
 def test_what_has_no_formula_is_an_error_that_lists_what_has():
-    calibrator = ClippingCalibrator(p_min=0.01).fit([0.2, 0.8], [0, 1])
+    calibrator = LogisticRegression().fit([[0.2], [0.8]], [0, 1])
     with pytest.raises(TypeError, match="calibrator must be one of SplineCalibrator, Sigmoid"):
         to_numpy(calibrator)
 

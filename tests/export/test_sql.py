@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from calspline import ClippingCalibrator, SplineCalibrator
+from calspline import SplineCalibrator
 from calspline.export import to_sql
 
 
@@ -127,8 +128,8 @@ def test_a_name_has_to_be_a_string(fitted):
 
 
 def test_what_has_no_export_is_an_error_that_lists_what_has():
-    calibrator = ClippingCalibrator(p_min=0.01).fit([0.2, 0.8], [0, 1])
-    with pytest.raises(TypeError, match=r"SplineCalibrator, .*TemperatureCalibrator; got ClippingCalibrator"):
+    calibrator = LogisticRegression().fit([[0.2], [0.8]], [0, 1])
+    with pytest.raises(TypeError, match=r"SplineCalibrator, .*TemperatureCalibrator; got LogisticRegression"):
         to_sql(calibrator, "score")
 
 

@@ -69,6 +69,7 @@ def what_is_not_installed_is_named(calibrator):
     wants = {
         "matplotlib": ("calspline[plot]", lambda: ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.8])),
         "onnx": ("calspline[onnx]", lambda: export.to_onnx(calibrator)),
+        "torch": ("calspline[torch]", lambda: export.to_torch(calibrator)),
     }
     for package, (extra, use) in wants.items():
         if find_spec(package) is None:

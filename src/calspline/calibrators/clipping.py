@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from calspline.arrays import Array, chunks
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
+from calspline.expression import Program, call, name
 from calspline.options import Choice, Domain, Either, Number
 from calspline.scores import BinaryScores, LabelledRows, MatrixKind, MatrixScores
+from calspline.transforms import Source
 
 PAPERS_FLOORS = (0.00001, 0.0001, 0.001, 0.01)
 FLOOR = Number(above=1e-15, below=0.5)
@@ -59,6 +61,7 @@ class ClippingCalibrator(BaseCalibrator):
     _parameter_constraints: ClassVar[dict[str, Domain]] = {"p_min": Either(Choice("best"), FLOOR)}
     _stored: ClassVar[dict[str, Domain]] = {"p_min": FLOOR}
     _stores_curves: ClassVar[bool] = False
+    exported: ClassVar[bool] = True
     _advice: ClassVar[str] = "Clipping is for probabilities only, not for margins such as a decision_function gives."
     _fit_advice: ClassVar[str] = _advice
 
@@ -96,6 +99,14 @@ class ClippingCalibrator(BaseCalibrator):
         for rows in chunks(len(out)):
             out[rows] = _clipped(scores.values[rows], self.p_min_)
         return out
+
+    def _two_program(self, source: Source) -> Program:
+        rest = 1.0 - name("p") if source == "one" else name("rest")
+        steps = [(what, call("max", value, self.p_min_)) for what, value in (("q", name("p")), ("r", rest))]
+        return Program(steps, name("q") / (name("q") + name("r")))
+
+    def _many_program(self) -> Program:
+        return Program([("q", call("max", name("p"), self.p_min_))], call("normalise", name("q")))
 
     def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
         if facts["kind"] != "probability":
