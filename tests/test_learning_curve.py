@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import BaseEstimator
+from sklearn.metrics import log_loss
 
 from calspline import SigmoidCalibrator, SplineCalibrator, calibration_learning_curve
 
@@ -188,3 +189,17 @@ def test_few_groups_are_refused():
     scores, y, game = games(8)
     with pytest.raises(ValueError, match="groups must be at least 10, two for each fold; got 8"):
         calibration_learning_curve(SplineCalibrator(), scores, y, groups=game)
+
+
+def test_the_names_of_columns_count():
+    # Before, the loss of the scores as they are was that of swapped columns.
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 600)
+    y = (rng.random(600) < p).astype(int)
+    straight, swapped = pd.DataFrame({"0": 1 - p, "1": p}), pd.DataFrame({"1": p, "0": 1 - p})
+    curves = [
+        calibration_learning_curve(SplineCalibrator(), scores, y, cv=2, n_repeats=2) for scores in (straight, swapped)
+    ]
+    assert curves[0].uncalibrated == pytest.approx(log_loss(y, p))
+    assert curves[1].uncalibrated == curves[0].uncalibrated
+    np.testing.assert_array_equal(curves[1].log_loss, curves[0].log_loss)

@@ -93,6 +93,7 @@ def test_too_extreme_probabilities_are_named(reference):
     assert "its probabilities are too extreme" in seen.verdict
 
 
+@pytest.mark.filterwarnings("ignore:scores are lower where")
 def test_the_index_and_the_test_are_the_textbook_ones():
     a = ScoreHistogram.from_counts([0.1, 0.3, 0.5, 0.7], positives=[50] * 4, totals=[100, 200, 300, 400])
     b = ScoreHistogram.from_counts([0.1, 0.3, 0.5, 0.7], positives=[50] * 4, totals=[150, 150, 400, 300])

@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from calspline.arrays import Array
+from calspline.labels import check_binary_labels, check_matrix_labels
 from calspline.options import check_increasing, check_integer, check_number, check_seed
 from calspline.scores import LabelledRows, check_rows
 
@@ -187,7 +188,7 @@ def calibration_learning_curve(
             block.append(_losses(fitted, judged, data.labels[test]))
         losses[:, test] += np.array(block) / n_repeats
         block_means.append(np.average(block, axis=1, weights=w[test]))
-    uncalibrated = _uncalibrated(data, codes, w)
+    uncalibrated = _uncalibrated(data, w)
     return _summary(sizes, losses, np.array(block_means).T, w, data.groups, gain, level, uncalibrated)
 
 
@@ -311,11 +312,16 @@ def _variance_of_mean(block_means: Array) -> Array:
     return np.asarray(block_means.var(axis=1, ddof=1) / block_means.shape[1])
 
 
-def _uncalibrated(data: LabelledRows, codes: Ints, w: Array) -> float:
+def _uncalibrated(data: LabelledRows, w: Array) -> float:
     """Log-loss of probabilities as they are; NaN for margins."""
-    p = data.scores.values.astype(np.float64)
-    if p.min() < 0.0 or p.max() > 1.0:
+    given, n = data.scores, len(data.labels)
+    if given.outside:
         return float("nan")
-    p = p.reshape(len(p), -1)
+    if given.n_columns > 2:
+        classes, codes = check_matrix_labels(data.labels, n, given.n_columns, given.names)
+    else:
+        classes, positive = check_binary_labels(data.labels, n)
+        codes = positive.astype(np.intp)
+    p = given.in_class_order(classes).probabilities().astype(np.float64).reshape(n, -1)
     p = np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
-    return float(np.average(-np.log(np.maximum(p[np.arange(len(p)), codes], MIN_PROBABILITY)), weights=w))
+    return float(np.average(-np.log(np.maximum(p[np.arange(n), codes], MIN_PROBABILITY)), weights=w))

@@ -28,7 +28,11 @@ GROUPS = {
     "Scores": {
         1: ("NaN", "error; in a frame to apply to, null stays null"),
         2: ("infinite", "error"),
-        3: ("outside [0, 1]", 'error that names `transform="identity"`; `transform="auto"` takes them for margins'),
+        3: (
+            "outside [0, 1]",
+            'error that names `transform="identity"`; within 1e-6, clipped; `transform="auto"` takes them for margins '
+            "if more than a tenth of the rows is outside; clearly falling, all in [0, 1] after margins: a warning",
+        ),
         4: ("empty fit", "error"),
         5: ("empty predict", "an empty result, the shape kept"),
         6: ("three dimensions", "error"),
@@ -63,7 +67,7 @@ GROUPS = {
         31: ("all zero", "error"),
         32: ("NaN", "error"),
         33: ("some zero", "as if the rows were absent"),
-        34: ("integers", "as if rows were repeated"),
+        34: ("integers", "as if rows were repeated; a sum that makes no sense as a count: a warning"),
         35: ("wrong length", "error"),
     },
     "Memory": {
@@ -74,9 +78,9 @@ GROUPS = {
     },
     "Several classes and folds": {
         40: ("rows that do not sum to one", "error with the tolerance, first row named"),
-        41: ("a negative entry", "error; `auto` and `identity` take margins"),
+        41: ("a negative entry", "error; `identity` takes margins, and `auto` if there are many"),
         42: ("a row of zeros", "error"),
-        43: ("a class missing from a fold or from the rows", "handled; probabilities sum to one"),
+        43: ("a class missing from a fold or from the rows", "handled, with a warning; probabilities sum to one"),
         44: ("fewer rows of a class than folds", "error, as scikit-learn words it"),
         45: ("a fitted model of other features", "error"),
     },
