@@ -436,7 +436,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if m > 2 and self.kind_ == "margin":
             rows = np.outer(extremes, np.linspace(-1.0, 1.0, m))
         with np.errstate(all="ignore"):
-            p = self.predict_proba(rows)
+            p = as_matrix(BaseCalibrator._probability(self, rows)[0])  # nobody needs to be warned
         if not (np.isfinite(p).all() and p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() < PROPER):
             raise ValueError("its numbers give no probabilities")
 

@@ -40,7 +40,7 @@ class SegmentedCalibrator(BaseCalibrator):
         by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
             The segment of each row, as in :meth:`fit`. A segment never seen, and None, gets the probability that holds
             for a new segment: that of the common curve, the spread between segments taken into account. A warning says
-            how many rows that were. Without ``by`` all rows are of new segments.
+            how many rows that were. Without ``by`` all rows are of new segments, with a warning, too.
 
         Returns
         -------
@@ -95,6 +95,8 @@ class SegmentedCalibrator(BaseCalibrator):
             )
         checked = self._check_scores(scores)
         codes = self._codes(by, len(checked))
+        if by is None:
+            self._warn_without_by()
         if not self._segmented:
             return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
         band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
@@ -137,10 +139,20 @@ class SegmentedCalibrator(BaseCalibrator):
 
     def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
         check_is_fitted(self, "curves_")
-        if by is None:
-            return self._probability(scores)
-        given = check_scores(scores)
-        return self._probability(given, codes=self._codes(by, len(given)))
+        given = scores if by is None else check_scores(scores)
+        return self._probability(given, **({} if by is None else {"codes": self._codes(by, len(given))}))
+
+    def _probability(self, scores: Any, **segments: Any) -> tuple[Array, tuple[int, ...]]:
+        if not segments:
+            self._warn_without_by()
+        return super()._probability(scores, **segments)
+
+    def _warn_without_by(self) -> None:
+        if self._segment_columns:
+            warn_user(
+                "this calibrator was fitted with segments (by=), and these scores come without: all of them get the "
+                "probability of a new segment"
+            )
 
     def _codes(self, by: Any, n: int) -> list[Codes] | None:
         """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
@@ -149,9 +161,7 @@ class SegmentedCalibrator(BaseCalibrator):
         known = self._segment_columns
         if not known:
             raise ValueError("by must not be given: this calibrator was fitted without segments")
-        columns = check_by(by, n).columns
-        if len(columns) != len(known):
-            raise ValueError(f"by must have {len(known)} columns, as in the fit; got {len(columns)}")
+        columns = check_by(by, n).like([one.name for one in known]).columns
         codes = [one.known.codes(column) for one, column in zip(known, columns, strict=True)]
         unseen = int(np.any([code < 0 for code in codes], axis=0).sum())
         if unseen:

@@ -352,17 +352,16 @@ class SplineCalibrator(SegmentedCalibrator):
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
         histogram = ScoreHistogram.collect(scores, positive, rows.weight)
-        counts, names = None, None
+        counts = None
         if rows.by is not None:
             counts = SegmentHistograms.collect(histogram, scores, positive, rows.weight, rows.by)
-            names = rows.by.names
         if rows.groups is None:
-            self._fit(histogram, options, counts=counts, names=names)
+            self._fit(histogram, options, counts=counts)
             return
         grouped = GroupedRows(rows.weight, rows.groups)
         effect = grouped.design_effect([grouped.moments(histogram, scores, positive)])
         parts = grouped.parts(histogram, scores, positive, options)
-        self._fit(histogram, replace(options, design_effect=effect), parts, counts, names)
+        self._fit(histogram, replace(options, design_effect=effect), parts, counts)
 
     def partial_fit(
         self,
@@ -529,7 +528,6 @@ class SplineCalibrator(SegmentedCalibrator):
         recipe: Recipe,
         parts: Parts | None = None,
         counts: SegmentHistograms | None = None,
-        names: list[str | None] | None = None,
     ) -> None:
         """Set the attributes of a two-class fit, with segments if there are ``counts`` of them."""
         if counts is not None:
@@ -538,7 +536,7 @@ class SplineCalibrator(SegmentedCalibrator):
         with one_blas_thread():
             fitted = fit_curve(histogram, recipe, parts)
             if counts is not None:
-                fitted, curves = fit_segments(counts, fitted, recipe, names or [None] * counts.n_columns)
+                fitted, curves = fit_segments(counts, fitted, recipe)
                 segmented = [curves]
         if np.isinf(fitted.smoothing):
             warn_user(ALL_EQUAL)

@@ -31,7 +31,6 @@ def fit_segments(
     counts: SegmentHistograms,
     fitted: FittedCurve,
     recipe: Recipe,
-    names: Sequence[str | None],
 ) -> tuple[FittedCurve, SegmentedCurve]:
     """Fit how segments depart from the curve of all rows.
 
@@ -40,7 +39,8 @@ def fit_segments(
     curve = fitted.curve
     T = _directions(counts, fitted)
     pieces = flat_beyond(curve.breaks, T)
-    labels = _labels(counts, len(names))
+    labels = _labels(counts, counts.n_columns)
+    names = counts.names or [None] * counts.n_columns
     known = [Known(in_order({label for label in each if label is not None})) for each in labels]
     own = [one.places(each) for one, each in zip(known, labels, strict=True)]
     counted = _counted(counts, curve, pieces, own, recipe.design_effect)
@@ -79,7 +79,7 @@ def fit_segments_of_classes(
         counts = SegmentHistograms.collect(
             ScoreHistogram.collect(scores, positive, weight), scores, positive, weight, by
         )
-        found.append(fit_segments(counts, fitted, recipe, by.names))
+        found.append(fit_segments(counts, fitted, recipe))
     return [fitted for fitted, _ in found], [curves for _, curves in found]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from calspline.arrays import Array, chunks
 from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores
-from calspline.segments.labels import By, Codes, in_order
+from calspline.segments.labels import By, Codes, in_order, places_by_name
 
 COARSER = 3
 """Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
@@ -56,6 +56,8 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     cells: Cells = field(repr=False)
     level: int | None = None
     several: bool = False
+    names: Sequence[str | None] = ()
+    """Of the columns; empty where they are not known."""
 
     @classmethod
     def collect(
@@ -107,6 +109,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             cells if level is None else cells[place],
             level,
             len(by.columns) > 1,
+            by.names,
         )
 
     @classmethod
@@ -152,6 +155,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         negatives: Array,
         several: bool,
         level: int | None = None,
+        names: Sequence[str | None] = (),
     ) -> SegmentHistograms:
         """Add up what is at the same place of the same segment."""
         order = np.lexsort((location, code))
@@ -171,7 +175,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             cells = cells[new]
             location = _means(moment, w1 + w0, cells, pooled)
         first = np.append(np.searchsorted(code[new], np.arange(len(labels))), len(new))
-        return cls(pooled, labels, first, location, w1, w0, cells, level, several)
+        return cls(pooled, labels, first, location, w1, w0, cells, level, several, names)
 
     def __add__(self, other: object) -> SegmentHistograms:
         """The histograms of both data sets together."""
@@ -181,9 +185,16 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             return self if len(self) else other
         if self.several != other.several:
             raise ValueError("cannot add histograms of one column of segments to those of several")
-        labels = _sorted({*self.labels, *other.labels})
+        others = other.labels
+        if self.several and self.names and other.names:
+            order = places_by_name(self.names, other.names)
+            others = [None if label is None else tuple(label[k] for k in order) for label in others]
+        labels = _sorted({*self.labels, *others})
         place = {label: code for code, label in enumerate(labels)}
-        codes = [np.array([place[label] for label in part.labels])[part.segment] for part in (self, other)]
+        codes = [
+            np.array([place[label] for label in own])[part.segment]
+            for own, part in ((self.labels, self), (others, other))
+        ]
         levels = [part.level for part in (self, other) if part.level is not None]
         return self._summed(
             self.pooled + other.pooled,
@@ -194,6 +205,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             np.concatenate([self.negatives, other.negatives]),
             self.several,
             max(levels, default=None),
+            self.names or other.names,
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,10 @@ class By:
         """Names of the columns, if they have any."""
         return [column.name for column in self.columns]
 
+    def like(self, names: Sequence[str | None]) -> By:
+        """The columns in the order that a fit had them in."""
+        return By([self.columns[place] for place in places_by_name(names, self.names)])
+
     def of(self, rows: Any) -> By:
         """Some of the rows."""
         return By([column.of(rows) for column in self.columns])
@@ -64,6 +68,21 @@ class By:
             for row in found.tolist()
         ]
         return Column(None, values, place.reshape(-1).astype(np.intp))
+
+
+def places_by_name(known: Sequence[str | None], given: Sequence[str | None]) -> list[int]:
+    """Where each known column is among those given: by name where all have one, or else by position.
+
+    Names of which only some are known are an error. A single column goes by position, and so do names that are all new.
+    """
+    if len(given) != len(known):
+        raise ValueError(f"by must have {len(known)} columns, as in the fit; got {len(given)}")
+    places = list(range(len(known)))
+    if len(known) == 1 or None in known or None in given or not set(known) & set(given):
+        return places
+    if set(known) != set(given) or len(set(known)) < len(known):
+        raise ValueError(f"by must have the columns {list(known)}, as in the fit; got {list(given)}")
+    return [list(given).index(name) for name in known]
 
 
 def check_by(by: Any, n: int, name: str = "by", *, some: bool = False, beside: str = "scores") -> By:
@@ -86,7 +105,7 @@ def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
         return [(each, _name_of(each)) for each in by]
     frame = nw.from_native(by, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return [(frame[column].to_native(), column) for column in frame.columns]
+        return [(column.to_native(), str(column.name)) for column in frame.iter_columns()]
     if isinstance(by, (str, bytes)):
         raise TypeError(f"{name} must be labels, one for each row; got the text {by!r}")
     if isinstance(by, np.ndarray) and by.ndim == 2:
