@@ -79,6 +79,9 @@ def test_one_vs_rest_of_logits_from_every_engine_is_that_of_arrays(engine, three
 @pytest.mark.parametrize("labels", [[0, 1, 2], [1, 2, 3], [30, 10, 20], ["x", "z", "y"], [1.0, 2.0, 4.0]])
 @pytest.mark.parametrize("kind", ["pandas", "polars-lazy", "dask"])
 @pytest.mark.filterwarnings("ignore:the columns of score are not named after the classes")
+@pytest.mark.filterwarnings(
+    "ignore:the class of the largest score is right:UserWarning", "ignore:scores are lower where"
+)
 def test_classes_of_any_labels_and_weights_give_the_fit_of_arrays(three_classes, labels, kind):
     import dask.dataframe as dd
     import polars as pl

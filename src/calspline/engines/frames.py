@@ -208,7 +208,8 @@ def _fit_many(
         calibrator.set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
     calibrator.set_worth(found[seen[0]].total, recipe.design_effect)
     for j in seen:
-        warn_if_reversed(found[j].counts, np.array([f"not {classes[j]}", classes[j]], dtype=object))
+        label = classes.tolist()[j]
+        warn_if_reversed(found[j].counts, np.array([f"not {label}", label], dtype=object))
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
     return calibrator
 
