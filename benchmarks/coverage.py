@@ -120,8 +120,8 @@ simultaneous (all rows' scores at once). Scores have normal log-odds u with mean
 Wanted on average are 92% to 97% pointwise and 92% to 98% simultaneous. The bands know that the smoothing was chosen
 from the data: lines are covered a little too often for it. With few rows a bend that the data hardly show is still
 smoothed away now and then, and the band, though wider, may miss it: the squared curve and the waves.
-The smoothings averaged over begin where a bend has 0.02 effective parameters; 0.1 and 0.5 were tried on these truths
-too, and covered more.
+In the bands the evidence for a smoothing counts half; a whole and a quarter were tried on these truths, too, and
+covered less and more.
 """
     Path(__file__).with_name("COVERAGE.md").write_text(text)
 

@@ -96,6 +96,19 @@ def test_apply_refuses_drops_or_keeps_missing_scores(run, done, tmp_path):
     assert (tmp_path / "kept.csv").read_text().splitlines()[5] == ",1,"
 
 
+def test_rounding_beyond_0_and_1_is_no_bad_row(done, tmp_path):
+    (tmp_path / "data.csv").write_text(GOOD + "1.0000000001,1\n-1e-9,0\n")
+    (tmp_path / "clipped.csv").write_text(GOOD + "1,1\n0,0\n")
+    for name in ("data", "clipped"):
+        done("fit", f"{name}.csv", "-o", f"{name}.json")
+        done("apply", "data.json", f"{name}.csv", "-o", f"{name}.out.csv")
+        done("evaluate", f"{name}.csv")
+    data, clipped = (calspline.load(tmp_path / f"{name}.json").calibrate([0.4, 1.0]) for name in ("data", "clipped"))
+    assert data == pytest.approx(clipped, abs=1e-12)
+    data, clipped = ((tmp_path / f"{name}.out.csv").read_text().split()[-2:] for name in ("data", "clipped"))
+    assert [row.rsplit(",")[-1] for row in data] == [row.rsplit(",")[-1] for row in clipped]
+
+
 def test_a_bad_row_is_named_with_its_file(run, tmp_path):
     (tmp_path / "a.csv").write_text(GOOD)
     (tmp_path / "b.csv").write_text(GOOD + "2,1\n")

@@ -22,7 +22,7 @@ from calspline.cli.files import Source, identifier, literal
 from calspline.engines.checks import MAX_LABELS
 from calspline.export.dialects import DIALECTS
 from calspline.labels import USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
-from calspline.scores import ROW_SUM_TOLERANCE
+from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE
 
 Value = bool | int | str
 
@@ -101,7 +101,7 @@ class Data:
         scores, weights = self._quoted[:k], self._quoted[k:]
         rules = [Rule({i: f"isinf({score})" for i, score in enumerate(scores)}, "it must be finite")]
         if not margins:
-            outside = {i: f"{score} NOT BETWEEN 0 AND 1" for i, score in enumerate(scores)}
+            outside = {i: f"{score} NOT BETWEEN {-ROUNDING} AND {1.0 + ROUNDING}" for i, score in enumerate(scores)}
             rules.append(Rule(outside, NO_PROBABILITY))
         if k > 1 and sums and not margins:
             rules.append(Rule({-1: f"abs({' + '.join(scores)} - 1) > {ROW_SUM_TOLERANCE}"}, ""))

@@ -15,11 +15,9 @@ from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, c
 from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE
+from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE
 
 Dtype = Literal["float64", "float32"]
-ROUNDING = 1e-6
-
 IR_VERSION = 8
 NAMES = {
     "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import fx
 
 from calspline.export.cells import Table, table_of
-from calspline.export.onnx import ROUNDING
 from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
-from calspline.scores import LARGEST_MARGIN, ROW_SUM_TOLERANCE, Kind
+from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
 FUNCTIONS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "negative": operator.neg,
