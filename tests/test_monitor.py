@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from calspline import Monitor, ScoreHistogram, SplineCalibrator, load, save
+from calspline import Monitor, ScoreHistogram, SplineCalibrator, drift, load, save
 from calspline.monitoring.monitor import SUM_OF_SHARES, Stream, log_ratio, share
 
 CHANGES = {
@@ -198,3 +198,41 @@ def test_a_wrong_option_is_named(honest):
         Monitor(honest, alpha=1.0)
     with pytest.raises(TypeError, match="calibrator must be a fitted calibrator"):
         Monitor(None)
+
+
+def test_a_calibrator_with_segments_judges_each_by_its_own_curve():
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        x, s = rng.normal(size=n), rng.integers(0, 2, n)
+        return expit(x), rng.random(n) < expit(x + 2.0 * s - 1.0), s
+
+    def day(n):
+        p, y, s = rows(n)
+        return {str(k): ScoreHistogram.from_scores(p[s == k], y[s == k]) for k in (0, 1)}
+
+    p, y, s = rows(20000)
+    cal = SplineCalibrator().fit(p, y, by=s)
+    monitor = Monitor(cal)
+    for _ in range(10):
+        monitor.update(day(500))
+    assert not monitor.alarm
+    one = day(500)["1"]
+    expected = np.average(cal.calibrate(one.scores, by=[1] * len(one)), weights=one.positives + one.negatives)
+    assert Monitor(cal).update({"1": one}).log[-1]["expected_rate"] == pytest.approx(expected, rel=1e-9)
+    with pytest.warns(UserWarning, match="segments that the fit has not seen"):
+        monitor.update({"2": one})
+
+
+def test_histograms_of_other_classes_are_refused(honest):
+    labels = np.array([0, 1, 1, 0])
+    scores = [0.1, 0.4, 0.8, 0.2]
+    turned = ScoreHistogram.from_scores(scores, labels, classes=[1, 0])
+    with pytest.raises(ValueError, match=r"histogram must be of the classes .*; it is of \[1, 0\]"):
+        Monitor(honest).update(turned)
+    with pytest.raises(ValueError, match="current must be of the classes"):
+        drift(turned, turned, calibrator=honest)
+    names = SplineCalibrator().fit(scores, np.array(["no", "yes"])[labels])
+    Monitor(names).update(ScoreHistogram.from_scores(scores, labels))
+    with pytest.raises(ValueError, match=r"it is of \['a', 'b'\]"):
+        Monitor(names).update(ScoreHistogram.from_scores(scores, np.array(["a", "b"])[labels]))

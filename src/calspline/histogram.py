@@ -277,6 +277,20 @@ class ScoreHistogram:
             )
         return self.classes
 
+    def check_classes(self, classes: Sequence[Any] | NDArray[Any], name: str) -> None:
+        """Refuse a histogram whose classes are known and are not those of a calibrator, in the same order.
+
+        0 and 1 may stand for any two classes.
+        """
+        if self.classes is None:
+            return
+        own, wanted = ([by_value(label) for label in each] for each in (self.classes, list(classes)))
+        codes = [by_value(0), by_value(1)]
+        if own != wanted and (own == wanted[::-1] or codes not in (own, wanted)):
+            raise ValueError(
+                f"{name} must be of the classes {list(classes)}, as the calibrator is; it is of {list(self.classes)}"
+            )
+
     def of_classes(self, classes: NDArray[Any] | Sequence[Any]) -> ScoreHistogram:
         """The same, of which negatives and positives have these labels."""
         first, second = (value.item() if isinstance(value, np.generic) else value for value in classes)

@@ -192,6 +192,7 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     check_number(level, "level", above=0.0, below=1.0)
     if calibrator is not None:
         check_fitted_calibrator(calibrator, 2)
+        current.check_classes(calibrator.classes_.tolist(), "current")
     psi, distance, score_p_value = _score_shift(reference, current)
     with one_blas_thread():
         calibrator = SplineCalibrator().fit_histogram(reference) if calibrator is None else calibrator

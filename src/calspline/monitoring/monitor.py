@@ -342,8 +342,9 @@ class Monitor:
         Parameters
         ----------
         histogram : ScoreHistogram, or mapping of str to ScoreHistogram
-            Scores as the calibrator takes them, with labels; by segment, if there are any. Days whose labels are late
-            come when they come, in any order.
+            Scores as the calibrator takes them, with labels; by segment, if there are any. A calibrator fitted with
+            ``by=`` judges each by its own curve: names are its labels as text. Days whose labels are late come when
+            they come, in any order.
         when : str, optional
             What to call the update; its number by default.
 
@@ -359,13 +360,15 @@ class Monitor:
                 raise TypeError(f"histogram must be a ScoreHistogram, or a mapping of them; got {type(part).__name__}")
             if len(part) and part.kind != self.calibrator.kind_:
                 raise ValueError(f"histogram must hold {self.calibrator.kind_} scores, as the calibrator takes")
+            part.check_classes(self.calibrator.classes_.tolist(), "histogram")
         with one_blas_thread():
-            days = {name: self._judged(part) for name, part in parts.items() if len(part)}
+            named = isinstance(histogram, Mapping)
+            days = {name: self._judged(part, name if named else None) for name, part in parts.items() if len(part)}
             if not days:
                 raise ValueError("histogram must hold rows; it is empty")
             whole = sum(list(days.values())[1:], next(iter(days.values())))
             self._all.update(whole)
-            if isinstance(histogram, Mapping):
+            if named:
                 for name, day in days.items():
                     self._parts.setdefault(name, Stream()).update(day)
         w = whole.positives + whole.negatives
@@ -381,9 +384,14 @@ class Monitor:
         )
         return self
 
-    def _judged(self, part: ScoreHistogram) -> ScoreHistogram:
-        """The rows by the log-odds that the calibrator gives them."""
-        p = self.calibrator.calibrate(part.scores)
+    def _judged(self, part: ScoreHistogram, segment: str | None) -> ScoreHistogram:
+        """The rows by the log-odds that the calibrator gives them, in the segment of that name if it knows segments."""
+        table: Mapping[str, Any] = getattr(self.calibrator, "segments_", {})
+        by = {}
+        if segment is not None and table and "column" not in table:
+            known = {str(label): label for label in table["segment"]}
+            by = {"by": [known.get(segment)] * len(part)}
+        p = self.calibrator.calibrate(part.scores, **by)
         return ScoreHistogram.from_locations(
             "probability", log_odds(p), positives=part.positives, negatives=part.negatives
         )
