@@ -55,7 +55,7 @@ def test_in_the_mean_nothing_is_gained_if_the_probabilities_are_right():
         y = np.array(outcome)
         stream = Stream()
         stream.update(first)
-        rows = ScoreHistogram.from_scores(np.repeat(p, 2), y)
+        rows = ScoreHistogram.from_scores(np.repeat(p, 2), y, classes=[0, 1])
         stream.update(rows)
         chance = np.prod(np.where(y == 1, np.repeat(p, 2), 1 - np.repeat(p, 2)))
         total += chance * np.exp(stream.evidence)
