@@ -137,3 +137,16 @@ def test_labels_of_a_kind_that_never_matches_are_an_error(known, by, shown):
 
 def test_labels_that_cannot_be_compared_have_an_order_still():
     assert in_order([2, "b", 1, "a", None]) == [None, 1, 2, "a", "b"]
+
+
+@pytest.mark.parametrize("series", [lambda values: pd.Series(values, dtype="Int64"), pl.Series])
+def test_large_numbers_stay_apart_where_one_is_missing(series):
+    (column,) = check_by(series([2**53, 2**53 + 1, None, 2**53]), 4).columns
+    assert column.values == [2**53, 2**53 + 1]
+    assert column.codes.tolist() == [0, 1, -1, 0]
+
+
+def test_the_largest_numbers():
+    (column,) = check_by(np.array([2**64 - 1, 2**64 - 3], dtype=np.uint64), 2).columns
+    assert column.values == [2**64 - 3, 2**64 - 1]
+    assert column.codes.tolist() == [1, 0]

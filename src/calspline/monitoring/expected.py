@@ -149,12 +149,12 @@ def expected(
     >>> print(expected(cal, score[1], costs={"false_positive": 1, "false_negative": 5}))
     Expected of 2,000 rows   value        95% limits
     ------------------------------------------------
-    log-loss                0.4212  0.3899 to 0.4525
+    log-loss                0.4212  0.3897 to 0.4527
     Brier score             0.1369  0.1254 to 0.1483
-    AUC                     0.8628  0.8408 to 0.8848
-    accuracy                0.8010  0.7794 to 0.8227
-    rate                    0.3239  0.3009 to 0.3469
-    cost per row            0.4276  0.3747 to 0.4805
+    AUC                     0.8628  0.8407 to 0.8849
+    accuracy                0.8010  0.7791 to 0.8230
+    rate                    0.3239  0.3009 to 0.3470
+    cost per row            0.4276  0.3731 to 0.4820
     """
     classes = classes_of_calibrator(calibrator)
     level = check_number(level, "level", above=0.0, below=1.0)

@@ -124,6 +124,9 @@ def _name_of(column: Any) -> str | None:
 
 
 def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Column:
+    series = nw.from_native(given, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and series.dtype.is_integer() and series.null_count():
+        given = series.to_list()  # numpy would make floats of them, and large numbers equal
     array = given if isinstance(given, (list, tuple)) else np.asarray(given)
     if isinstance(array, np.ndarray) and array.ndim != 1:
         raise ValueError(f"{name} must be a column of labels, or several; got shape {array.shape}")
@@ -135,7 +138,7 @@ def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Co
             shifted = (array.astype(np.int64) - low) if array.dtype.kind == "i" else (array - array.dtype.type(low))
             seen = np.bincount(shifted.astype(np.intp), minlength=high - low + 1) > 0
             place = np.cumsum(seen) - 1
-            return Column(label, (np.flatnonzero(seen) + low).tolist(), place[shifted.astype(np.intp)])
+            return Column(label, [low + each for each in np.flatnonzero(seen).tolist()], place[shifted.astype(np.intp)])
     return _looked_up(_plain(array), label, name)
 
 
