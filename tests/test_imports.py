@@ -36,7 +36,7 @@ ALLOWED = {
     "crossfit": CORE | {"formatting"},
     "classifier": CORE | {"calibrators", "crossfit", "registry", "segments"},
     "datasets": set(),
-    "learning_curve": CORE | {"calibrators"},
+    "learning_curve": CORE | {"calibrators", "formatting"},
     "evaluation": CORE
     | NUMERICS
     | FITS

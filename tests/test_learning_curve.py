@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from scipy.stats import binom, entropy
 from sklearn.base import BaseEstimator
 from sklearn.metrics import log_loss
 
@@ -39,12 +40,68 @@ def sample(simulated):
     return scores, y
 
 
-def test_a_calibrator_that_learns_nothing_has_a_flat_curve_and_needs_no_data(sample):
-    curve = calibration_learning_curve(Sure(), *sample)
+def test_a_calibrator_that_learns_nothing_has_a_flat_curve_and_needs_a_few_events_only(sample):
+    curve = calibration_learning_curve(Sure(), *sample, n_repeats=1)
     np.testing.assert_allclose(curve.log_loss, np.log(2))
     assert curve.rate == 0.0
-    assert curve.enough == 0
-    assert "20 rows are enough" in curve.verdict
+    share = min(sample[1].mean(), 1 - sample[1].mean())
+    assert binom.sf(9, curve.enough, share) >= 0.95 > binom.sf(9, curve.enough - 1, share)
+    assert f"About {curve.enough} rows" in curve.verdict
+    later = calibration_learning_curve(Sure(), *sample, n_repeats=1, sizes=[100, 1000])
+    assert "100 rows are enough" in later.verdict
+
+
+def rows_at_rate(rate, n, seed):
+    """Exactly that rate, or nearly, and scores that are too sure of themselves."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) < round(rate * n)
+    u = np.log(rate / (1 - rate)) + rng.normal(np.where(y, 1.0, 0.0))
+    return expit(1.6 * u), y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rare_events_need_rows_that_hold_some(seed):
+    """At 0.07%, 870 rows were said to be enough: two of three such samples hold no event at all."""
+    scores, y = rows_at_rate(0.0007, 40_000, seed)
+    curve = calibration_learning_curve(SplineCalibrator(), scores, y, n_repeats=1)
+    assert binom.sf(9, curve.enough, y.mean()) >= 0.95
+    assert curve.events == pytest.approx(curve.enough * y.mean(), abs=0.5)
+    assert curve.events >= 10
+    assert f"({float(f'{curve.events:.2g}'):.0f} events)" in curve.verdict
+    base = entropy([y.mean(), 1 - y.mean()])
+    assert curve.gain == pytest.approx(0.001 * base / np.log(2), rel=0.05)
+    loss = curve.log_loss[-1]
+    assert f"{loss:.6f}" in str(curve)  # four significant digits of 0.005
+
+
+def test_a_rate_of_thirty_per_cent_needs_about_what_an_absolute_gain_does():
+    rows = rows_at_rate(0.3, 3000, 0)
+    curve, absolute = (calibration_learning_curve(SplineCalibrator(), *rows, n_repeats=2, gain=g) for g in (None, 1e-3))
+    assert curve.gain == 0.00088
+    assert absolute.gain == 1e-3
+    assert absolute.enough == int(np.ceil(absolute.rate / 1e-3))
+    assert absolute.enough <= curve.enough <= 1.15 * absolute.enough
+
+
+def test_the_rarest_class_is_named_whichever_it_is():
+    scores, y = rows_at_rate(0.1, 400, 0)
+    curve = calibration_learning_curve(Rate(), 1 - scores, ~y, n_repeats=1)
+    assert "non-events)" in curve.verdict
+    assert curve.gain == calibration_learning_curve(Rate(), scores, y, n_repeats=1).gain
+    three = np.where(y, "B", np.where(np.arange(400) % 2, "a", "c"))
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 400)
+    curve = calibration_learning_curve(SplineCalibrator(), p, three, n_repeats=1)
+    assert "of class B)" in curve.verdict
+    assert curve.gain == 1e-3
+    assert curve.to_dict()["rarest"] == "of class B"
+
+
+def test_weights_count_in_the_default_gain():
+    """Nine negatives in ten were thrown away; weights bring them back."""
+    scores, y = rows_at_rate(0.1, 1000, 0)
+    weight = np.where(y, 1.0, 11.0)
+    curve = calibration_learning_curve(Rate(), scores, y, sample_weight=weight, n_repeats=1)
+    assert curve.gain == pytest.approx(0.001 * entropy([0.01, 0.99], base=2), rel=0.01)
 
 
 def test_the_rate_of_a_fit_with_two_parameters_is_one():
@@ -61,7 +118,7 @@ def test_the_rate_of_a_fit_with_two_parameters_is_one():
 
 def test_enough_is_where_the_rate_falls_below_the_gain(sample):
     curve = calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=2)
-    assert curve.enough == int(np.ceil(curve.rate / curve.gain))
+    assert curve.enough == int(np.ceil(curve.rate / curve.gain)) > 100
     stricter = calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=2, gain=1e-4)
     assert stricter.enough >= 9 * curve.enough
     assert "would help" in stricter.verdict
@@ -164,6 +221,8 @@ def test_the_curve_is_over_whole_groups():
     Told.seen.clear()
     curve = calibration_learning_curve(Told(), scores, y, groups=game, n_repeats=2, sizes=[8, 20, 48])
     assert curve.sizes.tolist() == [8, 20, 48]
+    assert curve.events == round(curve.enough * min(y.sum(), len(y) - y.sum()) / 60)
+    assert curve.enough >= 10
     assert {n for n, _ in Told.seen} == {8, 20, 48}
     assert all(rows == 12 * n for n, rows in Told.seen)
     assert "groups" in str(curve)

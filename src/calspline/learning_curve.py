@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import entr, ndtri
+from scipy.stats import nbinom
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from calspline.arrays import Array
+from calspline.formatting import decimals
 from calspline.labels import check_binary_labels, check_matrix_labels
 from calspline.options import check_increasing, check_integer, check_number, check_seed
 from calspline.scores import LabelledRows, check_rows
@@ -29,6 +31,12 @@ MIN_ROWS_FOR_RATE = 100
 MIN_ROWS_PER_FOLD = 10
 """With fewer rows of a class in each fold, the folds are stratified."""
 MIN_PROBABILITY = 1e-15
+LEAST_SHOWN = 1e-5
+GAIN = 1e-3
+"""Default gain for an even chance; rarer events have less to gain, in proportion to the entropy of their rate."""
+MIN_EVENTS = 10
+SURELY = 0.95
+"""What is called enough holds ``MIN_EVENTS`` rows of the rarest class with this probability."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,18 @@ class CalibrationLearningCurve:
     gain : float
         The gain in log-loss that is not worth more data.
     enough : int
-        Number of rows from which unlimited data would gain less than ``gain``.
+        Number of rows from which unlimited data would gain less than ``gain``, and which hold ten rows of the rarest
+        class (ten groups with such rows, if groups are counted) with a probability of 95%.
     uncalibrated : float
         Log-loss of the scores as they are; NaN for margins.
     level : float
         Confidence of the intervals.
     unit : {"rows", "groups"}
         What is counted: where rows come in groups, whole groups are fitted on and left out.
+    events : int
+        Number of rows of the rarest class to expect among ``enough``.
+    rarest : str
+        The rarest class in words, after a number: "events", "non-events", or "of class ..." if there are several.
     """
 
     sizes: Ints
@@ -73,30 +86,44 @@ class CalibrationLearningCurve:
     uncalibrated: float
     level: float
     unit: Literal["rows", "groups"] = "rows"
+    events: int = 0
+    rarest: str = "events"
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, with arrays as lists."""
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
     def __str__(self) -> str:
-        lines = [f"{self.unit:>9}  {'log-loss':>8}  {f'{self.level:.0%} interval':>17}  {'still to gain':>13}"]
+        d, interval = self.digits, f"{self.level:.0%} interval"
+        wide = 2 * d + 9
+        lines = [f"{self.unit:>9}  {'log-loss':>{d + 4}}  {interval:>{wide}}  {'still to gain':>13}"]
         for n, loss, (low, high), left in zip(self.sizes, self.log_loss, self.interval, self.gain_left, strict=True):
-            lines.append(f"{n:>9,}  {loss:>8.4f}  {f'{low:.4f} .. {high:.4f}':>17}  {left:>13.5f}")
+            limits = f"{low:.{d}f} .. {high:.{d}f}"
+            lines.append(f"{n:>9,}  {loss:>{d + 4}.{d}f}  {limits:>{wide}}  {left:>13.{d + 1}f}")
         if np.isfinite(self.uncalibrated):
-            lines.append(f"uncalibrated {self.uncalibrated:.4f}")
+            lines.append(f"uncalibrated {self.uncalibrated:.{d}f}")
         return "\n".join([*lines, self.verdict])
 
     @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        most, about = int(self.sizes[-1]), f"{float(f'{self.enough:.2g}'):,.0f}"
         if self.enough <= self.sizes[0]:
             return f"{self.sizes[0]:,} {self.unit} are enough: more would gain less than {self.gain:g}."
-        if self.enough <= most:
-            return f"About {about} {self.unit} are enough: more would gain less than {self.gain:g}."
-        return (
-            f"More than the {most:,} {self.unit} here would help: about {about} leave less than {self.gain:g} to gain."
-        )
+        if self.enough <= self.sizes[-1]:
+            return f"About {self.amount} are enough: more would gain less than {self.gain:g}."
+        more = f"More than the {self.sizes[-1]:,} {self.unit} here would help"
+        return f"{more}: about {self.amount} leave less than {self.gain:g} to gain."
+
+    @property
+    def amount(self) -> str:
+        """What is enough, in rows or groups and in events, with two significant digits."""
+        rows, events = (f"{float(f'{count:.2g}'):,.0f}" for count in (self.enough, self.events))
+        return f"{rows} {self.unit} ({events} {self.rarest})"
+
+    @property
+    def digits(self) -> int:
+        """Decimals that show four significant digits of the log-loss, and at least four."""
+        return max(4, 2 + decimals(max(float(self.log_loss[-1]), LEAST_SHOWN)))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -110,7 +137,7 @@ def calibration_learning_curve(
     sample_weight: Any = None,
     groups: Any = None,
     sizes: Any = None,
-    gain: float = 1e-3,
+    gain: float | None = None,
     cv: int = 5,
     n_repeats: int = 5,
     level: float = 0.95,
@@ -121,7 +148,7 @@ def calibration_learning_curve(
     In every fold of a repeated cross-validation, the calibrator is fitted on nested random subsamples of the other
     folds and judged on the fold left out. Above its limit, the log-loss falls like ``a / n``. The rate ``a`` is
     estimated from the differences between sizes on the same rows, and gives the n beyond which less than ``gain`` can
-    be gained.
+    be gained. Where a class is rare, that n is at least what holds ten of its rows with a probability of 95%.
 
     Parameters
     ----------
@@ -134,8 +161,9 @@ def calibration_learning_curve(
         calibrator whose ``fit`` takes groups is told them.
     sizes : array-like of int, optional
         Numbers of rows, or of groups, to fit on. None takes eight, evenly spaced on a log scale.
-    gain : float, default=0.001
-        Gain in log-loss, in nats per row, that is not worth more data.
+    gain : float, optional
+        Gain in log-loss, in nats per row, that is not worth more data. None is 0.001 for classes as frequent as each
+        other, and less for rare events, in proportion to the entropy of their rate: 0.00088 for 30%, 0.00008 for 1%.
     cv : int, default=5
         Number of folds.
     n_repeats : int, default=5
@@ -155,12 +183,13 @@ def calibration_learning_curve(
     >>> from calspline import SplineCalibrator, calibration_learning_curve
     >>> rng = np.random.default_rng(0)
     >>> u = rng.normal(size=2000)
-    >>> y = rng.random(2000) < 1 / (1 + np.exp(-u / 2))
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(1 - u / 2))
     >>> curve = calibration_learning_curve(SplineCalibrator(), 1 / (1 + np.exp(-u)), y)
     >>> print(curve.verdict)
-    About 1,500 rows are enough: more would gain less than 0.001.
+    About 1,500 rows (420 events) are enough: more would gain less than 0.00085.
     """
-    check_number(gain, "gain", above=0.0)
+    if gain is not None:
+        check_number(gain, "gain", above=0.0)
     check_integer(cv, "cv", least=2)
     check_integer(n_repeats, "n_repeats", least=1)
     check_number(level, "level", above=0.0, below=1.0)
@@ -174,6 +203,7 @@ def calibration_learning_curve(
     n_units = n if data.groups is None else int(data.groups.max()) + 1
     if data.groups is not None and n_units < 2 * cv:
         raise ValueError(f"groups must be at least {2 * cv}, two for each fold; got {n_units}")
+    rarest = _Rarest.of(classes, codes, np.arange(n) if data.groups is None else data.groups, n_units)
     sizes = _sizes(sizes, n_units - -(-n_units // cv), len(classes))
     w = np.ones(n) if data.weight is None else data.weight
     told = data.groups is not None and "groups" in signature(calibrator.fit).parameters
@@ -189,7 +219,34 @@ def calibration_learning_curve(
         losses[:, test] += np.array(block) / n_repeats
         block_means.append(np.average(block, axis=1, weights=w[test]))
     uncalibrated = _uncalibrated(data, w)
-    return _summary(sizes, losses, np.array(block_means).T, w, data.groups, gain, level, uncalibrated)
+    if gain is None:
+        entropy = entr(np.bincount(codes, w) / w.sum()).sum() / np.log(2.0)
+        gain = float(f"{GAIN * min(entropy, 1.0):.2g}")
+    return _summary(sizes, losses, np.array(block_means).T, w, data.groups, gain, level, uncalibrated, rarest)
+
+
+@dataclass(frozen=True)
+class _Rarest:
+    """The class that the fewest rows, or groups, hold.
+
+    ``rows`` is the mean number of its rows in a row or group, ``share`` the share of rows or groups that hold it.
+    """
+
+    words: str
+    rows: float
+    share: float
+
+    @classmethod
+    def of(cls, classes: NDArray[Any], codes: Ints, units: Ints, n_units: int) -> _Rarest:
+        holding = np.bincount(np.unique(units * len(classes) + codes) % len(classes))
+        k = int(np.flatnonzero(holding == holding.min())[-1])
+        words = f"of class {classes[k]}" if len(classes) > 2 else ["non-events", "events"][k]
+        return cls(words, np.count_nonzero(codes == k) / n_units, float(holding[k] / n_units))
+
+    @property
+    def enough(self) -> int:
+        """Rows, or groups, that surely hold the class ``MIN_EVENTS`` times."""
+        return MIN_EVENTS + int(nbinom.ppf(SURELY, MIN_EVENTS, self.share))
 
 
 def _sizes(given: Any, most: int, n_classes: int) -> Ints:
@@ -261,6 +318,7 @@ def _summary(
     gain: float,
     level: float,
     uncalibrated: float,
+    rarest: _Rarest,
 ) -> CalibrationLearningCurve:
     """Means, their confidence limits, and the rate of ``a / n``, fitted to the differences from the largest size.
 
@@ -285,6 +343,7 @@ def _summary(
             + _variance_of_mean((pull @ by_block)[None])[0]
         )
     )
+    enough = max(int(np.ceil(rate / gain)), rarest.enough)
     limits = np.maximum(rate + np.array([-z, z]) * rate_se, 0.0)
     return CalibrationLearningCurve(
         sizes=sizes,
@@ -294,10 +353,12 @@ def _summary(
         gain_left_interval=limits / sizes[:, None],
         rate=rate,
         gain=gain,
-        enough=int(np.ceil(rate / gain)),
+        enough=enough,
         uncalibrated=uncalibrated,
         level=level,
         unit="rows" if groups is None else "groups",
+        events=round(enough * rarest.rows),
+        rarest=rarest.words,
     )
 
 

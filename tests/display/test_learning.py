@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,13 +31,13 @@ def test_the_fitted_law_passes_through_the_largest_size(curve, part):
 
 
 def test_the_size_that_is_enough_is_marked_or_told(curve, part, parts, words):
-    inside = replace(curve, enough=300)
+    inside = replace(curve, enough=300, events=120, rarest="events")
     ax = LearningCurveDisplay(inside).plot().ax_
     assert part(ax, "enough").get_xdata()[0] == 300
-    assert "about 300 rows are enough" in words(ax)
-    far = LearningCurveDisplay(replace(curve, enough=10**6)).plot().ax_
+    assert "about 300 rows (120 events) are enough" in words(ax)
+    far = LearningCurveDisplay(replace(inside, enough=10**6, events=700)).plot().ax_
     assert not parts(far, "enough")
-    assert "about 1,000,000 rows →" in words(far)
+    assert "about 1,000,000 rows (700 events) →" in words(far)
     assert far.get_xlim()[1] < 10**5
     near = LearningCurveDisplay(replace(curve, enough=0)).plot().ax_
     assert not parts(near, "enough")
@@ -53,6 +54,27 @@ def test_the_uncalibrated_level_is_marked_or_told(curve, part, parts, words):
     assert far.get_ylim()[1] < 5.0
     none = LearningCurveDisplay(replace(curve, uncalibrated=float("nan"))).plot().ax_
     assert "uncalibrated" not in words(none)
+
+
+def test_small_losses_are_written_with_their_digits(curve, words):
+    small = {
+        "log_loss": curve.log_loss / 100,
+        "interval": curve.interval / 100,
+        "uncalibrated": curve.uncalibrated / 100,
+    }
+    ax = LearningCurveDisplay(replace(curve, **small)).plot().ax_
+    assert f"calibrated\n{curve.log_loss[-1] / 100:.5f}" in words(ax)
+
+
+def test_numbers_of_rows_do_not_overlap(curve):
+    sizes = np.geomspace(20, 200_000, len(curve.sizes)).astype(int)
+    display = LearningCurveDisplay(replace(curve, sizes=sizes)).plot()
+    display.figure_.canvas.draw()
+    low, high = display.ax_.get_xlim()
+    ticks = [t for t in display.ax_.xaxis.get_major_ticks() if low <= t.get_loc() <= high]
+    boxes = [t.label1.get_window_extent() for t in ticks]
+    assert len(boxes) >= 3
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_a_given_axes_is_used(curve):

@@ -31,7 +31,7 @@ class LearningCurveDisplay:
     """Expected log-loss against the number of rows a calibrator is fitted on.
 
     Points with intervals are measured; the thin line is the fitted ``limit + rate / n``. Marked are the rows
-    that are enough and the log-loss without calibration.
+    that are enough, with the events they hold, and the log-loss without calibration.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ class LearningCurveDisplay:
             ax.axhline(uncalibrated, color=VERMILION, lw=1.8, ls=(0, (5, 2)), zorder=2, gid="uncalibrated")
         self._set_ticks(ax)
         # Each line's name and value at the right, where it ends.
-        loss = float(self.curve.log_loss[-1])
-        ends = [(loss, f"calibrated\n{loss:.3f}", BLUE)]
+        loss, d = float(self.curve.log_loss[-1]), self.curve.digits - 1
+        ends = [(loss, f"calibrated\n{loss:.{d}f}", BLUE)]
         if np.isfinite(uncalibrated):
-            words = f"uncalibrated\n{uncalibrated:.3f}" + ("" if fits else " ↑")
+            words = f"uncalibrated\n{uncalibrated:.{d}f}" + ("" if fits else " ↑")
             ends.append((uncalibrated if fits else ax.get_ylim()[1], words, VERMILION))
         style.label_line_ends(ax, sorted(ends), lines=2)
         return self
@@ -99,12 +99,12 @@ class LearningCurveDisplay:
         if first < c.enough <= FARTHEST * last:
             ax.axvline(c.enough, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=2, gid="enough")
             late = np.log(c.enough / first) > 0.55 * np.log(max(last, c.enough) / first)
-            words = f"about {c.enough:,} {c.unit} are enough:\nmore gains less than {c.gain:g}"
+            words = f"about {c.amount} are enough:\nmore gains less than {c.gain:g}"
             where = {"xycoords": ax.get_xaxis_transform(), "va": "top", "ha": "right" if late else "left"}
             style.note(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), color=INK, **where)
         else:
             few = c.enough <= first
-            words = f"{int(first):,} {c.unit} are enough" if few else f"enough: about {c.enough:,} {c.unit} →"
+            words = f"{int(first):,} {c.unit} are enough" if few else f"enough: about {c.amount} →"
             style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
 
     def _set_ticks(self, ax: Axes) -> None:
@@ -112,7 +112,8 @@ class LearningCurveDisplay:
 
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + 0.14 * (high - low))
-        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        first, last = ax.get_xlim()
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if last < 1000.0 * first else (1.0,)))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel(f"{self.curve.unit} to calibrate on")
