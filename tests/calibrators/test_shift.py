@@ -147,7 +147,8 @@ def test_segments_are_shifted_with_their_intervals():
     score, y = two(3000)
     by = np.arange(3000) % 3
     fitted = SplineCalibrator().fit(score, y, by=by)
-    moved = fitted.shifted(unlabelled=score[:300])
+    with pytest.warns(UserWarning, match="these scores come without"):
+        moved = fitted.shifted(unlabelled=score[:300])
     delta = logit(moved.shift_.base_rate) - logit(y.mean())
     where = by[:25]
     want = expit(logit(fitted.calibrate(GRID, by=where)) + delta)
@@ -290,3 +291,16 @@ def test_files_that_make_no_sense_are_refused(where, what, message):
     data["fitted"][where] |= what
     with pytest.raises(ValueError, match=message):
         SplineCalibrator.from_dict(data)
+
+
+def test_rows_in_groups_count_for_what_they_are_worth():
+    # Every row ten times, in a group of its own, is as good as that row once.
+    rng = np.random.default_rng(3)
+    y = rng.random(2000) < 0.3
+    p = expit(rng.normal(size=2000) + np.where(y, 1.0, -1.0))
+    row = np.repeat(np.arange(300), 10)
+    once = SplineCalibrator().fit(p[:300], y[:300]).shifted(unlabelled=p[300:]).shift_
+    often = SplineCalibrator().fit(p[row], y[row], groups=row).shifted(unlabelled=p[300:]).shift_
+    np.testing.assert_allclose(often.base_rate, once.base_rate, rtol=0.02)
+    np.testing.assert_allclose(often.errors, once.errors, rtol=0.05)
+    np.testing.assert_allclose(often.p_value, once.p_value, atol=0.05)

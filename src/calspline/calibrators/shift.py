@@ -94,14 +94,17 @@ class Reference:
         """Share of each class."""
         return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
 
-    def p_value(self, p: Array, weight: Array, rates: Array) -> float:
-        """P-value of "the rows differ from those of the fit by the shares of their classes alone"."""
+    def p_value(self, p: Array, weight: Array, rates: Array, design_effect: float = 1.0) -> float:
+        """P-value of "the rows differ from those of the fit by the shares of their classes alone".
+
+        ``design_effect`` is how many rows of the fit are worth one, as they depend on each other.
+        """
         seen = np.bincount(np.searchsorted(self.edges, p), weight, minlength=len(self.counts))
         share = seen.sum() / self.counts.sum()
 
         def statistic(rates: Array) -> float:
             ratios = np.divide(rates, self.base_rates, out=np.zeros_like(rates), where=self.base_rates > 0.0)
-            variance = share * self.counts @ ratios + share**2 * self.counts @ ratios**2
+            variance = share * self.counts @ ratios + design_effect * share**2 * self.counts @ ratios**2
             return float(((seen - share * self.counts @ ratios) ** 2 / np.maximum(variance, TINY)).sum())
 
         least = statistic(rates)
@@ -236,9 +239,10 @@ def find_shift(calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled
             new = check_rates(base_rate, classes)
         else:
             rows = check_unlabelled(calibrator, unlabelled, "unlabelled")
-            fitted = np.inf if reference is None else float(reference.counts.sum())
+            effect = float(getattr(calibrator, "design_effect_", 1.0))
+            fitted = np.inf if reference is None else float(reference.counts.sum()) / effect
             new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE), fitted)
-            p_value = None if reference is None else _test(reference, rows, rates, new)
+            p_value = None if reference is None else _test(reference, rows, rates, new, effect)
         ratios = np.divide(new, rates, out=np.ones_like(new), where=rates > 0.0)
     variance = 0.0
     if new is not None and errors is not None and len(new) == 2:
@@ -247,12 +251,12 @@ def find_shift(calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled
     return Shift(left + np.log(ratios), spread + variance, new, errors, p_value)
 
 
-def _test(reference: Reference, rows: Unlabelled, rates: Array, new: Array) -> float:
+def _test(reference: Reference, rows: Unlabelled, rates: Array, new: Array, effect: float) -> float:
     """Test that another base rate explains new scores, and warn if not."""
     then = reference.base_rates
     back = np.divide(then, rates, out=np.ones_like(then), where=then > 0.0)
     p = Shift(np.log(back), 0.0).apply(rows.p)
-    p_value = reference.p_value(p if p.ndim == 1 else p.max(axis=1), rows.weight, new)
+    p_value = reference.p_value(p if p.ndim == 1 else p.max(axis=1), rows.weight, new, effect)
     if p_value < MIN_P_VALUE:
         warn_user(
             f"another base rate does not explain the scores in unlabelled (p-value {p_value:.2g}): rows of the same "
