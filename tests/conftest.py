@@ -37,7 +37,6 @@ LAYER_OF_PATH = {
     "evaluation/test_calibration_test.py::test_it_finds_a_slope_of_one_and_a_half": "slow",
     "evaluation/test_calibration_test.py::test_it_rejects_right_probabilities_about_as_often_as_it_says": "slow",
     "evaluation/test_calibration_test.py::test_with_more_classes_all_are_tested": "slow",
-    "evaluation/test_compare.py::test_intervals_cover_the_true_difference": "slow",
     "examples": "process",
     "export/test_sql.py::test_sql_agrees_with_python": "slow",
     "faults/calibrators/test_labels.py::test_23_labels_of_any_kind_give_the_same_probabilities": "slow",

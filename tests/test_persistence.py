@@ -41,7 +41,8 @@ def test_predictions_are_bit_equal_after_a_round_trip(simulated, tmp_path, optio
     save(cal, tmp_path / "m.json")
     back = load(tmp_path / "m.json")
     np.testing.assert_array_equal(back.predict_proba(GRID), cal.predict_proba(GRID))
-    np.testing.assert_array_equal(back.interval(GRID), cal.interval(GRID))
+    if options.get("loss") != "brier":  # which has no interval
+        np.testing.assert_array_equal(back.interval(GRID), cal.interval(GRID))
     for name in ("smoothing_", "edf_", "transform_", "epsilon_", "converged_", "n_iter_"):
         assert getattr(back, name) == getattr(cal, name)
     np.testing.assert_array_equal(back.knots_, cal.knots_)

@@ -137,7 +137,6 @@ def test_a_refit_is_what_tensors_see():
     assert not torch.allclose(before, calibrator.calibrate(given))
 
 
-@pytest.mark.filterwarnings("ignore:.*these scores come without")
 def test_segments_are_known_to_tensors_too():
     segment = np.arange(800) % 2
     calibrator = SplineCalibrator().fit(SCORES, HAPPENED, by=segment)

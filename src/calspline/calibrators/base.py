@@ -264,6 +264,9 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
         return moved(self._many(matrix, **segments)), matrix.values.shape
 
+    def warn_without_segments(self) -> None:
+        """Warn where scores come without the segments of the fit; here, there are none."""
+
     def shifted(self, *, base_rate: Any = None, kept: Any = None, unlabelled: Any = None) -> Self:
         """The same calibrator for another base rate; this one stays as it is.
 
@@ -436,7 +439,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if m > 2 and self.kind_ == "margin":
             rows = np.outer(extremes, np.linspace(-1.0, 1.0, m))
         with np.errstate(all="ignore"):
-            p = as_matrix(BaseCalibrator._probability(self, rows)[0])  # nobody needs to be warned
+            p = as_matrix(self._probability(rows)[0])
         if not (np.isfinite(p).all() and p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() < PROPER):
             raise ValueError("its numbers give no probabilities")
 

@@ -95,8 +95,6 @@ class SegmentedCalibrator(BaseCalibrator):
             )
         checked = self._check_scores(scores)
         codes = self._codes(by, len(checked))
-        if by is None:
-            self._warn_without_by()
         if not self._segmented:
             return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
         band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
@@ -142,12 +140,8 @@ class SegmentedCalibrator(BaseCalibrator):
         given = scores if by is None else check_scores(scores)
         return self._probability(given, **({} if by is None else {"codes": self._codes(by, len(given))}))
 
-    def _probability(self, scores: Any, **segments: Any) -> tuple[Array, tuple[int, ...]]:
-        if not segments:
-            self._warn_without_by()
-        return super()._probability(scores, **segments)
-
-    def _warn_without_by(self) -> None:
+    def warn_without_segments(self) -> None:
+        """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
         if self._segment_columns:
             warn_user(
                 "this calibrator was fitted with segments (by=), and these scores come without: all of them get the "

@@ -45,6 +45,7 @@ def check_unlabelled(calibrator: BaseCalibrator, given: Any, name: str) -> Unlab
         scores, weight = given.scores, given.positives + given.negatives
     else:
         scores, weight = given, None
+    calibrator.warn_without_segments()
     p, _ = calibrator._probability(scores)
     if not len(p):
         raise ValueError(f"{name} must hold rows; it is empty")

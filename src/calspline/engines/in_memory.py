@@ -229,6 +229,9 @@ class Calibrate:
     columns: list[str]
     outputs: list[str]
 
+    def __post_init__(self) -> None:
+        self.calibrator.warn_without_segments()
+
     def __call__(self, scores: list[Array]) -> list[Array]:
         """Calibrated probabilities of the second of two classes, or of all."""
         matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]

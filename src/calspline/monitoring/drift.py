@@ -196,6 +196,7 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     psi, distance, score_p_value = _score_shift(reference, current)
     with one_blas_thread():
         calibrator = SplineCalibrator().fit_histogram(reference) if calibrator is None else calibrator
+        calibrator.warn_without_segments()
         p = calibrator.calibrate(current.scores)
         w = current.positives + current.negatives
         extra = _curve_variance(calibrator, current, p, current.total / reference.total)

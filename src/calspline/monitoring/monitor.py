@@ -391,6 +391,8 @@ class Monitor:
         if segment is not None and table and "column" not in table:
             known = {str(label): label for label in table["segment"]}
             by = {"by": [known.get(segment)] * len(part)}
+        else:
+            self.calibrator.warn_without_segments()
         p = self.calibrator.calibrate(part.scores, **by)
         return ScoreHistogram.from_locations(
             "probability", log_odds(p), positives=part.positives, negatives=part.negatives
