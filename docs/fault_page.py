@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.contract import CASES, ELSEWHERE, GROUPS, NOT_APPLICABLE, ROOT, SURFACES, found_in, where
+from tests.faults.contract import CASES, ELSEWHERE, GROUPS, NOT_APPLICABLE, ROOT, SURFACES, Case, found_in, where
 
 PAGE = ROOT / "docs" / "faults.md"
 
@@ -37,9 +37,9 @@ def table() -> str:
     for group, cases in GROUPS.items():
         lines += ["", f"## {group}", "", f"| | case | what you get | {' | '.join(map(_named, SURFACES))} |"]
         lines.append(f"|---|---|---|{'---|' * len(SURFACES)}")
-        for number, (what, promise) in cases.items():
-            cells = [_cell(found[surface].get(number, []), surface, number) for surface in SURFACES]
-            lines.append(f"| {number} | {what} | {promise} | {' | '.join(cells)} |")
+        for case, (what, promise) in cases.items():
+            cells = [_cell(found[surface].get(case, []), surface, case) for surface in SURFACES]
+            lines.append(f"| {case} | {what} | {promise} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -47,16 +47,16 @@ def _named(surface: str) -> str:
     return surface.replace("_", " ")
 
 
-def _cell(tests: list[str], surface: str, number: int) -> str:
-    if number in NOT_APPLICABLE[surface]:
+def _cell(tests: list[str], surface: str, case: Case) -> str:
+    if case in NOT_APPLICABLE[surface]:
         return "-"
-    more = " +" if (surface, number) in ELSEWHERE else ""
+    more = " +" if (surface, case) in ELSEWHERE else ""
     return f"{len(tests) or ''}{more}".strip()
 
 
 def cells_in(text: str) -> list[str]:
     """The rows of the contract in a page."""
-    return re.findall(r"^\| \d+ \|.*$", text, flags=re.MULTILINE)
+    return re.findall(r"^\| \d+[a-z]? \|.*$", text, flags=re.MULTILINE)
 
 
 def reasons() -> str:
@@ -64,18 +64,20 @@ def reasons() -> str:
     lines = ["", "## What does not apply", "", "| surface | cases | why |", "|---|---|---|"]
     for surface, excused in NOT_APPLICABLE.items():
         for reason in dict.fromkeys(excused.values()):
-            numbers = [number for number, why in excused.items() if why == reason]
-            lines.append(f"| {_named(surface)} | {_ranges(numbers)} | {reason} |")
+            excused_so = [case for case in CASES if excused.get(case) == reason]
+            lines.append(f"| {_named(surface)} | {_ranges(excused_so)} | {reason} |")
     return "\n".join(lines)
 
 
-def _ranges(numbers: list[int]) -> str:
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
+def _ranges(cases: list[Case]) -> str:
+    """Cases that follow each other in the contract as the first and the last."""
+    order = list(CASES)
+    parts: list[list[Case]] = []
+    for case in cases:
+        if parts and order.index(case) == order.index(parts[-1][-1]) + 1:
+            parts[-1].append(case)
         else:
-            parts.append([number])
+            parts.append([case])
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)
 
 

@@ -22,7 +22,7 @@ from benchmarks.faults.probes import NEEDS, PROBES, Trial
 from benchmarks.tables import table
 
 PAGE = Path(__file__).parents[1] / "FAULTS.md"
-ASKS_FOR_ERROR = {1, 2, 3, 4, 6, 7, 8, 9, 16, 20, 21, 24, 25, 26, 30, 31, 32, 35, 40, 41, 42, 46, 54}
+ASKS_FOR_ERROR = (1, 2, 3, "3b", 4, 6, 7, 8, 9, 16, 20, 21, 24, 25, 26, 30, 31, 32, 35, 40, 41, 42, 46, 54)
 Found = dict[str, list[str]]
 
 
@@ -85,7 +85,7 @@ def page(results: dict[str, Found], versions: dict[str, str], missing: list[str]
         + (f"Not installed, and so not tried: {', '.join(missing)}." if missing else "All libraries were installed."),
         "## Cell by cell",
         "Numbers are those of [the contract](../docs/faults.md); - means that the library has no such input. An error "
-        "is asked for in cases " + ", ".join(map(str, sorted(ASKS_FOR_ERROR))) + ".",
+        "is asked for in cases " + ", ".join(map(str, ASKS_FOR_ERROR)) + ".",
         table(["case", *short], marks),
         "## Silently wrong",
         table(["library", "case", "what came back"], silent),

@@ -82,6 +82,22 @@ def answers(action: Callable[[], Any], fine: Callable[[Any], bool], words: str =
     return Verdict("right" if good else "wrong", _shown(answer))
 
 
+def warns(action: Callable[[], Any], words: str) -> Verdict:
+    """A proper answer is asked for, and a warning that names the problem; without one it is silently wrong."""
+    heard: list[warnings.WarningMessage] = []
+
+    def listened() -> Any:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            answer = action()
+        heard.extend(caught)
+        return answer
+
+    found = answers(listened, proper, words)
+    named = any(re.search(words, str(warning.message), flags=re.IGNORECASE) for warning in heard)
+    return Verdict("wrong", f"no warning; {found.seen}") if found.word == "right" and not named else found
+
+
 def blamed(error: Exception, words: str) -> Verdict:
     """An error is clear if it says what is the matter, whatever its kind; a look-up that failed inside never does."""
     text = str(error)

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.special import expit, softmax
 
-from benchmarks.faults.judge import SAME, Array, Verdict, answers, close, in_time, proper, refuses
+from benchmarks.faults.judge import SAME, Array, Verdict, answers, close, in_time, proper, refuses, warns
 from benchmarks.faults.libraries import Library
 
 N = 120
@@ -83,15 +83,16 @@ class Trial:
 
 
 Probe = Callable[[Trial], Verdict]
-PROBES: dict[str, tuple[int, str, Probe]] = {}
+PROBES: dict[str, tuple[int | str, str, Probe]] = {}
 NEEDS: dict[str, Callable[[Library], bool]] = {}
 
 
-def probe(case: int, title: str, needs: Callable[[Library], bool] = lambda _: True) -> Callable[[Probe], Probe]:
+def probe(case: int | str, title: str, needs: Callable[[Library], bool] = lambda _: True) -> Callable[[Probe], Probe]:
     """Register a probe of a case."""
 
     def keep(function: Probe) -> Probe:
-        name = f"{case:02d} {title}"
+        number = str(case).rstrip("abcdef")
+        name = f"{number:0>2}{str(case).removeprefix(number)} {title}"
         PROBES[name] = case, title, function
         NEEDS[name] = needs
         return function
@@ -136,6 +137,41 @@ def outside_at_predict(t: Trial) -> Verdict:
     grid = np.append(t.grid, 1.5)
     fine = proper if t.library.any_number else lambda _: False
     return refuses(lambda: t.library.say(t.plain, grid), r"\[0, ?1\]|between|range|probabilit|outside", fine)
+
+
+@probe("3a", "1 + 1e-12 and -5e-7 at fit")
+def rounding_at_fit(t: Trial) -> Verdict:
+    p = t.p.copy()
+    p[:2] = [0.0, 1.0]
+    with in_time():
+        exact = np.array(t(p, t.y), dtype=float)
+    p[:2] = [-5e-7, 1 + 1e-12]
+    return answers(lambda: t(p, t.y), lambda a: close(a, exact, 1e-3), r"\[0, ?1\]|between|range|probabilit|outside")
+
+
+@probe("3a", "1 + 1e-12 and -5e-7 at predict")
+def rounding_at_predict(t: Trial) -> Verdict:
+    with in_time():
+        exact = np.array(t.library.say(t.plain, np.array([0.0, 0.5, 1.0])), dtype=float)
+    grid = np.array([-5e-7, 0.5, 1 + 1e-12])
+    words = r"\[0, ?1\]|between|range|probabilit|outside"
+    return answers(lambda: t.library.say(t.plain, grid), lambda a: close(a, exact, 1e-3), words)
+
+
+@probe("3b", "three of 120 are 1.5", lambda library: library.package == "calspline" or not library.any_number)
+def few_outside(t: Trial) -> Verdict:
+    p = t.p.copy()
+    p[:3] = 1.5
+    return refuses(lambda: t(p, t.y), r"\[0, ?1\]|between|range|probabilit|outside")
+
+
+@probe("3c", "falling scores")
+def falling(t: Trial) -> Verdict:
+    n = 600
+    rng = np.random.default_rng(2)
+    p = expit(rng.normal(0.0, 2.0, n))
+    y = (rng.random(n) > p).astype(int)
+    return warns(lambda: t(p, y), "lower|revers|invert|flip|negative|decreas|slope|wrong|order|sign")
 
 
 @probe(4, "empty fit")
@@ -316,6 +352,22 @@ _weights(30, "negative", lambda w: np.where(np.arange(N) == BAD, -1.0, w), "nega
 _weights(31, "all zero", lambda w: 0.0 * w, "zero|weight")
 _weights(32, "NaN among the", lambda w: np.where(np.arange(N) == BAD, np.nan, w), "nan|finite|missing")
 _weights(35, "too few", lambda w: w[:3], "length|shape|size|inconsistent|weight|dimension")
+
+
+def _scale(title: str, total: float) -> None:
+    @probe("35a", f"weights that sum to {title}", lambda library: library.weights)
+    def scaled(t: Trial) -> Verdict:
+        w = np.random.default_rng(0).uniform(0.5, 1.5, N)
+        with in_time():
+            expected = np.array(t(t.p, t.y, w), dtype=float)
+            same = close(t(t.p, t.y, w * total / w.sum()), expected, 1e-3)
+        if same:  # only ratios count, so there is nothing to warn of
+            return Verdict("right", "as with weights of mean 1")
+        return warns(lambda: t(t.p, t.y, w * total / w.sum()), "weight")
+
+
+_scale("1", 1.0)
+_scale("a million a row", 1e6 * N)
 
 
 @probe(33, "some zero weights", lambda library: library.weights)

@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from calspline.arrays import Array
 from calspline.formatting import duration
-from calspline.labels import warn_user
+from calspline.labels import column_names, order_columns, warn_user
 from calspline.scores import ROUNDING
 from calspline.tensors import as_numpy
 
@@ -71,7 +71,8 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
     method = next((method for method in methods if hasattr(model, method)), None)
     if method is None:
         raise TypeError(f"estimator must have predict_proba or decision_function; {name} has neither")
-    raw = as_numpy(getattr(model, method)(X))
+    said = getattr(model, method)(X)
+    raw = as_numpy(said)
     labels = getattr(model, "classes_", classes)
     place = {label: j for j, label in enumerate(np.asarray(classes).tolist())}
     known = np.array([place[label] for label in np.asarray(labels).tolist()], dtype=np.intp)
@@ -87,6 +88,8 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
             f"{method} of {name} must give a column for each of {len(known)} classes; got shape {raw.shape}"
             + (' (with SVC, use decision_function_shape="ovr")' if method == "decision_function" else "")
         )
+    order = order_columns(column_names(said, 2), np.asarray(labels).tolist(), f"{method} of {name}", known=True)
+    raw = raw if order is None else raw[:, order]
     if method == "predict_proba":
         raw = _check_probabilities(raw, name)
     if len(known) == len(classes) and np.all(np.diff(known) > 0):
@@ -354,6 +357,6 @@ def _check_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArr
         row, column = np.argwhere(outside)[0]
         raise ValueError(
             f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
-            f"{values[row, column]:g}"
+            f"{values[row, column]:g}. {outside.any(axis=1).sum()} of {len(values)} rows are outside"
         )
     return np.asarray(np.clip(values, 0.0, 1.0))

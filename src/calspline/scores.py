@@ -391,7 +391,7 @@ def check_weights_as_counts(weight: Array, name: str = "sample_weight") -> None:
 
 def whole(weight: Array) -> bool:
     """Whether weights are whole numbers, but for rounding."""
-    return bool(np.all(np.abs(weight - np.rint(weight)) <= ROUNDING * weight))
+    return bool(np.all(np.abs(weight - np.rint(weight)) <= ROUNDING * np.minimum(weight, 1.0)))
 
 
 def importance_weights(weight: Array) -> Array:

@@ -1,7 +1,9 @@
+import warnings
+
 import numpy as np
 import pytest
 from benchmarks.faults.__main__ import ASKS_FOR_ERROR, passed, tried
-from benchmarks.faults.judge import answers, proper, refuses
+from benchmarks.faults.judge import answers, proper, refuses, warns
 from benchmarks.faults.libraries import LIBRARIES
 from benchmarks.faults.probes import PROBES
 from tests.faults.contract import CASES
@@ -12,7 +14,7 @@ from tests.faults.contract import CASES
 )
 def test_calspline_gives_what_its_contract_asks_in_every_probe(library):
     found = tried(library)
-    assert len(found) >= 55
+    assert len(found) >= 61
     assert [name for name, (word, _) in found.items() if not passed(name, word)] == []
 
 
@@ -36,3 +38,13 @@ def test_the_judge_tells_answers_and_errors_apart():
     assert answers(lambda: np.array([1.2]), proper).word == "wrong"
     assert answers(lambda: np.array([0.2]), proper).word == "right"
     assert answers(lambda: raises(ValueError("two classes")), proper, "class").word == "clear"
+
+
+def test_the_judge_hears_warnings():
+    def says(message):
+        warnings.warn(message, stacklevel=1)
+        return np.array([0.2])
+
+    assert warns(lambda: says("scores fall"), "fall").word == "right"
+    assert warns(lambda: says("something else"), "fall").word == "wrong"
+    assert warns(lambda: np.array([0.2]), "fall").word == "wrong"

@@ -1,8 +1,8 @@
 """The cases of the contract for bad and odd input, and where each is tested.
 
 A test below this folder belongs to the surface its folder is named after, and to the cases that its name starts with:
-``frames/test_scores.py::test_01_nan_scores`` is case 1 on frames. What is tested elsewhere, and what a
-surface has no such input for, is said here.
+``frames/test_scores.py::test_01_nan_scores`` is case 1 on frames, and ``test_03a_rounding`` is case 3a. What is
+tested elsewhere, and what a surface has no such input for, is said here.
 """
 
 from __future__ import annotations
@@ -24,15 +24,24 @@ SURFACES = {
     "command_line": "the `calspline` command",
 }
 
-GROUPS = {
+Case = int | str
+"""The number of a case, or a number with a letter."""
+
+GROUPS: dict[str, dict[Case, tuple[str, str]]] = {
     "Scores": {
         1: ("NaN", "error; in a frame to apply to, null stays null"),
         2: ("infinite", "error"),
         3: (
             "outside [0, 1]",
-            'error that names `transform="identity"`; within 1e-6, clipped; `transform="auto"` takes them for margins '
-            "if more than a tenth of the rows is outside; clearly falling, all in [0, 1] after margins: a warning",
+            'error that names `transform="identity"`; `transform="auto"` takes them for margins if more than a tenth '
+            "of the rows is outside; probabilities after margins, and percentages: a warning",
         ),
+        "3a": ("outside [0, 1] by at most 1e-6", "clipped: it is rounding"),
+        "3b": (
+            "a few outside [0, 1] among many inside",
+            'error with their number and `transform="identity"`; the scores are never taken for margins in silence',
+        ),
+        "3c": ("clearly falling: events rise where scores fall", "fitted as they are, with a warning"),
         4: ("empty fit", "error"),
         5: ("empty predict", "an empty result, the shape kept"),
         6: ("three dimensions", "error"),
@@ -61,14 +70,28 @@ GROUPS = {
         27: ("perfect separation", "finite, converged"),
         28: ("pandas with a shuffled index", "rows count by position"),
         29: ("a Series without index 0", "works"),
+        "29a": (
+            "1 to m, with a class that no row shows",
+            "columns by their names, or an error that asks for the classes; columns are never shifted",
+        ),
+        "29b": (
+            "columns named after the classes, in any order or spelling: 1, 1.0, True, `p_1`",
+            "matched by value; names of some of the classes only: error",
+        ),
+        "29c": ("columns whose largest score is right less often than chance", "fitted as they are, with a warning"),
     },
     "Weights": {
         30: ("negative", "error"),
         31: ("all zero", "error"),
         32: ("NaN", "error"),
         33: ("some zero", "as if the rows were absent"),
-        34: ("integers", "as if rows were repeated; a sum that makes no sense as a count: a warning"),
+        34: ("integers", "as if rows were repeated"),
         35: ("wrong length", "error"),
+        "35a": (
+            "a sum far below the number of rows, or far above and not of whole numbers",
+            'a warning with the sum that names `weights="importance"`',
+        ),
+        "35b": ('of any scale, with `weights="importance"`', "the same fit: only ratios count"),
     },
     "Memory": {
         36: ("read-only arrays", "work"),
@@ -95,6 +118,20 @@ GROUPS = {
         53: ("row order and chunks", "do not matter"),
         54: ("an option with a wrong value", "error at fit that names it and its domain"),
     },
+    "Groups and segments": {
+        "54a": (
+            "of wrong length, NaN or None among them",
+            "error; None among segments is a segment never seen",
+        ),
+        "54b": ("one group", "error that says so"),
+        "54c": ("groups of one row", "as without groups"),
+        "54d": ("a segment never seen", "the common curve, and one warning with the number of rows"),
+        "54e": ("segments of one row, of one class, of equal scores", "finite, drawn to the common curve"),
+        "54f": (
+            "segments of another type",
+            "1 and 1.0 are the same; 1 and `'1'` are not, and labels of a type that the fit has not seen: error",
+        ),
+    },
     "Files": {
         55: ("a file that is no model, or a damaged or hostile one", "error that says why"),
         56: ("loading", "executes and writes nothing, and takes bounded memory"),
@@ -108,9 +145,15 @@ GROUPS = {
     },
 }
 
-CASES = {number: (group, *what) for group, cases in GROUPS.items() for number, what in cases.items()}
+CASES = {case: (group, *what) for group, cases in GROUPS.items() for case, what in cases.items()}
 
-ELSEWHERE = {
+ELSEWHERE: dict[tuple[str, Case], list[str]] = {
+    ("calibrators", "29b"): ["tests/test_columns.py"],
+    ("histograms", "54e"): ["tests/segments/test_histogram.py"],
+    ("frames", "29b"): ["tests/cli/test_names.py"],
+    ("frames", "54b"): ["tests/engines/test_groups.py"],
+    ("command_line", "29b"): ["tests/cli/test_names.py"],
+    ("command_line", "54b"): ["tests/cli/test_groups.py"],
     ("files", 62): ["tests/export/test_sql.py"],
     ("files", 63): ["tests/export/test_sql.py", "tests/export/test_onnx.py", "tests/export/test_code.py"],
     ("command_line", 18): ["tests/cli/test_commands.py"],
@@ -126,7 +169,10 @@ _FITTED = "a file holds a fitted model; no rows come in"
 _ENGINE = "threads and memory are the engine's own"
 _NO_FILES = "writes and reads no files of its own"
 
-NOT_APPLICABLE: dict[str, dict[int, str]] = {
+_GROUPS_NEED_ROWS = "no rows are kept; `n_effective` says what rows in groups are worth"
+_NO_SEGMENTS = "no segments there; what becomes of a model that has them is case 54d"
+
+NOT_APPLICABLE: dict[str, dict[Case, str]] = {
     "calibrators": {
         44: _FOLDS,
         45: _FOLDS,
@@ -144,6 +190,8 @@ NOT_APPLICABLE: dict[str, dict[int, str]] = {
         60: _TEXT,
     },
     "histograms": {
+        "29c": "a histogram is of two classes, and has one column",
+        **dict.fromkeys(("54b", "54c"), _GROUPS_NEED_ROWS),
         44: _FOLDS,
         45: _FOLDS,
         50: "collected in one thread",
@@ -160,17 +208,19 @@ NOT_APPLICABLE: dict[str, dict[int, str]] = {
         44: _FOLDS,
         45: "columns are found by name; a missing one is case 54",
         50: _ENGINE,
+        **dict.fromkeys(("54e", "54f"), _NO_SEGMENTS),
         **dict.fromkeys((55, 56, 57, 58), _NO_FILES),
         60: _TEXT,
         61: "shown by the engine",
     },
     "files": {
-        **dict.fromkeys(range(1, 46), _FITTED),
+        **dict.fromkeys(list(CASES)[: list(CASES).index(46)], _FITTED),
         47: _FITTED,
         49: _FITTED,
         50: _FITTED,
         52: "`converged_` is part of the file, tested with case 55",
         53: _FITTED,
+        **dict.fromkeys(("54a", "54b", "54c", "54e"), _FITTED),
         59: _TEXT,
         60: _TEXT,
     },
@@ -179,6 +229,7 @@ NOT_APPLICABLE: dict[str, dict[int, str]] = {
         9: "tables are dense",
         28: "no index",
         29: "no index",
+        "35b": "no such option; the warning of case 35a says to divide weights by their mean",
         36: "no arrays",
         37: "no arrays",
         39: "no arrays",
@@ -186,25 +237,27 @@ NOT_APPLICABLE: dict[str, dict[int, str]] = {
         49: "a process of its own",
         50: "one thread",
         52: "a warning becomes a note on standard error, as in case 13",
+        **dict.fromkeys(("54e", "54f"), _NO_SEGMENTS),
     },
 }
 
-_NAME = re.compile(r"test_((?:\d\d_)+)")
+_NAME = re.compile(r"test_((?:\d\d[a-z]?_)+)")
 
 
 @functools.cache
-def found_in(surface: str) -> dict[int, list[str]]:
+def found_in(surface: str) -> dict[Case, list[str]]:
     """Tests of a surface by case, as ``file::function``."""
-    found: dict[int, list[str]] = {}
+    found: dict[Case, list[str]] = {}
     for path in sorted((HERE / surface).glob("test_*.py")):
         for node in ast.parse(path.read_text()).body:
             name = _NAME.match(node.name) if isinstance(node, ast.FunctionDef) else None
-            for number in name[1].rstrip("_").split("_") if name else ():
+            for digits in name[1].rstrip("_").split("_") if name else ():
                 assert isinstance(node, ast.FunctionDef)
-                found.setdefault(int(number), []).append(f"{path.relative_to(ROOT)}::{node.name}")
+                case = int(digits) if digits.isdigit() else digits.lstrip("0")
+                found.setdefault(case, []).append(f"{path.relative_to(ROOT)}::{node.name}")
     return found
 
 
-def where(surface: str, case: int) -> list[str]:
+def where(surface: str, case: Case) -> list[str]:
     """Every test, or file of tests, of a case on a surface."""
     return [*found_in(surface).get(case, []), *ELSEWHERE.get((surface, case), [])]

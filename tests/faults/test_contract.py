@@ -5,8 +5,11 @@ from docs.fault_page import PAGE, cells_in, table
 from tests.faults.contract import CASES, ELSEWHERE, NOT_APPLICABLE, ROOT, SURFACES, found_in, where
 
 
-def test_the_cases_are_numbered_from_1_to_63():
-    assert list(CASES) == list(range(1, 64))
+def test_the_cases_are_numbered_from_1_to_63_and_lettered_between():
+    assert [case for case in CASES if isinstance(case, int)] == list(range(1, 64))
+    assert list(CASES) == sorted(CASES, key=lambda case: (int(str(case).rstrip("abcdef")), str(case)))
+    lettered = "3a 3b 3c 29a 29b 29c 35a 35b 54a 54b 54c 54d 54e 54f"
+    assert [case for case in CASES if isinstance(case, str)] == lettered.split()
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -463,7 +463,7 @@ class SplineCalibrator(SegmentedCalibrator):
             :meth:`ScoreHistogram.from_scores` makes one. Keys that are tuples are the labels of several columns.
         n_effective : float, optional
             How many independent rows it is worth, if its rows depend on each other; a histogram does not know groups.
-            None: all of them.
+            None: all of them. Needed with ``weights="importance"``, as a histogram has sums of weights only.
 
         Examples
         --------
@@ -482,6 +482,11 @@ class SplineCalibrator(SegmentedCalibrator):
             raise ValueError('histogram holds margins; to calibrate them use transform="identity"')
         if not (histogram.positives.any() and histogram.negatives.any()):
             raise ValueError("histogram must hold both classes")
+        if self.weights == "importance" and n_effective is None:
+            raise ValueError(
+                'n_effective must be given with weights="importance": a histogram has sums of weights, and they do not '
+                "say how many rows these are worth"
+            )
         classes = label_array([0, 1] if histogram.classes is None else list(histogram.classes))
         self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
         warn_if_reversed(histogram.counts, classes, self.design_effect_)

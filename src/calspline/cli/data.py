@@ -37,8 +37,8 @@ NOT_NAN = DIALECTS["duckdb"].not_nan
 ABSENT = ", ".join(map(literal, MISSING))
 NAMED_ROWS = 5
 NO_PROBABILITY = (
-    "it must be a probability in [0, 1]; to calibrate margins, such as a decision_function gives, fit with "
-    "--transform identity"
+    "it must be a probability in [0, 1], and {} are outside; to calibrate margins, such as a decision_function gives, "
+    "fit with --transform identity"
 )
 
 
@@ -110,7 +110,7 @@ class Data:
 
     def _look(self) -> None:
         """One pass: the labels, how many rows there are, which of them count, and which rules they break."""
-        broken = [f"bool_or({' OR '.join(rule.tests.values())})" for rule in self._rules]
+        broken = [f"count_if({' OR '.join(rule.tests.values())})" for rule in self._rules]
         some = f"bool_or({self._quoted[-1]} <> 0)" if self.weight else "count(*)"
         items = [f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *broken, some]]
         with self.source.reading():
@@ -125,7 +125,7 @@ class Data:
         self._counting = {str(row[0]) for row in rows if row[-1]}
         self._n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
         self.n_missing = self._n_rows - self.n_used
-        self._broken = [any(row[3 + i] for row in rows) for i in range(len(self._rules))]
+        self._broken = [sum(row[3 + i] or 0 for row in rows) for i in range(len(self._rules))]
 
     def spellings(self) -> list[str]:
         """How the labels that occur are spelt."""
@@ -142,7 +142,7 @@ class Data:
             self._check_words()
         for rule, broken in zip(self._rules, self._broken, strict=True):
             if broken:
-                self._refuse(rule)
+                self._refuse(rule, f"{broken} of {self.n_used} rows")
         if self.n_missing and missing == "error":
             self._refuse_missing()
         if labels is None:
@@ -167,13 +167,13 @@ class Data:
         for file, row, (said,) in self.source.first_rows(select, "word <> ''") if words else []:
             raise InputError(f"row {row} of {file}: {said}, which is not a number")
 
-    def _refuse(self, rule: Rule) -> NoReturn:
-        """Complain about the first row that breaks a rule."""
+    def _refuse(self, rule: Rule, many: str) -> NoReturn:
+        """Complain about the first row that breaks a rule, as so ``many`` do."""
         cases = " ".join(f"WHEN {test} THEN {i}" for i, test in rule.tests.items())
         select = f"{self.select}, CASE {cases} END AS i"
         [(file, row, (*values, i))] = self.source.first_rows(select, f"i IS NOT NULL AND {self.present}")
         if i >= 0:
-            raise InputError(f"row {row} of {file}: {self._numbers[i]} is {values[i]:g}; {rule.why}")
+            raise InputError(f"row {row} of {file}: {self._numbers[i]} is {values[i]:g}; {rule.why.format(many)}")
         columns = ", ".join(self.scores[:3]) + (", ..." if len(self.scores) > 3 else "")
         raise InputError(
             f"row {row} of {file}: the scores ({columns}) must sum to one within {ROW_SUM_TOLERANCE:g}, "

@@ -156,7 +156,7 @@ def _fit_two(
     difference = two and not probability and stats.columns_are_margins
     names = columns.in_class_order(classes)
     histogram = rows.histogram(names, kind, difference=difference, positive=classes[1]).of_classes(classes)
-    worth = None
+    worth = histogram.total
     if columns.group is not None:
         line = pooled_line(histogram)
         moments, sizes = rows.group_moments(names, kind, line, difference=difference, positive=classes[1])

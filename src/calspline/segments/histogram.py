@@ -14,7 +14,7 @@ from calspline.arrays import Array, chunks
 from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores
-from calspline.segments.labels import By, Codes, in_order, places_by_name
+from calspline.segments.labels import By, Codes, check_alike, in_order, places_by_name
 
 COARSER = 3
 """Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
@@ -189,6 +189,8 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         if self.several and self.names and other.names:
             order = places_by_name(self.names, other.names)
             others = [None if label is None else tuple(label[k] for k in order) for label in others]
+        for ours, theirs in zip(*(self._by_column(each) for each in (self.labels, others)), strict=False):
+            check_alike(ours, theirs)
         labels = _sorted({*self.labels, *others})
         place = {label: code for code, label in enumerate(labels)}
         codes = [
@@ -207,6 +209,10 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             max(levels, default=None),
             self.names or other.names,
         )
+
+    def _by_column(self, labels: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        """The labels of each column of segments."""
+        return zip(*(label for label in labels if label is not None), strict=True) if self.several else [labels]
 
     @property
     def n_columns(self) -> int:

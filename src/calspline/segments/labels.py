@@ -218,5 +218,16 @@ class Known:
         return np.asarray(self.places([*column.values, None])[column.codes])
 
 
+def check_alike(known: Iterable[Any], new: Iterable[Any], name: str = "by") -> None:
+    """Check that the labels of further rows may be those known: that some are of the same kind, if there are any."""
+    ours, theirs = ([label for label in labels if label is not None] for labels in (known, new))
+    families = {family(label) for label in ours}
+    if ours and theirs and not families & {family(label) for label in theirs}:
+        raise TypeError(
+            f"{name} must have labels like those of earlier rows ({_shown(families)}, such as {ours[0]!r}); got "
+            f"{theirs[0]!r}, a {family(theirs[0])}"
+        )
+
+
 def _shown(families: set[str]) -> str:
     return " or ".join(sorted({"number": "numbers", "text": "texts"}.get(each, each) for each in families))

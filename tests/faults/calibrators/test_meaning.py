@@ -6,11 +6,11 @@ import pytest
 from sklearn.base import clone
 from tests.faults.conftest import _problem
 
-from calspline import ClippingCalibrator, ScoreHistogram, SplineCalibrator
+from calspline import ClippingCalibrator, SplineCalibrator
 
 
 @pytest.mark.parametrize("value", [1 + 1e-12, 1 + 5e-7])
-def test_03_rounding_is_clipped(cal, two, value):
+def test_03a_rounding_is_clipped(cal, two, value):
     # Before, one score of 1 + 1e-12 made margins of all.
     scores = np.append(two.scores, [1.0, 0.0])
     y = np.append(two.y, [1, 0])
@@ -23,7 +23,7 @@ def test_03_rounding_is_clipped(cal, two, value):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_03_a_few_rows_outside_are_an_error_with_their_number(cal, problem, count):
+def test_03b_a_few_rows_outside_are_an_error_with_their_number(cal, problem, count):
     if getattr(cal, "transform", None) == "identity":
         return
     bad = problem.scores.copy()
@@ -44,7 +44,7 @@ def test_03_none_is_no_score(cal, two):
         cal.fit(None, two.y)
 
 
-def test_03_reversed_scores_are_fitted_with_a_warning(cal):
+def test_03c_reversed_scores_are_fitted_with_a_warning(cal):
     many = _problem(2, 600)
     with pytest.warns(UserWarning, match="scores are lower where the class is 1 .*perhaps they are those of 0"):
         cal.fit(1 - many.scores, many.y)
@@ -58,7 +58,7 @@ def test_03_probabilities_for_a_calibrator_of_margins(cal, two, takes_margins):
             cal.calibrate(two.scores)
 
 
-def test_25_labels_from_1_with_a_class_absent_do_not_shift_columns(cal, three):
+def test_29a_labels_from_1_with_a_class_absent_do_not_shift_columns(cal, three):
     y = np.where(three.y == 2, 1, three.y) + 1
     with pytest.raises(ValueError, match=r"from 0 to 2 or from 1 to 3\. .*columns=labels"):
         clone(cal).fit(three.scores, y)
@@ -69,28 +69,21 @@ def test_25_labels_from_1_with_a_class_absent_do_not_shift_columns(cal, three):
 
 
 @pytest.mark.parametrize("names", [[0, 1], [0.0, 1.0], [False, True], ["0", "1"], ["p_0.0", "p_1.0"]], ids=str)
-def test_23_columns_are_named_by_value(cal, two, names):
+def test_29b_columns_are_named_by_value(cal, two, names):
     straight = np.column_stack([1 - two.scores, two.scores])
     swapped = pd.DataFrame(straight[:, ::-1], columns=names[::-1])
     expected = clone(cal).fit(straight, two.y).calibrate(straight)
     np.testing.assert_array_equal(cal.fit(swapped, two.y).calibrate(swapped), expected)
 
 
-def test_23_partial_fit_and_histograms_heed_names(two):
-    swapped = pd.DataFrame({"1": two.scores, "0": 1 - two.scores})
-    whole = ScoreHistogram.from_scores(np.column_stack([1 - two.scores, two.scores]), two.y)
-    assert ScoreHistogram.from_scores(swapped, two.y).to_dict() == whole.to_dict()
-    assert SplineCalibrator().partial_fit(swapped, two.y).histogram_.to_dict() == whole.to_dict()
-
-
-def test_23_shuffled_columns_get_a_warning(cal):
+def test_29c_shuffled_columns_get_a_warning(cal):
     many = _problem(3, 600)
     with pytest.warns(UserWarning, match="less often than by chance .*perhaps the columns are in another order"):
         cal.fit(many.scores[:, [1, 2, 0]], many.y)
 
 
 @pytest.mark.parametrize("total", [1.0, 1e6 * np.pi])
-def test_34_weights_that_make_no_sense_as_counts_get_a_warning(cal, problem, total):
+def test_35a_weights_that_make_no_sense_as_counts_get_a_warning(cal, problem, total):
     w = np.random.default_rng(0).uniform(0.5, 1.5, 60)
     clone(cal).fit(problem.scores, problem.y, w)
     with pytest.warns(UserWarning, match='sample_weight sums to .* for 60 rows.*weights="importance"'):
@@ -98,7 +91,7 @@ def test_34_weights_that_make_no_sense_as_counts_get_a_warning(cal, problem, tot
 
 
 @pytest.mark.parametrize("multiclass", ["structured", "ovr"])
-def test_34_of_importance_only_ratios_count(problem, multiclass):
+def test_35b_of_importance_only_ratios_count(problem, multiclass):
     w = np.random.default_rng(0).uniform(0.5, 1.5, 60)
     fits = [
         SplineCalibrator(weights="importance", multiclass=multiclass).fit(problem.scores, problem.y, factor * w)
@@ -109,17 +102,7 @@ def test_34_of_importance_only_ratios_count(problem, multiclass):
         np.testing.assert_allclose(cal.calibrate(problem.grid), fits[0].calibrate(problem.grid), atol=1e-9)
 
 
-def test_23_histograms_of_other_classes_do_not_add_up(two):
-    one, other = (ScoreHistogram.from_scores(two.scores, two.y + 1, classes=c) for c in ([1, 2], [2, 1]))
-    with pytest.raises(ValueError, match=r"cannot add a histogram of the classes \[2, 1\] to one of \[1, 2\]"):
-        one + other
-    with pytest.raises(ValueError, match="y shows one class, 1; give both as classes"):
-        ScoreHistogram.from_scores([0.2, 0.3], [1, 1])
-    assert SplineCalibrator().fit_histogram(one).classes_.tolist() == [1, 2]
-    assert ScoreHistogram.from_dict(one.to_dict()).classes == (1, 2)
-
-
-def test_03_ordinary_scores_warn_of_nothing(cal, problem):
+def test_03c_29c_35a_ordinary_scores_warn_of_nothing(cal, problem):
     cal.fit(problem.scores, problem.y)
     if not isinstance(cal, ClippingCalibrator):
         cal.fit(problem.scores, problem.y, np.full(60, 0.5)).calibrate(problem.grid)

@@ -4,11 +4,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 
-from calspline import ClippingCalibrator, SplineCalibrator, TemperatureCalibrator, load, save
+from calspline import SplineCalibrator, load, save
 from calspline.persistence import _checksum
 
 
@@ -35,8 +36,10 @@ def test_55_a_round_trip_is_bit_equal(cal, problem, saved):
     np.testing.assert_array_equal(back.predict(problem.grid), cal.predict(problem.grid))
     public = {name for name in vars(cal) if name.endswith("_")} - {"histogram_"}
     assert {name for name in vars(back) if name.endswith("_")} == public
-    for name in public - {"curves_", "structure_", "smoothing_path_", "knots_", "smoothing_", "epsilon_"}:
+    for name in public - {"curves_", "structure_", "smoothing_path_", "knots_", "smoothing_", "epsilon_", "reference_"}:
         np.testing.assert_array_equal(getattr(back, name), getattr(cal, name))
+    for one, other in zip(astuple(back.reference_), astuple(cal.reference_), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_55_margins_and_labels_come_back(cal, problem, takes_margins, tmp_path):
@@ -83,11 +86,8 @@ def test_55_a_model_that_cannot_be_trusted_is_refused(saved, change, message):
         load(saved)
 
 
-def test_55_classes_must_be_as_many_as_the_fit_had(cal, problem, saved):
+def test_55_classes_must_be_as_many_as_the_fit_had(saved):
     rewrite(saved, lambda body: body["classes"].update(values=list(range(7))))
-    if isinstance(cal, ClippingCalibrator) or (isinstance(cal, TemperatureCalibrator) and problem.n_classes > 2):
-        assert len(load(saved).classes_) == 7  # one number for all classes, however many
-        return
     with pytest.raises(ValueError, match="not a valid calspline model"):
         load(saved)
 

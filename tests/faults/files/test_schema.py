@@ -9,7 +9,7 @@ import pytest
 from tests.faults.files.test_hostile_files import places, spoiled
 
 from calspline import ScoreHistogram, SplineCalibrator, save
-from calspline.persistence import FIELDS, HISTOGRAM_FIELDS, LARGEST_FILE, VERSION
+from calspline.persistence import FIELDS, LARGEST_FILE, VERSION
 from calspline.persistence import schema as made_schema
 from calspline.registry import classes
 
@@ -36,10 +36,10 @@ def valid(schema, tmp_path):
 def test_55_the_schema_is_one_and_of_this_version(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
     made = [schema["$defs"][each["$ref"].rpartition("/")[2]] for each in schema["oneOf"]]
-    assert {one["properties"]["class"]["const"] for one in made} == {*classes(), "ScoreHistogram"}
+    assert {one["properties"]["class"]["const"] for one in made} == {*classes(), "ScoreHistogram", "Monitor"}
     for one in made:
-        histogram = one["properties"]["class"]["const"] == "ScoreHistogram"
-        assert set(one["required"]) == (HISTOGRAM_FIELDS if histogram else FIELDS)
+        other = {"ScoreHistogram": "histogram", "Monitor": "monitor"}.get(one["properties"]["class"]["const"])
+        assert set(one["required"]) == (FIELDS if other is None else {"format", "version", "class", other, "checksum"})
         assert one["properties"]["version"]["const"] == VERSION
     assert f"{LARGEST_FILE >> 20} MB" in schema["description"]
 

@@ -181,6 +181,16 @@ def test_23_labels_of_any_kind(two, labels):
     assert found.to_dict() == same | {"classes": labels}
 
 
+def test_23_histograms_of_other_classes_do_not_add_up(two):
+    one, other = (ScoreHistogram.from_scores(two.scores, two.y + 1, classes=c) for c in ([1, 2], [2, 1]))
+    with pytest.raises(ValueError, match=r"cannot add a histogram of the classes \[2, 1\] to one of \[1, 2\]"):
+        one + other
+    with pytest.raises(ValueError, match="y shows one class, 1; give both as classes"):
+        ScoreHistogram.from_scores([0.2, 0.3], [1, 1])
+    assert SplineCalibrator().fit_histogram(one).classes_.tolist() == [1, 2]
+    assert ScoreHistogram.from_dict(one.to_dict()).classes == (1, 2)
+
+
 def test_24_continuous_labels(take, two):
     with pytest.raises(ValueError, match="y must be class labels, not continuous values"):
         take(two.scores, np.linspace(0.1, 0.9, 60))
@@ -206,6 +216,13 @@ def test_28_29_the_index_of_a_series_means_nothing(two):
     order = np.random.default_rng(0).permutation(60) + 70
     found = ScoreHistogram.from_scores(pd.Series(two.scores, index=order), pd.Series(two.y, index=order[::-1]))
     assert found.to_dict() == ScoreHistogram.from_scores(two.scores, two.y).to_dict()
+
+
+def test_29b_partial_fit_and_histograms_heed_names(two):
+    swapped = pd.DataFrame({"1": two.scores, "0": 1 - two.scores})
+    whole = ScoreHistogram.from_scores(np.column_stack([1 - two.scores, two.scores]), two.y)
+    assert ScoreHistogram.from_scores(swapped, two.y).to_dict() == whole.to_dict()
+    assert SplineCalibrator().partial_fit(swapped, two.y).histogram_.to_dict() == whole.to_dict()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def half(X):
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.5])
-def test_03_41_a_model_whose_probabilities_are_none(data, method, value):
+def test_03_03b_41_a_model_whose_probabilities_are_none(data, method, value):
     def say(X):
         p = half(X)
         p[0] = value
@@ -68,7 +68,7 @@ def test_03_41_a_model_whose_probabilities_are_none(data, method, value):
         wrapped(say, method).fit(*data)
 
 
-def test_03_rounding_of_a_model_is_put_right(data, method):
+def test_03a_rounding_of_a_model_is_put_right(data, method):
     def say(X, off=0.0):
         p = half(X)
         p[:2] = [-off, 1.0 + off]
