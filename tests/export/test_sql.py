@@ -129,7 +129,7 @@ def test_a_name_has_to_be_a_string(fitted):
 
 def test_what_has_no_export_is_an_error_that_lists_what_has():
     calibrator = LogisticRegression().fit([[0.2], [0.8]], [0, 1])
-    with pytest.raises(TypeError, match=r"SplineCalibrator, .*TemperatureCalibrator; got LogisticRegression"):
+    with pytest.raises(TypeError, match=r"SplineCalibrator, .*ClippingCalibrator; got LogisticRegression"):
         to_sql(calibrator, "score")
 
 

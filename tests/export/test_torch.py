@@ -134,7 +134,7 @@ def test_gradients_are_those_of_finite_differences(name):
     case = cached(name)
     rng = np.random.default_rng(1)
     if case.scores.ndim == 1:
-        scores = rng.uniform(0.05, 0.95, 40)
+        scores = rng.uniform(0.05, 0.95, 40) if case.calibrator.kind_ == "probability" else rng.normal(size=40)
     else:
         scores = rng.dirichlet(np.ones(3), 20) if case.calibrator.kind_ == "probability" else rng.normal(size=(20, 3))
     module, h = to_torch(case.calibrator), 1e-5

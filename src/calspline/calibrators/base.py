@@ -264,6 +264,11 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
         return moved(self._many(matrix, **segments)), matrix.values.shape
 
+    @property
+    def scores_in_unit_interval(self) -> bool:
+        """Whether the scores of the fit lay in [0, 1], as probabilities do."""
+        return self.kind_ == "probability" or (self._inside is None and not self.difference_)
+
     def warn_without_segments(self) -> None:
         """Warn where scores come without the segments of the fit; here, there are none."""
 

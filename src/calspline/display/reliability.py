@@ -310,7 +310,7 @@ def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
                 raise TypeError(f"curves[{name!r}] must be a fitted calibrator or a callable; got {what}")
         elif len(getattr(curve, "classes_", (0, 1))) > 2:
             raise ValueError(f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}")
-        elif getattr(curve, "kind_", "probability") != "probability" and getattr(curve, "difference_", True):
+        elif not getattr(curve, "scores_in_unit_interval", True):
             raise ValueError(f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins")
     return {name: getattr(curve, "calibrate", curve) for name, curve in found.items()}
 
