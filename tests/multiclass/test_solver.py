@@ -157,6 +157,7 @@ def votes(seed, n):
     return p, rng.integers(0, 5, n), 10.0 ** rng.uniform(-6, 6, n)
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize(("seed", "n"), [(13, 60), (5, 100), (6, 10), (40, 10)])
 def test_weights_over_twelve_decades_take_many_steps_and_come_to_an_end(seed, n, monkeypatch):
     p, y, w = votes(seed, n)
@@ -168,6 +169,7 @@ def test_weights_over_twelve_decades_take_many_steps_and_come_to_an_end(seed, n,
     np.testing.assert_array_equal(cal.fit(p, y, w).predict_proba(p), expected)
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("monotone", [False, True])
 def test_running_out_of_steps_is_reported(monotone, monkeypatch):
     p, y, w = votes(0, 60)
@@ -177,6 +179,7 @@ def test_running_out_of_steps_is_reported(monotone, monkeypatch):
     assert not cal.converged_
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize(("seed", "n"), [(6, 10), (42, 10)])
 def test_strengths_that_run_off_are_taken_back(seed, n):
     p, y, w = votes(seed, n)

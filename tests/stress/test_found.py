@@ -7,6 +7,7 @@ from calspline import BetaCalibrator, CalibrationCurve, IsotonicCalibrator, Spli
 from calspline.transforms import Transform
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("seed", [4, 15, 19])
 def test_constraints_may_take_turns_for_long(seed):
     rng = np.random.default_rng(seed)

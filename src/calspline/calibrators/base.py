@@ -354,7 +354,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What :meth:`to_dict` gives and :meth:`from_dict` takes, as a domain."""
         name = cls.__name__
         fitted = {"kind": Choice("probability", "margin"), "difference": BOOLEAN} | cls._stored
-        fitted |= {"inside": optional(Number(not_negative=True))}
+        fitted |= {"inside": optional(Number(above=0.0, below=1.0))}
         fitted |= {"reference": optional(REFERENCE), "shift": optional(SHIFT)}
         since = cls._stored_since | {"inside": None, "reference": None, "shift": None}
         return Record(
