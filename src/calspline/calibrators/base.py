@@ -136,10 +136,16 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             advice=self._fit_advice,
         )
         self._fit_two(binary, positive, rows, options)
-        warn_if_rows_reversed(binary, positive, rows.weight, classes, getattr(self, "design_effect_", 1.0))
+        self._doubt_two(binary, positive, rows.weight, classes)
         reference, inside = self._reference_two(binary, positive, rows), share_inside(given)
         self._remember(classes, binary.kind, difference=binary.difference, reference=reference, inside=inside)
         return self
+
+    def _doubt_two(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any]
+    ) -> None:
+        """Warn if the rows of a fit of two classes are probably not what was meant."""
+        warn_if_rows_reversed(scores, positive, weight, classes, getattr(self, "design_effect_", 1.0))
 
     def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
         """What is to be remembered of the rows of a fit of two classes."""

@@ -48,9 +48,12 @@ def warn_if_rows_reversed(
     with np.errstate(over="ignore", invalid="ignore"):
         means = [float(np.average(u[where], weights=w[where])) for where in (positive, ~positive) if where.any()]
     if len(means) == 2 and means[0] < means[1]:
-        if not whole(w):  # then they are worth fewer rows than they sum to
-            effect *= float(w / w.sum() @ w)
-        warn_if_reversed(Counts.from_rows(u, positive, weight), classes, effect)
+        warn_if_reversed(Counts.from_rows(u, positive, weight), classes, effect * weight_effect(weight))
+
+
+def weight_effect(weight: Array | None) -> float:
+    """By how much weights sum to more than the number of rows they are worth; whole ones count rows."""
+    return 1.0 if weight is None or whole(weight) else float(weight / weight.sum() @ weight)
 
 
 def warn_if_shuffled(

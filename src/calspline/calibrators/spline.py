@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED
-from calspline.calibrators.doubts import warn_if_reversed
+from calspline.calibrators.doubts import warn_if_reversed, weight_effect
 from calspline.calibrators.segmented import SegmentedCalibrator
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
@@ -511,6 +511,11 @@ class SplineCalibrator(SegmentedCalibrator):
         if self.kind_ == "margin":
             return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
         return one_vs_rest(programs)
+
+    def _doubt_two(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any]
+    ) -> None:
+        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * weight_effect(weight))
 
     def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
         return self._reference(self.histogram_)
