@@ -163,3 +163,18 @@ def test_a_stored_curve_has_a_row_for_each_interval(name):
     data[name] = data[name][:-1]
     with pytest.raises(ValueError, match=f"{name} must have {len(data['breaks']) + 1} rows; got {len(data['breaks'])}"):
         CalibrationCurve.from_dict(data)
+
+
+def test_only_curves_of_log_odds_can_be_shifted():
+    p = np.linspace(0.05, 0.95, 60)
+    brier = SplineCalibrator(loss="brier").fit(p, p > 0.4)
+    with pytest.raises(ValueError, match="only one of log-odds can be shifted"):
+        brier.curves_[0].shifted(1.0)
+
+
+def test_modes_of_another_length_are_refused():
+    p = np.linspace(0.05, 0.95, 60)
+    data = SplineCalibrator().fit(p, p > 0.4).curves_[0].to_dict()
+    data["modes"] = [[0.1, 0.2]]
+    with pytest.raises(ValueError, match="a number for each break"):
+        CalibrationCurve.from_dict(data)

@@ -313,3 +313,10 @@ def test_a_chunk_of_weight_zero_is_absent():
     w = np.ones(3 * CHUNK)
     w[2 * CHUNK :] = 0.0
     assert_same(ScoreHistogram.from_scores(p, y, w), ScoreHistogram.from_scores(p[: 2 * CHUNK], y[: 2 * CHUNK]))
+
+
+def test_equal_classes_of_a_file_are_refused():
+    data = ScoreHistogram.from_scores([0.2, 0.8], ["no", "yes"]).to_dict()
+    data["classes"] = ["no", "no"]
+    with pytest.raises(ValueError, match="two different labels"):
+        ScoreHistogram.from_dict(data)

@@ -173,11 +173,7 @@ class CalibrationCurve:
         if self.modes is None:
             return np.empty((0, len(scores)))
         z = self.place(scores, slice(None))
-        noise = np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
-        if self.link == "identity":
-            p = self.respond(self.value(z))
-            noise /= p * (1.0 - p)
-        return noise
+        return np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
 
     def shifted(self, log_odds: float, variance: float = 0.0) -> CalibrationCurve:
         """The curve of log-odds with something added to them, which has a variance of its own."""
