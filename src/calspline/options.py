@@ -21,6 +21,7 @@ from calspline.arrays import Array
 from calspline.scores import check_numeric_array
 
 Schema = dict[str, Any]
+MAX_CLASSES_SIZE = 64 * 2**20
 
 
 def check_one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
@@ -399,3 +400,47 @@ def _array(items: Schema, least: int, most: int | None, note: str = "") -> Schem
     if most is not None:
         found["maxItems"] = most
     return found | ({"description": note} if note else {})
+
+
+class ClassLabels(Domain):
+    """Class labels with their dtype, so that the same labels come back."""
+
+    def check(self, value: Any, name: str, also: str = "") -> NDArray[Any]:
+        """An array of two or more labels."""
+        if not isinstance(value, dict) or set(value) != {"dtype", "values"} or not isinstance(value["dtype"], str):
+            raise ValueError(f"{name} must be a dict with dtype and values")
+        values = value["values"]
+        if not isinstance(values, list) or not all(isinstance(label, (bool, int, float, str)) for label in values):
+            raise ValueError(f"{name} must be strings or numbers")
+        if len(values) < 2 or len(set(values)) != len(values):
+            raise ValueError(f"{name} must be two or more different labels")
+        dtype = np.dtype(value["dtype"])
+        if dtype.kind not in "biufUO":
+            raise ValueError(f"{name} cannot have dtype {dtype}")
+        if dtype.itemsize * len(values) > MAX_CLASSES_SIZE:
+            # A file of a few bytes may name a dtype of gigabytes.
+            raise ValueError(f"{name} must take at most {MAX_CLASSES_SIZE >> 20} MB; dtype {dtype} takes more")
+        labels = np.array(values, dtype=dtype)
+        if labels.tolist() != values:
+            raise ValueError(f"{name} must be labels that dtype {dtype} can hold")
+        return labels
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """An object."""
+        labels = {
+            "type": "array",
+            "minItems": 2,
+            "uniqueItems": True,
+            "items": {"type": ["string", "number", "boolean"]},
+        }
+        dtype = {"type": "string", "description": "As numpy writes it, or object."}
+        return object_schema({"dtype": dtype, "values": labels})
+
+
+def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Labels as JSON values that :class:`ClassLabels` reads."""
+    values = classes.tolist()
+    if not all(isinstance(value, (bool, int, float, str)) for value in values):
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise TypeError(f"classes of type {kinds} cannot be saved; use strings or numbers")
+    return {"dtype": classes.dtype.str if classes.dtype.kind != "O" else "object", "values": values}

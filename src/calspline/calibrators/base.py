@@ -28,7 +28,18 @@ from calspline.calibrators.shift import (
 from calspline.curve import CURVE, CalibrationCurve
 from calspline.expression import Formula, Program
 from calspline.labels import check_binary_labels, check_matrix_labels
-from calspline.options import BOOLEAN, NULL, Choice, Domain, ListOf, Number, Record, Schema, object_schema, optional
+from calspline.options import (
+    BOOLEAN,
+    NULL,
+    Choice,
+    ClassLabels,
+    Domain,
+    ListOf,
+    Number,
+    Record,
+    optional,
+    plain_classes,
+)
 from calspline.scores import (
     BinaryScores,
     GivenScores,
@@ -53,7 +64,6 @@ PROBES = {
 }
 """Scores that any calibrator read from a file has to make probabilities of, but for rounding (``PROPER``)."""
 PROPER = 1e-6
-MAX_CLASSES_SIZE = 64 * 2**20
 
 
 class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -207,7 +217,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _many_program(self) -> Program:
         """The steps from a row of scores of three or more classes."""
-        raise NotImplementedError(f"{type(self).__name__} has no export")
+        raise TypeError(f"{type(self).__name__} has no formula for three or more classes")
 
     @abstractmethod
     def _two(self, scores: BinaryScores) -> Array:
@@ -387,7 +397,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {
             "class": type(self).__name__,
             "parameters": {name: _plain(value) for name, value in params.items()},
-            "classes": _plain_classes(self.classes_),
+            "classes": plain_classes(self.classes_),
             "fitted": how | self._facts() | self._memory(),
             "curves": [curve.to_dict() for curve in self.curves_],
             "structure": self._structure(),
@@ -455,55 +465,12 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("its numbers give no probabilities")
 
 
-class ClassLabels(Domain):
-    """Class labels with their dtype, so that the same labels come back."""
-
-    def check(self, value: Any, name: str, also: str = "") -> NDArray[Any]:
-        """An array of two or more labels."""
-        if not isinstance(value, dict) or set(value) != {"dtype", "values"} or not isinstance(value["dtype"], str):
-            raise ValueError(f"{name} must be a dict with dtype and values")
-        values = value["values"]
-        if not isinstance(values, list) or not all(isinstance(label, (bool, int, float, str)) for label in values):
-            raise ValueError(f"{name} must be strings or numbers")
-        if len(values) < 2 or len(set(values)) != len(values):
-            raise ValueError(f"{name} must be two or more different labels")
-        dtype = np.dtype(value["dtype"])
-        if dtype.kind not in "biufUO":
-            raise ValueError(f"{name} cannot have dtype {dtype}")
-        if dtype.itemsize * len(values) > MAX_CLASSES_SIZE:
-            # A file of a few bytes may name a dtype of gigabytes.
-            raise ValueError(f"{name} must take at most {MAX_CLASSES_SIZE >> 20} MB; dtype {dtype} takes more")
-        labels = np.array(values, dtype=dtype)
-        if labels.tolist() != values:
-            raise ValueError(f"{name} must be labels that dtype {dtype} can hold")
-        return labels
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """An object."""
-        labels = {
-            "type": "array",
-            "minItems": 2,
-            "uniqueItems": True,
-            "items": {"type": ["string", "number", "boolean"]},
-        }
-        dtype = {"type": "string", "description": "As numpy writes it, or object."}
-        return object_schema({"dtype": dtype, "values": labels})
-
-
 def _reference(p: Array, codes: NDArray[np.intp], rows: LabelledRows) -> Reference:
     """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
     m = 2 if p.ndim == 1 else p.shape[1]
     weights = np.zeros((len(codes), m))
     weights[np.arange(len(codes)), codes] = 1.0 if rows.weight is None else rows.weight
     return Reference.of(p if p.ndim == 1 else p.max(axis=1), weights)
-
-
-def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    values = classes.tolist()
-    if not all(isinstance(value, (bool, int, float, str)) for value in values):
-        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
-        raise TypeError(f"classes of type {kinds} cannot be saved; use strings or numbers")
-    return {"dtype": classes.dtype.str if classes.dtype.kind != "O" else "object", "values": values}
 
 
 def _plain(value: Any) -> Any:

@@ -8,41 +8,32 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array, one_blas_thread
-from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
-from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED
+from calspline.binary_fit import GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
+from calspline.calibrators.base import ALL_EQUAL
 from calspline.calibrators.doubts import warn_if_reversed, weight_effect
-from calspline.calibrators.segmented import SegmentedCalibrator
+from calspline.calibrators.fitted_spline import FittedSpline
 from calspline.calibrators.shift import Reference
-from calspline.curve import CalibrationCurve
-from calspline.expression import Program, one_vs_rest
 from calspline.fitting.folds import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_user
 from calspline.multiclass.one_vs_rest import (
-    LEAST_LOG_PROBABILITY,
     AgainstRest,
     classes_design_effect,
-    combine,
     fit_one_vs_rest,
 )
 from calspline.multiclass.structured_fit import fit_structure
-from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import (
     BOOLEAN,
     Choice,
     Domain,
     Either,
     Integer,
-    ListOf,
     Number,
     Numbers,
     RandomState,
-    Record,
     check_number,
     check_one_of,
     optional,
@@ -61,18 +52,18 @@ from calspline.scores import (
     check_weights,
     check_weights_as_counts,
 )
-from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
-from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve
+from calspline.segments.classes import fit_class_segments
+from calspline.segments.curves import SegmentedCurve
 from calspline.segments.fit import fit_segments, fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import Codes, check_by
+from calspline.segments.labels import check_by
 from calspline.transforms import TRANSFORMS
 
 ROUNDING = 1e-9
 """Of a sum of weights."""
 
 
-class SplineCalibrator(SegmentedCalibrator):
+class SplineCalibrator(FittedSpline):
     """Calibrate scores with a smoothing spline.
 
     A natural cubic spline turns the (transformed) score into log-odds. How much it
@@ -216,20 +207,6 @@ class SplineCalibrator(SegmentedCalibrator):
         "multiclass": Choice("structured", "ovr"),
         "random_state": RandomState(),
     }
-    _stored: ClassVar[dict[str, Domain]] = {
-        "fits": ListOf(FIT),
-        "n_effective": optional(Number(above=0.0)),
-        "design_effect": Number(above=0.0),
-        "segments": optional(ListOf(SEGMENTED, least=1)),
-        "class_segments": optional(CLASS_SEGMENTS),
-    }
-    _stored_since: ClassVar[dict[str, Any]] = {
-        "n_effective": None,
-        "design_effect": 1.0,
-        "segments": None,
-        "class_segments": None,
-    }
-    _structure_record: ClassVar[Record | None] = STRUCTURE
     exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
     _fit_advice: ClassVar[str] = MARGIN_ADVICE
@@ -494,24 +471,6 @@ class SplineCalibrator(SegmentedCalibrator):
         self._remember(classes, kind, difference=False, reference=self._reference(histogram), inside=inside)
         return self
 
-    def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
-        return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)
-
-    def _many(self, scores: MatrixScores, codes: list[Codes] | None = None) -> Array:
-        if not self.curves_:
-            p = self.structure_.probabilities(scores)
-            return p if self._class_segments is None else self._class_segments.probabilities(p, codes)
-        curves = [InSegments(curve, codes) for curve in self._segmented] if self._segmented else self.curves_
-        return combine(curves, AgainstRest(scores, self.transform))
-
-    def _many_program(self) -> Program:
-        if not self.curves_:
-            return self.structure_.program(self.kind_)
-        programs = [curve.program("pair") for curve in self.curves_]
-        if self.kind_ == "margin":
-            return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
-        return one_vs_rest(programs)
-
     def _doubt_two(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any]
     ) -> None:
@@ -519,18 +478,6 @@ class SplineCalibrator(SegmentedCalibrator):
 
     def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
         return self._reference(self.histogram_)
-
-    def _reference(self, histogram: ScoreHistogram) -> Reference:
-        scores = check_binary_scores(histogram.scores, kind=histogram.kind)
-        return Reference.of(self._two(scores), np.column_stack([histogram.negatives, histogram.positives]))
-
-    def _absorb(self) -> None:
-        shift = self.shift_
-        alone = len(self.classes_) == 2 and not self._segmented
-        if shift is not None and alone and self.curves_[0].link == "logit":
-            curve = self.curves_[0].shifted(float(np.diff(shift.log_ratios)[0]), shift.variance)
-            self.set_fits([replace(self._fits[0], curve=curve)])
-            self.shift_ = replace(shift, log_ratios=np.zeros(2), variance=0.0)
 
     def _fit(
         self,
@@ -566,11 +513,6 @@ class SplineCalibrator(SegmentedCalibrator):
         if hasattr(self, "histogram_"):
             self.histogram_ = self.histogram_.of_classes(classes)
 
-    def set_worth(self, total: float, design_effect: float) -> None:
-        """Set how many independent rows the rows of this total weight are worth."""
-        self.design_effect_ = design_effect
-        self.n_effective_ = total / design_effect
-
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:
         alike = not np.ptp(scores.values, axis=0).any() and not (
             self.monotone is True and self.multiclass == "structured"
@@ -600,71 +542,6 @@ class SplineCalibrator(SegmentedCalibrator):
         self.set_worth(float(len(codes) if weight is None else weight.sum()), options.design_effect)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
-    def set_fits(self, fits: list[FittedCurve]) -> None:
-        """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
-        if not all(fit.converged for fit in fits):
-            warn_user(NOT_CONVERGED, ConvergenceWarning)
-
-        def each(values: list[Any]) -> Any:
-            return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
-
-        self.curves_ = [fit.curve for fit in fits]
-        transforms = [curve.transform for curve in self.curves_]
-        self.smoothing_ = each([fit.smoothing for fit in fits])
-        self.smoothing_path_ = each([{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits])
-        self.edf_ = each([fit.edf for fit in fits])
-        self.transform_ = each([transform.name for transform in transforms])
-        used = [transform.epsilon if TRANSFORMS[transform.name].takes_epsilon else None for transform in transforms]
-        self.epsilon_ = used[0] if len(fits) == 1 else used
-        self.knots_ = each(
-            [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_]
-        )
-        self.converged_ = all(fit.converged for fit in fits)
-        self.n_iter_ = max(fit.n_iter for fit in fits)
-        self._fits = fits
-        self._set_segments([])
-        self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
-
-    def _set_structure(self, structure: StructuredMap) -> None:
-        if not structure.converged:
-            warn_user(NOT_CONVERGED, ConvergenceWarning)
-        self.curves_ = []
-        self.structure_ = structure
-        self.smoothing_ = strength = float(structure.strengths[-1])
-        self.smoothing_path_ = {"smoothing": np.array([strength]), "criterion": np.array([np.nan])}
-        self.edf_ = 1.0 + float(structure.effective.sum())
-        self.transform_, self.epsilon_ = "log", None
-        self.knots_ = np.exp(structure.breaks)
-        self.converged_, self.n_iter_ = structure.converged, 0
-        self._fits = []
-        self._set_segments([])
-
-    def summary(self) -> str:
-        """What was fitted, in a few lines.
-
-        Examples
-        --------
-        >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
-        SplineCalibrator for 2 classes, on probabilities
-          logit: smoothing 0.0577, 0.4 effective degrees of freedom, increasing
-        """
-        check_is_fitted(self, "curves_")
-        what = "probabilities" if self.kind_ == "probability" else "margins"
-        lines = [f"{type(self).__name__} for {len(self.classes_)} classes, on {what}"]
-        for j, fit in enumerate(self._fits):
-            name = "" if len(self._fits) == 1 else f"{self.classes_[j]}: "
-            falls = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in fit.curve.falls())
-            shape = f"falls {falls}" if falls else "increasing"
-            lines.append(
-                f"  {name}{fit.curve.transform.name}: smoothing {fit.smoothing:.3g}, "
-                f"{fit.edf:.1f} effective degrees of freedom, {shape}"
-            )
-        if not self._fits:
-            lines += self.structure_.describe()
-        if self._segment_columns:
-            lines += self.segments_.describe()
-        return "\n".join(lines)
-
     def recipe(self) -> Recipe:
         """The options, checked, as a fit wants them."""
         options = self._validate_params()
@@ -683,41 +560,6 @@ class SplineCalibrator(SegmentedCalibrator):
                 'probabilities. To calibrate margins, use transform="identity".'
             )
         return "margin"
-
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"fits": [fit.to_dict() for fit in self._fits]}
-        if np.isfinite(self.n_effective_):  # else a file of version 0.1.0 did not say
-            facts |= {"n_effective": self.n_effective_, "design_effect": self.design_effect_}
-        if self._segmented:
-            facts["segments"] = [curves.to_dict() for curves in self._segmented]
-        if self._class_segments is not None:
-            facts["class_segments"] = self._class_segments.to_dict()
-        return facts
-
-    def _structure(self) -> dict[str, Any] | None:
-        return None if self.curves_ else self.structure_.to_dict()
-
-    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
-        self.design_effect_ = facts["design_effect"]
-        self.n_effective_ = np.nan if facts["n_effective"] is None else facts["n_effective"]
-        if len(facts["fits"]) != len(curves):
-            raise ValueError("fits and curves must be lists of the same length")
-        if structure is None:
-            fits = [FittedCurve.restored(curve, fit) for curve, fit in zip(curves, facts["fits"], strict=True)]
-            if len(fits) != (1 if n_classes == 2 else n_classes):
-                raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
-            self.set_fits(fits)
-            if facts["segments"] is not None:
-                if len(facts["segments"]) != len(curves):
-                    raise ValueError("segments and curves must be lists of the same length")
-                self._set_segments(list(map(SegmentedCurve.restored, curves, facts["segments"])))
-        else:
-            shared = StructuredMap.from_dict(structure)
-            if len(shared.b) != n_classes or curves:
-                raise ValueError("structure must be one for the classes, without curves")
-            self._set_structure(shared)
-            if facts["class_segments"] is not None:
-                self._set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
 
 
 def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:

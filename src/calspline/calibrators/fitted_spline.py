@@ -1,0 +1,342 @@
+"""What a spline fit leaves: it predicts, in segments too, describes itself, and goes into a file and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from calspline.arrays import Array
+from calspline.binary_fit import FIT, FittedCurve
+from calspline.calibrators.base import NOT_CONVERGED, BaseCalibrator, as_matrix, in_shape
+from calspline.calibrators.shift import Reference
+from calspline.curve import CalibrationCurve
+from calspline.expression import Formula, Program, one_vs_rest
+from calspline.histogram import ScoreHistogram
+from calspline.labels import warn_user
+from calspline.multiclass.one_vs_rest import (
+    LEAST_LOG_PROBABILITY,
+    AgainstRest,
+    combine,
+)
+from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
+from calspline.options import (
+    Domain,
+    ListOf,
+    Number,
+    Record,
+    optional,
+)
+from calspline.scores import (
+    BinaryScores,
+    Kind,
+    MatrixScores,
+    check_binary_scores,
+    check_scores,
+)
+from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
+from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import Codes, check_by
+from calspline.segments.table import SegmentColumn, SegmentTable
+from calspline.tensors import keeps_kind
+from calspline.transforms import TRANSFORMS
+
+
+class FittedSpline(BaseCalibrator):
+    """What :class:`SplineCalibrator` is once it is fitted: curves or a structured map, and what segments add."""
+
+    _stored: ClassVar[dict[str, Domain]] = {
+        "fits": ListOf(FIT),
+        "n_effective": optional(Number(above=0.0)),
+        "design_effect": Number(above=0.0),
+        "segments": optional(ListOf(SEGMENTED, least=1)),
+        "class_segments": optional(CLASS_SEGMENTS),
+    }
+    _stored_since: ClassVar[dict[str, Any]] = {
+        "n_effective": None,
+        "design_effect": 1.0,
+        "segments": None,
+        "class_segments": None,
+    }
+    _structure_record: ClassVar[Record | None] = STRUCTURE
+
+    _segmented: Sequence[SegmentedCurve] = ()
+    _class_segments: ClassSegments | None = None
+    segments_: SegmentTable
+    segment_histograms_: SegmentHistograms
+
+    @keeps_kind
+    def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
+        """Calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
+            The segment of each row, as in :meth:`fit`. A segment never seen, and None, gets the probability that holds
+            for a new segment: that of the common curve, the spread between segments taken into account. A warning says
+            how many rows that were. Without ``by`` all rows are of new segments, with a warning, too.
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in an array that follows the array
+            API, give one of the same kind, on the same device and in the same floating type.
+        """
+        return as_matrix(self._probability_by(scores, by)[0])
+
+    @keeps_kind
+    def calibrate(self, scores: Any, *, by: Any = None) -> Array:
+        """Calibrated probabilities in the shape that came in.
+
+        One column in gives the probability of ``classes_[1]``; more give all classes. ``by`` is as for
+        :meth:`predict_proba`.
+        """
+        return in_shape(*self._probability_by(scores, by))
+
+    @keeps_kind
+    def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
+        """The most probable class of each row; ``by`` is as for :meth:`predict_proba`."""
+        return self._most_probable(self._probability_by(scores, by)[0])
+
+    def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False, by: Any = None) -> Array:
+        """Limits for the true calibrated probability at each score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        level : float in (0, 1), default=0.95
+        simultaneous : bool, default=False
+            True: limits that hold for all scores in the fitted range at once.
+        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
+            The segment of each row. For a segment never seen the limits are as wide as such segments differ.
+
+        Returns
+        -------
+        array of shape (n, 2)
+            Lower and upper limit.
+
+        Notes
+        -----
+        There is none for ``loss="brier"``: a spline of the probability itself misses how it bends near 0 and 1, by more
+        than a variance about the fit says.
+        """
+        check_is_fitted(self, "curves_")
+        if len(self.classes_) > 2:
+            raise ValueError("interval is for two classes; this calibrator was fitted to more")
+        if self.curves_[0].link != "logit":
+            raise ValueError(
+                'interval needs loss="log"; bands about a fit by loss="brier" would not hold what they say'
+            )
+        checked = self._check_scores(scores)
+        codes = self._codes(by, len(checked))
+        if not self._segmented:
+            return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
+        band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
+        return band if self.shift_ is None else self.shift_.apply_band(band, level)
+
+    def formula(self) -> Formula:
+        """What it computes, in terms that the exports write."""
+        check_is_fitted(self, "curves_")
+        if self._segment_columns:
+            raise ValueError(
+                "this calibrator was fitted with segments (by=), and an export does not know them; fit it without by "
+                "to export one curve for all rows"
+            )
+        return super().formula()
+
+    def _set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
+        """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
+        self._segmented, self._class_segments = segmented, of_classes
+        for name in ("segments_", "segment_histograms_"):
+            self.__dict__.pop(name, None)
+
+    def _describe_segments(self) -> None:
+        """Make the table, now that the classes are known."""
+        if len(self._segmented) > 1:
+            columns = [column for curves in self._segmented for column in curves.columns]
+            self.segments_ = SegmentTable.of(columns, self.classes_.tolist())
+        elif self._segment_columns:
+            self.segments_ = SegmentTable.of(self._segment_columns)
+
+    @property
+    def _segment_columns(self) -> list[SegmentColumn]:
+        """The columns of segments that the fit knew, if any."""
+        if self._class_segments is not None:
+            return self._class_segments.columns
+        return self._segmented[0].columns if self._segmented else []
+
+    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> None:
+        super()._remember(classes, kind, **facts)
+        self._describe_segments()
+
+    def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
+        check_is_fitted(self, "curves_")
+        given = scores if by is None else check_scores(scores)
+        return self._probability(given, **({} if by is None else {"codes": self._codes(by, len(given))}))
+
+    def warn_without_segments(self) -> None:
+        """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
+        if self._segment_columns:
+            warn_user(
+                "this calibrator was fitted with segments (by=), and these scores come without: all of them get the "
+                "probability of a new segment"
+            )
+
+    def _codes(self, by: Any, n: int) -> list[Codes] | None:
+        """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
+        if by is None:
+            return None
+        known = self._segment_columns
+        if not known:
+            raise ValueError("by must not be given: this calibrator was fitted without segments")
+        columns = check_by(by, n).like([one.name for one in known]).columns
+        codes = [one.known.codes(column) for one, column in zip(known, columns, strict=True)]
+        unseen = int(np.any([code < 0 for code in codes], axis=0).sum())
+        if unseen:
+            warn_user(
+                f"{unseen} of {n} rows are of segments that the fit has not seen: they get the probability of a new "
+                "segment"
+            )
+        return codes
+
+    def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
+        return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)
+
+    def _many(self, scores: MatrixScores, codes: list[Codes] | None = None) -> Array:
+        if not self.curves_:
+            p = self.structure_.probabilities(scores)
+            return p if self._class_segments is None else self._class_segments.probabilities(p, codes)
+        curves = [InSegments(curve, codes) for curve in self._segmented] if self._segmented else self.curves_
+        return combine(curves, AgainstRest(scores, self.transform))
+
+    def _many_program(self) -> Program:
+        if not self.curves_:
+            return self.structure_.program(self.kind_)
+        programs = [curve.program("pair") for curve in self.curves_]
+        if self.kind_ == "margin":
+            return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
+        return one_vs_rest(programs)
+
+    def _reference(self, histogram: ScoreHistogram) -> Reference:
+        scores = check_binary_scores(histogram.scores, kind=histogram.kind)
+        return Reference.of(self._two(scores), np.column_stack([histogram.negatives, histogram.positives]))
+
+    def _absorb(self) -> None:
+        shift = self.shift_
+        alone = len(self.classes_) == 2 and not self._segmented
+        if shift is not None and alone and self.curves_[0].link == "logit":
+            curve = self.curves_[0].shifted(float(np.diff(shift.log_ratios)[0]), shift.variance)
+            self.set_fits([replace(self._fits[0], curve=curve)])
+            self.shift_ = replace(shift, log_ratios=np.zeros(2), variance=0.0)
+
+    def set_worth(self, total: float, design_effect: float) -> None:
+        """Set how many independent rows the rows of this total weight are worth."""
+        self.design_effect_ = design_effect
+        self.n_effective_ = total / design_effect
+
+    def set_fits(self, fits: list[FittedCurve]) -> None:
+        """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
+        if not all(fit.converged for fit in fits):
+            warn_user(NOT_CONVERGED, ConvergenceWarning)
+
+        def each(values: list[Any]) -> Any:
+            return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
+
+        self.curves_ = [fit.curve for fit in fits]
+        transforms = [curve.transform for curve in self.curves_]
+        self.smoothing_ = each([fit.smoothing for fit in fits])
+        self.smoothing_path_ = each([{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits])
+        self.edf_ = each([fit.edf for fit in fits])
+        self.transform_ = each([transform.name for transform in transforms])
+        used = [transform.epsilon if TRANSFORMS[transform.name].takes_epsilon else None for transform in transforms]
+        self.epsilon_ = used[0] if len(fits) == 1 else used
+        self.knots_ = each(
+            [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_]
+        )
+        self.converged_ = all(fit.converged for fit in fits)
+        self.n_iter_ = max(fit.n_iter for fit in fits)
+        self._fits = fits
+        self._set_segments([])
+        self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
+
+    def _set_structure(self, structure: StructuredMap) -> None:
+        if not structure.converged:
+            warn_user(NOT_CONVERGED, ConvergenceWarning)
+        self.curves_ = []
+        self.structure_ = structure
+        self.smoothing_ = strength = float(structure.strengths[-1])
+        self.smoothing_path_ = {"smoothing": np.array([strength]), "criterion": np.array([np.nan])}
+        self.edf_ = 1.0 + float(structure.effective.sum())
+        self.transform_, self.epsilon_ = "log", None
+        self.knots_ = np.exp(structure.breaks)
+        self.converged_, self.n_iter_ = structure.converged, 0
+        self._fits = []
+        self._set_segments([])
+
+    def summary(self) -> str:
+        """What was fitted, in a few lines.
+
+        Examples
+        --------
+        >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
+        SplineCalibrator for 2 classes, on probabilities
+          logit: smoothing 0.0577, 0.4 effective degrees of freedom, increasing
+        """
+        check_is_fitted(self, "curves_")
+        what = "probabilities" if self.kind_ == "probability" else "margins"
+        lines = [f"{type(self).__name__} for {len(self.classes_)} classes, on {what}"]
+        for j, fit in enumerate(self._fits):
+            name = "" if len(self._fits) == 1 else f"{self.classes_[j]}: "
+            falls = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in fit.curve.falls())
+            shape = f"falls {falls}" if falls else "increasing"
+            lines.append(
+                f"  {name}{fit.curve.transform.name}: smoothing {fit.smoothing:.3g}, "
+                f"{fit.edf:.1f} effective degrees of freedom, {shape}"
+            )
+        if not self._fits:
+            lines += self.structure_.describe()
+        if self._segment_columns:
+            lines += self.segments_.describe()
+        return "\n".join(lines)
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"fits": [fit.to_dict() for fit in self._fits]}
+        if np.isfinite(self.n_effective_):  # else a file of version 0.1.0 did not say
+            facts |= {"n_effective": self.n_effective_, "design_effect": self.design_effect_}
+        if self._segmented:
+            facts["segments"] = [curves.to_dict() for curves in self._segmented]
+        if self._class_segments is not None:
+            facts["class_segments"] = self._class_segments.to_dict()
+        return facts
+
+    def _structure(self) -> dict[str, Any] | None:
+        return None if self.curves_ else self.structure_.to_dict()
+
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
+        self.design_effect_ = facts["design_effect"]
+        self.n_effective_ = np.nan if facts["n_effective"] is None else facts["n_effective"]
+        if len(facts["fits"]) != len(curves):
+            raise ValueError("fits and curves must be lists of the same length")
+        if structure is None:
+            fits = [FittedCurve.restored(curve, fit) for curve, fit in zip(curves, facts["fits"], strict=True)]
+            if len(fits) != (1 if n_classes == 2 else n_classes):
+                raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
+            self.set_fits(fits)
+            if facts["segments"] is not None:
+                if len(facts["segments"]) != len(curves):
+                    raise ValueError("segments and curves must be lists of the same length")
+                self._set_segments(list(map(SegmentedCurve.restored, curves, facts["segments"])))
+        else:
+            shared = StructuredMap.from_dict(structure)
+            if len(shared.b) != n_classes or curves:
+                raise ValueError("structure must be one for the classes, without curves")
+            self._set_structure(shared)
+            if facts["class_segments"] is not None:
+                self._set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
