@@ -49,6 +49,15 @@ def test_fit_of_many_rows_leaves_them_in_the_engine(games, capsys, monkeypatch):
     assert said["judged"] == "in-sample"
 
 
+def test_fit_says_where_rows_seem_to_belong_together(games, capsys):
+    _, path, folder = games
+    options = ["--score", "score", "-o", str(folder / "m.json"), "--force"]
+    assert main(["fit", path, *options]) == 0
+    assert "--group" in capsys.readouterr().err
+    assert main(["fit", path, *options, "--group", "game"]) == 0
+    assert "seem to belong together" not in capsys.readouterr().err
+
+
 def test_fit_of_three_classes_takes_groups(games):
     frame, path, folder = games
     scores = ["p_0", "p_1", "p_2"]

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.console import InputError
+from calspline.cli.console import InputError, note
 from calspline.cli.files import Source, identifier, literal
 from calspline.engines.checks import MAX_LABELS
+from calspline.evaluation.hints import grouping_hint
+from calspline.evaluation.predictions import check_predictions
 from calspline.export.dialects import DIALECTS
 from calspline.labels import USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
 from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE
@@ -226,6 +228,13 @@ class Data:
             numbers.get("weight"),
             groups,
         )
+
+
+def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
+    """Say so if rows seem to belong together."""
+    hint = grouping_hint(check_predictions(y, probs, **more))
+    if hint:
+        note(hint)
 
 
 def _text(column: str) -> str:

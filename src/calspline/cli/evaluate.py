@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.cli.apply import model_columns
 from calspline.cli.console import InputError, escape_control, heading, note
-from calspline.cli.data import Data, Labels, in_class_order, named, open_labelled, score_columns
+from calspline.cli.data import Data, Labels, in_class_order, named, note_groups, open_labelled, score_columns
 from calspline.cli.files import Source, open_source
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
-from calspline.evaluation.hints import grouping_hint
-from calspline.evaluation.predictions import check_predictions
 from calspline.persistence import load
 from calspline.reporting import report as reports
 
@@ -31,7 +29,7 @@ def evaluate(options: argparse.Namespace) -> None:
     data, labels = open_labelled(source, score_columns(source.columns, last(options)), options)
     sets, y, more = _read(data, labels, {"probabilities": data.scores})
     found = evaluations.evaluate(y, sets["probabilities"], **more)
-    _hint(y, sets, more)
+    note_groups(y, next(iter(sets.values())), **more)
     if options.json:
         print(json.dumps(finite(found.to_dict()), indent=1))
         return
@@ -49,7 +47,7 @@ def compare(options: argparse.Namespace) -> None:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
     _, _, probs, y, more = read_sets(source, sets, options)
     found = comparisons.compare(y, probs, reference=options.reference, **more)
-    _hint(y, probs, more)
+    note_groups(y, next(iter(probs.values())), **more)
     if options.json:
         print(json.dumps(finite(found.to_dict()), indent=1))
         return
@@ -72,7 +70,7 @@ def report(options: argparse.Namespace) -> None:
         probs, y, more = _with_model(model, data, labels)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
     found = reports.report(None, y, probs, calibrator=model, title=title, **more)
-    _hint(y, probs, more)
+    note_groups(y, next(iter(probs.values())), **more)
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
         print(escape_control(f"{found.headline}\nReport: {options.output}"))
@@ -146,13 +144,6 @@ def _read(
         out[name] = values[:, 0] if len(names) == 1 else values
     more = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups}
     return out, np.array(labels.classes)[codes], more
-
-
-def _hint(y: NDArray[Any], sets: dict[str, Array], more: dict[str, Any]) -> None:
-    """Say so if rows seem to belong together."""
-    hint = grouping_hint(check_predictions(y, next(iter(sets.values())), **more))
-    if hint:
-        note(hint)
 
 
 def finite(numbers: dict[str, Any]) -> dict[str, Any]:

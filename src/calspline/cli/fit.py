@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 from calspline.arrays import Array
 from calspline.cli.console import InputError, escape_control, heading, note, progress
-from calspline.cli.data import Data, Labels, open_labelled, score_columns
+from calspline.cli.data import Data, Labels, note_groups, open_labelled, score_columns
 from calspline.cli.files import open_source
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.engines.frames import fit_frame
@@ -64,6 +64,9 @@ def fit(options: argparse.Namespace) -> None:
     # The fit saw places in the list of classes: any order of columns, and classes that no row shows, are then well.
     fitted.calibrator.classes_ = np.array(labels.classes)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
+    if data.group is None and fitted.before is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD:
+        scores, codes, weight, _ = data.gather(labels)
+        note_groups(np.array(labels.classes)[codes], scores, sample_weight=weight, labels=list(labels.classes))
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
         print(json.dumps(_facts(fitted, data, labels, options), indent=1), file=out)
