@@ -203,6 +203,8 @@ def _labels(rng: np.random.Generator, scores: NDArray[Any], *, many: bool) -> tu
             y = rng.integers(0, m, n)
         if rule == "rare":
             y = (np.arange(n) == rng.integers(n)).astype(np.intp)
+        if y.min() > 0:  # labels without 0 might be those from 1 on
+            y[0] = 0
     else:
         place = np.argsort(np.argsort(scores[:, -1] if scores.ndim == 2 else scores, kind="stable")) / n
         rule = str(rng.choice(["followed", "separated", "turned round", "at random", "waves", "rare"]))

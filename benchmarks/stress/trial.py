@@ -26,7 +26,14 @@ PER_ROW, PER_ROW_MONOTONE = 1e-6, 1e-4
 """Nats, summed over all rows, by which the loss on the fitted rows may exceed that of the base rate: for two classes
 beyond what the weak prior takes there, for more so much per class, and in either case so much more per unit of weight
 (under constraints the steps are solved to fewer digits). With the Brier loss: half the squared error."""
-DOCUMENTED = ("all scores are equal",)
+DOCUMENTED = (
+    "all scores are equal",
+    "scores are lower where",
+    "scores lie between 0 and 100",
+    "the class of the largest",
+    "sample_weight sums to",
+)
+"""What data of these shapes rightly bring about: labels are turned round on purpose, and weights are tiny or huge."""
 
 TWO_CLASSES: tuple[dict[str, Any], ...] = (
     {"monotone": True},

@@ -10,7 +10,9 @@ from scipy.special import softmax
 
 from calspline import SplineCalibrator
 
-pytestmark = pytest.mark.filterwarnings("ignore:all scores are equal")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:all scores are equal", "ignore:scores are lower", "ignore:the class of the largest"
+)
 few = settings(max_examples=max(settings().max_examples // 3, 1))
 
 options = st.sampled_from(

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from calspline import ScoreHistogram, SplineCalibrator, apply_frame, export, fit_frame
 
-pytestmark = pytest.mark.filterwarnings("ignore:all scores are equal")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:all scores are equal", "ignore:scores are lower", "ignore:the class of the largest"
+)
 few = settings(max_examples=max(settings().max_examples // 6, 1))
 GRID = np.concatenate([[0.0, 5e-324, 1e-300, 1e-17], np.linspace(0.001, 0.999, 41), [1 - 1e-16, 1.0]])
 

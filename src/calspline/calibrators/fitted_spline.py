@@ -285,6 +285,7 @@ class FittedSpline(BaseCalibrator):
 
         Examples
         --------
+        >>> from calspline import SplineCalibrator
         >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
         SplineCalibrator for 2 classes, on probabilities
           logit: smoothing 0.0577, 0.4 effective degrees of freedom, increasing
