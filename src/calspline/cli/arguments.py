@@ -181,6 +181,12 @@ def _labelled(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _by(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--by", metavar="COLUMNS", help="segments that differ, such as countries: a column, or a list a,b"
+    )
+
+
 def _output(command: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
     command.add_argument("-o", dest="output", metavar="FILE", required=default is None, default=default, help=help)
     command.add_argument("--force", action="store_true", help="write over a file that is there")
