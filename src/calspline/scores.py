@@ -30,9 +30,10 @@ MARGIN_SHARE = 0.1
 PER_CENT, PER_CENT_TOLERANCE = 100.0, 0.5
 LARGEST_MARGIN = 1e300
 SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
-    "probability": (0.0, 1.0),
+    "probability": (-ROUNDING, 1.0 + ROUNDING),
     "margin": (-LARGEST_MARGIN, LARGEST_MARGIN),
 }
+"""What a single score may be in an export; probabilities are clipped to [0, 1] then."""
 MARGIN_ADVICE = 'To calibrate margins, such as a decision_function gives, use transform="identity".'
 MEND_ADVICE = "Where they should be probabilities, clip or mend them."
 PER_CENT_WARNING = (

@@ -37,6 +37,7 @@ MATRIX = softmax(2.0 * LOGITS, axis=1)
 def probabilities():
     """Scores to calibrate: exact 0 and 1, denormals, next to 1, and everything between."""
     odd = [0.0, 1.0, 5e-324, 1e-310, 2.3e-308, 1e-300, 1e-200, 1e-17, 1e-9, 1e-16, 0.5, 1.0 - 1e-16, 1.0 - 1e-9]
+    odd += [1.0 + 1e-12, -5e-7]  # rounding
     spread = np.concatenate([np.linspace(0.0, 1.0, 3000), 10.0 ** np.linspace(-320.0, 0.0, 2000)])
     near_one = 1.0 - 10.0 ** np.linspace(-17.0, 0.0, 1000)
     rest = expit(rng.normal(0.0, 10.0, N - len(odd) - len(spread) - len(near_one)))
@@ -54,6 +55,7 @@ def rows_of_probabilities():
     odd = [
         [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3],
         [1.0, 5e-324, 0.0], [1e-310, 1.0, 1e-300], [1e-40, 1e-20, 1.0], [0.4, 0.4, 0.2005], [0.3, 0.3505, 0.3505],
+        [1.0 + 1e-12, -1e-12, 0.0], [-5e-7, 0.2, 0.8],
     ]  # fmt: skip
     rest = softmax(rng.normal(size=(N - len(odd), 3)) * 10.0 ** rng.uniform(-1.0, 2.5, (N - len(odd), 1)), axis=1)
     return np.concatenate([odd, rest])

@@ -30,8 +30,8 @@ def test_it_runs(sqlite, fitted, name):
 
 
 def test_it_quotes_in_its_own_way(fitted):
-    assert '"score" BETWEEN 0 AND 1' in to_sql(fitted("logit"), "score", dialect="quoting_sqlite")
-    assert "`score` BETWEEN 0 AND 1" in to_sql(fitted("logit"), "score", dialect="sqlite")
+    assert '"score" BETWEEN -1e-06 AND 1.000001' in to_sql(fitted("logit"), "score", dialect="quoting_sqlite")
+    assert "`score` BETWEEN -1e-06 AND 1.000001" in to_sql(fitted("logit"), "score", dialect="sqlite")
 
 
 def test_it_is_a_choice_of_the_command_line():

@@ -75,7 +75,8 @@ def to_python(calibrator: Any) -> str:
 
     The source defines ``calibrate``. For two classes it takes one score, the probability of ``classes_[1]`` or a
     margin, and returns the calibrated probability; for more it takes a list and returns a list, in
-    the order of ``classes_``. What is no score, such as a probability outside [0, 1], is a ValueError.
+    the order of ``classes_``. What is no score, such as a probability outside [0, 1] by more than rounding, is a
+    ValueError.
 
     Parameters
     ----------
@@ -103,7 +104,8 @@ def to_javascript(calibrator: Any) -> str:
 
     The source defines ``calibrate``. For two classes it takes one score, the probability of ``classes_[1]`` or a
     margin, and returns the calibrated probability; for more it takes an array and returns an array, in
-    the order of ``classes_``. What is no score, such as a probability outside [0, 1], gives NaN.
+    the order of ``classes_``. What is no score, such as a probability outside [0, 1] by more than rounding, gives
+    NaN.
 
     Parameters
     ----------
@@ -122,7 +124,8 @@ def to_javascript(calibrator: Any) -> str:
     >>> print(to_javascript(cal))  # doctest: +ELLIPSIS
     // Probability of class 1, calibrated. Written by calspline ...
     function calibrate(p) {
-        if (typeof p !== "number" || !(p >= 0.0 && p <= 1.0)) return NaN;
+        if (typeof p !== "number" || !(p >= -1e-06 && p <= 1.000001)) return NaN;
+        p = Math.min(Math.max(p, 0), 1);
         const u = Math.log(Math.max(p, 1e-300)) - Math.log(Math.max(1.0 - p, 1e-16));
     ...
     """
@@ -134,7 +137,8 @@ def to_c(calibrator: Any) -> str:
 
     The source defines ``double calibrate(double p)`` for two classes, where ``p`` is the probability of
     ``classes_[1]`` or a margin; and for more ``void calibrate(const double *p, double *out)``, in the order
-    of ``classes_``. What is no score, such as a probability outside [0, 1], gives NaN.
+    of ``classes_``. What is no score, such as a probability outside [0, 1] by more than rounding, gives
+    NaN.
 
     Parameters
     ----------
@@ -156,7 +160,7 @@ def to_c(calibrator: Any) -> str:
     ...
     double calibrate(double p)
     {
-        if (!(p >= 0.0 && p <= 1.0))
+        if (!(p >= -1e-06 && p <= 1.000001))
             return NAN;
     ...
     """

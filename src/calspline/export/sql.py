@@ -54,7 +54,8 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
     """A fitted calibrator as an SQL expression over a column.
 
     NULL gives NULL, and so does what is no score: NaN, a probability outside [0, 1], or a row of
-    probabilities that do not sum to one. The expression finds the piece of the curve first, then its
+    probabilities that do not sum to one. What rounding puts outside [0, 1] is clipped, as
+    ``calibrate`` does it. The expression finds the piece of the curve first, then its
     coefficients by index, so that the logarithm is taken once.
 
     Parameters
@@ -82,7 +83,7 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
     >>> expression = to_sql(cal, "score")
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions"
     >>> print(to_sql(cal, "Alice's score", dialect="spark").splitlines()[0])
-    CASE WHEN double(`Alice's score`) BETWEEN 0 AND 1 THEN
+    CASE WHEN double(`Alice's score`) BETWEEN -1e-06 AND 1.000001e0 THEN
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
     formula = formula_of(calibrator)
@@ -144,19 +145,24 @@ class Statement:
     def write(self, formula: Formula) -> list[str]:
         """The probability of the second of two classes, or those of all classes."""
         if len(formula.classes) == 2:
-            values = [self._value(formula.program, {"p": name(self._columns[0])})]
+            values = [self._value(formula.program, {"p": self._scores(formula.kind)[0]})]
         else:
+            columns = self._texts(self._scores(formula.kind))
             values = [
-                self._bound("p", self._columns, partial(self._element, formula.program, j))
+                self._bound("p", columns, partial(self._element, formula.program, j))
                 for j in range(len(formula.classes))
             ]
         valid = self._valid(formula.kind)
         return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
 
+    def _scores(self, kind: Kind) -> Row:
+        """The columns; probabilities without what rounding puts outside [0, 1]."""
+        scores = [name(column) for column in self._columns]
+        return scores if kind == "margin" else [score.clipped(0.0, 1.0) for score in scores]
+
     def _valid(self, kind: Kind) -> str:
         """Whether the columns hold scores."""
-        low, high = SCORE_LIMITS[kind]
-        limits = "0 AND 1" if kind == "probability" else f"{numeral(low)} AND {numeral(high)}"
+        limits = " AND ".join(map(numeral, SCORE_LIMITS[kind]))
         tests = [self._writer.within.format(column, limits) for column in self._columns]
         if len(tests) > 1 and kind == "probability":
             tests.append(f"abs({' + '.join(self._columns)} - 1) <= {numeral(ROW_SUM_TOLERANCE)}")
@@ -325,7 +331,8 @@ class _Staged(Statement):
         valid = self._named(self._valid(formula.kind))
         # Scores in place of what is none keep the arithmetic within its bounds.
         safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
-        self._columns = [self._named(f"CASE WHEN {valid} THEN {column} ELSE {safe} END") for column in self._columns]
+        scores = self._texts(self._scores(formula.kind))
+        self._columns = [self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END") for score in scores]
         p, m = [name(column) for column in self._columns], len(formula.classes)
         if m == 2:
             values = [self._value(formula.program, {"p": p[0]})]
