@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from calspline.transforms import SMALLEST_PROBABILITY, TRANSFORMS, Source, Trans
 
 MAX_BREAKS = 100_000
 BISECTIONS = 64
+Moved = Callable[[Expression, Expression, Callable[[str, Expression], Expression]], Expression]
+"""Other log-odds, given ``x``, log-odds, and what gives a name to a step."""
 PER_PIECE = 32
 """Places on each piece at which a fall is looked for."""
 NEAR = 1e-90
@@ -309,10 +312,11 @@ class CalibrationCurve:
         value += 1.0
         return np.asarray(np.divide(1.0, value, out=value))
 
-    def program(self, source: Source = "one") -> Program:
+    def program(self, source: Source = "one", moved: Moved | None = None, widest: float = 1.0) -> Program:
         """The curve in steps that every export can write, from one probability or two, or from a margin.
 
-        They neither overflow nor underflow, however large or small a margin is.
+        They neither overflow nor underflow, however large or small a margin is. ``moved`` makes other log-odds of
+        ``x`` and those of the curve, which need be ``widest`` times as large to reach its limits.
         """
         steps: list[tuple[str, Expression]] = []
 
@@ -330,18 +334,20 @@ class CalibrationCurve:
             x = let("x", self.transform.formula(share, let("u", log_odds_formula(source))))
         else:
             near = max((NEAR if pieces.bent else 0.0) * self.unit, SMALLEST_PROBABILITY)
-            ends = [self.origin + self.unit * end for end in _reach(pieces, low, high)]
+            ends = [self.origin + self.unit * end for end in _reach(pieces, widest * low, widest * high)]
             left, right = (min(max(end, -LARGEST_MARGIN), LARGEST_MARGIN) for end in ends)
             x = let("x", between(p, (-near, near), number(0.0), p).clipped(left, right))
         if pieces.line is None:
             y = let("f", Expression("cubic", (x,), pieces))
         else:
             slope, intercept = pieces.line
-            if slope == 0.0:
+            if slope == 0.0 and moved is None:
                 return Program([], response(number(min(max(intercept, low), high)), self.link))
-            y = slope * pieces.place(x)
-            y = y + intercept if intercept else y
-        return Program(steps, response(let("y", y.clipped(low, high)), self.link))
+            y = slope * pieces.place(x) if slope else number(intercept)
+            y = y + intercept if intercept and slope else y
+        if moved is not None:
+            y = moved(x, y, let)
+        return Program(steps, response(let("y", y.clipped(low, high)), self.link)).trimmed()
 
     def __repr__(self) -> str:
         shape = "increasing" if self.is_monotone else "not monotone"

@@ -6,8 +6,8 @@ the program of a calibrator with what there is to know about its scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Literal, cast
 
@@ -21,6 +21,7 @@ ROW_OPERATIONS = "softmax", "log_softmax", "centred", "normalise", "rest", "matr
 NUMPY: dict[str, Callable[..., Array]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "negative": np.negative, "abs": np.abs,
     "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
+    "sqrt": np.sqrt,
 }  # fmt: skip
 
 
@@ -28,7 +29,7 @@ NUMPY: dict[str, Callable[..., Array]] = {
 class Expression:
     """An operation on expressions; a number or a name has none to operate on.
 
-    Operations are ``+ - * / negative max min log exp asinh abs``; ``number`` and ``name``, which hold a
+    Operations are ``+ - * / negative max min log exp asinh abs sqrt``; ``number`` and ``name``, which hold a
     ``value``; ``between``, which chooses its second argument if the first lies in ``value``, else the third; and
     ``cubic``, the curve in ``value`` of its argument. On rows, which have a number for each class, all of these
     work class by class; ``constant`` is a row, the same for all scores.
@@ -223,8 +224,8 @@ class Program:
     """Named steps, each of which may use those before, and the result.
 
     It starts from ``p``: a score, or a row of them. The program of one class may start from ``rest``, too, the
-    probability of all other classes. A step on rows is one of the :data:`ROW_OPERATIONS` or made class by class; the
-    result is one of the former.
+    probability of all other classes. With segments, further names are those of a :class:`Lookup`. A step on rows is one
+    of the :data:`ROW_OPERATIONS` or made class by class; the result is one of the former.
     """
 
     steps: list[tuple[str, Expression]]
@@ -233,13 +234,46 @@ class Program:
     @property
     def arguments(self) -> list[str]:
         """What it starts from: nothing, if the result is always the same."""
-        used = {name for formula in self.formulas for name in names_in(formula)}
-        return [name for name in ("p", "rest") if name in used]
+        return [name for name in ("p", "rest") if name in self.names]
+
+    @property
+    def names(self) -> set[str]:
+        """All that it uses, those of the programs of classes included."""
+        inner = [program for formula in self.formulas if isinstance(formula.value, list) for program in formula.value]
+        own = {name for formula in self.formulas for name in names_in(formula)}
+        return own.union(*(program.names for program in inner))
 
     @property
     def formulas(self) -> list[Expression]:
         """Those of the steps and of the result."""
         return [*[value for _, value in self.steps], self.result]
+
+    def trimmed(self) -> Program:
+        """The program without steps that nothing uses."""
+        kept, used = [], set(names_in(self.result))
+        for variable, value in reversed(self.steps):
+            if variable in used:
+                kept.append((variable, value))
+                used.update(names_in(value))
+        return Program(kept[::-1], self.result)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """What names of a program stand for in each segment of a column.
+
+    ``numbers`` has for each name a number for every one of the ``labels`` and, last, one for a segment that is none of
+    them; or rows, with a number for each class, of which the program of one class sees its own. ``column`` is the name
+    that the column had in the fit, if any.
+    """
+
+    column: str | None
+    labels: list[Any]
+    numbers: dict[str, Array]
+
+    def restricted(self, names: set[str]) -> Lookup:
+        """The same for some names only."""
+        return replace(self, numbers={name: each for name, each in self.numbers.items() if name in names})
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +281,8 @@ class Formula:
     """What a calibrator computes.
 
     ``program`` starts from one score for two classes, else from a row. For two classes ``from_pair`` starts from
-    the probabilities of both; ``difference`` says that two margins count by their difference.
+    the probabilities of both; ``difference`` says that two margins count by their difference. With segments, there is a
+    lookup for each column of them.
     """
 
     classes: list[Any]
@@ -255,6 +290,7 @@ class Formula:
     program: Program
     from_pair: Program | None = None
     difference: bool = False
+    lookups: Sequence[Lookup] = ()
 
 
 def one_vs_rest(programs: list[Program], first: str = "", least: float | None = None) -> Program:

@@ -40,12 +40,12 @@ from calspline.scores import (
     check_scores,
 )
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
-from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve
+from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve, lookups
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, check_by
 from calspline.segments.table import SegmentColumn, SegmentTable
 from calspline.tensors import keeps_kind
-from calspline.transforms import TRANSFORMS
+from calspline.transforms import TRANSFORMS, Source
 
 
 class FittedSpline(BaseCalibrator):
@@ -143,13 +143,14 @@ class FittedSpline(BaseCalibrator):
 
     def formula(self) -> Formula:
         """What it computes, in terms that the exports write."""
-        check_is_fitted(self, "curves_")
-        if self._segment_columns:
-            raise ValueError(
-                "this calibrator was fitted with segments (by=), and an export does not know them; fit it without by "
-                "to export one curve for all rows"
-            )
-        return super().formula()
+        formula = super().formula()
+        if not self._segment_columns:
+            return formula
+        found = lookups(self._segmented) if self._class_segments is None else self._class_segments.lookups
+        return replace(formula, lookups=[lookup.restricted(formula.program.names) for lookup in found])
+
+    def _two_program(self, source: Source) -> Program:
+        return (self._segmented or self.curves_)[0].program(source)
 
     def _set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
         """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
@@ -218,8 +219,9 @@ class FittedSpline(BaseCalibrator):
 
     def _many_program(self) -> Program:
         if not self.curves_:
-            return self.structure_.program(self.kind_)
-        programs = [curve.program("pair") for curve in self.curves_]
+            program = self.structure_.program(self.kind_)
+            return program if self._class_segments is None else self._class_segments.program(program)
+        programs = [curve.program("pair") for curve in self._segmented or self.curves_]
         if self.kind_ == "margin":
             return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
         return one_vs_rest(programs)

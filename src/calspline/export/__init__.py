@@ -39,15 +39,27 @@ _HOMES = {
 __all__ = ["Calibrated", "to_c", "to_javascript", "to_onnx", "to_python", "to_sql", "to_torch"]
 
 
-def formula_of(calibrator: Any) -> "Formula":
-    """What a calibrator computes, for a target to write; one that is not fitted, or has no export, is an error."""
+def formula_of(calibrator: Any, *, segments: bool = False) -> "Formula":
+    """What a calibrator computes, for a target to write; one that is not fitted, or has no export, is an error.
+
+    So is one that was fitted with segments, if the target knows no ``segments``.
+    """
     from calspline import registry
     from calspline.calibrators.base import BaseCalibrator
 
     if not isinstance(calibrator, BaseCalibrator) or not calibrator.exported:
         names = ", ".join(name for name, cls in registry.classes().items() if cls.exported)
         raise TypeError(f"calibrator must be one of {names}; got {type(calibrator).__name__}")
-    return calibrator.formula()
+    formula = calibrator.formula()
+    if formula.lookups and not segments:
+        raise ValueError(
+            "this calibrator was fitted with segments (by=), and an export does not know them; fit it without by "
+            "to export one curve for all rows"
+        )
+    odd = [label for lookup in formula.lookups for label in lookup.labels if not isinstance(label, (int, float, str))]
+    if odd:
+        raise TypeError(f"segments of type {type(odd[0]).__name__} have no export; use texts or numbers")
+    return formula
 
 
 def __getattr__(name: str) -> Any:

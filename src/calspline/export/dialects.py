@@ -142,6 +142,7 @@ def comparisons(z: str, breaks: list[str], first: int) -> str:
 
 FUNCTIONS = {
     "max": "greatest", "min": "least", "log": "ln", "exp": "exp", "asinh": "asinh", "abs": "abs", "power": "power",
+    "sqrt": "sqrt",
 }  # fmt: skip
 
 DIALECTS: dict[str, Dialect] = {

@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from calspline.arrays import Array
 from calspline.binary_fit import Recipe
+from calspline.expression import Constant, Lookup, Program, call, name, number
 from calspline.fitting.segments import Effects, fit_columns
 from calspline.multiclass.segment_rows import ClassRows, added, class_components, scaled
 from calspline.options import ListOf, Number, Numbers, Record
@@ -20,6 +21,8 @@ from calspline.segments.table import SEGMENT_COLUMN, SegmentColumn
 
 LEAST = 1e-15
 """Of a probability whose logarithm is taken."""
+TEMPERATURE, INTERCEPT = "temperature_{}", "intercept_{}"
+"""Names in programs, by column: what is added to the inverse temperature, and the intercepts of the classes."""
 SMALLEST = 0.01
 """Inverse temperature that is left where rows have to keep their ranking."""
 
@@ -53,6 +56,35 @@ class ClassSegments:
         for column, code in zip(self.columns, codes or [], strict=codes is not None):
             logs += added(z, column.theta, code)
         return np.asarray(softmax(logs, axis=1))
+
+    def program(self, before: Program) -> Program:
+        """The steps of the map, and those of segments; :attr:`lookups` has what the names stand for.
+
+        What is added to a whole row changes nothing, so that log-probabilities need not be centred.
+        """
+        d = len(self.common)
+        if not d:
+            return before
+        steps = [*before.steps, ("common", before.result), ("l", call("log", call("max", name("common"), LEAST)))]
+        factor = number(1.0 + float(self.common[-1]) / self.unit)
+        intercepts = Constant("COMMON", self.common[:-1].tolist()).expression
+        for c in range(len(self.columns)):
+            factor, intercepts = factor + name(TEMPERATURE.format(c)), intercepts + name(INTERCEPT.format(c))
+        scaled = factor * name("l")
+        return Program([*steps, ("eta", scaled + intercepts if d > 1 else scaled)], call("softmax", name("eta")))
+
+    @property
+    def lookups(self) -> list[Lookup]:
+        """What names in :meth:`program` stand for in each segment."""
+        found = []
+        for c, column in enumerate(self.columns):
+            theta, numbers = column.theta_of(np.append(np.arange(len(column.theta)), -1)), {}
+            if len(self.common):
+                numbers[TEMPERATURE.format(c)] = theta[:, -1] / self.unit
+            if len(self.common) > 1:
+                numbers[INTERCEPT.format(c)] = theta[:, :-1]
+            found.append(Lookup(column.name, column.known.labels, numbers))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """The effects as JSON values."""

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
 from calspline.arrays import Array, chunks
 from calspline.curve import CalibrationCurve
+from calspline.expression import Expression, Lookup, Pieces, Program, call, name, number
 from calspline.fitting.basis import NaturalSpline, evaluate
 from calspline.options import ListOf, Matrix, Record
 from calspline.scores import BinaryScores
 from calspline.segments.labels import Codes
 from calspline.segments.table import SEGMENT_COLUMN, SegmentColumn
+from calspline.transforms import Source
+
+EFFECT, NEW = "effect_{}_{}", "new_{}"
+"""Names in programs: the effect of a column's segment in a direction, and whether the segment is a new one."""
+STRAIGHT = 1e-12
+"""Bends this small, in proportion, are rounding."""
 
 SEGMENTED = Record(
     "segmented",
@@ -88,6 +96,44 @@ class SegmentedCurve:
             out[rows, 0], out[rows, 1] = self.curve.respond(eta - reach), self.curve.respond(eta + reach)
         return out
 
+    def program(self, source: Source = "one") -> Program:
+        """The curves in steps that every export can write; :func:`lookups` has what a row's segment adds."""
+        if not self.directions.shape[1]:
+            return self.curve.program(source)
+        ends = np.abs(self._pieces[3][[0, -1]])
+        added = sum(float((ends @ np.abs(column.theta).T).max(initial=0.0)) for column in self.columns)
+        spread = sum(float((ends**2 @ column.spread).max()) for column in self.columns)
+        return self.curve.program(source, self._moved, np.sqrt(1.0 + np.pi / 8.0 * spread) + added)
+
+    def _moved(self, x: Expression, y: Expression, let: Callable[[str, Expression], Expression]) -> Expression:
+        """Log-odds with the effects of segments, those of new ones softened as :meth:`evaluate` does."""
+        directions = [self._direction(k, x) for k in range(self.directions.shape[1])]
+        R = [each if each.operation == "number" else let(f"r{k}", each) for k, each in enumerate(directions)]
+        variances = []
+        for c, column in enumerate(self.columns):
+            for k in np.flatnonzero(column.theta.any(axis=0)):
+                y = y + name(EFFECT.format(c, k)) * R[k]
+            terms = [column.spread[k] * (R[k] * R[k]) for k in np.flatnonzero(column.spread)]
+            if terms:
+                variances.append(name(NEW.format(c)) * reduce(operator.add, terms))
+        if not variances:
+            return y
+        return y / call("sqrt", 1.0 + np.pi / 8.0 * reduce(operator.add, variances))
+
+    def _direction(self, k: int, x: Expression) -> Expression:
+        """What is a constant, or a line between the ends, is written as such."""
+        curve, pieces = self.curve, self._pieces[:, :, k]
+        gaps = np.concatenate([[0.0], np.diff(curve.breaks), [0.0]])
+        size = np.abs(pieces * gaps ** np.array([[3], [2], [1], [0]])).max(axis=1)
+        whole = Pieces(curve.breaks.tolist(), pieces.T.tolist(), curve.origin, curve.unit)
+        if max(size[:2]) > STRAIGHT * size[3]:
+            return Expression("cubic", (x,), whole)
+        if size[2] <= STRAIGHT * size[3]:
+            return number(round(float(pieces[3, 0]), 12))
+        slope = float(pieces[2, 1])
+        low, high = (curve.origin + curve.unit * curve.breaks[[0, -1]]).tolist()
+        return slope * whole.place(x.clipped(low, high)) + float(pieces[3, 0] - slope * curve.breaks[0])
+
     def _each(self, rows: slice, codes: Sequence[Codes] | None) -> list[tuple[SegmentColumn, Any]]:
         n = rows.stop - rows.start
         return [(column, np.full(n, -1) if codes is None else codes[k][rows]) for k, column in enumerate(self.columns)]
@@ -126,6 +172,19 @@ class SegmentedCurve:
             raise ValueError(f"directions must have {K} rows; got shape {T.shape}")
         P, alone = (read[key].reshape(m, m) for key in ("covariance", "alone"))
         return cls(curve, T, P, alone, [SegmentColumn.restored(each, m) for each in read["columns"]])
+
+
+def lookups(curves: Sequence[SegmentedCurve]) -> list[Lookup]:
+    """What the names in the program of a curve, or in those of several classes, stand for in each segment."""
+    found = []
+    for c, column in enumerate(curves[0].columns):
+        S = len(column.known.labels)
+        numbers = {NEW.format(c): np.append(np.zeros(S), 1.0)}
+        for k in range(max(curve.directions.shape[1] for curve in curves)):
+            each = [curve.columns[c].effect(k) for curve in curves]
+            numbers[EFFECT.format(c, k)] = each[0] if len(each) == 1 else np.column_stack(each)
+        found.append(Lookup(column.name, column.known.labels, numbers))
+    return found
 
 
 def flat_beyond(breaks: Array, directions: Array) -> Array:

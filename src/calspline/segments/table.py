@@ -142,6 +142,10 @@ class SegmentColumn:
         """The effects of each row's segment; none for -1."""
         return np.asarray(self._theta[codes])
 
+    def effect(self, k: int) -> Array:
+        """The effects of all segments in a direction, and that of one never seen; zeros if it is not used."""
+        return self._theta[:, k] if k < self._theta.shape[1] else np.zeros(len(self._theta))
+
     def difference_of(self, codes: Codes) -> Array:
         """The covariance of each row's segment in excess of the common one; any for -1."""
         assert self.difference is not None
