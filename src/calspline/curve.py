@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, chunks
@@ -166,7 +166,7 @@ class CalibrationCurve:
         def excess(c: float) -> float:
             return float(self.tube / np.pi * np.exp(-0.5 * c * c) + 2.0 * ndtr(-c) - (1.0 - level))
 
-        return float(brentq(excess, pointwise, pointwise + 40.0)) if self.tube > 0.0 else pointwise
+        return float(scipy.optimize.brentq(excess, pointwise, pointwise + 40.0)) if self.tube > 0.0 else pointwise
 
     def noise(self, scores: BinaryScores) -> Array:
         """Independent errors of the log-odds of checked scores, one standard deviation each, shape (r, n).

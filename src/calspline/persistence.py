@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from calspline.files import write_whole
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import Choice, Record, check_one_of, object_schema
-from calspline.registry import classes
+from calspline.registry import classes, find_class, homes
 
 FORMAT = "calspline"
 VERSION = 1
@@ -58,7 +58,7 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
 def text_of(calibrator: Saveable) -> str:
     """What :func:`save` writes."""
     name = type(calibrator).__name__
-    if type(calibrator) not in (ScoreHistogram, _monitor(), *classes().values()):
+    if name not in (*OTHERS, *homes()) or type(calibrator) is not _class_of(name):
         raise TypeError(
             f"calibrator must be a fitted calibrator of calspline, a ScoreHistogram or a Monitor; got {name}"
         )
@@ -99,22 +99,25 @@ def load(path: str | os.PathLike[str]) -> Any:
         odd = ", ".join(sorted(set(body) ^ fields))
         raise ValueError(f"{path} is not a whole calspline model: missing or unknown {odd}")
     checksum = body.pop("checksum")
-    known = classes()
     try:
         if checksum != _checksum(body):
             raise ValueError("it is damaged or was edited: its checksum does not match")
         if other == "histogram":
             return ScoreHistogram.from_dict(body["histogram"])
         described = body if other is None else body["monitor"]["calibrator"]
-        check_one_of(described["class"], "class", tuple(known))
-        calibrator = known[described["class"]].from_dict(described)
-        return calibrator if other is None else _monitor().from_dict(body["monitor"], calibrator)
+        check_one_of(described["class"], "class", tuple(homes()))
+        calibrator = find_class(described["class"]).from_dict(described)
+        return calibrator if other is None else _class_of("Monitor").from_dict(body["monitor"], calibrator)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
 
 
-def _monitor() -> Any:
-    """The class, imported when it is needed: it comes with all of evaluation."""
+def _class_of(name: str) -> Any:
+    """What a file calls by this name, imported when it is needed: a monitor comes with all of evaluation."""
+    if name == ScoreHistogram.__name__:
+        return ScoreHistogram
+    if name in homes():
+        return find_class(name)
     from calspline.monitoring.monitor import Monitor
 
     return Monitor

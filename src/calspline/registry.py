@@ -42,6 +42,11 @@ def find(name: str) -> type[BaseCalibrator]:
     return found
 
 
+def find_class(name: str) -> type[BaseCalibrator]:
+    """The class of this name of its own, as a saved model has it."""
+    return find(next(key for key, home in _HOMES.items() if home.rpartition(".")[2] == name))
+
+
 def classes() -> dict[str, type[BaseCalibrator]]:
     """Every class, by its own name, as a saved model names it."""
     found = (find(name) for name in _HOMES)

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
 from calspline.calibrators.doubts import (
@@ -18,6 +16,7 @@ from calspline.calibrators.doubts import (
     warn_if_rows_reversed,
     warn_if_shuffled,
 )
+from calspline.calibrators.estimator import check_fitted, estimator_bases
 from calspline.calibrators.shift import (
     REFERENCE,
     SHIFT,
@@ -57,7 +56,6 @@ from calspline.tensors import keeps_kind
 from calspline.transforms import Source
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
-NOT_CONVERGED = "the fit did not converge"
 PROBES = {
     "probability": np.array([0.0, 1e-300, 1e-9, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0 - 1e-9, 1.0]),
     "margin": np.array([-1e300, -1e9, -10.0, -1.0, 0.0, 1e-9, 1.0, 10.0, 1e9, 1e300]),
@@ -66,7 +64,7 @@ PROBES = {
 PROPER = 1e-6
 
 
-class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
     """A scikit-learn estimator whose features are a model's scores.
 
     A method says how it fits checked scores (``_fit_two``, ``_fit_many``) and how it evaluates
@@ -203,7 +201,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def formula(self) -> Formula:
         """What it computes, in terms that the exports write; only calibrators that are ``exported`` have one."""
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         classes = self.classes_.tolist()
         moved = (lambda program: program) if self.shift_ is None else self.shift_.program
         if len(classes) > 2:
@@ -270,7 +268,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Two classes: those of the second, flat. More: a column for each. ``segments`` are for methods that know them.
         """
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         m = len(self.classes_)
         moved = (lambda p: p) if self.shift_ is None else self.shift_.apply
         if m == 2:
@@ -337,7 +335,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> cal.shifted(unlabelled=today).shift_.limits()[1].round(2)
         array([0.07, 0.11])
         """
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         moved = copy(self)
         moved.shift_ = find_shift(self, base_rate, kept, unlabelled)
         moved._absorb()
@@ -387,7 +385,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def to_dict(self) -> dict[str, Any]:
         """The fitted calibrator in plain JSON values."""
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         params = self.get_params(deep=False)
         for name, value in self._parameters_since.items():
             if params[name] == value:  # earlier versions can read it then

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
 from calspline.binary_fit import FIT, FittedCurve
-from calspline.calibrators.base import NOT_CONVERGED, BaseCalibrator, as_matrix, in_shape
+from calspline.calibrators.base import BaseCalibrator, as_matrix, in_shape
+from calspline.calibrators.estimator import check_fitted, warn_not_converged
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest
@@ -127,7 +126,7 @@ class FittedSpline(BaseCalibrator):
         There is none for ``loss="brier"``: a spline of the probability itself misses how it bends near 0 and 1, by more
         than a variance about the fit says.
         """
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         if len(self.classes_) > 2:
             raise ValueError("interval is for two classes; this calibrator was fitted to more")
         if self.curves_[0].link != "logit":
@@ -178,7 +177,7 @@ class FittedSpline(BaseCalibrator):
         self._describe_segments()
 
     def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         given = scores if by is None else check_scores(scores)
         return self._probability(given, **({} if by is None else {"codes": self._codes(by, len(given))}))
 
@@ -246,7 +245,7 @@ class FittedSpline(BaseCalibrator):
     def set_fits(self, fits: list[FittedCurve]) -> None:
         """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
         if not all(fit.converged for fit in fits):
-            warn_user(NOT_CONVERGED, ConvergenceWarning)
+            warn_not_converged()
 
         def each(values: list[Any]) -> Any:
             return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
@@ -270,7 +269,7 @@ class FittedSpline(BaseCalibrator):
 
     def _set_structure(self, structure: StructuredMap) -> None:
         if not structure.converged:
-            warn_user(NOT_CONVERGED, ConvergenceWarning)
+            warn_not_converged()
         self.curves_ = []
         self.structure_ = structure
         self.smoothing_ = strength = float(structure.strengths[-1])
@@ -292,7 +291,7 @@ class FittedSpline(BaseCalibrator):
         SplineCalibrator for 2 classes, on probabilities
           logit: smoothing 0.0577, 0.4 effective degrees of freedom, increasing
         """
-        check_is_fitted(self, "curves_")
+        check_fitted(self)
         what = "probabilities" if self.kind_ == "probability" else "margins"
         lines = [f"{type(self).__name__} for {len(self.classes_)} classes, on {what}"]
         for j, fit in enumerate(self._fits):

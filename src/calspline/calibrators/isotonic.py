@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
 from calspline.arrays import MIN_SPAN, Array, Counts
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
@@ -63,6 +62,8 @@ class IsotonicCalibrator(OneVsRestCalibrator):
         counts = _apart(Counts.from_rows(scores.values.astype(np.float64, copy=False), positive, weight))
         if counts.all_equal:
             return MapFit(constant(scores.kind, counts.base_rate), constant=True)
+        from sklearn.isotonic import isotonic_regression
+
         # Not the IsotonicRegression class: it takes scores closer than 1e-15 for one.
         f = isotonic_regression(counts.positives / counts.w, sample_weight=counts.w, y_min=0.0, y_max=1.0)
         corner = np.ones(len(f), dtype=bool)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from calspline.arrays import Array, one_blas_thread
-from calspline.calibrators.base import ALL_EQUAL, NOT_CONVERGED, BaseCalibrator
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator
+from calspline.calibrators.estimator import warn_not_converged
 from calspline.curve import CalibrationCurve, constant
 from calspline.expression import Program, one_vs_rest
 from calspline.labels import warn_user
@@ -88,7 +88,7 @@ class OneVsRestCalibrator(BaseCalibrator):
             warn_user(ALL_EQUAL)
         self.converged_ = all(fit.converged for fit in fits)
         if not self.converged_:
-            warn_user(NOT_CONVERGED, ConvergenceWarning)
+            warn_not_converged()
         self._set_maps([fit.map for fit in fits])
 
     def _two(self, scores: BinaryScores) -> Array:

@@ -33,10 +33,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import expit, logit, ndtri
-from scipy.stats import chi2
+from scipy.special import chdtrc, expit, logit, ndtri
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.calibrators.unlabelled import Unlabelled, check_unlabelled
@@ -110,11 +109,11 @@ class Reference:
         least = statistic(rates)
         if len(rates) == 2:
             # The shares that fit these bins best: errors of the probabilities do not matter then.
-            best = minimize_scalar(
+            best = scipy.optimize.minimize_scalar(
                 lambda rate: statistic(np.array([1.0 - rate, rate])), bounds=(0.0, 1.0), method="bounded"
             )
             least = min(least, float(best.fun))
-        return float(chi2.sf(least, max(len(seen) - 2, 1)))
+        return float(chdtrc(max(len(seen) - 2, 1), least))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists."""
@@ -313,7 +312,7 @@ def estimate(rows: Unlabelled, rates: Array, fitted: float) -> tuple[Array, Arra
     elif w @ terms(high) >= 0.0:
         new = high
     else:
-        new = float(brentq(lambda rate: float(w @ terms(rate)), low, high, xtol=1e-15, rtol=1e-12))
+        new = float(scipy.optimize.brentq(lambda rate: float(w @ terms(rate)), low, high, xtol=1e-15, rtol=1e-12))
     information = float(w @ terms(new) ** 2)
     if information == 0.0:  # scores that say nothing
         return np.array([1.0 - new, new]), np.array([1.0, 1.0])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from calspline.calibrators.estimator import do_without_sklearn
 from calspline.cli.arguments import parser
 from calspline.cli.console import InputError, complain, note
 
@@ -50,8 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     stop = _Stop()
-    if arguments is None:
+    if arguments is None:  # the process is ours
         stop.listen()
+        do_without_sklearn()
     given = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

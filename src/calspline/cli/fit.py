@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from calspline.arrays import Array
 from calspline.cli.console import InputError, escape_control, heading, note, progress
@@ -107,7 +106,7 @@ def _by_frame(calibrator: Any, data: Data, labels: Labels) -> Fitted:
     )
     after = [_histogram_losses(fitted.calibrate(every.scores), every)]
     if folded:
-        fits = [_quietly(clone(calibrator).fit_histogram, train) for train in trains]
+        fits = [_quietly(_unfitted(calibrator).fit_histogram, train) for train in trains]
         after = [_histogram_losses(fit.calibrate(test.scores), test) for fit, test in zip(fits, tests, strict=True)]
     weights = [test.total for test in tests] if folded else None
     log_loss, brier = np.average(after, axis=0, weights=weights)
@@ -129,6 +128,11 @@ def _dealt(histogram: ScoreHistogram) -> list[ScoreHistogram]:
         for one, zero in zip(positives, negatives, strict=True)
         if one.any() or zero.any()
     ]
+
+
+def _unfitted(calibrator: Any) -> Any:
+    """Another one with the same options."""
+    return type(calibrator)(**calibrator.get_params(deep=False))
 
 
 def _quietly(fit: Callable[..., Any], *rows: Any) -> Any:
@@ -177,7 +181,7 @@ def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitt
     folded = folded and (groups is None or all(len(np.unique(groups[counts & train])) > 1 for train in trains))
     folded = folded and len({tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}) == 1
     for train in trains if folded else []:
-        after[~train] = _quietly(fit, clone(calibrator), train).predict_proba(scores[~train])
+        after[~train] = _quietly(fit, _unfitted(calibrator), train).predict_proba(scores[~train])
     two = len(labels.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
+from calspline.calibrators.estimator import check_fitted
 from calspline.curve import CalibrationCurve
 from calspline.display import style
 from calspline.display.style import (
@@ -123,7 +123,7 @@ class CalibrationCurveDisplay:
         CalibrationCurveDisplay
         """
         level = check_number(level, "level", above=0.0, below=1.0)
-        check_is_fitted(calibrator, "curves_")
+        check_fitted(calibrator)
         if not calibrator.curves_:
             raise ValueError(
                 f"calibrator must have a curve for each class; this {type(calibrator).__name__} has none "
@@ -265,7 +265,7 @@ class SmoothingDisplay:
     @classmethod
     def from_calibrator(cls, calibrator: Any, *, ax: Axes | None = None) -> Self:
         """Draw the ``smoothing_path_`` of a fitted :class:`SplineCalibrator`."""
-        check_is_fitted(calibrator, "curves_")
+        check_fitted(calibrator)
         if not hasattr(calibrator, "smoothing_path_"):
             raise TypeError(f"calibrator must have a smoothing_path_; got {type(calibrator).__name__}")
         paths = calibrator.smoothing_path_

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from calspline.arrays import Array, Counts
 from calspline.evaluation.calibration import spline_curve
@@ -60,7 +59,8 @@ def _neighbours(p: Array, happened: NDArray[np.bool_], r: Array, v: Array) -> bo
     """Neighbours with nearly the same score are many, and turn out alike."""
     if np.count_nonzero(happened[1:] != happened[:-1]) <= FEW_CHANGES:
         return False
-    rank = rankdata(p) / len(p)
+    _, place, count = np.unique(p, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - 0.5 * count)[place] / len(p)  # of equal ones, the mean
     close = np.abs(np.diff(rank)) <= CLOSE
     # By chance, two rows are close as often as all pairs are.
     some = np.random.default_rng(0).permutation(len(p))

@@ -32,8 +32,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 from scipy.special import xlog1py, xlogy
 
 from calspline.arrays import Array, Counts, run_starts
@@ -108,7 +108,7 @@ def parts(name: str, loss: float, refinement: float, uncertainty: float) -> dict
 
 def recalibrated(f: Counts) -> Array:
     """Isotonic regression of what happened on the probabilities: a value for each of them."""
-    return np.asarray(isotonic_regression(f.positives / f.w, weights=f.w).x)
+    return np.asarray(scipy.optimize.isotonic_regression(f.positives / f.w, weights=f.w).x)
 
 
 def multiclass_log_loss_parts(loss: float, q: Array, codes: NDArray[np.intp], weight: Array | None) -> dict[str, Any]:

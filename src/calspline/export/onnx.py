@@ -6,12 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from calspline import __version__
-from calspline.classifier import CalibratedClassifierCV
 from calspline.export import formula_of
-from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, scores_of
+from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, is_classifier, scores_of
 from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
@@ -76,10 +74,9 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
         raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
 
     check_one_of(dtype, "dtype", ("float64", "float32"))
-    if isinstance(calibrator, CalibratedClassifierCV):
+    if is_classifier(calibrator):
         if after is not None:
             raise ValueError("after is for a calibrator; a CalibratedClassifierCV has its model already")
-        check_is_fitted(calibrator)
         models = []
         for pair, model in converted(calibrator, dtype):
             models.append(_behind(pair.calibrators[0], model, dtype))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from calspline.expression import Formula
 from calspline.labels import by_value
@@ -205,6 +204,17 @@ def _labels(node: Any) -> list[Any] | None:
     return next((list(known[name]) for name in LABELS if known.get(name)), None)
 
 
+def is_classifier(model: Any) -> bool:
+    """Whether it is a fitted :class:`~calspline.CalibratedClassifierCV`; only if that is loaded can it be."""
+    home = sys.modules.get("calspline.classifier")
+    if home is None or not isinstance(model, home.CalibratedClassifierCV):
+        return False
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    return True
+
+
 def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
     """Pairs of a :class:`~calspline.CalibratedClassifierCV`, each with the ONNX model of its estimator."""
     try:
@@ -212,6 +222,8 @@ def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("to_onnx of a CalibratedClassifierCV needs skl2onnx: pip install skl2onnx") from error
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
 
     tensor = DoubleTensorType if dtype == "float64" else FloatTensorType
     found = []

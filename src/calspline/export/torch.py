@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sklearn.utils.validation import check_is_fitted
-
 try:
     import torch
     from torch import nn
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("to_torch needs torch: pip install 'calspline[torch]'") from error
 
+from calspline.calibrators.estimator import check_fitted
 from calspline.export import formula_of
 from calspline.export.torch_graph import Writer
 from calspline.expression import Formula
@@ -112,7 +111,7 @@ _MODULES: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
 
 def calibrated_tensor(calibrator: Any, scores: torch.Tensor, *, all_classes: bool) -> torch.Tensor | None:
     """Calibrated probabilities of a tensor, in its shape or of ``all_classes``; None if that takes numpy."""
-    check_is_fitted(calibrator, "curves_")
+    check_fitted(calibrator)
     m, columns = len(calibrator.classes_), scores.shape[1] if scores.dim() == 2 else 1
     fits = scores.dim() in (1, 2) and (columns == m or (m == 2 and columns == 1))
     a_margin = m == columns == 2 and calibrator.kind_ == "margin" and not calibrator.difference_

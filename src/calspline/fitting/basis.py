@@ -19,7 +19,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 
 from calspline.arrays import Array
 
@@ -207,13 +206,21 @@ class NaturalSpline:
         Piece ``i`` holds on ``knots[i-1] <= x < knots[i]``; pieces ``0`` and ``K``
         are the lines beyond the end knots. With ``t = x - anchors[i]`` basis
         function ``j`` is ``sum_m pieces[m, i, j] * t**(3 - m)``.
+
+        De Boor's recursion at the knots, where three B-splines are not zero.
         """
-        spline = BSpline.construct_fast(self._clamped, self.elimination, 3)
+        t, c = self._clamped[:, None], self.elimination
+        first, middle, third = c[:-2], c[1:-1], c[2:]
+        back, ahead = t[3:-3] - t[2:-4], t[4:-2] - t[3:-3]
+        low, high = t[4:-2] - t[1:-5], t[5:-1] - t[2:-4]
+        share = back / (back + ahead)
+        slopes = 3.0 * (middle - first) / low, 3.0 * (third - middle) / high
         local = np.zeros((4, self.size + 1, self.size))
-        local[3, 1:] = spline(self.knots)
-        local[2, 1:] = spline(self.knots, nu=1)
-        local[1, 2:-1] = spline(self.knots[1:-1], nu=2) / 2.0
-        local[0, 1:-1] = spline(self.knots[:-1], nu=3) / 6.0
+        local[3, 1:] = (1.0 - share) * (ahead * first + (t[3:-3] - t[1:-5]) * middle) / low
+        local[3, 1:] += share * ((t[5:-1] - t[3:-3]) * middle + back * third) / high
+        local[2, 1:] = (1.0 - share) * slopes[0] + share * slopes[1]
+        local[1, 2:-1] = ((slopes[1] - slopes[0]) / (back + ahead))[1:-1]
+        local[0, 1:-1] = np.diff(local[1, 1:], axis=0) / (3.0 * ahead[:-1])
         local[2:, 0] = local[2:, 1]
         return local
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy
 from scipy.linalg import lstsq
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
-from scipy.optimize import nnls
 
 from calspline.arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
@@ -377,7 +377,7 @@ def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Arr
         E = np.vstack([(G * scale[:, None]).T, h * scale])
         f = np.zeros(len(E))
         f[-1] = 1.0
-        active = nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0
+        active = scipy.optimize.nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0
         # The shortest y on the active constraints. What nnls leaves over is in proportion to it, but if small has few
         # digits.
         y = lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0]

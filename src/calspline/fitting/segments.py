@@ -31,8 +31,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from calspline.arrays import Array, blocks
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
@@ -129,7 +129,7 @@ class Bins:
         cell = self.segment * n_places + self.place
 
         def by_segment(values: Array, table: Array) -> Array:
-            return np.asarray(csr_array((values, self.place, self.first), shape=(S, n_places)) @ table)
+            return np.asarray(scipy.sparse.csr_array((values, self.place, self.first), shape=(S, n_places)) @ table)
 
         def at(U: Array) -> Summed:
             value, slope, curvature = log_loss(self.offset + (U @ R.T).ravel()[cell], self.w, self.s)

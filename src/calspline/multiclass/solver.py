@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from calspline.arrays import Array, blocks, map_blocks
 from calspline.fitting.newton import Local, Newton, Point
@@ -355,7 +355,7 @@ class CurveOnly(Convex):
             p, log_total = softmax_columns(eta)
             by_row = cell.T.ravel()
             indptr = np.arange(0, m * len(y) + 1, m)
-            shares = sparse.csr_array((p.T.ravel(), by_row.astype(np.int32), indptr), shape=(len(y), size))
+            shares = scipy.sparse.csr_array((p.T.ravel(), by_row.astype(np.int32), indptr), shape=(len(y), size))
             mean = shares @ table
             return [
                 np.asarray(w @ (log_total - at_y)),

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, optimize
+from scipy import linalg
 
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
@@ -269,7 +270,7 @@ class Linear:
             return f + 0.5 * float((q * point**2).sum()), unit * near.back(g + q * point)
 
         options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
-        found = optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
+        found = scipy.optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
         return B + near.forth(unit * found.x)
 
 
