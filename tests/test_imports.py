@@ -22,7 +22,7 @@ ALLOWED = {
     "tensors": {"export"},  # for tensors of torch only, when there is one
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
-    "labels": {"tensors"},
+    "labels": {"arrays", "tensors"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "grid": CORE | {"transforms"},
@@ -84,6 +84,7 @@ ALLOWED = {
     },
     "__main__": {"cli"},
     "__init__": {
+        "arrays",
         "calibrators",
         "classifier",
         "curve",

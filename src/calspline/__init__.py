@@ -16,6 +16,7 @@ from calspline.registry import homes
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calspline.arrays import threads
     from calspline.calibrators.beta import BetaCalibrator
     from calspline.calibrators.clipping import ClippingCalibrator
     from calspline.calibrators.isotonic import IsotonicCalibrator
@@ -57,6 +58,7 @@ _HOMES = homes() | {
     "reliability": "calspline.evaluation.reliability",
     "report": "calspline.reporting.report",
     "save": "calspline.persistence",
+    "threads": "calspline.arrays",
 }
 
 __all__ = [
@@ -83,6 +85,7 @@ __all__ = [
     "reliability",
     "report",
     "save",
+    "threads",
 ]
 
 

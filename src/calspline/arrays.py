@@ -2,14 +2,18 @@
 
 The matrices here are small. On them BLAS threads cost more than they save, several times over on a busy machine, so
 fits and predictions limit BLAS to one thread and share out blocks of rows instead, for which numpy releases the GIL.
+Blocks have the same rows whatever the number of threads, and sums over them are made in their order: so results are the
+same to the last bit.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
@@ -19,6 +23,8 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 T = TypeVar("T")
+Block = TypeVar("Block")
+Filled = TypeVar("Filled", bound=NDArray[Any])
 Array = NDArray[np.float64]
 
 CHUNK = 1 << 15
@@ -28,6 +34,9 @@ VALUES_PER_BLOCK = 1 << 16
 MIN_THREADED_SIZE = 1 << 16
 """Number of values from which threads pay off."""
 MAX_THREADS = 8
+"""Beyond, memory is the limit, unless somebody says otherwise."""
+VARIABLE = "CALSPLINE_THREADS"
+_threads: ContextVar[int | None] = ContextVar("threads", default=None)
 MIN_SPAN = 1e-290
 """Values closer together than this are equal: a slope between them would overflow."""
 
@@ -49,25 +58,105 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread."""
-    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context in which BLAS uses one thread, and blocks of rows as many as they would outside."""
+    with _limited(available()), _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def threads(n: int) -> AbstractContextManager[None]:
+    """A context in which large arrays are shared out over ``n`` threads.
+
+    Without it there is a thread for each core, eight at most, and no more than BLAS and OpenMP may use: so the limits
+    of ``threadpoolctl``, of ``OMP_NUM_THREADS`` and of joblib's workers (``n_jobs``) hold here, too. The environment
+    variable ``CALSPLINE_THREADS`` sets another number for a whole process. Results are the same to the last bit
+    whatever the number.
+
+    Parameters
+    ----------
+    n : int
+        At least 1. It holds in the Python thread that enters the context.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calspline
+    >>> scores = np.random.default_rng(0).random(100_000)
+    >>> happened = np.random.default_rng(1).random(100_000) < scores
+    >>> with calspline.threads(1):
+    ...     one = calspline.SplineCalibrator().fit(scores, happened).calibrate(scores)
+    >>> with calspline.threads(2):
+    ...     two = calspline.SplineCalibrator().fit(scores, happened).calibrate(scores)
+    >>> bool((one == two).all())
+    True
+    """
+    return _limited(_check_threads(n, "n"))
+
+
+@contextmanager
+def _limited(n: int) -> Iterator[None]:
+    token = _threads.set(n)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
+
+
+def _check_threads(value: Any, name: str) -> int:
+    try:
+        number = int(value) if isinstance(value, (str, int, np.integer)) and not isinstance(value, bool) else 0
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} must be a whole number of threads, at least 1; got {value!r}")
+    return number
 
 
 def available() -> int:
-    """Number of cores that this process may use, at most eight."""
+    """Number of threads that blocks of rows may be shared out over; see :func:`threads`."""
+    chosen = _threads.get()
+    if chosen is not None:
+        return chosen
+    if os.environ.get(VARIABLE):
+        return _check_threads(os.environ[VARIABLE], VARIABLE)
+    joblib = sys.modules.get("joblib.parallel")
+    if joblib is not None and joblib.get_active_backend()[0].nesting_level:  # one of several jobs, perhaps a thread
+        return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MAX_THREADS)
+    return min(cores, MAX_THREADS, *(int(library.num_threads) for library in _controller().lib_controllers))
 
 
-def map_blocks(function: Callable[[slice], T], blocks: Iterable[slice], size: int) -> Iterator[T]:
+def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: int) -> Iterator[T]:
     """Apply ``function`` to every block, in order; on several cores if ``size``, the number of values, is large."""
-    threads = available()
-    if size < MIN_THREADED_SIZE or threads == 1:
+    blocks = list(blocks)
+    workers = min(available(), len(blocks)) if size >= MIN_THREADED_SIZE else 1
+    if workers <= 1:
         yield from map(function, blocks)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(function, blocks)
+    context = copy_context()  # that of numpy's errstate, too
+    context.run(_threads.set, 1)
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda block: context.copy().run(function, block), blocks)
+
+
+def filled(out: Filled, function: Callable[[slice], Any], columns: int | None = None) -> Filled:
+    """``out`` with what ``function`` gives for each block of its rows, of ``columns`` values each if not its own."""
+    n, m = len(out), columns or (out.shape[1] if out.ndim == 2 else 1)
+
+    def fill(rows: slice) -> None:
+        out[rows] = function(rows)
+
+    for _ in map_blocks(fill, blocks(n, max(m, VALUES_PER_BLOCK // CHUNK)), n * m):
+        pass
+    return out
+
+
+def least_and_largest(values: NDArray[Any]) -> tuple[Any, Any]:
+    """The least and the largest of at least one number; NaN if one is."""
+    ends = list(map_blocks(lambda rows: (values[rows].min(), values[rows].max()), chunks(len(values)), len(values)))
+    low, high = zip(*ends, strict=True)
+    return np.min(low), np.max(high)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import Array, filled
 from calspline.expression import Expression, Pieces, Program, between, call, name, number
 from calspline.fitting.basis import PiecewiseCubic, evaluate
 from calspline.options import Choice, ListOf, Number, Numbers, Record, check_number, optional
@@ -114,10 +114,7 @@ class CalibrationCurve:
 
     def evaluate(self, scores: BinaryScores) -> Array:
         """Calibrated probabilities of checked scores, chunk by chunk."""
-        out = np.empty(len(scores))
-        for rows in chunks(len(scores)):
-            out[rows] = self.respond(self.value(self.place(scores, rows)))
-        return out
+        return filled(np.empty(len(scores)), lambda rows: self.respond(self.value(self.place(scores, rows))))
 
     def band(self, scores: ArrayLike, level: float = 0.95, *, simultaneous: bool = False) -> Array:
         """Lower and upper limit of the curve at each score, shape (n, 2).
@@ -133,13 +130,14 @@ class CalibrationCurve:
         """The band at checked scores."""
         level = check_number(level, "level", above=0.0, below=1.0)
         critical = self.critical(level, simultaneous)
-        out = np.empty((len(scores), 2))
-        for rows in chunks(len(scores)):
+
+        def limits(rows: slice) -> Array:
             z = self.place(scores, rows)
             value = np.clip(self.value(z), -FARTHEST, FARTHEST)
             reach = critical * np.sqrt(self._variance(z))
-            out[rows, 0], out[rows, 1] = self.respond(value - reach), self.respond(value + reach)
-        return out
+            return np.column_stack([self.respond(value - reach), self.respond(value + reach)])
+
+        return filled(np.empty((len(scores), 2)), limits)
 
     @property
     def has_band(self) -> bool:
@@ -149,7 +147,7 @@ class CalibrationCurve:
     def variance_at(self, scores: ArrayLike) -> Array:
         """Variance of the curve, before the link, at each score in one column."""
         checked = check_binary_scores(scores, kind=self._kind)
-        return np.concatenate([self._variance(self.place(checked, rows)) for rows in chunks(len(checked))])
+        return filled(np.empty(len(checked)), lambda rows: self._variance(self.place(checked, rows)))
 
     def _variance(self, z: Array) -> Array:
         if self.variance is None or not self.has_band:

@@ -89,9 +89,9 @@ class Grid:
     sorted sums when rows leave it, and at the end.
     """
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, level: int | None = None) -> None:
         self.kind = kind
-        self.level = finest_level(np.empty(0), kind)
+        self.level = finest_level(np.empty(0), kind) if level is None else level
         self.cells = np.empty(0, dtype=np.int64)
         self.sums = np.zeros((4, 0))
         self.highest = -np.inf
@@ -137,6 +137,11 @@ class Grid:
         low, high = _inner_range(cells)
         self.low = (low + high) // 2 - WINDOW // 2
         return high - low < WINDOW
+
+    def flushed(self) -> Grid:
+        """The grid itself, with all that was added in its sums."""
+        self._flush()
+        return self
 
     def _flush(self) -> None:
         """Merge the window into the sums."""

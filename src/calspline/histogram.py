@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from calspline.arrays import Array, Counts, chunks
+from calspline.arrays import Array, Counts, chunks, map_blocks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, ZERO, Cells, Grid, cells_of, exactly_one, finest_level
 from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes
 from calspline.options import (
@@ -36,6 +36,8 @@ from calspline.scores import (
 )
 from calspline.transforms import LOGIT_CLIP
 
+CHUNKS_A_SPAN = 4
+"""Chunks that are counted one after the other: each span has a grid of its own, and these are added up in order."""
 MAX_LOCATIONS = 2 * MAX_POINTS
 """A cell has one location for either class."""
 
@@ -196,24 +198,47 @@ class ScoreHistogram:
 
     @classmethod
     def collect(cls, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> ScoreHistogram:
-        """Collect checked scores, chunk by chunk."""
-        histogram = cls._settle(scores.kind, *(np.empty(0) for _ in range(3)))
-        grid: Grid | None = None
-        for rows in chunks(len(scores)):
+        """Collect checked scores: chunk by chunk while they are few enough to be exact, then in larger spans."""
+        kind, n = scores.kind, len(scores)
+
+        def taken(rows: slice) -> tuple[Array, NDArray[np.bool_], Array | None]:
             location, label = scores.locations(rows), positive[rows]
             w = None if weight is None else weight[rows]
             if w is not None and w.min() == 0.0:
                 location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
-            if grid is None and not histogram.exact:
-                grid = Grid(scores.kind)
-                histogram._add_to(grid)
-            if grid is not None:
-                grid.add(location, label, w)
-                continue
+            return location, label, w
+
+        def settled(rows: slice) -> ScoreHistogram:
+            location, label, w = taken(rows)
             one = label.astype(np.float64)
             ones = np.ones_like(one) if w is None else w
-            histogram += cls._settle(scores.kind, location, one * ones, (1.0 - one) * ones)
-        return histogram if grid is None else cls._from_grid(grid)
+            return cls._settle(kind, location, one * ones, (1.0 - one) * ones)
+
+        parts = list(chunks(n))
+        histogram = settled(parts[0]) if parts else cls._settle(kind, *(np.empty(0) for _ in range(3)))
+        done = 1
+        if histogram.exact:
+            for part in map_blocks(settled, parts[1:], n):
+                histogram += part
+                done += 1
+                if not histogram.exact:
+                    break
+        if histogram.exact or done == len(parts):
+            return histogram
+        whole = Grid(kind)
+        histogram._add_to(whole)
+        level = whole.level
+
+        def counted(span: list[slice]) -> Grid:
+            grid = Grid(kind, level)
+            for rows in span:
+                grid.add(*taken(rows))
+            return grid.flushed()
+
+        spans = [parts[i : i + CHUNKS_A_SPAN] for i in range(done, len(parts), CHUNKS_A_SPAN)]
+        for grid in map_blocks(counted, spans, n):
+            whole.add_sums(grid.cells, grid.sums, grid.level, grid.highest)
+        return cls._from_grid(whole)
 
     @classmethod
     def from_locations(cls, kind: Kind, locations: Array, *, positives: Array, negatives: Array) -> ScoreHistogram:

@@ -17,6 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline.arrays import chunks, least_and_largest, map_blocks
 from calspline.tensors import as_numpy
 
 NEVER_MISSING = {str, bytes, int, bool}
@@ -280,10 +281,11 @@ def check_binary_labels(
     if classes is None:
         if n == 0:
             raise ValueError(f"{name} must have two classes; there are no rows")
-        classes = _two_classes(array, name)
-    positive = np.asarray(array == classes[1])
-    if not np.all(positive | (array == classes[0])):
-        row = int(np.argmax(~(positive | (array == classes[0]))))
+        classes, positive = _two_classes(array, name)
+    else:
+        positive = _second(array, classes)
+    if positive is None:
+        row = int(np.argmax((array != classes[0]) & (array != classes[1])))
         raise ValueError(
             f"{name} must be one of the classes {classes[0]!r} and {classes[1]!r}; row {row} is {array[row]!r}"
         )
@@ -325,20 +327,32 @@ def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
     return found
 
 
-def _two_classes(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _two_classes(array: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if array.dtype.kind in "biuf":
         # Two passes instead of a sort, for the usual case.
-        ends = np.array([array.min(), array.max()])
-        whole = ends[0] != ends[1] and np.all(ends == np.floor(ends))
-        if whole and np.all((array == ends[0]) | (array == ends[1])):
-            return ends
+        ends = np.array(least_and_largest(array))
+        if ends[0] != ends[1] and np.all(ends == np.floor(ends)):
+            positive = _second(array, ends)
+            if positive is not None:
+                return ends, positive
     found = distinct_labels(array, name)
     if len(found) == 1:
         raise ValueError(f"{name} must have two classes; every row is {found.tolist()[0]!r}")
     if len(found) > 2:
         shown = ", ".join(repr(value) for value in found[:5].tolist())
         raise ValueError(f"{name} must have two classes for one column of scores; got {len(found)}: {shown}")
-    return found
+    return found, _second(array, found)
+
+
+def _second(array: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which labels are the second of two classes; None if one is neither."""
+    positive = np.empty(len(array), dtype=bool)
+
+    def mark(rows: slice) -> bool:
+        positive[rows] = array[rows] == classes[1]
+        return bool(np.all(positive[rows] | (array[rows] == classes[0])))
+
+    return positive if all(map_blocks(mark, chunks(len(array)), len(array))) else None
 
 
 def check_two_classes(classes: Any) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import Array, filled, least_and_largest
 from calspline.labels import check_label_array, column_names, is_missing, order_columns, warn_user
 from calspline.tensors import as_numpy
 from calspline.transforms import log_odds, log_odds_from_pair
@@ -65,7 +65,8 @@ class GivenScores:
     @cached_property
     def limits(self) -> tuple[float, float]:
         """Least and largest score; NaN if there is one."""
-        return (float(self.values.min()), float(self.values.max())) if self.values.size else (0.0, 0.0)
+        low, high = least_and_largest(self.values) if self.values.size else (0.0, 0.0)
+        return float(low), float(high)
 
     @property
     def outside(self) -> bool:
@@ -335,10 +336,11 @@ def check_sums(array: NDArray[np.floating[Any]], name: str) -> None:
 
 def _off_sums(array: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Which rows do not sum to one."""
-    off = np.zeros(len(array), dtype=bool)
-    for rows in chunks(len(array)):
-        off[rows] = np.abs(array[rows].sum(axis=1, dtype=np.float64) - 1.0) > ROW_SUM_TOLERANCE
-    return off
+    return filled(
+        np.zeros(len(array), dtype=bool),
+        lambda rows: np.abs(array[rows].sum(axis=1, dtype=np.float64) - 1.0) > ROW_SUM_TOLERANCE,
+        array.shape[1],
+    )
 
 
 def _check_size(given: GivenScores, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline.arrays import Array, filled
 from calspline.calibrators.doubts import (
     share_inside,
     warn_if_probabilities,
@@ -498,7 +498,4 @@ def in_shape(p: Array, shape: tuple[int, ...]) -> Array:
 
 def _both(p: Array) -> Array:
     """Probabilities of the first and the second class."""
-    out = np.empty((len(p), 2))
-    out[:, 1] = p
-    np.subtract(1.0, p, out=out[:, 0])
-    return out
+    return filled(np.empty((len(p), 2)), lambda rows: np.column_stack([1.0 - p[rows], p[rows]]))

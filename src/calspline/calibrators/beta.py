@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from calspline.arrays import Array, Counts, chunks
+from calspline.arrays import Array, Counts, filled
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.curve import CalibrationCurve, response
 from calspline.expression import Program, call, name, number, one_vs_rest
@@ -40,12 +40,13 @@ class BetaMap:
 
     def evaluate(self, scores: BinaryScores) -> Array:
         """Calibrated probabilities of checked scores, chunk by chunk."""
-        out = np.empty(len(scores))
-        for rows in chunks(len(scores)):
+
+        def probabilities(rows: slice) -> Array:
             first, second = _logarithms(_near(scores.locations(rows)))
             eta = self.a * first + self.b * second + self.c
-            out[rows] = expit(np.clip(eta, -MAX_LOG_ODDS, MAX_LOG_ODDS))
-        return out
+            return np.asarray(expit(np.clip(eta, -MAX_LOG_ODDS, MAX_LOG_ODDS)))
+
+        return filled(np.empty(len(scores)), probabilities)
 
     def program(self, source: Source | None) -> Program:
         """The map in steps that every export can write; without a source, from a margin."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import Array, filled
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.expression import Program, call, name
@@ -89,16 +89,10 @@ class ClippingCalibrator(BaseCalibrator):
         self.p_min_ = PAPERS_FLOORS[int(np.argmax(losses <= losses.min() * (1.0 + 1e-12)))]
 
     def _two(self, scores: BinaryScores) -> Array:
-        out = np.empty(len(scores))
-        for rows in chunks(len(scores)):
-            out[rows] = _clipped(_pair(scores, rows), self.p_min_)[:, 1]
-        return out
+        return filled(np.empty(len(scores)), lambda rows: _clipped(_pair(scores, rows), self.p_min_)[:, 1])
 
     def _many(self, scores: MatrixScores) -> Array:
-        out = np.empty(scores.values.shape)
-        for rows in chunks(len(out)):
-            out[rows] = _clipped(scores.values[rows], self.p_min_)
-        return out
+        return filled(np.empty(scores.values.shape), lambda rows: _clipped(scores.values[rows], self.p_min_))
 
     def _two_program(self, source: Source) -> Program:
         rest = 1.0 - name("p") if source == "one" else name("rest")
@@ -127,8 +121,8 @@ def _clipped(p: NDArray[np.floating[Any]], floor: float) -> Array:
 
 
 def _log_loss(p: NDArray[np.floating[Any]], codes: NDArray[np.intp], weight: Array | None, floor: float) -> float:
-    own = np.empty(len(p))
-    for rows in chunks(len(p)):
+    def own(rows: slice) -> Array:
         block = _clipped(p[rows], floor)
-        own[rows] = block[np.arange(len(block)), codes[rows]]
-    return float(-np.average(np.log(own), weights=weight))
+        return np.asarray(block[np.arange(len(block)), codes[rows]])
+
+    return float(-np.average(np.log(filled(np.empty(len(p)), own, p.shape[1])), weights=weight))

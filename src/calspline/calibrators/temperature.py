@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import MIN_SPAN, Array, Counts, chunks
+from calspline.arrays import MIN_SPAN, Array, Counts, chunks, filled
 from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator
 from calspline.curve import CalibrationCurve, constant, line
 from calspline.expression import Constant, Program, between, call, name, number
@@ -134,15 +134,14 @@ class TemperatureCalibrator(BaseCalibrator):
         return self.curves_[0].evaluate(scores)
 
     def _many(self, scores: MatrixScores) -> Array:
-        out = np.empty(scores.values.shape)
         if self._rates is not None:
-            out[:] = self._rates
-            return out
-        for rows in chunks(len(out)):
-            z = np.maximum(_logits(scores, rows) / self.temperature_, -LARGEST_EXPONENT)
-            e = np.exp(z, out=out[rows])
-            e /= e.sum(axis=1, keepdims=True)
-        return out
+            return np.tile(self._rates, (len(scores.values), 1))
+
+        def probabilities(rows: slice) -> Array:
+            e = np.exp(np.maximum(_logits(scores, rows) / self.temperature_, -LARGEST_EXPONENT))
+            return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+        return filled(np.empty(scores.values.shape), probabilities)
 
     def _many_program(self) -> Program:
         if self._rates is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from calspline.arrays import Array, blocks, chunks
+from calspline.arrays import MIN_THREADED_SIZE, Array, filled, map_blocks
 from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curves
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores, Kind, MatrixScores
@@ -23,6 +23,7 @@ CLASSES_AT_ONCE = 16
 MOST_CLASSES = 32
 """Classes that are asked how rows of a group depend on each other."""
 
+C = TypeVar("C")
 F = TypeVar("F")
 
 
@@ -48,15 +49,21 @@ class AgainstRest:
         self.n_classes = scores.values.shape[1]
         values = scores.values.astype(np.float64, copy=False)
         if scores.kind == "margin" and logits:
-            values = np.maximum(log_softmax(values, axis=1), LEAST_LOG_PROBABILITY)
+            values = filled(
+                np.empty(values.shape),
+                lambda rows: np.maximum(log_softmax(scores.values[rows], axis=1), LEAST_LOG_PROBABILITY),
+            )
         self._values = values
         if self.kind == "probability":
-            self._top = values.argmax(axis=1)
-            self._rest_of_top = np.empty(len(values))
-            for rows in blocks(*values.shape):
-                others = values[rows].copy()
-                others[np.arange(len(others)), self._top[rows]] = 0.0
-                self._rest_of_top[rows] = others.sum(axis=1)
+            self._top = np.empty(len(values), dtype=np.intp)
+            self._rest_of_top = filled(np.empty(len(values)), self._rest, values.shape[1])
+
+    def _rest(self, rows: slice) -> Array:
+        """The sum of all probabilities but the highest, which is noted."""
+        others = self._values[rows].copy()
+        self._top[rows] = top = others.argmax(axis=1)
+        others[np.arange(len(others)), top] = 0.0
+        return np.asarray(others.sum(axis=1))
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -118,7 +125,7 @@ def fit_one_vs_rest(
     columns = AgainstRest(scores, recipe.transform)
 
     def fit(classes: list[tuple[BinaryScores, NDArray[np.bool_]]]) -> list[FittedCurve]:
-        histograms = [ScoreHistogram.collect(*one, weight) for one in classes]
+        histograms = list(_of_classes(lambda one: ScoreHistogram.collect(*one, weight), classes, len(codes)))
         if grouped is None:
             return fit_curves(histograms, recipe)
         parts = [grouped.parts(found, *one, recipe) for found, one in zip(histograms, classes, strict=True)]
@@ -172,17 +179,30 @@ def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCu
 
 def combine(maps: Sequence[ScoreMap], columns: AgainstRest) -> Array:
     """``f_i(x_i) / sum_j f_j(x_j)``; a row whose sum vanishes becomes uniform."""
-    out = np.empty((len(columns), columns.n_classes))
-    for start in range(0, columns.n_classes, CLASSES_AT_ONCE):
-        members = list(range(columns.n_classes)[start : start + CLASSES_AT_ONCE])
+    n, m = len(columns), columns.n_classes
+    out = np.empty((n, m))
+
+    def fill(start: int) -> None:
+        members = list(range(start, min(start + CLASSES_AT_ONCE, m)))
         for j, column in zip(members, columns.take(members), strict=True):
             out[:, j] = maps[j].evaluate(column)
+
+    for _ in _of_classes(fill, range(0, m, CLASSES_AT_ONCE), n):
+        pass
     normalise(out)
     return out
 
 
+def _of_classes(function: Callable[[C], F], classes: Iterable[C], n: int) -> Iterator[F]:
+    """Apply ``function`` to classes of ``n`` rows: on several cores if it does not share out the rows itself."""
+    return map_blocks(function, classes, MIN_THREADED_SIZE if n < MIN_THREADED_SIZE else 0)
+
+
 def normalise(p: Array) -> None:
     """Make every row of ``p`` sum to one, in place; a row whose sum vanishes becomes uniform."""
-    for rows in chunks(len(p)):
+
+    def normalised(rows: slice) -> Array:
         sums = p[rows].sum(axis=1, keepdims=True)
-        p[rows] = np.where(sums > 0.0, p[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / p.shape[1])
+        return np.where(sums > 0.0, p[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / p.shape[1])
+
+    filled(p, normalised)

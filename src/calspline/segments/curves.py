@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import Array, filled
 from calspline.curve import CalibrationCurve
 from calspline.expression import Expression, Lookup, Pieces, Program, call, name, number
 from calspline.fitting.basis import NaturalSpline, evaluate
@@ -69,14 +69,15 @@ class SegmentedCurve:
         """
         if not self.directions.shape[1]:
             return self.curve.evaluate(scores)
-        out = np.empty(len(scores))
-        for rows in chunks(len(scores)):
+
+        def probabilities(rows: slice) -> Array:
             eta, R, _ = self._at(scores, rows, codes)
             spread = np.zeros(len(eta))
             for column, code in self._each(rows, codes):
                 spread += np.where(code < 0, R**2 @ column.spread, 0.0)
-            out[rows] = self.curve.respond(eta / np.sqrt(1.0 + np.pi / 8.0 * spread))
-        return out
+            return self.curve.respond(eta / np.sqrt(1.0 + np.pi / 8.0 * spread))
+
+        return filled(np.empty(len(scores)), probabilities)
 
     def band_of(
         self, scores: BinaryScores, codes: Sequence[Codes] | None, level: float, *, simultaneous: bool
@@ -85,16 +86,17 @@ class SegmentedCurve:
         if not self.directions.shape[1]:
             return self.curve.band_of(scores, level, simultaneous=simultaneous)
         critical = self.curve.critical(level, simultaneous)
-        out = np.empty((len(scores), 2))
-        for rows in chunks(len(scores)):
+
+        def limits(rows: slice) -> Array:
             eta, R, rest = self._at(scores, rows, codes)
             variance = np.maximum(rest - _quadratic(R, self.alone), 0.0)
             own = _quadratic(R, self.covariance)
             for column, code in self._each(rows, codes):
                 own += np.where(code < 0, R**2 @ column.spread, _quadratic(R, column.difference_of(code)))
             reach = critical * np.sqrt(variance + np.maximum(own, 0.0))
-            out[rows, 0], out[rows, 1] = self.curve.respond(eta - reach), self.curve.respond(eta + reach)
-        return out
+            return np.column_stack([self.curve.respond(eta - reach), self.curve.respond(eta + reach)])
+
+        return filled(np.empty((len(scores), 2)), limits)
 
     def program(self, source: Source = "one") -> Program:
         """The curves in steps that every export can write; :func:`lookups` has what a row's segment adds."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, chunks
+from calspline.arrays import Array, chunks, map_blocks
 from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores
@@ -77,12 +77,16 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         place_of = _finder(pooled.locations if level is None else cells)
         places = len(pooled) if level is None else len(cells)
         keys, moments = np.empty(n, dtype=np.intp), np.empty(n)
-        for rows in chunks(n):
+
+        def place_rows(rows: slice) -> None:
             location = scores.locations(rows)
             keys[rows] = code[rows] * places + place_of(
                 location if level is None else cells_of(location, scores.kind, level)
             )
             moments[rows] = location if weight is None else location * weight[rows]
+
+        for _ in map_blocks(place_rows, chunks(n), n):
+            pass
         dense = S * places <= DENSE * n
         size, place = S * places, keys
         if not dense:
