@@ -62,14 +62,14 @@ KINDS = {
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_23_labels_of_any_kind_give_the_same_probabilities(cal, problem, make):
-    expected = cal.fit(problem.scores, problem.y).predict_proba(problem.grid)
+    expected = problem.fit(cal).predict_proba(problem.grid)
     labels = make(problem.y)
     np.testing.assert_array_equal(cal.fit(problem.scores, labels).predict_proba(problem.grid), expected)
     assert set(cal.predict(problem.grid).tolist()) <= set(np.ravel(np.asarray(labels)).tolist())
 
 
 def test_23_booleans(cal, two):
-    expected = cal.fit(two.scores, two.y).predict_proba(two.grid)
+    expected = two.fit(cal).predict_proba(two.grid)
     np.testing.assert_array_equal(cal.fit(two.scores, two.y == 1).predict_proba(two.grid), expected)
     assert cal.predict(two.grid).dtype == bool
 
@@ -124,7 +124,7 @@ def test_29_an_index_without_zero(cal, problem):
     box = pd.Series if problem.n_classes == 2 else pd.DataFrame
     index = np.arange(60) + 70
     out = cal.fit(box(problem.scores, index=index), pd.Series(problem.y, index=index)).calibrate(problem.grid)
-    np.testing.assert_array_equal(out, cal.fit(problem.scores, problem.y).calibrate(problem.grid))
+    np.testing.assert_array_equal(out, problem.fit(cal).calibrate(problem.grid))
 
 
 @pytest.mark.parametrize(

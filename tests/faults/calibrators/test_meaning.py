@@ -103,6 +103,6 @@ def test_35b_of_importance_only_ratios_count(problem, multiclass):
 
 
 def test_03c_29c_35a_ordinary_scores_warn_of_nothing(cal, problem):
-    cal.fit(problem.scores, problem.y)
+    problem.fit(cal)
     if not isinstance(cal, ClippingCalibrator):
         cal.fit(problem.scores, problem.y, np.full(60, 0.5)).calibrate(problem.grid)

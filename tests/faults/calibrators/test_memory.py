@@ -14,7 +14,7 @@ def test_37_arrays_with_gaps(cal, problem):
     wide = np.repeat(problem.scores, 2, axis=0)[::2]
     assert not wide.flags.c_contiguous
     out = cal.fit(wide, np.repeat(problem.y, 2)[::2]).calibrate(problem.grid[::-1])[::-1]
-    np.testing.assert_array_equal(out, cal.fit(problem.scores, problem.y).calibrate(problem.grid))
+    np.testing.assert_array_equal(out, problem.fit(cal).calibrate(problem.grid))
 
 
 def test_38_nothing_passed_in_is_changed(cal, problem):
@@ -38,7 +38,7 @@ def test_38_margins_passed_in_are_not_changed(cal, problem, takes_margins):
 
 
 def test_38_what_comes_out_is_the_callers(cal, problem):
-    cal.fit(problem.scores, problem.y)
+    problem.fit(cal)
     out = cal.calibrate(problem.grid)
     expected = out.copy()
     out[:] = 0.5
@@ -46,7 +46,7 @@ def test_38_what_comes_out_is_the_callers(cal, problem):
 
 
 def test_39_one_column_is_one_dimension(cal, two):
-    flat = cal.fit(two.scores, two.y).calibrate(two.grid)
+    flat = two.fit(cal).calibrate(two.grid)
     column = cal.fit(two.scores[:, None], two.y).calibrate(two.grid[:, None])
     assert column.shape == (len(two.grid), 1)
     np.testing.assert_array_equal(column[:, 0], flat)
@@ -68,4 +68,4 @@ def test_39_two_columns_are_one_but_for_rounding(cal, two):
     pair = np.column_stack([1 - two.scores, two.scores])
     out = cal.fit(pair, two.y).calibrate(pair)
     np.testing.assert_array_equal(out, cal.predict_proba(pair))
-    np.testing.assert_allclose(out[:, 1], cal.fit(two.scores, two.y).calibrate(two.scores), atol=1e-6)
+    np.testing.assert_allclose(out[:, 1], two.fit(cal).calibrate(two.scores), atol=1e-6)

@@ -18,7 +18,7 @@ def both_refuse(cal, problem, scores, message, *, after=True):
     with pytest.raises(BAD, match=message):
         cal.fit(scores, problem.y[: np.shape(scores)[0]] if np.ndim(scores) else problem.y)
     if after:
-        cal.fit(problem.scores, problem.y)
+        problem.fit(cal)
         for method in (cal.calibrate, cal.predict_proba, cal.predict):
             with pytest.raises(BAD, match=message):
                 method(scores)
@@ -59,7 +59,7 @@ def test_03_scores_outside_the_unit_interval_at_fit(cal, problem, takes_margins,
 
 @pytest.mark.parametrize("value", [-0.1, 1.5])
 def test_03_scores_outside_the_unit_interval_after_a_fit_on_probabilities(cal, problem, any_score_goes, check, value):
-    cal.fit(problem.scores, problem.y)
+    problem.fit(cal)
     if any_score_goes:
         check(cal.calibrate(problem.changed(value)))
         return
@@ -106,7 +106,7 @@ def test_04_empty_fit(cal, problem):
 
 
 def test_05_empty_predict(cal, problem):
-    cal.fit(problem.scores, problem.y)
+    problem.fit(cal)
     m = problem.n_classes
     assert cal.predict_proba(problem.scores[:0]).shape == (0, m)
     assert cal.predict(problem.scores[:0]).shape == (0,)
@@ -120,7 +120,7 @@ def test_06_dimensions(cal, problem, scores):
 
 
 def test_06_wrong_number_of_columns(cal, problem):
-    cal.fit(problem.scores, problem.y)
+    problem.fit(cal)
     message = "one or two columns" if problem.n_classes == 2 else "3 columns, one for each class"
     with pytest.raises(ValueError, match=rf"scores must have {message}.*got shape \(5, 4\)"):
         cal.calibrate(np.full((5, 4), 0.25))
@@ -265,7 +265,7 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
 def test_19_every_container_gives_the_same_numbers(cal, problem, make):
-    expected = cal.fit(problem.scores, problem.y).calibrate(problem.grid)
+    expected = problem.fit(cal).calibrate(problem.grid)
     out = cal.fit(make(problem.scores), problem.y).calibrate(make(problem.grid))
     np.testing.assert_array_equal(out, expected)
 
@@ -287,4 +287,4 @@ def test_19_integers_are_numbers(cal, problem):
 def test_clean_input_gives_no_warning(cal, problem):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cal.fit(problem.scores, problem.y).calibrate(problem.grid)
+        problem.fit(cal).calibrate(problem.grid)

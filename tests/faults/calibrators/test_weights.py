@@ -45,7 +45,7 @@ def test_33_rows_of_weight_zero_are_absent(cal, problem):
 def test_33_an_odd_row_of_weight_zero_is_absent(cal, two):
     cal.fit(np.append(two.scores, 17.0), np.append(two.y, 2), np.append(np.ones(60), 0.0))
     assert cal.classes_.tolist() == [0, 1]
-    np.testing.assert_allclose(cal.calibrate(two.scores), cal.fit(two.scores, two.y).calibrate(two.scores), atol=1e-9)
+    np.testing.assert_allclose(cal.calibrate(two.scores), two.fit(cal).calibrate(two.scores), atol=1e-9)
 
 
 def test_34_integer_weights_are_repetitions(cal, problem):

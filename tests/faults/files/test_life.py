@@ -12,7 +12,7 @@ from calspline.persistence import _checksum
 
 @pytest.fixture
 def loaded(cal, problem, tmp_path):
-    save(cal.fit(problem.scores, problem.y), tmp_path / "m.json")
+    save(problem.fit(cal), tmp_path / "m.json")
     return load(tmp_path / "m.json")
 
 

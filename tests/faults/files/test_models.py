@@ -16,7 +16,7 @@ from calspline.persistence import _checksum
 @pytest.fixture
 def saved(cal, problem, tmp_path):
     path = tmp_path / "model.json"
-    save(cal.fit(problem.scores, problem.y), path)
+    save(problem.fit(cal), path)
     return path
 
 
@@ -149,7 +149,7 @@ def test_57_a_writer_killed_at_any_moment_leaves_whole_files(calibrators, two, t
     for problem in (two, three):
         for name, cal in calibrators.items():
             path = tmp_path / f"{name}-{problem.n_classes}.json"
-            save(cal.fit(problem.scores, problem.y), path)
+            save(problem.fit(cal), path)
             expected[path] = problem.grid, load(path).predict_proba(problem.grid)
     script = (
         "import sys, calspline\n"

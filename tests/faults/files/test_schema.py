@@ -49,7 +49,7 @@ def test_55_the_file_is_what_the_declarations_of_the_calibrators_make(schema):
 
 
 def test_55_every_saved_model_keeps_to_the_schema(valid, cal, problem):
-    valid(cal.fit(problem.scores, problem.y))
+    valid(problem.fit(cal))
 
 
 @pytest.mark.filterwarnings("ignore:all scores are equal")

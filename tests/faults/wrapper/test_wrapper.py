@@ -15,7 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from calspline import CalibratedClassifierCV, ClippingCalibrator, SplineCalibrator
 
-METHODS = ["spline", "sigmoid", "isotonic", "beta", "temperature", ClippingCalibrator(), SplineCalibrator.paper(3)]
+PAPER = SplineCalibrator.paper(3, n_knots=10, smoothing_grid=[0.01, 1.0, 100.0])  # the default takes long
+METHODS = ["spline", "sigmoid", "isotonic", "beta", "temperature", ClippingCalibrator(), PAPER]
 
 
 @pytest.fixture(params=METHODS, ids=["spline", "sigmoid", "isotonic", "beta", "temperature", "clipping", "paper3"])
