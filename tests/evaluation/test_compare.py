@@ -158,7 +158,7 @@ def test_where_one_outcome_was_seen_nothing_is_recommended():
 
 def test_among_ten_equal_sets_the_first_is_rarely_left():
     left = looked_better = 0
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         z = rng.normal(size=300)
         y = rng.random(300) < expit(z)
@@ -168,7 +168,7 @@ def test_among_ten_equal_sets_the_first_is_rarely_left():
         looked_better += better
         if better and c.recommended == "0":
             assert "by chance" in c.recommendation or "worse" in str(c)
-    assert left <= 5
+    assert left <= 3
     assert looked_better > left
 
 
