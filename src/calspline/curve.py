@@ -177,7 +177,10 @@ class CalibrationCurve:
         return np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
 
     def shifted(self, log_odds: float, variance: float = 0.0) -> CalibrationCurve:
-        """The curve of log-odds with something added to them, which has a variance of its own."""
+        """The curve of log-odds with something added to them, which has a variance of its own.
+
+        A negative variance takes away that of the last shift.
+        """
         if self.link != "logit":
             raise ValueError("the curve is one of probabilities; only one of log-odds can be shifted")
         moved = self.coefficients.copy()
@@ -186,8 +189,10 @@ class CalibrationCurve:
         if spread is not None and variance:
             spread = spread.copy()
             spread[-1] += variance
-        if modes is not None and variance:
+        if modes is not None and variance > 0.0:
             modes = np.vstack([modes, np.full((1, modes.shape[1]), np.sqrt(variance))])
+        elif modes is not None and variance < 0.0:
+            modes = modes[:-1]
         return replace(self, coefficients=moved, variance=spread, modes=modes)
 
     def derivative(self, scores: ArrayLike) -> Array:

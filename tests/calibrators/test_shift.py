@@ -143,6 +143,26 @@ def test_uncertainty_of_the_estimate_ends_up_in_the_intervals():
     assert high[1] - high[0] > low[1] - low[0]
 
 
+@pytest.mark.parametrize("by", [None, np.arange(3000) % 3], ids=["alone", "segments"])
+def test_another_base_rate_replaces_an_earlier_one_and_its_uncertainty(by):
+    score, y = two(3000)
+    fitted = SplineCalibrator().fit(score, y, by=by)
+    new, _ = two(200, rate=0.1, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scores without segments
+        earlier = fitted.shifted(unlabelled=new[::2])
+        again, once = earlier.shifted(unlabelled=new), fitted.shifted(unlabelled=new)
+        given, wanted = earlier.shifted(base_rate=0.2), fitted.shifted(base_rate=0.2)
+        for found, direct in ((again, once), (given, wanted)):
+            np.testing.assert_allclose(found.interval(GRID), direct.interval(GRID), rtol=1e-9)
+            np.testing.assert_allclose(found.noise(GRID), direct.noise(GRID), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(again.shift_.errors, once.shift_.errors, rtol=1e-9)
+        assert again.shift_.p_value == pytest.approx(once.shift_.p_value, rel=1e-9)
+        # Rows that were thrown away say nothing of what the base rate is: its uncertainty stays.
+        kept = earlier.shifted(kept={False: 0.5, True: 0.5})
+        np.testing.assert_allclose(kept.interval(GRID), earlier.interval(GRID), rtol=1e-9)
+
+
 def test_segments_are_shifted_with_their_intervals():
     score, y = two(3000)
     by = np.arange(3000) % 3

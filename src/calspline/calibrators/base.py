@@ -289,7 +289,9 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
     def shifted(self, *, base_rate: Any = None, kept: Any = None, unlabelled: Any = None) -> Self:
         """The same calibrator for another base rate; this one stays as it is.
 
-        It is right if the base rate is all that changes: rows of either class have the scores they always had.
+        It is right if the base rate is all that changes: rows of either class have the scores they always had. Of a
+        calibrator that was shifted already, ``base_rate`` and ``unlabelled`` replace the shift and its uncertainty;
+        ``kept`` is on top of it.
 
         Parameters
         ----------
@@ -336,10 +338,16 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         array([0.07, 0.11])
         """
         check_fitted(self)
-        moved = copy(self)
-        moved.shift_ = find_shift(self, base_rate, kept, unlabelled)
+        moved = self.unshifted()
+        moved.shift_ = find_shift(moved, base_rate, kept, unlabelled, earlier=self.shift_)
         moved._absorb()
         return moved
+
+    def unshifted(self) -> Self:
+        """A copy without the shift."""
+        plain = copy(self)
+        plain.shift_ = None
+        return plain
 
     def _absorb(self) -> None:
         """Move what the method can move itself, and leave the rest of the shift to the end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,9 +233,17 @@ class FittedSpline(BaseCalibrator):
         shift = self.shift_
         alone = len(self.classes_) == 2 and not self._segmented
         if shift is not None and alone and self.curves_[0].link == "logit":
-            curve = self.curves_[0].shifted(float(np.diff(shift.log_ratios)[0]), shift.variance)
+            curve = self.curves_[0].shifted(shift.log_odds, shift.variance)
             self.set_fits([replace(self._fits[0], curve=curve)])
-            self.shift_ = replace(shift, log_ratios=np.zeros(2), variance=0.0)
+            self.shift_ = replace(shift, inside=True)
+
+    def unshifted(self) -> Self:
+        """A copy without the shift."""
+        plain, shift = super().unshifted(), self.shift_
+        if shift is not None and shift.inside:
+            curve = self.curves_[0].shifted(-shift.log_odds, -shift.variance)
+            plain.set_fits([replace(self._fits[0], curve=curve)])
+        return plain
 
     def set_worth(self, total: float, design_effect: float) -> None:
         """Set how many independent rows the rows of this total weight are worth."""

@@ -41,7 +41,7 @@ from calspline.arrays import Array, Counts, run_starts
 from calspline.calibrators.unlabelled import Unlabelled, check_unlabelled
 from calspline.expression import Constant, Program, call, name
 from calspline.labels import warn_user
-from calspline.options import Matrix, Number, Numbers, Record, check_number, optional
+from calspline.options import BOOLEAN, Matrix, Number, Numbers, Record, check_number, optional
 
 if TYPE_CHECKING:
     from calspline.calibrators.base import BaseCalibrator
@@ -64,7 +64,9 @@ SHIFT = Record(
         "base_rates": optional(Numbers(least=2, positive=True)),
         "errors": optional(Numbers(least=2, not_negative=True)),
         "p_value": optional(Number(not_negative=True)),
+        "inside": BOOLEAN,
     },
+    added={"inside": False},
 )
 
 
@@ -144,12 +146,19 @@ class Shift:
     """
 
     log_ratios: Array
-    """What is added to the log-probabilities at the end; zero where curves have it in them already."""
+    """What is added to the log-probabilities."""
     variance: float
     """Of the shift of the log-odds of two classes."""
     base_rates: Array | None = None
     errors: Array | None = None
     p_value: float | None = None
+    inside: bool = False
+    """Whether curves have the shift in them already, so that nothing is left to do at the end."""
+
+    @property
+    def log_odds(self) -> float:
+        """What is added to the log-odds of two classes."""
+        return float(self.log_ratios[1] - self.log_ratios[0])
 
     @property
     def base_rate(self) -> float:
@@ -164,37 +173,31 @@ class Shift:
         reach = float(ndtri(0.5 + 0.5 * level)) * self.errors[:, None] * np.array([-1.0, 1.0])
         return np.asarray(np.clip(self.base_rates[:, None] + reach, 0.0, 1.0))
 
-    @property
-    def at_end(self) -> bool:
-        """Whether probabilities are still to be moved."""
-        return bool(self.log_ratios.any())
-
     def apply(self, p: Array) -> Array:
         """Probabilities for the new base rates, from those for the old ones."""
-        if not self.at_end:
+        if self.inside:
             return p
         if p.ndim == 1:
-            odds = float(np.exp(self.log_ratios[1] - self.log_ratios[0]))
+            odds = float(np.exp(self.log_odds))
             return np.asarray(np.clip(odds * p / (odds * p + (1.0 - p)), LEAST, 1.0 - LEAST))
         moved = p * np.exp(self.log_ratios)
         return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
     def apply_band(self, band: Array, level: float) -> Array:
         """Limits of the probability of the second of two classes, moved and, for the shift's own error, widened."""
-        if not self.at_end:
+        if self.inside:
             return band
-        odds = self.log_ratios[1] - self.log_ratios[0]
         reach = float(ndtri(0.5 + 0.5 * level) * np.sqrt(self.variance)) * np.array([-1.0, 1.0])
-        return np.asarray(expit(logit(band) + odds + reach))
+        return np.asarray(expit(logit(band) + self.log_odds + reach))
 
     def program(self, program: Program) -> Program:
         """The same for what exports write."""
-        if not self.at_end:
+        if self.inside:
             return program
         steps = [*program.steps, ("unshifted", program.result)]
         before = name("unshifted")
         if len(self.log_ratios) == 2:
-            odds = float(np.exp(self.log_ratios[1] - self.log_ratios[0]))
+            odds = float(np.exp(self.log_odds))
             return Program([*steps, ("odds", odds * before)], name("odds") / (name("odds") + (1.0 - before)))
         ratios = np.exp(self.log_ratios).tolist()
         steps.append(("shifted", Constant("RATIOS", ratios).expression * before))
@@ -208,6 +211,7 @@ class Shift:
             "base_rates": None if self.base_rates is None else self.base_rates.tolist(),
             "errors": None if self.errors is None else self.errors.tolist(),
             "p_value": self.p_value,
+            "inside": self.inside,
         }
 
     @classmethod
@@ -219,17 +223,23 @@ class Shift:
         return cls(**read)
 
 
-def find_shift(calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled: Any) -> Shift:
-    """The shift that one of the three says, on top of that which the calibrator has already."""
+def find_shift(
+    calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled: Any, *, earlier: Shift | None = None
+) -> Shift:
+    """The shift that one of the three says of a calibrator that has none.
+
+    ``kept`` is on top of an ``earlier`` one. The others replace it, and its uncertainty: they say what the base rate
+    is, whatever it was taken for before.
+    """
     if sum(value is not None for value in (base_rate, kept, unlabelled)) != 1:
         raise ValueError("shifted takes one of base_rate, kept and unlabelled")
-    earlier, reference, classes = calibrator.shift_, calibrator.reference_, calibrator.classes_
+    reference, classes = calibrator.reference_, calibrator.classes_
     rates = None if reference is None else reference.base_rates
-    if earlier is not None:
-        rates = earlier.base_rates
-    errors, p_value = None, None
+    errors, p_value, variance = None, None, 0.0
     if kept is not None:
         ratios = 1.0 / check_kept(kept, classes)
+        if earlier is not None:
+            ratios, variance = ratios * np.exp(earlier.log_ratios), earlier.variance
         new = None if rates is None else rates * ratios / float(rates @ ratios)
     else:
         if rates is None:
@@ -241,21 +251,17 @@ def find_shift(calibrator: BaseCalibrator, base_rate: Any, kept: Any, unlabelled
             effect = float(getattr(calibrator, "design_effect_", 1.0))
             fitted = np.inf if reference is None else float(reference.counts.sum()) / effect
             new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE), fitted)
-            p_value = None if reference is None else _test(reference, rows, rates, new, effect)
+            p_value = None if reference is None else _test(reference, rows, new, effect)
         ratios = np.divide(new, rates, out=np.ones_like(new), where=rates > 0.0)
-    variance = 0.0
     if new is not None and errors is not None and len(new) == 2:
         variance = log_odds_error(float(new[1]), float(errors[1])) ** 2
-    left, spread = (0.0, 0.0) if earlier is None else (earlier.log_ratios, earlier.variance)
-    return Shift(left + np.log(ratios), spread + variance, new, errors, p_value)
+    return Shift(np.log(ratios), variance, new, errors, p_value)
 
 
-def _test(reference: Reference, rows: Unlabelled, rates: Array, new: Array, effect: float) -> float:
+def _test(reference: Reference, rows: Unlabelled, new: Array, effect: float) -> float:
     """Test that another base rate explains new scores, and warn if not."""
-    then = reference.base_rates
-    back = np.divide(then, rates, out=np.ones_like(then), where=then > 0.0)
-    p = Shift(np.log(back), 0.0).apply(rows.p)
-    p_value = reference.p_value(p if p.ndim == 1 else p.max(axis=1), rows.weight, new, effect)
+    p = rows.p if rows.p.ndim == 1 else rows.p.max(axis=1)
+    p_value = reference.p_value(p, rows.weight, new, effect)
     if p_value < MIN_P_VALUE:
         warn_user(
             f"another base rate does not explain the scores in unlabelled (p-value {p_value:.2g}): rows of the same "
