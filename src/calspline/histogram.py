@@ -33,6 +33,8 @@ from calspline.scores import (
     check_scores,
     check_weights,
     check_weights_as_counts,
+    row_weight,
+    whole,
 )
 from calspline.transforms import LOGIT_CLIP
 
@@ -52,8 +54,9 @@ HISTOGRAM = Record(
         "cells": Integers(most=MAX_LOCATIONS),
         "highest": optional(Number()),
         "classes": optional(ListOf(Label(), least=2, most=2)),
+        "row_weight": Number(above=0.0),
     },
-    added={"classes": None},
+    added={"classes": None, "row_weight": 1.0},
 )
 """A histogram in a file."""
 
@@ -89,6 +92,9 @@ class ScoreHistogram:
         Largest location that is not an exact 1.
     classes : tuple of two labels, or None
         What negatives and positives are, where labels were given. Histograms of other classes do not add up.
+    row_weight : float
+        How much weight is worth a row: the sum of squared weights over that of weights, or 1 where these are whole
+        numbers, which count rows. Variances of weighted events are so many times those of counts.
 
     Examples
     --------
@@ -106,6 +112,7 @@ class ScoreHistogram:
     cells: Cells
     highest: float
     classes: tuple[Any, Any] | None = None
+    row_weight: float = 1.0
 
     @classmethod
     def from_scores(
@@ -150,6 +157,8 @@ class ScoreHistogram:
         found, positive = check_binary_labels(labels, len(given), known)
         checked = check_binary_scores(given.in_class_order(found), kind=None if kind == "auto" else kind)
         histogram = cls.collect(checked, positive, weight)
+        if weight is not None and not whole(weight):
+            histogram = replace(histogram, row_weight=row_weight(weight))
         if classes is not None or len(labels):
             histogram = histogram.of_classes(found)
         if by is None:
@@ -289,7 +298,10 @@ class ScoreHistogram:
             )
         else:
             total = self._on_grid(self.kind, self, other)
-        return replace(total, classes=classes)
+        weights = [self.total, other.total]
+        return replace(
+            total, classes=classes, row_weight=float(np.average([self.row_weight, other.row_weight], weights=weights))
+        )
 
     def _common_classes(self, other: ScoreHistogram) -> tuple[Any, Any] | None:
         """The classes of both; a histogram that does not know its own has those of the other."""
@@ -377,6 +389,13 @@ class ScoreHistogram:
         """Sum of all weights."""
         return float(self.positives.sum() + self.negatives.sum())
 
+    def in_rows(self) -> ScoreHistogram:
+        """The same with weights that count rows: as many, of equal weight, as would say as much as these."""
+        if self.row_weight == 1.0:
+            return self
+        by = 1.0 / self.row_weight
+        return replace(self, positives=by * self.positives, negatives=by * self.negatives, row_weight=1.0)
+
     @property
     def counts(self) -> Counts:
         """The distinct locations, with the weight of positives and negatives at each."""
@@ -410,7 +429,12 @@ class ScoreHistogram:
             "negatives": self.negatives.tolist(),
             "cells": self.cells.tolist(),
             "highest": self.highest if np.isfinite(self.highest) else None,
-        } | ({} if self.classes is None else {"classes": [_plain_label(label) for label in self.classes]})
+        } | self._added()
+
+    def _added(self) -> dict[str, Any]:
+        """What files of the first version do not have."""
+        classes = {} if self.classes is None else {"classes": [_plain_label(label) for label in self.classes]}
+        return classes if self.row_weight == 1.0 else classes | {"row_weight": self.row_weight}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:

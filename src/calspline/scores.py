@@ -397,10 +397,16 @@ def whole(weight: Array) -> bool:
     return bool(np.all(np.abs(weight - np.rint(weight)) <= ROUNDING * np.minimum(weight, 1.0)))
 
 
+def row_weight(weight: Array) -> float:
+    """How much weight is worth a row: sum w^2 / sum w, so that all are worth (sum w)^2 / sum w^2 rows."""
+    largest = float(weight.max())
+    scaled = weight / largest
+    return largest * float(scaled @ scaled / scaled.sum())
+
+
 def importance_weights(weight: Array) -> Array:
     """Weights of which only the ratios count: their sum is the effective number of rows, (sum w)^2 / sum w^2."""
-    scaled = weight / weight.max()
-    return np.asarray(scaled * (scaled.sum() / (scaled @ scaled)))
+    return np.asarray(weight / row_weight(weight))
 
 
 def check_groups(groups: Any, n: int, name: str = "groups", *, beside: str = "scores") -> NDArray[np.intp] | None:

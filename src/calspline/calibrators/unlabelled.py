@@ -42,6 +42,7 @@ def check_unlabelled(calibrator: BaseCalibrator, given: Any, name: str) -> Unlab
             raise ValueError(
                 f"{name} must hold {calibrator.kind_} scores, as the calibrator takes; it has {given.kind}"
             )
+        given = given.in_rows()
         scores, weight = given.scores, given.positives + given.negatives
     else:
         scores, weight = given, None

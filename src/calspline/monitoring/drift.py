@@ -142,7 +142,8 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     Parameters
     ----------
     reference, current : ScoreHistogram
-        Weights count as rows.
+        Whole weights count rows. Others are unequal weights of rows: ``row_weight`` of the histogram says how much of
+        them is worth a row, which is taken to be the same at all scores.
     calibrator : fitted calibrator of two classes, optional
         The one in use. None fits a :class:`~calspline.SplineCalibrator` to the reference.
     level : float in (0, 1), default=0.95
@@ -193,6 +194,8 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     if calibrator is not None:
         check_fitted_calibrator(calibrator, 2)
         current.check_classes(calibrator.classes_.tolist(), "current")
+    weights = reference.total, current.total
+    reference, current = reference.in_rows(), current.in_rows()
     psi, distance, score_p_value = _score_shift(reference, current)
     with one_blas_thread():
         calibrator = SplineCalibrator().fit_histogram(reference) if calibrator is None else calibrator
@@ -211,8 +214,8 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
 
     difference = current.base_rate - f.mean
     return Drift(
-        reference_weight=reference.total,
-        current_weight=current.total,
+        reference_weight=weights[0],
+        current_weight=weights[1],
         reference_rate=reference.base_rate,
         current_rate=current.base_rate,
         psi=psi,

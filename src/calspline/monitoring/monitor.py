@@ -309,6 +309,9 @@ class Monitor:
     What is tested is that the calibrator's probabilities are right. They never are to the last digit: of very many rows
     there will be an alarm because of differences that do not matter. :attr:`verdict` says how large they are.
 
+    Whole weights count rows. Others are unequal weights of rows, which count for what they are worth (``row_weight`` of
+    the histogram); the promise of ``alpha`` is then as good as that number.
+
     Examples
     --------
     >>> import numpy as np
@@ -393,6 +396,7 @@ class Monitor:
             by = {"by": [known.get(segment)] * len(part)}
         else:
             self.calibrator.warn_without_segments()
+        part = part.in_rows()
         p = self.calibrator.calibrate(part.scores, **by)
         return ScoreHistogram.from_locations(
             "probability", log_odds(p), positives=part.positives, negatives=part.negatives

@@ -246,6 +246,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             self.cells[rows],
             float(below_one[-1]) if below_one.size else -np.inf,
             self.pooled.classes,
+            self.pooled.row_weight,
         )
 
     def __iter__(self) -> Iterator[Any]:
