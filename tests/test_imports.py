@@ -47,7 +47,7 @@ ALLOWED = {
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
     "persistence": CORE | {"files", "histogram", "monitoring", "registry"},
     "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry"},
-    "engines": CORE | FITS | {"calibrators", "engines", "export", "grid"},
+    "engines": CORE | FITS | {"calibrators", "engines", "export", "grid", "segments"},
     "monitoring": CORE
     | NUMERICS
     | {

@@ -176,7 +176,7 @@ class Grid:
             cells, sums = np.concatenate([self.cells, cells]), np.hstack([self.sums, sums])
             order = np.argsort(cells, kind="stable")
             cells, sums = cells[order], sums[:, order]
-        levels = _levels_to_go(cells)
+        levels = levels_to_go(cells)
         self.level += levels
         self._collapse(coarser(cells, levels), sums)
 
@@ -217,13 +217,13 @@ def _exact_ends(cells: Cells, means: Array) -> Array:
     return means
 
 
-def _levels_to_go(cells: Cells) -> int:
-    """How many levels up no more than ``MAX_POINTS`` of these sorted cells are left.
+def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
+    """How many levels up no more than ``most`` of these sorted cells are left.
 
     Two neighbours fall together once the highest bit in which they differ is shifted
     out. Negative cells never join the others, and the ends never join any.
     """
-    if len(cells) <= MAX_POINTS:
+    if len(cells) <= most:
         return 0
     apart = cells[1:] ^ cells[:-1]
     ends = (cells[:-1] == FIRST_CELL) | (cells[1:] == LAST_CELL)
@@ -231,7 +231,7 @@ def _levels_to_go(cells: Cells) -> int:
     high = apart >> 32  # each half is exact as a float, whose exponent counts its bits
     bits = np.where(high > 0, 32 + np.frexp(high.astype(np.float64))[1], np.frexp(apart.astype(np.float64))[1])
     left = 1 + np.cumsum(np.bincount(bits, minlength=64)[::-1])[::-1]
-    return int(np.argmax(left[1:] <= MAX_POINTS))
+    return int(np.argmax(left[1:] <= most))
 
 
 def _count(place: Cells, positive: NDArray[np.bool_], w: Array | None, moment: Array, size: int) -> Array:

@@ -151,13 +151,13 @@ class FittedSpline(BaseCalibrator):
     def _two_program(self, source: Source) -> Program:
         return (self._segmented or self.curves_)[0].program(source)
 
-    def _set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
+    def set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
         """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
         self._segmented, self._class_segments = segmented, of_classes
         for name in ("segments_", "segment_histograms_"):
             self.__dict__.pop(name, None)
 
-    def _describe_segments(self) -> None:
+    def describe_segments(self) -> None:
         """Make the table, now that the classes are known."""
         if len(self._segmented) > 1:
             columns = [column for curves in self._segmented for column in curves.columns]
@@ -174,7 +174,7 @@ class FittedSpline(BaseCalibrator):
 
     def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> None:
         super()._remember(classes, kind, **facts)
-        self._describe_segments()
+        self.describe_segments()
 
     def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
         check_fitted(self)
@@ -272,7 +272,7 @@ class FittedSpline(BaseCalibrator):
         self.converged_ = all(fit.converged for fit in fits)
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self._fits = fits
-        self._set_segments([])
+        self.set_segments([])
         self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
 
     def _set_structure(self, structure: StructuredMap) -> None:
@@ -287,7 +287,7 @@ class FittedSpline(BaseCalibrator):
         self.knots_ = np.exp(structure.breaks)
         self.converged_, self.n_iter_ = structure.converged, 0
         self._fits = []
-        self._set_segments([])
+        self.set_segments([])
 
     def summary(self) -> str:
         """What was fitted, in a few lines.
@@ -342,11 +342,11 @@ class FittedSpline(BaseCalibrator):
             if facts["segments"] is not None:
                 if len(facts["segments"]) != len(curves):
                     raise ValueError("segments and curves must be lists of the same length")
-                self._set_segments(list(map(SegmentedCurve.restored, curves, facts["segments"])))
+                self.set_segments(list(map(SegmentedCurve.restored, curves, facts["segments"])))
         else:
             shared = StructuredMap.from_dict(structure)
             if len(shared.b) != n_classes or curves:
                 raise ValueError("structure must be one for the classes, without curves")
             self._set_structure(shared)
             if facts["class_segments"] is not None:
-                self._set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
+                self.set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))

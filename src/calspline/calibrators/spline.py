@@ -488,7 +488,7 @@ class SplineCalibrator(FittedSpline):
     ) -> None:
         """Set the attributes of a two-class fit, with segments if there are ``counts`` of them."""
         if counts is not None:
-            self._check_loss(recipe)
+            self.check_loss(recipe)
         segmented = []
         with one_blas_thread():
             fitted = fit_curve(histogram, recipe, parts)
@@ -498,13 +498,14 @@ class SplineCalibrator(FittedSpline):
         if np.isinf(fitted.smoothing):
             warn_user(ALL_EQUAL)
         self.set_fits([fitted])
-        self._set_segments(segmented)
+        self.set_segments(segmented)
         if counts is not None:
             self.segment_histograms_ = counts
         self.set_worth(histogram.total, recipe.design_effect)
         self.histogram_ = histogram
 
-    def _check_loss(self, recipe: Recipe) -> None:
+    def check_loss(self, recipe: Recipe) -> None:
+        """Complain about a loss that segments cannot have."""
         if recipe.loss != "log":
             raise ValueError(f'loss must be "log" for a fit with by; got {self.loss!r}')
 
@@ -529,16 +530,17 @@ class SplineCalibrator(FittedSpline):
                 fits = fit_one_vs_rest(scores, codes, weight, options, grouped)
                 segmented: list[SegmentedCurve] = []
                 if rows.by is not None:
-                    self._check_loss(options)
+                    self.check_loss(options)
                     columns = AgainstRest(scores, options.transform)
-                    fits, segmented = fit_segments_of_classes(columns, codes, weight, fits, options, rows.by)
+                    counts = [_counts_of(columns[j], codes == j, weight, rows.by) for j in range(columns.n_classes)]
+                    fits, segmented = fit_segments_of_classes(counts, fits, options)
                 self.set_fits(fits)
-                self._set_segments(segmented)
+                self.set_segments(segmented)
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
                 if rows.by is not None:
                     p = self.structure_.probabilities(scores)
-                    self._set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
+                    self.set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
         self.set_worth(float(len(codes) if weight is None else weight.sum()), options.design_effect)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
@@ -560,6 +562,10 @@ class SplineCalibrator(FittedSpline):
                 'probabilities. To calibrate margins, use transform="identity".'
             )
         return "margin"
+
+
+def _counts_of(scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, by: Any) -> SegmentHistograms:
+    return SegmentHistograms.collect(ScoreHistogram.collect(scores, positive, weight), scores, positive, weight, by)
 
 
 def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:

@@ -14,7 +14,7 @@ their location, are put where numpy has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, and_
 from typing import Any, TypeVar
@@ -30,6 +30,8 @@ from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, ONE,
 from calspline.histogram import ScoreHistogram
 from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
 from calspline.scores import Kind
+from calspline.segments.histogram import SegmentHistograms, level_of
+from calspline.segments.labels import By, check_by
 from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
 Column = TypeVar("Column", nw.Expr, NDArray[np.float64])
@@ -38,6 +40,8 @@ FIRST_LEVEL = 34
 """1024 cells to a unit of log-odds: most data occupy some ten thousand, and need one pass."""
 MAX_SUMS = 1 << 17
 """Sums that a pass may bring back, if it is not the first."""
+MAX_SEGMENTS = 1 << 18
+"""Segments, or combinations of those of several columns, whose sums are brought back."""
 MAX_SAMPLE = 200_000
 """About how many rows a sample has."""
 ALIKE = 0.01
@@ -108,6 +112,26 @@ def aggregate(frame: LazyFrame, names: list[str], kind: Kind, level: int | None,
     """Sums over the cells of a level; without a level, over locations."""
     column = _grouped(_long(frame, names, engine), kind, level)
     return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in names}
+
+
+def segment_histograms(frame: LazyFrame, pooled: ScoreHistogram, names: Sequence[str]) -> SegmentHistograms:
+    """Histograms of segments, given that of all rows: one group-by more.
+
+    The frame has the columns ``u`` (locations), ``w``, ``code`` (1 for positives, else 0) and ``b0``, ``b1`` ..., the
+    segments, by their ``names`` in the frame that they are from.
+    """
+    keys = [f"b{k}" for k in range(len(names))]
+    segments = int(frame.select(*keys).unique().select(n=nw.len()).collect()["n"].to_list()[0])
+    if segments > MAX_SEGMENTS:
+        raise ValueError(f"by must be segments, at most {MAX_SEGMENTS:,} different ones; the frame has {segments:,}")
+    level = level_of(pooled, segments)
+    place = nw.col("u") if level is None else cell(nw.col("u"), pooled.kind, level)
+    rows = frame.select(*keys, cell=place, w1=nw.col("w") * nw.col("code"), w=nw.col("w"), m=nw.col("w") * nw.col("u"))
+    found = rows.group_by(*keys, "cell").agg(*[nw.col(name).sum() for name in ("w", "w1", "m")]).collect()
+    w, w1, moment = (found[name].to_numpy() for name in ("w", "w1", "m"))
+    by = check_by([found[key].to_list() for key in keys], len(found))
+    by = By([replace(column, name=name) for column, name in zip(by.columns, names, strict=True)])
+    return SegmentHistograms.from_sums(pooled, by, level, found["cell"].to_numpy(), np.array([w - w1, w1, moment]))
 
 
 def _long(frame: LazyFrame, names: list[str], engine: Engine) -> LazyFrame:

@@ -32,12 +32,13 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to fit, by their names in the frame; and in ours, ``s0``, ``s1`` ..., ``y``, ``w`` and ``g``."""
+    """The columns to fit, by their names in the frame; in ours, ``s0`` ..., ``y``, ``w``, ``g`` and ``b0`` ..."""
 
     score: list[str]
     label: str
     weight: str | None = None
     group: str | None = None
+    by: Sequence[str] = ()
 
     @property
     def names(self) -> list[str]:
@@ -139,8 +140,8 @@ class ColumnStats:
             )
 
 
-def check_column_list(names: Any, argument: str, schema: nw.Schema) -> list[str]:
-    """Columns of numbers: one name, or a list of them."""
+def check_column_list(names: Any, argument: str, schema: nw.Schema, *, numbers: bool = True) -> list[str]:
+    """Columns, of numbers as a rule: one name, or a list of them."""
     if isinstance(names, str):
         listed = [names]
     elif isinstance(names, Sequence):
@@ -151,7 +152,7 @@ def check_column_list(names: Any, argument: str, schema: nw.Schema) -> list[str]
         raise ValueError(f"{argument} must name at least one column; got an empty list")
     for name in listed:
         check_column(name, argument, schema)
-        if not schema[name].is_numeric():
+        if numbers and not schema[name].is_numeric():
             raise TypeError(f"{argument} must be a column of numbers; {name!r} is of type {schema[name]}")
     if len(set(listed)) < len(listed):
         raise ValueError(f"{argument} must be different columns; got {listed!r}")

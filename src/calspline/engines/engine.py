@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 from numpy.typing import NDArray
@@ -14,13 +14,29 @@ from calspline.engines.checks import Columns, ColumnStats
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.scores import Kind
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import By
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 LazyFrame = nw.LazyFrame[Any]
+Found = ScoreHistogram | SegmentHistograms
+
+
+class Sample(NamedTuple):
+    """Rows as arrays."""
+
+    scores: Array
+    labels: NDArray[Any]
+    weight: Array
+    groups: NDArray[Any] | None
+    by: By | None
 
 
 class Rows(Protocol):
-    """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``."""
+    """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``.
+
+    Histograms of rows with segments are :class:`~calspline.segments.histogram.SegmentHistograms`.
+    """
 
     def clipped(self, stats: ColumnStats) -> Rows:
         """The same with probabilities within [0, 1], from which they differ by rounding at most."""
@@ -28,16 +44,16 @@ class Rows(Protocol):
     def weighted(self, factor: float) -> Rows:
         """The same with all weights multiplied."""
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
+    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
         """The histogram of two classes, whose scores are in one column or two."""
 
     def one_vs_rest(
         self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> dict[int, ScoreHistogram]:
+    ) -> dict[int, Found]:
         """A histogram for each class that is seen, by its number."""
 
-    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array, NDArray[Any] | None]:
-        """Scores, labels, weights and groups of a share of the rows, which are the same ones in every engine."""
+    def sample(self, names: list[str], share: float) -> Sample:
+        """A share of the rows, which are the same ones in every engine."""
 
     def group_moments(
         self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any

@@ -24,15 +24,19 @@ from calspline.engines.checks import (
     check_sorted,
     declared_order,
 )
-from calspline.engines.engine import Rows
+from calspline.engines.engine import Found, Rows
 from calspline.engines.in_memory import Calibrate
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
+from calspline.histogram import ScoreHistogram
 from calspline.labels import check_matrix_labels, order_columns
 from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
 from calspline.scores import MARGIN_ADVICE, Kind, check_scores
+from calspline.segments.curves import SegmentedCurve
+from calspline.segments.fit import fit_segments_of_classes
+from calspline.segments.histogram import SegmentHistograms
 
 UNSAFE = re.compile(r"[^\w .-]")
 
@@ -45,6 +49,7 @@ def fit_frame(
     weight: str | None = None,
     positive: Any = None,
     group: str | None = None,
+    by: str | list[str] | None = None,
     missing: Literal["error", "drop"] = "error",
     **spline_params: Any,
 ) -> SplineCalibrator:
@@ -73,6 +78,13 @@ def fit_frame(
         A column of groups: rows with the same value belong together and may depend on each other, so that they count
         for less; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`. The engine sums residuals by group,
         in one more pass; with ``smoothing="cv"`` and ``"loo"``, which would leave out whole groups, fit arrays.
+    by : str or list of str, optional
+        A column of segments that differ, such as countries, or several whose effects are added up; see
+        :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`. A null is no segment. In one more pass (of
+        ``multiclass="ovr"``: one for each class) the engine sums the rows by segment and cell. What it brings back is
+        bounded, whatever the rows: cells are so wide that all segments together have at most 1,048,576 sums or, if that
+        is more, 64 for each segment. Segments of several columns are combinations that occur. More than 262,144 are
+        refused, unless the frame is in memory or of Dask, which counts partitions as arrays.
     missing : {"error", "drop"}, default="error"
         What to do about nulls and NaN in these columns. ``"error"`` counts them in its message; ``"drop"``
         leaves such rows out.
@@ -123,7 +135,8 @@ def fit_frame(
                 f'smoothing must be "reml" or a number with group; got {recipe.smoothing!r}. To leave out whole '
                 "groups, fit arrays: SplineCalibrator.fit(scores, y, groups=...)."
             )
-    taken = Columns(columns, label, weight, group)
+    segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
+    taken = Columns(columns, label, weight, group, segments)
     rows, stats = engine.rows(engine, known, taken)
     stats.check(taken, drop=missing == "drop")
     if weight is not None and calibrator.weights == "importance":
@@ -155,13 +168,15 @@ def _fit_two(
     two = len(columns.score) == 2
     difference = two and not probability and stats.columns_are_margins
     names = columns.in_class_order(classes)
-    histogram = rows.histogram(names, kind, difference=difference, positive=classes[1]).of_classes(classes)
+    found = rows.histogram(names, kind, difference=difference, positive=classes[1])
+    histogram = _pooled(found).of_classes(classes)
     worth = histogram.total
     if columns.group is not None:
         line = pooled_line(histogram)
         moments, sizes = rows.group_moments(names, kind, line, difference=difference, positive=classes[1])
         worth = histogram.total / _design_effect([moments], sizes, columns)
-    calibrator.fit_histogram(histogram, n_effective=worth)
+    counts = replace(found, pooled=histogram) if isinstance(found, SegmentHistograms) else histogram
+    calibrator.fit_histogram(counts, n_effective=worth)
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, difference
     return calibrator
 
@@ -181,11 +196,13 @@ def _fit_many(
         check_sorted(labels, columns.label, order, "Name the columns of scores after the classes.")
     names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
-        scores, sampled, weights, groups = rows.sample(names, sample_share(stats.count))
+        sample = rows.sample(names, sample_share(stats.count))
         # The sample may miss a class.
-        named = check_scores(scores, "score", names=range(m))
-        calibrator.fit(named, np.searchsorted(classes, sampled.astype(classes.dtype)), weights, groups=groups)
+        named = check_scores(sample.scores, "score", names=range(m))
+        codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
+        calibrator.fit(named, codes, sample.weight, groups=sample.groups, by=sample.by)
         calibrator.classes_ = classes
+        calibrator.describe_segments()
         return calibrator
     wanted = matrix_kind(recipe.transform)
     if wanted == "either":
@@ -197,7 +214,8 @@ def _fit_many(
         stats.check_sums()
         rows = rows.clipped(stats)
     seen = [j for j in range(m) if np.any(labels == classes[j])]
-    found = rows.one_vs_rest(names, classes, seen, kind, recipe.transform)
+    divided = rows.one_vs_rest(names, classes, range(m) if columns.by else seen, kind, recipe.transform)
+    found = {j: _pooled(divided[j]) for j in seen}
     column_kind: Kind = "margin" if recipe.transform == "identity" else kind
     if columns.group is not None:
         frequent = sorted(seen, key=lambda j: -float(found[j].positives.sum()))[:MOST_CLASSES]
@@ -205,13 +223,29 @@ def _fit_many(
         moments, sizes = rows.one_vs_rest_moments(names, classes, lines, kind, recipe.transform)
         recipe = replace(recipe, design_effect=_design_effect(moments, sizes, columns))
     with one_blas_thread():
-        calibrator.set_fits(fit_histograms([found.get(j) for j in range(m)], column_kind, recipe))
+        fits = fit_histograms([found.get(j) for j in range(m)], column_kind, recipe)
+        counts = [each for each in divided.values() if isinstance(each, SegmentHistograms)]
+        segmented: list[SegmentedCurve] = []
+        if counts:
+            calibrator.check_loss(recipe)
+            fits, segmented = fit_segments_of_classes(counts, fits, recipe)
+        calibrator.set_fits(fits)
+        calibrator.set_segments(segmented)
     calibrator.set_worth(found[seen[0]].total, recipe.design_effect)
     for j in seen:
         label = classes.tolist()[j]
         warn_if_reversed(found[j].counts, np.array([f"not {label}", label], dtype=object))
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
+    calibrator.describe_segments()
     return calibrator
+
+
+def _pooled(found: Found) -> ScoreHistogram:
+    """The histogram of all rows."""
+    if isinstance(found, ScoreHistogram):
+        return found
+    found.check_some()
+    return found.pooled
 
 
 def _design_effect(moments: list[GroupMoments], sizes: GroupSizes, columns: Columns) -> float:

@@ -14,12 +14,14 @@ from calspline.arrays import Array, chunks
 from calspline.engines import aggregate
 from calspline.engines.aggregate import check_no_groups, sample_place, sample_weights, share_scores
 from calspline.engines.checks import Columns, ColumnStats, check_label_count
-from calspline.engines.engine import Engine
+from calspline.engines.engine import Engine, Found, Sample
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
 from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.scores import ROUNDING, BinaryScores, Kind, MatrixScores, is_outside, rounding
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import By, check_by
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class ArrayRows:
     labels: list[Any]
     weight: Array | None
     groups: NDArray[np.intp] | None = None
+    by: By | None = None
 
     def clipped(self, stats: ColumnStats) -> ArrayRows:
         """The same with probabilities within [0, 1]."""
@@ -46,10 +49,15 @@ class ArrayRows:
         """The same with all weights multiplied."""
         return replace(self, weight=None if self.weight is None else factor * self.weight)
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
+    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
         """The histogram of two classes, whose scores are in one column or two."""
-        scores = self._two(names, kind, difference=difference)
-        return ScoreHistogram.collect(scores, self._is(positive), self.weight)
+        return self._counted(self._two(names, kind, difference=difference), self._is(positive))
+
+    def _counted(self, scores: BinaryScores, positive: NDArray[np.bool_]) -> Found:
+        pooled = ScoreHistogram.collect(scores, positive, self.weight)
+        if self.by is None:
+            return pooled
+        return SegmentHistograms.collect(pooled, scores, positive, self.weight, self.by)
 
     def _two(self, names: list[str], kind: Kind, *, difference: bool) -> BinaryScores:
         first, values = self.scores[names[0]], self.scores[names[-1]]
@@ -87,31 +95,33 @@ class ArrayRows:
 
     def one_vs_rest(
         self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> dict[int, ScoreHistogram]:
+    ) -> dict[int, Found]:
         """A histogram for each class that is seen, by its number."""
         columns = AgainstRest(MatrixScores(kind, self._matrix(names)), transform)
-        return {j: ScoreHistogram.collect(columns[j], self._is(classes[j]), self.weight) for j in seen}
+        return {j: self._counted(columns[j], self._is(classes[j])) for j in seen}
 
-    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array, NDArray[Any] | None]:
-        """Scores, labels, weights and groups of a share of the rows, which are the same ones in every engine."""
-        matrix, codes, groups = self._matrix(names), self.codes, self.groups
+    def sample(self, names: list[str], share: float) -> Sample:
+        """A share of the rows, which are the same ones in every engine."""
+        matrix, codes, groups, by = self._matrix(names), self.codes, self.groups, self.by
         weight = np.ones(len(matrix)) if self.weight is None else self.weight
         if share < 1.0:
             taken = sample_place(list(matrix.T)) < share
             groups = None if groups is None else groups[taken]
             if share_scores(list(matrix[taken].T)):
                 check_no_groups(groups)
-                matrix, codes, weight = _grouped(matrix, codes, weight, share)
+                matrix, codes, weight, by = _grouped(matrix, codes, weight, by, share)
             else:
                 matrix, codes, weight = matrix[taken], codes[taken], weight[taken]
-        return matrix, label_array(self.labels)[codes], weight, groups
+                by = None if by is None else by.of(taken)
+        return Sample(matrix, label_array(self.labels)[codes], weight, groups, by)
 
     def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""
         scores = {name: values[used] for name, values in self.scores.items()}
         weight = None if self.weight is None else self.weight[used]
         groups = None if self.groups is None else self.groups[used]
-        return ArrayRows(scores, self.codes[used], self.labels, weight, groups)
+        by = None if self.by is None else self.by.of(used)
+        return ArrayRows(scores, self.codes[used], self.labels, weight, groups, by)
 
     def _matrix(self, names: list[str]) -> Array:
         return np.column_stack([self.scores[name] for name in names])
@@ -121,17 +131,28 @@ class ArrayRows:
         return np.asarray(self.codes == self.labels.index(label)) if label in self.labels else self.codes < -1
 
 
-def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str) -> ArrayRows:
+def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str, by: Sequence[str] = ()) -> ArrayRows:
     """Columns of a frame, under our names, as arrays; what is missing is NaN, or -1."""
     arrays = {name: _number(frame[column]) for name, column in numbers.items()}
     weight = arrays.pop("w", None)
     codes, labels = _coded(frame[label])
-    return ArrayRows(arrays, codes, labels, weight)
+    return ArrayRows(arrays, codes, labels, weight, by=segments_of(frame, by))
+
+
+def segments_of(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
+    """Columns of segments; a category counts by its own value."""
+    if not by:
+        return None
+    dtypes = frame.schema
+    texts = [name for name in by if isinstance(dtypes[name], (nw.Categorical, nw.Enum))]
+    if texts and not frame.implementation.is_pandas_like():
+        frame = frame.with_columns(nw.col(*texts).cast(nw.String))
+    return check_by(frame.select(*by).to_native(), len(frame))
 
 
 def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tuple[ArrayRows, ColumnStats]:
     """Take the columns, look at what they hold, and leave out rows that do not count."""
-    rows = read_arrays(frame, columns.numbers, columns.label)
+    rows = read_arrays(frame, columns.numbers, columns.label, columns.by)
     if columns.group is not None:
         rows = replace(rows, groups=_numbered(frame[columns.group].to_list()))
     numbers = rows.scores if rows.weight is None else rows.scores | {"w": rows.weight}
@@ -195,15 +216,21 @@ def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
 
 
 def _grouped(
-    matrix: Array, codes: NDArray[np.intp], weight: Array, share: float
-) -> tuple[Array, NDArray[np.intp], Array]:
-    """Groups of rows of the same scores and label, with their weights: all of them, or a sample if there are many."""
-    rows, place, count = np.unique(np.column_stack([matrix, codes]), axis=0, return_inverse=True, return_counts=True)
+    matrix: Array, codes: NDArray[np.intp], weight: Array, by: By | None, share: float
+) -> tuple[Array, NDArray[np.intp], Array, By | None]:
+    """Rows of the same scores, label and segments as one, with their weights: all, or a sample if there are many."""
+    segments = [] if by is None else by.columns
+    keys = np.column_stack([matrix, codes, *[column.codes for column in segments]])
+    rows, place, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    m = matrix.shape[1]
     total: Array = np.bincount(place.reshape(-1), weight, minlength=len(rows)).astype(np.float64)
     if len(rows) > aggregate.MAX_SAMPLE:
-        taken = sample_place(list(rows[:, :-1].T)) < count * share
+        taken = sample_place(list(rows[:, :m].T)) < count * share
         rows, total = rows[taken], sample_weights(total[taken], count[taken], share)
-    return rows[:, :-1], rows[:, -1].astype(np.intp), total
+    found = rows[:, m:].astype(np.intp)
+    if by is not None:
+        by = By([replace(column, codes=found[:, k + 1]) for k, column in enumerate(segments)])
+    return rows[:, :m], found[:, 0], total, by
 
 
 def _numbered(values: list[Any]) -> NDArray[np.intp]:

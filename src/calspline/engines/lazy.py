@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add, or_
@@ -12,7 +13,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
 from calspline.engines import aggregate
 from calspline.engines.aggregate import (
     check_no_groups,
@@ -22,21 +22,24 @@ from calspline.engines.aggregate import (
     one_vs_rest_locations,
     sample_place,
     sample_weights,
+    segment_histograms,
     share_scores,
 )
 from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats, check_label_count
-from calspline.engines.engine import Engine, LazyFrame
-from calspline.engines.in_memory import ArrayRows, read_arrays
+from calspline.engines.engine import Engine, Found, LazyFrame, Sample
+from calspline.engines.in_memory import ArrayRows, read_arrays, segments_of
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
 from calspline.scores import ROUNDING, Kind
+from calspline.segments.labels import By
 
 MAX_ADDED = 8
 """Sums that one task adds up, so that no worker has to hold those of all partitions."""
 CATEGORY_KINDS = {"i": "Int64", "u": "Int64", "f": "float64", "b": "boolean"}
 """Types of pandas that hold such categories and missing values."""
-Sums = dict[int, ScoreHistogram]
+SCORE = re.compile(r"s\d+")
+Sums = dict[int, Found]
 
 # PostgreSQL takes a literal with a point for a decimal.
 ZERO, ONE = nw.lit(0).cast(nw.Float64), nw.lit(1).cast(nw.Float64)
@@ -44,26 +47,48 @@ ZERO, ONE = nw.lit(0).cast(nw.Float64), nw.lit(1).cast(nw.Float64)
 
 @dataclass(frozen=True)
 class LazyRows:
-    """Columns ``s0``, ``s1`` ... (scores), ``y``, ``w`` and, if there are groups, ``g``, of the rows that count."""
+    """Columns ``s0``, ``s1`` ... (scores), ``y``, ``w`` and, if there are groups, ``g``, of the rows that count.
+
+    ``b0``, ``b1`` ... are segments, whose names were those of ``by``.
+    """
 
     frame: LazyFrame
     engine: Engine
+    by: Sequence[str] = ()
+
+    @property
+    def _segments(self) -> list[str]:
+        return [f"b{k}" for k in range(len(self.by))]
 
     def clipped(self, stats: ColumnStats) -> Self:
         """The same with probabilities within [0, 1]."""
         if stats.low >= 0.0 and stats.high <= 1.0:
             return self
-        names = [name for name in self.frame.collect_schema().names() if name not in ("y", "w")]
+        names = [name for name in self.frame.collect_schema().names() if SCORE.fullmatch(name)]
         return replace(self, frame=self.frame.with_columns(**{name: _within(nw.col(name)) for name in names}))
 
     def weighted(self, factor: float) -> Self:
         """The same with all weights multiplied."""
         return replace(self, frame=self.frame.with_columns(w=nw.col("w") * factor))
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
+    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
         """The histogram of two classes, whose scores are in one column or two."""
-        taken = self.frame.select("w", _location(names, kind, difference=difference).alias("1"), code=_own(positive))
-        return histograms(taken, ["1"], kind, self.engine)["1"]
+        location = _location(names, kind, difference=difference).alias("1")
+        taken = self.frame.select("w", location, *self._segments, code=_own(positive))
+        return self._divided(taken, histograms(taken, ["1"], kind, self.engine))["1"]
+
+    def _divided(self, taken: LazyFrame, found: Mapping[str, Found]) -> Mapping[str, Found]:
+        """Histograms by segment, if there are segments."""
+        if not self.by:
+            return found
+        rows = self.engine.barrier(taken)
+        parts: dict[str, Found] = {}
+        for name, pooled in found.items():
+            assert isinstance(pooled, ScoreHistogram)
+            own = nw.when(nw.col("code") == int(name)).then(ONE).otherwise(ZERO)
+            frame = self.engine.barrier(rows.select("w", *self._segments, u=nw.col(name), code=own))
+            parts[name] = segment_histograms(frame, pooled, self.by)
+        return parts
 
     def group_moments(
         self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
@@ -85,32 +110,38 @@ class LazyRows:
 
     def one_vs_rest(
         self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> dict[int, ScoreHistogram]:
+    ) -> dict[int, Found]:
         """A histogram for each class that is seen, by its number; all from the same pass."""
         located = one_vs_rest_locations(self.frame, names, kind, transform)
         column_kind: Kind = "margin" if transform == "identity" else kind
         keys = [str(j) for j in range(len(names))]
-        taken = located.select("w", *keys, code=_code(classes))
-        found = histograms(taken, [str(j) for j in seen], column_kind, self.engine)
+        taken = located.select("w", *keys, *self._segments, code=_code(classes))
+        found = self._divided(taken, histograms(taken, [str(j) for j in seen], column_kind, self.engine))
         return {j: found[str(j)] for j in seen}
 
-    def sample(self, names: list[str], share: float) -> tuple[Array, NDArray[Any], Array, NDArray[Any] | None]:
-        """Scores, labels, weights and groups of a share of the rows, which are the same ones in every engine."""
+    def sample(self, names: list[str], share: float) -> Sample:
+        """A share of the rows, which are the same ones in every engine."""
         place = sample_place([nw.col(name) for name in names])
         taken = self.frame if share >= 1.0 else self.frame.filter(place < share)
         grouped = ["g"] if "g" in self.frame.collect_schema() else []
-        found = taken.select(*names, "y", "w", *grouped).collect()
+        found = taken.select(*names, "y", "w", *grouped, *self._segments).collect()
         weight = found["w"].to_numpy()
         if share < 1.0 and share_scores([found[name].to_numpy() for name in names]):
             check_no_groups(grouped or None)
-            groups = self.frame.select(*names, "y", "w", n=ONE).group_by(*names, "y").agg(nw.col("w", "n").sum())
+            keys = [*names, "y", *self._segments]
+            groups = self.frame.select(*keys, "w", n=ONE).group_by(*keys).agg(nw.col("w", "n").sum())
             found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
             weight = found["w"].to_numpy()
             if len(found) > aggregate.MAX_SAMPLE:
                 found = groups.filter(place < nw.col("n") * share).collect()
                 weight = sample_weights(found["w"].to_numpy(), found["n"].to_numpy(), share)
-        scores = np.column_stack([found[name].to_numpy() for name in names])
-        return scores, label_array(found["y"].to_list()), weight, label_array(found["g"].to_list()) if grouped else None
+        return Sample(
+            np.column_stack([found[name].to_numpy() for name in names]),
+            label_array(found["y"].to_list()),
+            weight,
+            label_array(found["g"].to_list()) if grouped else None,
+            named_segments(found, self.by),
+        )
 
 
 def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyRows, ColumnStats]:
@@ -123,6 +154,9 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
     if columns.group is not None:
         own["g"] = _label(engine.reference(columns.group), schema[columns.group])
         absent["g"] = _absent("g", nan=nan and schema[columns.group].is_float())
+    for k, column in enumerate(columns.by):
+        value = _label(engine.reference(column), schema[column])
+        own[f"b{k}"] = nw.when(~value.is_nan()).then(value) if nan and schema[column].is_float() else value
     rows = engine.barrier(frame.select(**({"w": ONE} | own)))
     no_label = _absent("y", nan=nan and schema[columns.label].is_float())
     found = _by_label(rows, columns.names, absent)
@@ -137,7 +171,7 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
         rows = rows.filter(nw.col("w") > 0.0)
     here = ~missing_label & (found["rows"] > 0)
     high = max(found[f"high_{name}"][here].max(initial=-np.inf) for name in columns.names)
-    return LazyRows(rows, engine), ColumnStats(
+    return LazyRows(rows, engine, columns.by), ColumnStats(
         labels=label_array(found["y"][here].tolist()),
         count=int(found["rows"][here].sum()),
         rows=int(found["n"].sum()),
@@ -247,7 +281,7 @@ def _code(classes: NDArray[Any]) -> nw.Expr:
 class PartitionRows(LazyRows):
     """Rows in partitions that are pandas frames, each of which is read once for all classes."""
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> ScoreHistogram:
+    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
         """The histogram of two classes, whose scores are in one column or two."""
 
         def sums(part: ArrayRows) -> Sums:
@@ -265,7 +299,7 @@ class PartitionRows(LazyRows):
         """Sums of all partitions, added up in a tree."""
         from dask import delayed
 
-        of_partition, total = delayed(partial(_of_partition, names, sums)), delayed(_total)
+        of_partition, total = delayed(partial(_of_partition, names, self.by, sums)), delayed(_total)
         parts = [of_partition(part) for part in self.frame.to_native().to_delayed()]
         while len(parts) > 1:
             parts = [total(parts[k : k + MAX_ADDED]) for k in range(0, len(parts), MAX_ADDED)]
@@ -273,22 +307,29 @@ class PartitionRows(LazyRows):
         return found
 
 
-def _of_partition(names: list[str], sums: Callable[[ArrayRows], Sums], part: Any) -> Sums:
-    own = {name: name for name in [*names, "w"]}
-    return sums(read_arrays(nw.from_native(part, eager_only=True), own, "y"))
+def _of_partition(names: list[str], by: Sequence[str], sums: Callable[[ArrayRows], Sums], part: Any) -> Sums:
+    own, frame = {name: name for name in [*names, "w"]}, nw.from_native(part, eager_only=True)
+    return sums(replace(read_arrays(frame, own, "y"), by=named_segments(frame, by)))
 
 
 def _total(parts: list[Sums]) -> Sums:
     return {key: reduce(add, [part[key] for part in parts]) for key in parts[0]}
 
 
+def named_segments(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
+    """The columns ``b0``, ``b1`` ... under the names that they had."""
+    found = segments_of(frame, [f"b{k}" for k in range(len(by))])
+    return found and By([replace(column, name=name) for column, name in zip(found.columns, by, strict=True)])
+
+
 def partition_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[PartitionRows, ColumnStats]:
     """As :func:`lazy_rows`, for Dask."""
-    dask, label = frame.to_native(), columns.label
-    if isinstance(frame.collect_schema()[label], (nw.Categorical, nw.Enum)):
-        # Numbers among categories stay numbers; what is no number is text, as elsewhere.
-        values = dask[label] if dask[label].cat.known else dask[label].cat.as_known()
-        kind = CATEGORY_KINDS.get(values._meta.cat.categories.dtype.kind)
-        frame = nw.from_native(dask.assign(**{label: values.astype(kind)})) if kind else frame
-    rows, stats = lazy_rows(engine, frame, columns)
-    return PartitionRows(rows.frame, engine), stats
+    dask, schema = frame.to_native(), frame.collect_schema()
+    for name in (columns.label, *columns.by):
+        if isinstance(schema[name], (nw.Categorical, nw.Enum)):
+            # Numbers among categories stay numbers; what is no number is text, as elsewhere.
+            values = dask[name] if dask[name].cat.known else dask[name].cat.as_known()
+            kind = CATEGORY_KINDS.get(values._meta.cat.categories.dtype.kind)
+            dask = dask.assign(**{name: values.astype(kind)}) if kind else dask
+    rows, stats = lazy_rows(engine, nw.from_native(dask), columns)
+    return PartitionRows(rows.frame, engine, columns.by), stats

@@ -15,12 +15,10 @@ from calspline.curve import CalibrationCurve
 from calspline.fitting import segments as numerics
 from calspline.fitting.basis import evaluate
 from calspline.fitting.fit import CLEAR_FALL, LEAST_INFORMATION, quantile_knots
-from calspline.histogram import ScoreHistogram
-from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.scores import Kind
 from calspline.segments.curves import SegmentedCurve, flat_beyond
 from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import By, Codes, Known, in_order
+from calspline.segments.labels import Known, in_order
 from calspline.segments.table import SegmentColumn
 
 PLACES = 96
@@ -70,16 +68,10 @@ def fit_segments(
 
 
 def fit_segments_of_classes(
-    columns: AgainstRest, classes: Codes, weight: Array | None, fits: Sequence[FittedCurve], recipe: Recipe, by: By
+    counts: Sequence[SegmentHistograms], fits: Sequence[FittedCurve], recipe: Recipe
 ) -> tuple[list[FittedCurve], list[SegmentedCurve]]:
     """The same for the curve of each class against the rest."""
-    found = []
-    for j, fitted in enumerate(fits):
-        scores, positive = columns[j], classes == j
-        counts = SegmentHistograms.collect(
-            ScoreHistogram.collect(scores, positive, weight), scores, positive, weight, by
-        )
-        found.append(fit_segments(counts, fitted, recipe))
+    found = [fit_segments(each, fitted, recipe) for each, fitted in zip(counts, fits, strict=True)]
     return [fitted for fitted, _ in found], [curves for _, curves in found]
 
 

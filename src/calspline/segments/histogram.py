@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks, map_blocks
-from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one
+from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one, finest_level, levels_to_go
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores
 from calspline.segments.labels import By, Codes, check_alike, in_order, places_by_name
 
 COARSER = 3
 """Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
+MOST_SUMS, FEWEST_CELLS = 1 << 20, 64
+"""The grid of many segments is coarser still, until they have no more sums together, or so few cells each."""
 DENSE = 4
 """Counters may be so many times the rows; beyond, rows are sorted instead."""
 LONGEST_TABLE = 1 << 16
@@ -72,10 +74,9 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         code = column.codes
         if (code < 0).any():
             code = np.where(code < 0, S - 1, code)
-        level = None if pooled.level is None else pooled.level + COARSER
-        cells = np.unique(coarser(pooled.cells, COARSER))
-        place_of = _finder(pooled.locations if level is None else cells)
-        places = len(pooled) if level is None else len(cells)
+        level = level_of(pooled, int(np.count_nonzero(np.bincount(code, weights=weight))))
+        where = _places(pooled, level)
+        place_of, places = _finder(where), len(where)
         keys, moments = np.empty(n, dtype=np.intp), np.empty(n)
 
         def place_rows(rows: slice) -> None:
@@ -100,17 +101,36 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         elif weight is not None:
             present = w.sum(axis=1) > 0.0
             keys, w, moment = keys[present], w[present], moment[present]
-        segment, place = keys // places, keys % places
+        return cls._of_keys(pooled, by, level, keys, w.T, moment)
+
+    @classmethod
+    def from_sums(cls, pooled: ScoreHistogram, by: By, level: int | None, at: NDArray[Any], sums: Array) -> Self:
+        """Take sums that an engine has made of each segment at cells of a level, or at locations if there is none.
+
+        ``sums`` has a row each for the weights of negatives and positives, and for the moments of both together.
+        """
+        where, code = _places(pooled, level), by.combined.codes
+        place = np.minimum(np.searchsorted(where, at), len(where) - 1)
+        code = np.where(code < 0, len(by.combined.values), code)
+        keys, own = np.unique(code * len(where) + place, return_inverse=True)
+        total = [np.bincount(own, weights=row, minlength=len(keys)) for row in sums]
+        return cls._of_keys(pooled, by, level, keys, np.array(total[:2]), np.array(total[2]))
+
+    @classmethod
+    def _of_keys(cls, pooled: ScoreHistogram, by: By, level: int | None, keys: Codes, w: Array, moment: Array) -> Self:
+        """Weights of negatives and positives, and moments, by segment and place: ``keys`` are sorted."""
+        where = _places(pooled, level)
+        segment, place = np.divmod(keys, len(where))
         present = np.unique(segment)
-        labels = [*column.values, None]
+        labels = [*by.combined.values, None]
         return cls(
             pooled,
             [labels[code] for code in present.tolist()],
             np.append(np.searchsorted(segment, present), len(segment)),
-            pooled.locations[place] if level is None else _means(moment, w.sum(axis=1), cells[place], pooled),
-            w[:, 1],
-            w[:, 0],
-            cells if level is None else cells[place],
+            where[place] if level is None else _means(moment, w.sum(axis=0), where[place], pooled),
+            w[1],
+            w[0],
+            np.empty(0, dtype=np.int64) if level is None else where[place],
             level,
             len(by.columns) > 1,
             by.names,
@@ -165,10 +185,10 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         order = np.lexsort((location, code))
         code, location, w1, w0 = code[order], location[order], positives[order], negatives[order]
         cells = np.empty(0, dtype=np.int64)
-        if pooled.level is None:
-            level, apart = None, np.diff(location, prepend=-np.inf) != 0.0
+        level = max((each for each in (level, level_of(pooled, len(labels))) if each is not None), default=None)
+        if level is None:
+            apart = np.diff(location, prepend=-np.inf) != 0.0
         else:
-            level = max(pooled.level + COARSER, pooled.level if level is None else level)
             cells = cells_of(location, pooled.kind, level)
             apart = np.diff(cells, prepend=cells[0]) != 0
         new = np.flatnonzero((np.diff(code, prepend=-1) != 0) | apart)
@@ -218,6 +238,12 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         """The labels of each column of segments."""
         return zip(*(label for label in labels if label is not None), strict=True) if self.several else [labels]
 
+    def check_some(self, name: str = "by") -> None:
+        """Complain about a column of which no row has a label."""
+        for labels in self._by_column(self.labels):
+            if not any(label is not None for label in labels):
+                raise ValueError(f"{name} must have labels; all of a column are missing")
+
     @property
     def n_columns(self) -> int:
         """How many columns of segments there are."""
@@ -263,6 +289,28 @@ def _sorted(labels: Iterable[Any]) -> list[Any]:
     """Labels in order, None last."""
     found = list(labels)
     return in_order([label for label in found if label is not None]) + [None] * (None in found)
+
+
+def level_of(pooled: ScoreHistogram, segments: int) -> int | None:
+    """The level of the grid of so many segments; None for the exact scores of all rows together."""
+    most = max(MOST_SUMS // max(segments, 1), FEWEST_CELLS)
+    if pooled.level is not None:
+        level, cells = pooled.level + COARSER, coarser(pooled.cells, COARSER)
+    elif len(pooled) > most:
+        level = finest_level(pooled.locations, pooled.kind)
+        cells = cells_of(pooled.locations, pooled.kind, level)
+    else:
+        return None
+    return level + levels_to_go(cells, most)
+
+
+def _places(pooled: ScoreHistogram, level: int | None) -> NDArray[Any]:
+    """Cells of a level that are in use, or the locations themselves."""
+    if level is None:
+        return pooled.locations
+    if pooled.level is None:
+        return np.unique(cells_of(pooled.locations, pooled.kind, level))
+    return np.unique(coarser(pooled.cells, level - pooled.level))
 
 
 def _finder(where: Any) -> Callable[[Any], Codes]:

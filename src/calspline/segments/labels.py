@@ -91,8 +91,9 @@ def check_by(by: Any, n: int, name: str = "by", *, some: bool = False, beside: s
     With ``some``, each column needs at least one label. What was checked before is taken as it is.
     """
     if isinstance(by, By):
-        return by
-    columns = [_column(each, label, n, name, beside) for each, label in _columns(by, name)]
+        columns = by.columns
+    else:
+        columns = [_column(each, label, n, name, beside) for each, label in _columns(by, name)]
     if not columns:
         raise ValueError(f"{name} must have at least one column")
     if some and not all(column.values for column in columns):
