@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from scipy.stats import rankdata
+from sklearn.metrics import log_loss, roc_auc_score
 
 from calspline import ScoreHistogram, SigmoidCalibrator, SplineCalibrator, evaluate, expected, load, save
 from calspline.scores import check_binary_scores
@@ -117,10 +118,12 @@ def test_two_and_several_classes_agree_where_they_must():
     found = expected(calibrator, p)
     drawn = []
     for _ in range(300):
-        one = evaluate((q.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1), q)
-        drawn.append([one.log_loss, one.brier, one.auc, one.accuracy])
+        y = (q.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+        brier = np.mean(np.sum((np.eye(3)[y] - q) ** 2, axis=1))
+        drawn.append([log_loss(y, q), brier, roc_auc_score(y, q, multi_class="ovr"), np.mean(q.argmax(axis=1) == y)])
+    assert drawn[-1] == pytest.approx([getattr(evaluate(y, q), name) for name in MEASURES[:4]])
     drawn = np.array(drawn)
-    for j, name in enumerate(("log_loss", "brier", "auc", "accuracy")):
+    for j, name in enumerate(MEASURES[:4]):
         assert getattr(found, name) == pytest.approx(
             drawn[:, j].mean(), abs=4 * drawn[:, j].std() / np.sqrt(300) + 1e-4
         )

@@ -13,7 +13,7 @@ from tests.crash.conftest import ROWS
 
 from calspline import load, save
 
-ROUNDS = int(os.environ.get("CALSPLINE_STRIKES", "8"))
+ROUNDS = int(os.environ.get("CALSPLINE_STRIKES", "4"))
 
 
 def hashed(path):
