@@ -215,17 +215,13 @@ class Data:
         """All rows at once, as arrays: scores, places of labels among the classes, weights, and groups."""
         with self.source.reading():
             relation, columns = self.frame(labels)
-            table = relation.to_arrow_table()
-        groups = None
-        if self.group is not None:
-            groups = label_array(table.column("group").to_pylist())
-            table = table.drop_columns(["group"])
-        numbers = {name: table.column(name).to_numpy() for name in table.column_names}
-        scores = np.column_stack([numbers[name] for name in columns["score"]])
+            found = relation.fetchnumpy()
+        groups = None if self.group is None else label_array(found["group"].tolist())
+        scores = np.column_stack([np.asarray(found[name]) for name in columns["score"]])
         return (
             scores[:, 0] if scores.shape[1] == 1 else scores,
-            numbers["label"].astype(np.int64),
-            numbers.get("weight"),
+            np.asarray(found["label"], dtype=np.int64),
+            None if self.weight is None else np.asarray(found["weight"]),
             groups,
         )
 

@@ -51,6 +51,8 @@ SPREAD_OF_SIZE = 6.0
 GOLDEN = 0.6180339887498949
 SPREAD = 1e7
 """Digits of a score beyond the seventh choose."""
+PLAIN = (nw.Boolean, nw.String, nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
+"""Types that are the same in numpy's arrays and in Python."""
 LOG_2 = float(np.log(2.0))
 LARGE = 1e8
 """Beyond, ``asinh(x)`` is ``log(2 x)``, and the square of ``x`` might overflow."""
@@ -155,8 +157,28 @@ def _grouped(frame: LazyFrame, kind: Kind, level: int | None) -> dict[str, NDArr
     )
     rows = rows.with_columns(m1=nw.col("w1") * nw.col("u"), m0=nw.col("w0") * nw.col("u"))
     sums = [nw.col(name).sum() for name in ("w0", "w1", "m0", "m1")]
-    found = rows.group_by("which", "cell").agg(*sums, low=nw.col("u").min(), high=nw.col("u").max()).collect()
-    return {name: found[name].to_numpy() for name in found.columns}
+    return columns_of(rows.group_by("which", "cell").agg(*sums, low=nw.col("u").min(), high=nw.col("u").max()))
+
+
+def columns_of(frame: LazyFrame, *, values: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """The columns of what an engine has summed; those in ``values`` as Python has their values, None if missing."""
+    schema = frame.collect_schema()
+    if frame.implementation.is_duckdb() and all(schema[name] in PLAIN for name in schema):
+        # Its own arrays: those of pyarrow take pandas, and longer to import than DuckDB.
+        found = frame.to_native().fetchnumpy()
+        lists = {name: found[name].tolist() for name in values}
+        found = {
+            name: np.ma.filled(column, np.nan) if column.dtype.kind == "f" else np.asarray(column)
+            for name, column in found.items()
+        }
+    else:
+        collected = frame.collect()
+        found = {name: collected[name].to_numpy() for name in collected.columns if name not in values}
+        lists = {name: collected[name].to_list() for name in values}
+    for name, column in lists.items():
+        found[name] = np.empty(len(column), dtype=object)
+        found[name][:] = column
+    return found
 
 
 def _merged(column: dict[str, NDArray[Any]]) -> Sums:
@@ -301,8 +323,8 @@ def group_moments(frame: LazyFrame, code: int, line: PooledLine, engine: Engine)
     products = {f"{a}{b}": nw.col(a) * nw.col(b) for i, a in enumerate(terms) for b in terms[i:]}
     wide = wide.select("one", "w", "n", *terms, ww=nw.col("w") * nw.col("w"), groups=nw.col("one"), **products)
     totals = ("w", "n", "ww", "groups", *terms, *products)
-    found = wide.group_by("one").agg(*[nw.col(name).sum() for name in totals]).collect()
-    value = {name: float(found[name].to_numpy()[0]) for name in totals}
+    found = columns_of(wide.group_by("one").agg(*[nw.col(name).sum() for name in totals]))
+    value = {name: float(found[name][0]) for name in totals}
     second = np.array([[value[f"a{min(i, j)}a{max(i, j)}"] for j in range(6)] for i in range(6)])
     moments = GroupMoments(np.array([value[name] for name in terms]), second)
     return moments, GroupSizes(round(value["groups"]), round(value["n"]), value["ww"] / value["w"])

@@ -286,8 +286,9 @@ class Calibrate:
         """The new columns of an Arrow table or batch, as Arrow arrays."""
         import pyarrow as pa
 
-        scores = [batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in self.columns]
-        return [pa.array(p, from_pandas=True) for p in self(scores)]
+        columns = [batch.column(name) for name in self.columns]
+        scores = [_doubles(one if one.type == pa.float64() else one.cast(pa.float64())) for one in columns]
+        return [_arrow(p) for p in self(scores)]
 
     def arrow_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Arrow batches with the new columns."""
@@ -296,3 +297,25 @@ class Calibrate:
         for batch in parts:
             names = [*batch.schema.names, *self.outputs]
             yield pa.RecordBatch.from_arrays([*batch.columns, *self.arrow(batch)], names=names)
+
+
+def _doubles(column: Any) -> Array:
+    """An Arrow column of doubles as an array, NaN where it is null; pyarrow's own conversion would import pandas."""
+    parts = [_doubles(chunk) for chunk in column.chunks] if hasattr(column, "chunks") else []
+    if parts or not len(column):
+        return np.concatenate([np.empty(0), *parts])
+    valid, values = column.buffers()
+    rows = slice(column.offset, column.offset + len(column))
+    numbers = np.frombuffer(values, dtype=np.float64)[rows]
+    if not column.null_count:
+        return numbers
+    return np.where(np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[rows] == 1, numbers, np.nan)
+
+
+def _arrow(p: Array) -> Any:
+    """An array as an Arrow column, null where it is NaN."""
+    import pyarrow as pa
+
+    absent = np.isnan(p)
+    valid = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
+    return pa.Array.from_buffers(pa.float64(), len(p), [valid, pa.py_buffer(np.ascontiguousarray(p))])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from calspline.engines import aggregate
 from calspline.engines.aggregate import (
     check_no_groups,
+    columns_of,
     histograms,
     log_odds,
     log_odds_from_pair,
@@ -240,12 +241,10 @@ def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> 
             w_high=nw.col("w").max(),
         )
         .head(MAX_LABELS + 1)
-        .collect()
     )
-    check_label_count(len(found))
-    stats = {name: found[name].cast(nw.Float64).to_numpy() for name in found.columns if name != "y"}
-    stats["y"] = np.empty(len(found), dtype=object)
-    stats["y"][:] = found["y"].to_list()
+    numbers = [nw.col(name).cast(nw.Float64) for name in found.collect_schema().names() if name != "y"]
+    stats = columns_of(found.select("y", *numbers), values=["y"])
+    check_label_count(len(stats["y"]))
     return stats
 
 
