@@ -150,7 +150,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             for what they are worth; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
         **fit_params
             For the estimator's ``fit``; those with a value for each row are indexed as the rows are. With metadata
-            routing enabled, all go where they were requested.
+            routing enabled, all go where they were requested. A splitter as ``eval_set``, such as
+            ``StratifiedShuffleSplit(1, test_size=0.2)``, or a function of ``X`` and ``y`` that gives two arrays of
+            positions, sets rows aside for early stopping: each model, that of all rows included, is fitted on the
+            first part of its own rows and gets the second, as ``eval_set=[(X, y)]`` or ``eval_X`` and ``eval_y``.
 
         Returns
         -------

@@ -17,6 +17,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedGr
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import has_fit_parameter
 
 from calspline.arrays import Array
 from calspline.formatting import duration
@@ -125,10 +126,30 @@ class Training:
         """Fit a copy of ``estimator`` on some rows, by default on all that count."""
         rows = self.rows if rows is None else rows
         model = clone(estimator)
+        if _is_split(self.params.get("eval_set")):
+            params = dict(self.params)
+            rows, held_out = self._inner_split(params.pop("eval_set"), rows)
+            X, y = self._labelled(held_out)
+            # LightGBM from 4.7 on has other names for it.
+            params |= {"eval_X": X, "eval_y": y} if has_fit_parameter(model, "eval_X") else {"eval_set": [(X, y)]}
+            return replace(self, params=params).fit(estimator, rows)
         if np.array_equal(rows, np.arange(len(self.y))):
             return model.fit(self.X, self.y, **self.params)
         params = {name: self.param_for(value, rows) for name, value in self.params.items()}
-        return model.fit(_safe_indexing(self.X, rows), self.y[rows], **params)
+        X, y = self._labelled(rows)
+        return model.fit(X, y, **params)
+
+    def _labelled(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
+        return _safe_indexing(self.X, rows), self.y[rows]
+
+    def _inner_split(self, split: Any, rows: Rows) -> tuple[Rows, Rows]:
+        """Some of the rows to fit a model on, and others that tell it when to stop."""
+        X, y = self._labelled(rows)
+        groups = {} if self.groups is None else {"groups": self.groups[rows]}
+        train, held_out = next(iter(split.split(X, y, **groups))) if hasattr(split, "split") else split(X, y)
+        if not len(train) or not len(held_out) or np.isin(held_out, train).any():
+            raise ValueError("eval_set must split rows into two parts that hold some each, and none in common")
+        return rows[np.asarray(train)], rows[np.asarray(held_out)]
 
     def scores(self, model: Any, rows: Rows) -> ModelScores:
         """Scores of some rows by a fitted model."""
@@ -143,6 +164,10 @@ class Training:
         except (TypeError, IndexError):
             return value
         return _safe_indexing(value, rows) if length == len(self.y) else value
+
+
+def _is_split(value: Any) -> bool:
+    return callable(value) or hasattr(value, "split")
 
 
 @dataclass(frozen=True)
