@@ -62,7 +62,6 @@ LAYER_OF_PATH = {
     "fitting/test_segments.py::test_variances_are_a_fixed_point_of_mackay": "slow",
     "fuzz/test_readers.py::test_any_value_in_the_place_of_another_is_refused_or_harmless": "slow",
     "packaging/test_distribution.py": "site",
-    "reporting/test_headline.py::test_rare_events_that_are_right_are_shown_with_two_digits": "slow",
     "reporting/test_report.py::test_every_calibrator_is_told_of": "slow",
     "reporting/test_report.py::test_of_many_classes_those_that_cost_most_are_shown": "slow",
     "stress/test_nasty_data.py": "slow",

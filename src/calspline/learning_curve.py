@@ -271,36 +271,22 @@ def _subsamples(
     Subsamples are random, as new data would be: stratified ones would hide the noise of the base rate from the fit.
     But each subsample starts with a row of each class, and rare classes are spread evenly over the folds.
     """
-    if groups is not None:
-        yield from _group_subsamples(codes, groups, sizes, cv, n_repeats, seed)
-        return
-    kind = KFold if np.bincount(codes).min() >= MIN_ROWS_PER_FOLD * cv else StratifiedKFold
+    units = np.arange(len(codes)) if groups is None else groups
+    n_units, counts = int(units.max()) + 1, np.bincount(codes)
+    spread = groups is None and counts.min() < MIN_ROWS_PER_FOLD * cv
+    kind = StratifiedKFold if spread else KFold
     for repeat in range(n_repeats):
         rng = np.random.default_rng([seed, repeat])
         folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-        for train, test in folds.split(codes, codes):
+        for train, test in folds.split(np.arange(n_units), codes if spread else None):
             pool = rng.permutation(train)
-            first = np.unique(codes[pool], return_index=True)[1]
-            order = np.r_[pool[first], np.delete(pool, first)]
-            yield test, [order[:size] for size in sizes]
-
-
-def _group_subsamples(
-    codes: Ints, groups: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int
-) -> Iterator[tuple[Ints, list[Ints]]]:
-    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
-    for repeat in range(n_repeats):
-        rng = np.random.default_rng([seed, repeat])
-        folds = KFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-        for train, test in folds.split(np.arange(len(members))):
-            pool = rng.permutation(train)
-            of_pool = np.concatenate([np.full(len(members[g]), k) for k, g in enumerate(pool)])
-            first = np.unique(
-                of_pool[np.unique(codes[np.concatenate([members[g] for g in pool])], return_index=True)[1]]
-            )
-            order = np.r_[pool[first], np.delete(pool, first)]
-            nested = [np.concatenate([members[g] for g in order[:size]]) for size in sizes]
-            yield np.concatenate([members[g] for g in test]), nested
+            place = np.full(n_units, n_units)
+            place[pool] = np.arange(len(pool))
+            first = np.full(len(counts), n_units)
+            np.minimum.at(first, codes, place[units])
+            first = np.unique(first[first < n_units])
+            place[np.r_[pool[first], np.delete(pool, first)]] = np.arange(len(pool))
+            yield np.flatnonzero(np.isin(units, test)), [np.flatnonzero(place[units] < size) for size in sizes]
 
 
 def _losses(fitted: Any, scores: Any, labels: NDArray[Any]) -> Array:

@@ -124,7 +124,7 @@ def test_rare_events_that_hardly_say_anything_are_not_called_well_calibrated():
 
 
 def test_rare_events_that_are_right_are_shown_with_two_digits():
-    p, y = rare(2_000_000)
+    p, y = rare(200_000)
     words = headline(p, y=y)
     assert words.startswith("Raw scores are well calibrated: ")
     level, meaning = words.removeprefix("Raw scores are well calibrated: ").rstrip(".").split("% means ")
