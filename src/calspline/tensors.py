@@ -74,10 +74,10 @@ def keeps_kind(method: Method) -> Method:
     def of_any_kind(self: Any, scores: Any, **more: Any) -> Any:
         if not is_foreign(scores):
             return method(self, scores, **more)
-        if is_tensor(scores) and method.__name__ != "predict" and more.get("by") is None:
+        if is_tensor(scores) and method.__name__ != "predict":
             from calspline.export.torch import calibrated_tensor
 
-            result = calibrated_tensor(self, scores, all_classes=method.__name__ == "predict_proba")
+            result = calibrated_tensor(self, scores, **more, all_classes=method.__name__ == "predict_proba")
             if result is not None:
                 return result
         return like(method(self, as_numpy(scores), **more), scores)

@@ -284,12 +284,13 @@ def node(find_program):
     """Run a JavaScript source over scores."""
     path = find_program("node")
 
-    def run(source, scores):
+    def run(source, scores, *by):
         code = source + (
             "\nconst rows = JSON.parse(require('fs').readFileSync(0));"
-            "\nconsole.log(JSON.stringify(rows.map((row) => calibrate(row))));\n"
+            "\nconsole.log(JSON.stringify(rows.map((row) => calibrate(...row))));\n"
         )
-        text = json.dumps([None if row != row else row for row in scores] if np.ndim(scores) == 1 else scores)
+        scores = [None if row != row else row for row in scores] if np.ndim(scores) == 1 else scores
+        text = json.dumps(list(zip(scores, *by, strict=True)))
         out = subprocess.run([path, "-e", code], input=text, capture_output=True, text=True, check=False)
         assert out.returncode == 0, out.stderr
         answer = json.loads(out.stdout)
@@ -300,19 +301,22 @@ def node(find_program):
 
 @pytest.fixture(scope="session")
 def gcc(find_program):
-    """Compile a C source without a warning, and run it over scores."""
+    """Compile a C source without a warning, and run it over scores; ``by`` has types and literals of segments."""
     path = find_program("gcc")
 
-    def run(source, scores, folder):
+    def run(source, scores, folder, by=()):
         scores = np.asarray(scores, dtype=float)
         m = scores.shape[1] if scores.ndim == 2 else 1
-        call = "calibrate(p, out);" if m > 1 else "out[0] = calibrate(p[0]);"
+        given = "".join(f", by_{c}[n]" for c in range(len(by)))
+        call = f"calibrate(p{given}, out);" if m > 1 else f"out[0] = calibrate(p[0]{given});"
+        columns = "\n".join(f"static {kind} by_{c}[] = {{{', '.join(values)}}};" for c, (kind, values) in enumerate(by))
         main = f"""
 #include <stdio.h>
+{columns}
 int main(void)
 {{
     double p[{m}], out[{m}];
-    for (;;) {{
+    for (int n = 0;; n++) {{
         for (int j = 0; j < {m}; j++)
             if (scanf("%lf", &p[j]) != 1)
                 return 0;

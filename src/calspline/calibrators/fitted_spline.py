@@ -134,7 +134,7 @@ class FittedSpline(BaseCalibrator):
                 'interval needs loss="log"; bands about a fit by loss="brier" would not hold what they say'
             )
         checked = self._check_scores(scores)
-        codes = self._codes(by, len(checked))
+        codes = self.codes_of(by, len(checked))
         if not self._segmented:
             return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
         band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
@@ -179,7 +179,7 @@ class FittedSpline(BaseCalibrator):
     def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
         check_fitted(self)
         given = scores if by is None else check_scores(scores)
-        return self._probability(given, **({} if by is None else {"codes": self._codes(by, len(given))}))
+        return self._probability(given, **({} if by is None else {"codes": self.codes_of(by, len(given))}))
 
     def warn_without_segments(self) -> None:
         """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
@@ -189,7 +189,7 @@ class FittedSpline(BaseCalibrator):
                 "probability of a new segment"
             )
 
-    def _codes(self, by: Any, n: int) -> list[Codes] | None:
+    def codes_of(self, by: Any, n: int) -> list[Codes] | None:
         """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
         if by is None:
             return None

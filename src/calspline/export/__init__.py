@@ -56,9 +56,11 @@ def formula_of(calibrator: Any, *, segments: bool = False) -> "Formula":
             "this calibrator was fitted with segments (by=), and an export does not know them; fit it without by "
             "to export one curve for all rows"
         )
-    odd = [label for lookup in formula.lookups for label in lookup.labels if not isinstance(label, (int, float, str))]
-    if odd:
-        raise TypeError(f"segments of type {type(odd[0]).__name__} have no export; use texts or numbers")
+    for label in (label for lookup in formula.lookups for label in lookup.labels):
+        if not isinstance(label, (int, float, str)):
+            raise TypeError(f"segments of type {type(label).__name__} have no export; use texts or numbers")
+        if label in (float("inf"), float("-inf")):
+            raise ValueError(f"segments must be finite to be exported; got {label}")
     return formula
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
+
+import numpy as np
 
 from calspline import __version__
 from calspline.export import formula_of
@@ -29,6 +31,8 @@ from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS
 
 WIDTH = 100
+LARGEST_INTEGER, LARGEST_LONG = 2**53, 2**63
+"""In JavaScript, whose integers are exact up to there, and in C."""
 UNSAFE = re.compile(r"[^\w .,+'\"\\-]", re.ASCII)
 
 
@@ -38,33 +42,59 @@ class Language:
 
     ``functions`` has its names of functions and of operations on rows, where they differ, and ``choice`` its
     conditional, as in :class:`~calspline.expression.Syntax`; ``cubic`` is a curve at ``{z}``, given the ``{table}`` of
-    its ``{n}`` pieces; ``brackets`` are those of lists.
+    its ``{n}`` pieces; ``brackets`` are those of lists. ``label`` writes the label of a segment,
+    and ``mixes`` says whether one argument may be a text or a number.
     """
 
     template: str
     functions: Mapping[str, str]
+    label: Callable[[Any], str]
+    mixes: bool = True
     choice: str = "{low} <= {value} && {value} <= {high} ? {inside} : {outside}"
     cubic: str = "cubic({z}, {table})"
     brackets: tuple[str, str] = ("[", "]")
 
 
+def _javascript_label(label: Any) -> str:
+    if isinstance(label, str):
+        return json.dumps(label).replace("<", "\\u003c")  # no label ends a script
+    if isinstance(label, int) and abs(label) > LARGEST_INTEGER:
+        raise ValueError(f"segments must be integers that JavaScript has; {label} is too large")
+    return repr(label if isinstance(label, float) else int(label))
+
+
+def _c_label(label: Any) -> str:
+    if not isinstance(label, str):
+        if abs(label) >= LARGEST_LONG and isinstance(label, int):
+            raise ValueError(f"segments must be integers that C has; {label} is too large")
+        return repr(label if isinstance(label, float) else int(label))
+    if "\0" in label:
+        raise ValueError(f"segments must be texts that C has, without a null character; got {label!r}")
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in label.encode())
+    return '"' + "".join(plain) + '"'
+
+
 PYTHON = Language(
     "calibrate.py.jinja",
     functions={name: name for name in ("max", "min", "abs")}
-    | {name: f"math.{name}" for name in ("log", "exp", "asinh")}
+    | {name: f"math.{name}" for name in ("log", "exp", "asinh", "sqrt")}
     | {"rest": "complement", "matrix": "product"},
+    label=ascii,
     choice="{inside} if {low} <= {value} <= {high} else {outside}",
 )
 JAVASCRIPT = Language(
     "calibrate.js.jinja",
-    functions={name: f"Math.{name}" for name in ("max", "min", "abs", "log", "exp", "asinh")}
+    functions={name: f"Math.{name}" for name in ("max", "min", "abs", "log", "exp", "asinh", "sqrt")}
     | {"log_softmax": "logSoftmax", "rest": "complement", "matrix": "product"},
+    label=_javascript_label,
 )
 C = Language(
     "calibrate.c.jinja",
     functions={name: f"f{name}" for name in ("max", "min", "abs")}
-    | {name: name for name in ("log", "exp", "asinh")}
+    | {name: name for name in ("log", "exp", "asinh", "sqrt")}
     | {"rest": "complement", "matrix": "product"},
+    label=_c_label,
+    mixes=False,
     cubic="cubic({z}, {table}, {n})",
     brackets=("{", "}"),
 )
@@ -169,7 +199,7 @@ def to_c(calibrator: Any) -> str:
 
 def write(calibrator: Any, language: Language) -> str:
     """A fitted calibrator as source code."""
-    formula = formula_of(calibrator)
+    formula = formula_of(calibrator, segments=True)
     source = _Source(formula, language)
     main = source.function(formula.program) if len(formula.classes) == 2 else source.rows(formula.program)
     low, high = SCORE_LIMITS[formula.kind]
@@ -184,6 +214,7 @@ def write(calibrator: Any, language: Language) -> str:
         blocks=source.blocks,
         used=source.used,
         classes=source.classes,
+        tables=source.tables,
         steps=main.steps,
         result=main.result,
     )
@@ -226,6 +257,23 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Table:
+    """The effects of segments in a column: ``argument`` has the label of a segment, ``variable`` its effects.
+
+    ``rows`` has pairs of a label and its effects, sorted; ``new`` those of a label that is not among them. Labels are
+    of the ``kind`` text, integer or number, or of a mixed one.
+    """
+
+    name: str
+    argument: str
+    variable: str
+    kind: str
+    rows: list[tuple[str, str]]
+    new: str
+    width: int
+
+
+@dataclass(frozen=True)
 class Step:
     """A name for a ``value``, that of element ``j`` if it is a row.
 
@@ -258,10 +306,47 @@ class _Source:
     used: set[str] = field(default_factory=set)
     classes: list[Function] = field(default_factory=list)
 
-    def function(self, program: Program) -> Function:
-        """A program on numbers."""
-        steps = [Step(variable, self._write(value)) for variable, value in program.steps]
-        return Function(program.arguments, steps, Step("", self._write(program.result)))
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The effects of segments, a table for each column of them."""
+        found = []
+        for c, lookup in enumerate(self.formula.lookups):
+            suffix = "" if len(self.formula.lookups) == 1 else f"_{c}"
+            effects = np.column_stack([*lookup.numbers.values(), np.empty((len(lookup.labels) + 1, 0))]).tolist()
+            texts = [isinstance(label, str) for label in lookup.labels]
+            order = sorted(range(len(texts)), key=lambda i: (texts[i], lookup.labels[i]))
+            rows = [(self.language.label(lookup.labels[i]), self._bracketed(effects[i], "    ")) for i in order]
+            whole = all(isinstance(label, int) for label in lookup.labels)
+            kind = "text" if all(texts) else "mixed" if any(texts) else "integer" if whole else "number"
+            new = self._bracketed(effects[-1])
+            if kind == "mixed" and not self.language.mixes:
+                raise ValueError("segments must all be texts or all be numbers for this language; by has both")
+            names = "EFFECTS" + suffix, "by" + suffix, "effects" + suffix
+            found.append(Table(*names, kind, rows, new, len(effects[-1])))
+        return found
+
+    def _effects(self, j: int | None = None) -> dict[str, Expression]:
+        """Where the tables have the numbers of names; of rows those of class ``j``, or of a class still to be named."""
+        found = {}
+        for table, lookup in zip(self.tables, self.formula.lookups, strict=True):
+            place = 0
+            for key, values in lookup.numbers.items():
+                at = place if values.ndim == 1 else f"{place} + j" if j is None else place + j
+                found[key] = name(f"{table.variable}[{at}]")
+                place += 1 if values.ndim == 1 else values.shape[1]
+        return found
+
+    def function(self, program: Program, j: int | None = None) -> Function:
+        """A program on numbers; with ``j``, that of a class."""
+        effects = self._effects(j)
+        steps = [Step(variable, self._write(substituted(value, effects))) for variable, value in program.steps]
+        given = [
+            table.variable
+            for table, lookup in zip(self.tables, self.formula.lookups, strict=True)
+            if program.names & set(lookup.numbers)
+        ]
+        result = Step("", self._write(substituted(program.result, effects)))
+        return Function([*program.arguments, *given], steps, result)
 
     def rows(self, program: Program) -> Function:
         """A program on rows."""
@@ -272,9 +357,12 @@ class _Source:
         given = [str(argument.value) for argument in value.arguments]
         if value.operation == "classes":
             assert isinstance(value.value, list)
-            self.classes = [self.function(program) for program in value.value]
+            self.classes = [self.function(program, j) for j, program in enumerate(value.value)]
             rows = dict(zip(("p", "rest"), given, strict=False))
-            calls = [", ".join(f"{rows[a]}[{j}]" for a in each.arguments) for j, each in enumerate(self.classes)]
+            calls = [
+                ", ".join(f"{rows[a]}[{j}]" if a in rows else a for a in each.arguments)
+                for j, each in enumerate(self.classes)
+            ]
             return Step(variable, calls=calls)
         if value.operation in ROW_OPERATIONS:
             self.used.add(value.operation)
@@ -282,7 +370,7 @@ class _Source:
                 given.insert(0, self._constant(value.value))
             function, arguments = self.language.functions.get(value.operation, value.operation), ", ".join(given)
             return Step(variable, f"{function}({arguments})", function, arguments)
-        elements = {row: name(f"{row}[j]") for row in names_in(value)}
+        elements = {row: name(f"{row}[j]") for row in names_in(value)} | self._effects()
         return Step(variable, self._write(substituted(value, elements, lambda row: name(f"{self._constant(row)}[j]"))))
 
     def _write(self, formula: Expression) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,16 +11,17 @@ from numpy.typing import NDArray
 from calspline import __version__
 from calspline.export import formula_of
 from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, is_classifier, scores_of
-from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
+from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE
 
 Dtype = Literal["float64", "float32"]
 IR_VERSION = 8
+ML, LABEL_ENCODER_SINCE = "ai.onnx.ml", 2
 NAMES = {
     "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
-    "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs",
+    "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs", "sqrt": "Sqrt",
 }  # fmt: skip
 OPPOSITE = 1e-3
 """Share of their size by which two margins that are opposite may differ."""
@@ -53,7 +55,9 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
         From ``scores`` of shape (N, n_classes), or (N, 1) for margins of two classes, to
         ``probabilities`` of shape (N, n_classes). A row that holds no scores gives NaN: a margin that is not finite,
         probabilities that do not sum to one (within 0.005) or lie outside [0, 1] (but for rounding), as
-        ``calibrate`` would refuse.
+        ``calibrate`` would refuse. After a fit with segments there is a second input, ``by``, of shape (N,): texts or,
+        for segments that are numbers, int64. What is no segment of the fit is a new one. Several columns of segments
+        are ``by_0``, ``by_1`` and so on, in the order of the fit.
 
     Examples
     --------
@@ -86,20 +90,22 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
         if not isinstance(after, onnx.ModelProto):
             raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")
         return _behind(calibrator, after, dtype)
-    formula = formula_of(calibrator)
+    formula = formula_of(calibrator, segments=True)
     m = len(formula.classes)
     columns = 1 if m == 2 and formula.kind == "margin" else m
-    graph = _Graph(dtype, "", m)
-    return _with_output(_empty(dtype, columns), graph, graph.calibrated(formula, "scores", columns), m)
+    graph, model = _Graph(dtype, "", m), _empty(dtype, columns)
+    graph.look_up(formula.lookups, model)
+    return _with_output(model, graph, graph.calibrated(formula, "scores", columns), m)
 
 
 def _behind(calibrator: Any, after: Any, dtype: Dtype) -> Any:
     """A calibrator chained behind a classifier's model."""
-    formula = formula_of(calibrator)
+    formula = formula_of(calibrator, segments=True)
     m = len(formula.classes)
     graph = _Graph(dtype, "calspline_", m)
     model = type(after)()
     model.CopyFrom(after)
+    graph.look_up(formula.lookups, model)
     given = scores_of(model, m)
     given.check(formula, proper := formula.kind == "probability" or _fitted_on_probabilities(calibrator))
     scores = graph.cast(given.tensor)
@@ -165,6 +171,30 @@ class _Graph:
         self._dtype: Any = np.float64 if dtype == "float64" else np.float32
         self._prefix = prefix
         self._known: dict[tuple[str, bytes], str] = {}
+        self._effects: dict[str, tuple[str, bool]] = {}
+
+    def look_up(self, lookups: Sequence[Lookup], model: Any) -> None:
+        """Give the model an input for each column of segments, and the names of their effects a tensor."""
+        from onnx import TensorProto, helper
+
+        if lookups:
+            [opset] = [each for each in model.opset_import if each.domain == ML] or [model.opset_import.add(domain=ML)]
+            opset.version = max(opset.version, LABEL_ENCODER_SINCE)
+        for c, lookup in enumerate(lookups):
+            texts = isinstance(lookup.labels[0], str)
+            keys = lookup.labels if texts else [int(label) for label in lookup.labels if not isinstance(label, str)]
+            if any(isinstance(label, str) != texts for label in lookup.labels) or keys != lookup.labels:
+                raise ValueError("segments must all be texts or all be integers for ONNX")
+            if not texts and (large := [key for key in keys if abs(key) >= 2**63]):
+                raise ValueError(f"segments must be integers that ONNX has; {large[0]} is too large")
+            given = _unused("by" if len(lookups) == 1 else f"by_{c}", model)
+            kind = TensorProto.STRING if texts else TensorProto.INT64
+            model.graph.input.append(helper.make_tensor_value_info(given, kind, ["N"]))
+            encoder: dict[str, Any] = {"keys_strings" if texts else "keys_int64s": keys, "default_int64": len(keys)}
+            place = self.node("LabelEncoder", given, domain=ML, values_int64s=list(range(len(keys))), **encoder)
+            for name, values in lookup.numbers.items():
+                rows = self.constant(values.reshape(len(keys) + 1, -1))
+                self._effects[name] = self.node("Gather", rows, place, axis=0), values.ndim == 2
 
     def node(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """The output of one more node."""
@@ -258,7 +288,11 @@ class _Graph:
         assert formula.from_pair is not None
         return self._value(formula.from_pair, known)
 
-    def _value(self, program: Program, known: dict[str, str]) -> str:
+    def _value(self, program: Program, known: dict[str, str], j: int | None = None) -> str:
+        """The result of a program; with ``j``, that of a class, to which belong its own of several effects."""
+        for name, (tensor, several) in self._effects.items():
+            if name in program.names:
+                known[name] = self._column(tensor, j) if several and j is not None else tensor
         for name, value in program.steps:
             known[name] = self._write(value, known)
         result = self._write(program.result, known)
@@ -291,7 +325,7 @@ class _Graph:
         values = []
         for j, program in enumerate(formula.value):
             columns = [self._column(row, j) for row in (rows if "rest" in program.arguments else rows[:1])]
-            values.append(self._value(program, dict(zip(("p", "rest"), columns, strict=False))))
+            values.append(self._value(program, dict(zip(("p", "rest"), columns, strict=False)), j))
         return self.node("Concat", *values, axis=1)
 
     def _rest(self, p: str) -> str:

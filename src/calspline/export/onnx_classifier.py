@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -265,16 +266,25 @@ def check_agreement(model: Any, pair: Any, dtype: str) -> None:
     options.log_severity_level = ONLY_ERRORS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = pair.predict_proba(X.astype(np.float64))
+        expected = replace(pair, by=None).predict_proba(X.astype(np.float64))
         try:
             session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-            [got] = session.run(None, {"features": X.astype(dtype)})
+            new = {each.name: _new(each.type, pair.calibrators[0]) for each in session.get_inputs()[1:]}
+            [got] = session.run(None, {"features": X.astype(dtype)} | new)
         except Exception as error:  # onnxruntime has many of its own
             raise ValueError(f"onnxruntime cannot run the converted {name}: {error}; {advice}") from error
     if not (off := np.abs(got - expected).max()) < AGREEMENT:
         raise ValueError(
             f"calibrator has a model, {name}, that skl2onnx converts wrongly, by up to {off:.2g}; {advice}"
         )
+
+
+def _new(kind: str, calibrator: Any) -> Any:
+    """Labels of segments that no fit has seen."""
+    if kind == "tensor(int64)":
+        known = {label for label in calibrator.segments_["segment"] if not isinstance(label, str)}
+        return np.full(N_PROBES, next(label for label in count() if label not in known))
+    return np.full(N_PROBES, max(map(str, calibrator.segments_["segment"])) + "?", dtype=object)
 
 
 def averaged(models: list[Any]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 try:
     import torch
     from torch import nn
@@ -44,6 +46,11 @@ def to_torch(calibrator: Any, *, dim: int = -1, dtype: Any = None) -> Any:
         and, like a tensor of one dimension, hold the scores of the second class. What are no scores
         gives NaN: margins that are not finite, probabilities that do not sum to one or lie outside [0, 1].
 
+        After a fit with segments it takes their codes, too: ``module(scores, module.codes(by))``. Codes are integers,
+        one for each row of scores, or for each image of an (N, C, H, W); several columns of segments are stacked, as in
+        ``torch.stack``. A code is the place of a segment in ``module.segments``; any other number, or none, is a new
+        segment.
+
     Examples
     --------
     >>> import numpy as np
@@ -58,7 +65,7 @@ def to_torch(calibrator: Any, *, dim: int = -1, dtype: Any = None) -> Any:
     >>> to_torch(cal, dim=1)(images).shape
     torch.Size([8, 4, 32, 32])
     """
-    formula = formula_of(calibrator)
+    formula = formula_of(calibrator, segments=True)
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise TypeError(f"dim must be an integer; got {dim!r}")
     if dtype not in (None, *TYPES):
@@ -100,16 +107,16 @@ class Calibrated(nn.Module):  # type: ignore[misc]
         self.network = network
         self.calibrator = calibrator if isinstance(calibrator, _Module) else to_torch(calibrator, dim=dim, dtype=dtype)
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Calibrated probabilities."""
-        return self.calibrator(self.network(inputs))
+    def forward(self, inputs: torch.Tensor, by: torch.Tensor | None = None) -> torch.Tensor:
+        """Calibrated probabilities; ``by`` has the codes of segments, if the calibrator has any."""
+        return self.calibrator(self.network(inputs), by)
 
 
 _MODULES: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
 """Modules of calibrators that were given tensors, with the curves and the shift that they are of."""
 
 
-def calibrated_tensor(calibrator: Any, scores: torch.Tensor, *, all_classes: bool) -> torch.Tensor | None:
+def calibrated_tensor(calibrator: Any, scores: torch.Tensor, by: Any = None, *, all_classes: bool) -> Any:
     """Calibrated probabilities of a tensor, in its shape or of ``all_classes``; None if that takes numpy."""
     check_fitted(calibrator)
     m, columns = len(calibrator.classes_), scores.shape[1] if scores.dim() == 2 else 1
@@ -122,10 +129,14 @@ def calibrated_tensor(calibrator: Any, scores: torch.Tensor, *, all_classes: boo
     if known is None or any(old is not new for old, new in zip(known[0], state, strict=True)):
         try:
             known = state, to_torch(calibrator, dtype=torch.float32 if scores.device.type == "mps" else None)
-        except ValueError:  # fitted with segments
+        except TypeError:  # segments of a kind that has no export
             return None
         _MODULES[calibrator] = known
-    p = known[1].to(scores.device)(scores)
+    codes = None
+    if by is not None:
+        found = calibrator.codes_of(by, len(scores))
+        codes = torch.as_tensor(np.array(found if len(found) > 1 else found[0]), device=scores.device)
+    p = known[1].to(scores.device)(scores, codes)
     if torch.isnan(p.detach()).any():
         return None
     if all_classes and m == 2 and columns == 1:
@@ -135,10 +146,36 @@ def calibrated_tensor(calibrator: Any, scores: torch.Tensor, *, all_classes: boo
 
 
 class _Module(nn.Module):  # type: ignore[misc]
-    def __init__(self, dim: int, dtype: Any) -> None:
+    def __init__(self, formula: Formula, dim: int, dtype: Any) -> None:
         super().__init__()
         self.dim = dim
         self.keeps_type = dtype is None
+        self.n_columns = len(formula.lookups)
+        segments = [list(lookup.labels) for lookup in formula.lookups]
+        self.segments = segments[0] if len(segments) == 1 else segments
+
+    def codes(self, by: Any) -> torch.Tensor:
+        """The codes of labels of segments: -1 for those that the fit has not seen."""
+        several = self.n_columns > 1
+        found = []
+        for column, labels in zip(by if several else [by], self.segments if several else [self.segments], strict=True):
+            place = {label: code for code, label in enumerate(labels)}
+            found.append([place.get(label, -1) for label in (column.tolist() if hasattr(column, "tolist") else column)])
+        return torch.tensor(found if several else found[0])
+
+    def _codes(self, by: torch.Tensor | None, rows: torch.Tensor) -> torch.Tensor:
+        """Codes for each column of segments, in the shape of ``rows``; without segments, what nothing reads."""
+        if self.n_columns == 0:
+            if by is not None:
+                raise ValueError("by must not be given: the calibrator was fitted without segments")
+            return rows.unsqueeze(0)
+        if by is None:
+            by = torch.full([self.n_columns], -1, device=rows.device)
+        elif self.n_columns == 1:
+            by = by.unsqueeze(0)
+        while by.dim() <= rows.dim():
+            by = by.unsqueeze(-1)
+        return torch.broadcast_tensors(by, rows.unsqueeze(0))[0]
 
     def _apply(self, function: Any, recurse: bool = True) -> Any:
         def moved(tensor: Any) -> Any:
@@ -153,18 +190,21 @@ class _Two(_Module):
     """Two classes: the score of the second, or of both."""
 
     def __init__(self, formula: Formula, dim: int, dtype: Any) -> None:
-        super().__init__(dim, dtype)
+        super().__init__(formula, dim, dtype)
         self.one, self.pair = _graph_of_one(formula, dtype), _graph_of_pair(formula, dtype)
 
-    def forward(self, scores: torch.Tensor) -> torch.Tensor:
-        """Calibrated probabilities in the shape of the scores."""
+    def forward(self, scores: torch.Tensor, by: torch.Tensor | None = None) -> torch.Tensor:
+        """Calibrated probabilities in the shape of the scores; ``by`` has the codes of segments."""
         if not scores.is_floating_point():
             raise TypeError("scores must be of a floating type")
         columns = [scores] if scores.dim() < 2 else scores.unbind(self.dim)
         if len(columns) == 1:
-            p = self.one(scores)
+            codes = self._codes(by, columns[0])
+            if scores.dim() > 1:
+                codes = codes.unsqueeze(self.dim + 1 if self.dim >= 0 else self.dim)
+            p = self.one(scores, codes)
         elif len(columns) == 2:
-            p = self.pair(columns[0], columns[1])
+            p = self.pair(columns[0], columns[1], self._codes(by, columns[0]))
             p = torch.stack([1.0 - p, p], self.dim)
         else:
             raise ValueError(f"scores must have the size 1 or 2 along dim; got {len(columns)}")
@@ -175,27 +215,29 @@ class _Many(_Module):
     """Three or more classes: a score for each along ``dim``."""
 
     def __init__(self, formula: Formula, dim: int, dtype: Any) -> None:
-        super().__init__(dim, dtype)
+        super().__init__(formula, dim, dtype)
         self.n_classes = len(formula.classes)
         self.rows = _graph_of_rows(formula, dtype, axis=-1 if dim == -1 else -2)
 
-    def forward(self, scores: torch.Tensor) -> torch.Tensor:
-        """Calibrated probabilities in the shape of the scores."""
+    def forward(self, scores: torch.Tensor, by: torch.Tensor | None = None) -> torch.Tensor:
+        """Calibrated probabilities in the shape of the scores; ``by`` has the codes of segments."""
         if not scores.is_floating_point():
             raise TypeError("scores must be of a floating type")
         if not torch.jit.is_tracing() and scores.size(self.dim) != self.n_classes:
             raise ValueError(f"scores must have the size {self.n_classes} along dim; got {scores.size(self.dim)}")
+        codes = self._codes(by, scores.select(self.dim, 0))
         if self.dim == -1:
-            p = self.rows(scores)
+            p = self.rows(scores, codes)
         else:
             after = self.dim + 1 if self.dim >= 0 else self.dim + scores.dim() + 1
-            p = self.rows(scores.unsqueeze(-1).flatten(after)).reshape(scores.shape)
+            p = self.rows(scores.unsqueeze(-1).flatten(after), codes.unsqueeze(-1).flatten(after)).reshape(scores.shape)
         return p.to(scores.dtype) if self.keeps_type else p
 
 
 def _graph_of_one(formula: Formula, dtype: Any) -> Any:
     writer = Writer(dtype or torch.float64)
     p = writer.input("scores")
+    writer.look_up(formula.lookups)
     return writer.module(
         writer.value(formula.program, {"p": writer.proper(p, formula.kind)}) + writer.doubt(p, formula)
     )
@@ -204,6 +246,7 @@ def _graph_of_one(formula: Formula, dtype: Any) -> Any:
 def _graph_of_pair(formula: Formula, dtype: Any) -> Any:
     writer = Writer(dtype or torch.float64)
     first, second = writer.input("first"), writer.input("second")
+    writer.look_up(formula.lookups)
     doubt = writer.doubt(first, formula) + writer.doubt(second, formula)
     if not formula.difference:  # two margins where the fit was on one are refused, as in Python
         doubt = doubt + writer.zero_or_nan(torch.abs(first.detach() + second.detach() - 1.0) <= ROW_SUM_TOLERANCE)
@@ -217,5 +260,6 @@ def _graph_of_pair(formula: Formula, dtype: Any) -> Any:
 def _graph_of_rows(formula: Formula, dtype: Any, axis: int) -> Any:
     writer = Writer(dtype or torch.float64, axis, len(formula.classes))
     rows = writer.input("scores")
+    writer.look_up(formula.lookups, rows=True)
     doubt = writer.doubt_of_rows(rows, formula.kind)
     return writer.module(writer.value(formula.program, {"p": writer.proper(rows, formula.kind)}) + doubt)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import fx
 
 from calspline.export.cells import Table, table_of
-from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Pieces, Program
+from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
 FUNCTIONS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "negative": operator.neg,
-    "abs": torch.abs, "log": torch.log, "exp": torch.exp, "asinh": torch.asinh,
+    "abs": torch.abs, "log": torch.log, "exp": torch.exp, "asinh": torch.asinh, "sqrt": torch.sqrt,
 }  # fmt: skip
 NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
 SHORT = 16
@@ -42,10 +42,25 @@ class Writer:
         self._tensors: dict[str, Any] = {}
         self._known: dict[tuple[str, bytes], Any] = {}
         self._tables: dict[int, Table | None] = {}
+        self._effects: dict[str, Any] = {}
+        self._of_classes: set[str] = set()
 
     def input(self, name: str) -> Any:
         """One more input, in this graph's type."""
         return fx.Proxy(self._graph.placeholder(name), self._tracer).to(self._dtype)
+
+    def look_up(self, lookups: Sequence[Lookup], *, rows: bool = False) -> None:
+        """One more input: codes of segments for each column of them, which give the names of effects their tensors."""
+        codes = fx.Proxy(self._graph.placeholder("codes"), self._tracer)
+        for c, lookup in enumerate(lookups):
+            S, code = len(lookup.labels), codes[c]
+            place = torch.where((code >= 0) & (code < S), code, S)
+            for name, values in lookup.numbers.items():
+                found = torch.nn.functional.embedding(place, self._constant(values.reshape(S + 1, -1)))
+                if not rows:
+                    found = found.squeeze(-1)
+                self._effects[name] = found.transpose(-1, -2) if rows and self._axis == -2 else found
+                self._of_classes |= {name} if values.ndim == 2 else set()
 
     def module(self, result: Any) -> Any:
         """The graph as a module."""
@@ -88,7 +103,7 @@ class Writer:
 
     def _values(self, programs: list[Program], known: dict[str, Any]) -> Any:
         """The results of programs that differ in their numbers alone, one for each class in ``known``."""
-        known = dict(known)
+        known = self._effects | known
         for i, (name, _) in enumerate(programs[0].steps):
             known[name] = self._write([program.steps[i][1] for program in programs], known)
         return self._write([program.result for program in programs], known)
@@ -225,12 +240,13 @@ class Writer:
             groups.setdefault(self._shape(program, j), []).append(j)
         results = []
         for members in groups.values():
-            chosen = rows
+            used = self._of_classes & programs[members[0]].names
+            chosen = dict(zip(("p", "rest"), rows, strict=False)) | {name: self._effects[name] for name in used}
             if len(groups) > 1:
                 index = self._constant(members, np.int64)
-                chosen = [torch.index_select(row, self._axis, index) for row in rows]
-            result = self._values([programs[j] for j in members], dict(zip(("p", "rest"), chosen, strict=False)))
-            results.append(result if programs[members[0]].arguments else result + 0.0 * chosen[0])
+                chosen = {name: torch.index_select(row, self._axis, index) for name, row in chosen.items()}
+            result = self._values([programs[j] for j in members], chosen)
+            results.append(result if programs[members[0]].arguments else result + 0.0 * chosen["p"])
         if len(results) == 1:
             return results[0]
         order = np.argsort(np.concatenate(list(groups.values())))

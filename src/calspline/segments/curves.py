@@ -114,13 +114,16 @@ class SegmentedCurve:
         variances = []
         for c, column in enumerate(self.columns):
             for k in np.flatnonzero(column.theta.any(axis=0)):
-                y = y + name(EFFECT.format(c, k)) * R[k]
-            terms = [column.spread[k] * (R[k] * R[k]) for k in np.flatnonzero(column.spread)]
+                effect = name(EFFECT.format(c, k))
+                y = y + (effect if R[k].value == 1.0 else effect * R[k])
+            terms = [
+                number(spread * r.real**2) if r.operation == "number" else spread * (r * r)
+                for spread, r in zip((np.pi / 8.0 * column.spread).tolist(), R, strict=True)
+                if spread
+            ]
             if terms:
-                variances.append(name(NEW.format(c)) * reduce(operator.add, terms))
-        if not variances:
-            return y
-        return y / call("sqrt", 1.0 + np.pi / 8.0 * reduce(operator.add, variances))
+                variances.append(name(NEW.format(c)) * let(f"v{c}", reduce(operator.add, terms)))
+        return y / let("s", call("sqrt", 1.0 + reduce(operator.add, variances))) if variances else y
 
     def _direction(self, k: int, x: Expression) -> Expression:
         """What is a constant, or a line between the ends, is written as such."""
