@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,8 @@ USUAL_PREFIX = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
 SEPARATORS = "_-.: "
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 SHOWN = 6
+MAX_LABELS = 1000
+"""A column with more different values has no classes."""
 COLUMN_ADVICE = (
     "Name the columns after the classes, as pandas.DataFrame(scores, columns=labels) does; evaluate, compare and "
     "reliability also take labels=[...]"
@@ -61,6 +62,8 @@ def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
         return None
     if hasattr(scores, "columns") and hasattr(scores, "iloc"):
         return None if type(scores.columns).__name__ == "RangeIndex" else list(scores.columns)
+    import narwhals as nw
+
     frame = nw.from_native(scores, eager_only=True, pass_through=True)
     return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
 

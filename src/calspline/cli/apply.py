@@ -11,7 +11,7 @@ from calspline.cli.console import InputError, MissingExtraError, escape_control,
 from calspline.cli.data import HELPER, Data, check_type, in_class_order, score_columns, shown
 from calspline.cli.files import TEXT, Source, format_of, open_source
 from calspline.cli.output import STDOUT, check_free, whole, write_batches, write_text, writing_failed
-from calspline.engines.in_memory import Calibrate
+from calspline.engines.calibrate import Calibrate
 from calspline.export.dialects import DIALECTS
 from calspline.persistence import load
 

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.cli.console import InputError, note
 from calspline.cli.files import Source, identifier, literal
-from calspline.engines.checks import MAX_LABELS
 from calspline.evaluation.hints import grouping_hint
 from calspline.evaluation.predictions import check_predictions
 from calspline.export.dialects import DIALECTS
-from calspline.labels import USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
+from calspline.labels import MAX_LABELS, USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
 from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE
 
 Value = bool | int | str

@@ -8,8 +8,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from calspline.engines.calibrate import Calibrate
 from calspline.engines.engine import Engine, Frame, LazyFrame
-from calspline.engines.in_memory import Calibrate, array_rows
+from calspline.engines.in_memory import array_rows
 from calspline.engines.lazy import lazy_rows, partition_rows
 from calspline.export.dialects import DIALECTS
 

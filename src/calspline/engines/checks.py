@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.labels import distinct_labels, order_columns, warn_user
+from calspline.labels import MAX_LABELS, distinct_labels, order_columns, warn_user
 from calspline.scores import (
     LARGEST_MARGIN,
     MARGIN_ADVICE,
@@ -26,7 +26,6 @@ from calspline.scores import (
     taken_for_margins,
 )
 
-MAX_LABELS = 1000
 SHOWN = 5
 
 

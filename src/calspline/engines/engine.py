@@ -91,7 +91,7 @@ class Engine:
         ``rows(engine, frame, columns)`` gives the :class:`Rows` that count and what their columns hold.
     assign : callable, optional
         ``assign(native, calibrate)`` gives the native frame with the columns that a
-        :class:`~calspline.engines.in_memory.Calibrate` computes.
+        :class:`~calspline.engines.calibrate.Calibrate` computes.
     select : callable, optional
         ``select(native, projections, outputs)`` selects lists of SQL expressions, each from the one before.
     dialect : callable, optional

@@ -14,6 +14,7 @@ from calspline.calibrators.doubts import warn_if_reversed
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines.aggregate import sample_share
 from calspline.engines.backends import open_frame
+from calspline.engines.calibrate import Calibrate
 from calspline.engines.checks import (
     Columns,
     ColumnStats,
@@ -25,7 +26,6 @@ from calspline.engines.checks import (
     declared_order,
 )
 from calspline.engines.engine import Found, Rows
-from calspline.engines.in_memory import Calibrate
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect

@@ -26,12 +26,12 @@ from calspline.engines.aggregate import (
     segment_histograms,
     share_scores,
 )
-from calspline.engines.checks import MAX_LABELS, Columns, ColumnStats, check_label_count
+from calspline.engines.checks import Columns, ColumnStats, check_label_count
 from calspline.engines.engine import Engine, Found, LazyFrame, Sample
 from calspline.engines.in_memory import ArrayRows, read_arrays, segments_of
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
-from calspline.labels import is_missing, label_array
+from calspline.labels import MAX_LABELS, is_missing, label_array
 from calspline.scores import ROUNDING, Kind
 from calspline.segments.labels import By
 

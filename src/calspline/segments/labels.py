@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,6 +103,8 @@ def check_by(by: Any, n: int, name: str = "by", *, some: bool = False, beside: s
 def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
     if isinstance(by, (list, tuple)) and by and all(_is_column(each) for each in by):
         return [(each, _name_of(each)) for each in by]
+    import narwhals as nw
+
     frame = nw.from_native(by, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return [(column.to_native(), str(column.name)) for column in frame.iter_columns()]
@@ -125,6 +126,8 @@ def _name_of(column: Any) -> str | None:
 
 
 def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Column:
+    import narwhals as nw
+
     series = nw.from_native(given, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and series.dtype.is_integer() and series.null_count():
         given = series.to_list()  # numpy would make floats of them, and large numbers equal

@@ -1,0 +1,87 @@
+"""Columns of scores calibrated by numpy, wherever an engine hands them out: as arrays, in pandas, in Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calspline.arrays import Array
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """Columns of scores in, columns of probabilities out; NaN for a row that lacks a score.
+
+    An object of its own, so that engines can send it to their workers.
+    """
+
+    calibrator: Any
+    columns: list[str]
+    outputs: list[str]
+
+    def __post_init__(self) -> None:
+        self.calibrator.warn_without_segments()
+
+    def __call__(self, scores: list[Array]) -> list[Array]:
+        """Calibrated probabilities of the second of two classes, or of all."""
+        matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]
+        absent = np.isnan(matrix) if matrix.ndim == 1 else np.isnan(matrix).any(axis=1)
+        if not absent.any():
+            return self._probabilities(matrix)
+        parts = self._probabilities(matrix[~absent])
+        out = [np.full(len(matrix), np.nan) for _ in parts]
+        for whole, part in zip(out, parts, strict=True):
+            whole[~absent] = part
+        return out
+
+    def _probabilities(self, matrix: Array) -> list[Array]:
+        p = self.calibrator.calibrate(matrix)
+        if p.ndim == 1:
+            return [p]
+        return [p[:, 1]] if len(self.outputs) == 1 else list(p.T)
+
+    def pandas(self, frame: Any) -> Any:
+        """A pandas frame with the new columns."""
+        found = self([frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in self.columns])
+        return frame.assign(**dict(zip(self.outputs, found, strict=True)))
+
+    def arrow(self, batch: Any) -> list[Any]:
+        """The new columns of an Arrow table or batch, as Arrow arrays."""
+        import pyarrow as pa
+
+        columns = [batch.column(name) for name in self.columns]
+        scores = [_doubles(one if one.type == pa.float64() else one.cast(pa.float64())) for one in columns]
+        return [_arrow(p) for p in self(scores)]
+
+    def arrow_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """Arrow batches with the new columns."""
+        import pyarrow as pa
+
+        for batch in parts:
+            names = [*batch.schema.names, *self.outputs]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *self.arrow(batch)], names=names)
+
+
+def _doubles(column: Any) -> Array:
+    """An Arrow column of doubles as an array, NaN where it is null; pyarrow's own conversion would import pandas."""
+    parts = [_doubles(chunk) for chunk in column.chunks] if hasattr(column, "chunks") else []
+    if parts or not len(column):
+        return np.concatenate([np.empty(0), *parts])
+    valid, values = column.buffers()
+    rows = slice(column.offset, column.offset + len(column))
+    numbers = np.frombuffer(values, dtype=np.float64)[rows]
+    if not column.null_count:
+        return numbers
+    return np.where(np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[rows] == 1, numbers, np.nan)
+
+
+def _arrow(p: Array) -> Any:
+    """An array as an Arrow column, null where it is NaN."""
+    import pyarrow as pa
+
+    absent = np.isnan(p)
+    valid = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
+    return pa.Array.from_buffers(pa.float64(), len(p), [valid, pa.py_buffer(np.ascontiguousarray(p))])
