@@ -51,6 +51,9 @@ def session(folder):
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
+        # Code that runs once or twice is not worth the slower, better compiler.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     builder = SparkSession.builder.master("local-cluster[2,1,512]").appName("calspline tests")
     for key, value in options.items():
