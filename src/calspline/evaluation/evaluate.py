@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +13,7 @@ from calspline.arrays import Array, Counts, map_blocks, one_blas_thread
 from calspline.evaluation import calibration, losses
 from calspline.evaluation.calibration import combined_p_value
 from calspline.evaluation.predictions import Predictions, check_predictions
+from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
 from calspline.formatting import grouping, html_table, number, p_value, text_table, with_error
 
 SUMMED_OVER_CLASSES = (
@@ -83,6 +84,8 @@ class Evaluation:
     design_effect : float
         By how much the rows are too many, as rows of a group depend on each other; 1 if they do not. With three or more
         classes, that of the most probable class.
+    segments : SegmentEvaluation or None
+        With ``by``, the same judged by segment.
     """
 
     n_rows: int
@@ -125,6 +128,7 @@ class Evaluation:
     per_class: Mapping[Any, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
     n_groups: int | None = None
     design_effect: float = 1.0
+    segments: SegmentEvaluation | None = None
 
     @property
     def n_effective(self) -> float:
@@ -168,14 +172,16 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, float]:
         """All numbers, flat: ``{"log_loss": ..., "brier": ..., ...}``."""
-        others = {"classes", "top_label", "per_class"} | ({"n_groups", "design_effect"} if not self.n_groups else set())
+        others = {"classes", "top_label", "per_class", "segments"} | (
+            {"n_groups", "design_effect"} if not self.n_groups else set()
+        )
         out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in others}
         out["n_classes"] = float(len(self.classes))
         if self.per_class:
             names = ("ece", "ece_debiased", "smooth_ece", "p_value")
             out |= {f"class_wise_{name}": float(getattr(self, f"class_wise_{name}")) for name in names}
             out["top_label_p_value"] = self.top_label_p_value
-        return out
+        return out if self.segments is None else out | self.segments.to_dict()
 
     def _rows(self) -> list[tuple[str, str]]:
         top = ", most probable class" if self.per_class else ""
@@ -217,7 +223,8 @@ class Evaluation:
         return f"{self.n_rows:,} rows{groups}, {len(self.classes)} classes"
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self._title(), text_table(self._rows()), self.grouping)))
+        by_segment = "" if self.segments is None else f"\nBy segment\n{self.segments}"
+        return "\n".join(filter(None, (self._title(), text_table(self._rows()), self.grouping, by_segment)))
 
     def __repr__(self) -> str:
         return (
@@ -226,10 +233,13 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), caption=". ".join(filter(None, (self._title(), self.grouping))))
+        by_segment = "" if self.segments is None else self.segments._repr_html_()
+        return html_table(self._rows(), caption=". ".join(filter(None, (self._title(), self.grouping)))) + by_segment
 
 
-def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None, groups: Any = None) -> Evaluation:
+def evaluate(
+    y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None, groups: Any = None, by: Any = None
+) -> Evaluation:
     """Evaluate probabilities: scores, their decomposition, and a test of calibration.
 
     Parameters
@@ -246,6 +256,10 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     groups : array-like of shape (n,), optional
         Rows with the same value belong together and may depend on each other; different groups do not. Standard errors
         and tests then count rows for what they are worth.
+    by : array-like of shape (n,), or several (a frame, a list of columns), optional
+        The segments that rows are in, such as countries. The result then has ``segments``: a table, one test of "every
+        segment is calibrated" and the segments that are off. Segments of several columns overlap; combinations are not
+        looked at. Rows without a label are a segment of their own.
 
     Returns
     -------
@@ -291,14 +305,32 @@ def evaluate(y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = Non
     calibration in the large (0 is right)     0.069 ± 0.081
     calibration slope (1 is right)            0.345 ± 0.016
     p-value of 'the probabilities are right'          0.001
+
+    Segments: in two of five countries, events are more frequent, or less, than is said.
+
+    >>> country = np.repeat(["it", "at", "fr", "de", "lu"], [380, 400, 500, 700, 20])
+    >>> said = p ** np.select([country == "fr", country == "it"], [1.6, 0.6], 1.0)
+    >>> print(evaluate(happened, said, by=country).segments)
+    segment  rows  events    said  happened  log-loss  ratio           95%  p-value       off
+    -----------------------------------------------------------------------------------------
+    fr        500     247  0.3775    0.4940    0.5202   1.31  1.22 to 1.40  < 0.001   too low
+    it        380     202  0.6477    0.5316    0.5301   0.82  0.76 to 0.88  < 0.001  too high
+    lu         20      13  0.4555    0.6500    0.7741   1.43  1.02 to 1.75    0.074
+    at        400     210  0.5083    0.5250    0.4890   1.03  0.95 to 1.11    0.517
+    de        700     336  0.4816    0.4800    0.4941   1.00  0.94 to 1.06    0.807
+    Not every segment is calibrated (p < 0.001): 2 of 5 are off.
+    Multicalibration error: 0.0601 (6.7 standard deviations).
     """
-    return evaluate_rows(check_predictions(y, probs, sample_weight, labels, groups=groups))
+    return evaluate_rows(check_predictions(y, probs, sample_weight, labels, groups=groups, by=by))
 
 
 def evaluate_rows(rows: Predictions) -> Evaluation:
     """:func:`evaluate` for predictions that are checked already."""
     with one_blas_thread():
-        return _binary(rows)[0] if rows.binary else _multiclass(rows)
+        found = _binary(rows)[0] if rows.binary else _multiclass(rows)
+        if rows.by is None:
+            return found
+        return replace(found, segments=evaluate_segments(rows, found.top_label_p_value))
 
 
 def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
@@ -355,6 +387,7 @@ def _multiclass(rows: Predictions) -> Evaluation:
     class_wise = combined_p_value(np.array([one.calibration_p_value for one in ovr]))
     impossible = losses.probability_of_outcome(p, codes) == 0.0
     classes = tuple(rows.classes.tolist())
+    summed: dict[str, Any] = {name: float(sum(getattr(one, name) for one in ovr)) for name in SUMMED_OVER_CLASSES}
     return Evaluation(
         n_rows=len(codes),
         total_weight=top.total_weight,
@@ -363,7 +396,7 @@ def _multiclass(rows: Predictions) -> Evaluation:
         accuracy=top.base_rate,
         auc=float(np.mean(aucs)) if aucs else float("nan"),
         **losses.multiclass_log_loss_parts(log_loss, recalibrated, codes, weight),
-        **{name: float(sum(getattr(one, name) for one in ovr)) for name in SUMMED_OVER_CLASSES},
+        **summed,
         **{name: getattr(top, name) for name in OF_TOP_LABEL},
         calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
         impossible_weight=float(impossible.sum() if weight is None else weight[impossible].sum()),

@@ -14,6 +14,7 @@ from calspline.arrays import Array, Counts
 from calspline.evaluation.units import Clusters, design_effect, row_powers
 from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
 from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups
+from calspline.segments.labels import By, check_by
 
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
 """Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
@@ -25,7 +26,7 @@ class Predictions:
 
     For two classes ``probs`` has the probability of the second one for each row; for three or more, a column for each
     class. ``codes`` holds the positions in ``classes`` of what happened. ``groups`` numbers, from 0, the groups of rows
-    that depend on each other; None: rows do not.
+    that depend on each other; None: rows do not. ``by`` has the segments that rows are in, if any were given.
     """
 
     probs: Array
@@ -33,6 +34,7 @@ class Predictions:
     weight: Array | None
     classes: NDArray[Any]
     groups: NDArray[np.intp] | None = None
+    by: By | None = None
 
     @property
     def binary(self) -> bool:
@@ -81,7 +83,7 @@ class Predictions:
         guess = self.probs.argmax(axis=1)
         confidence = self.probs[np.arange(len(guess)), guess]
         right = (guess == self.codes).astype(np.intp)
-        return Predictions(confidence, right, self.weight, np.array(["wrong", "right"]), self.groups)
+        return Predictions(confidence, right, self.weight, np.array(["wrong", "right"]), self.groups, self.by)
 
     def against_rest(self, j: int) -> Predictions:
         """Three or more classes: one of them against the rest, as a two-class problem."""
@@ -91,7 +93,14 @@ class Predictions:
 
 
 def check_predictions(
-    y: Any, probs: Any, sample_weight: Any = None, labels: Any = None, name: str = "probs", *, groups: Any = None
+    y: Any,
+    probs: Any,
+    sample_weight: Any = None,
+    labels: Any = None,
+    name: str = "probs",
+    *,
+    groups: Any = None,
+    by: Any = None,
 ) -> Predictions:
     """Check probabilities and what happened.
 
@@ -117,6 +126,7 @@ def check_predictions(
             f"got {weight.sum():g}"
         )
     group = check_groups(groups, n, beside=name)
+    segments = None if by is None else check_by(by, n, beside=name)
     found = check_label_array(y, n, beside=name)
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
@@ -136,7 +146,8 @@ def check_predictions(
         present = weight > 0.0
         values, codes, weight = values[present], codes[present], weight[present]
         group = None if group is None else np.unique(group[present], return_inverse=True)[1]
-    return Predictions(values, codes, weight, classes, None if group is None else several_groups(group))
+        segments = None if segments is None else segments.of(present)
+    return Predictions(values, codes, weight, classes, None if group is None else several_groups(group), segments)
 
 
 def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:
@@ -171,7 +182,7 @@ def _codes(found: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def check_prediction_sets(
-    y: Any, sets: Any, sample_weight: Any = None, labels: Any = None, groups: Any = None
+    y: Any, sets: Any, sample_weight: Any = None, labels: Any = None, groups: Any = None, by: Any = None
 ) -> dict[str, Predictions]:
     """Check several sets of predictions by name: each of them, and that all are of the same classes."""
     if not isinstance(sets, Mapping):
@@ -182,7 +193,7 @@ def check_prediction_sets(
         if not isinstance(name, str):
             raise TypeError(f"the names of predictions must be strings; got {name!r}")
     checked = {
-        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]', groups=groups)
+        name: check_predictions(y, probs, sample_weight, labels, f'predictions["{name}"]', groups=groups, by=by)
         for name, probs in sets.items()
     }
     first, n_classes = next((name, len(rows.classes)) for name, rows in checked.items())

@@ -1,0 +1,303 @@
+"""Calibration of many segments at once: sums of residuals, their tails, and one test of all.
+
+If the probabilities are right, the outcomes are coin flips of known chances. Of each segment two sums are judged: the
+residuals ``U = sum w (y - p)``, its *level*, and the residuals times the log-odds less their mean, its *slope*.
+
+**One segment.** With ``K(t)`` the logarithm of the moment generating function of a sum and ``K'(t) = U``, the chance of
+a larger one is ``1 - Phi(r + log(u / r) / r)``, where ``r = sign(t) sqrt(2 (t U - K(t)))`` and ``u = t sqrt(K''(t))``
+(Lugannani and Rice). Its logarithm is right to a few percent far into the tails and for a handful of rows; for the
+count of events it is the mid-p. The segment's p-value is the smaller of the two sums', each doubled, corrected for two
+looks.
+
+**All segments.** Three p-values are combined (Liu and Xie's Cauchy combination): that of all rows together; the
+smallest of the segments', corrected for their number, which finds one that is far off; and that of
+``Q = sum U^2 / (V + 1 / tau^2)``, with ``V`` the variance of ``U``, which finds many that are a little off. ``tau`` is
+how much segments usually differ, so that a segment of few rows counts for little. Mean and variance of ``Q`` follow
+from the second and fourth cumulants of the flips, those that segments of several columns have in common included; its
+tail is that of a gamma distribution with this mean and variance.
+
+**Groups.** Rows that depend on each other are judged twice: as if they did not, and by the sums of their groups alone
+(Student's test of these, and signs of groups drawn at random for ``Q``). The larger p-value counts.
+
+References
+----------
+R. Lugannani and S. Rice, *Saddle point approximation for the distribution of the sum of independent random variables*,
+Advances in Applied Probability 12, 1980.
+Y. Benjamini and Y. Hochberg, *Controlling the false discovery rate*, JRSS B 57, 1995.
+F. E. Satterthwaite, *An approximate distribution of estimates of variance components*, Biometrics Bulletin 2, 1946.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.special import expit, gammaincc, ndtr
+from scipy.stats import t as student
+
+from calspline.arrays import Array
+from calspline.evaluation.calibration import combined_p_value
+from calspline.evaluation.units import SEED, Ints, row_powers
+from calspline.transforms import Transform
+
+USUAL_SPREAD = (0.5, 0.2)
+"""Standard deviations between segments, of shifts and of slopes of the log-odds, that the test looks for first."""
+MANY_ROWS, CELLS_PER_UNIT = 50_000, 40
+"""From so many rows on, those of a segment are gathered in cells, so many for each unit of the log-odds."""
+LEAST = 1e-9
+NEAR_MEAN = 0.1
+"""Within so many standard deviations of the mean, the formula for the tail loses digits; its limit is used."""
+FLIPS = 199
+MOST_STEPS, CLOSE = 100, 1e-10
+LONGEST = 500.0
+
+
+def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
+    """Where each of many functions, not positive at 0, becomes zero; or ``far`` steps away, if it does not before."""
+    low, high, end = np.zeros_like(step), step.copy(), far * step
+    below, above = f(low), f(high)
+    while np.any(more := (above < 0.0) & (high < end)):
+        low, below = np.where(more, high, low), np.where(more, above, below)
+        high = np.where(more, np.minimum(2.0 * high, end), high)
+        above = np.where(more, f(high), above)
+    never = above < 0.0
+    low, below = np.where(never, high, low), np.where(never, above, below)
+    for i in range(MOST_STEPS):
+        if np.all(high - low <= CLOSE * step):
+            break
+        # The chord, and now and then the middle, which never fails.
+        at = 0.5 * (low + high)
+        if i % 3 < 2:
+            np.divide(above * low - below * high, above - below, out=at, where=above > below)
+        value = f(at)
+        up = value >= 0.0
+        # The value at an end that stays counts half at the next step (Illinois).
+        below, above = np.where(up, 0.5 * below, value), np.where(up, value, 0.5 * above)
+        low, high = np.where(up, low, at), np.where(up, at, high)
+    return np.asarray(0.5 * (low + high))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows gathered by segment and probability: ``count`` coin flips of a ``size`` at ``p``, in the segment ``code``.
+
+    With several columns of segments, all cells occur once for each: ``code`` has a row for each column.
+    """
+
+    p: Array
+    count: Array
+    size: Array
+    code: Ints
+
+    @cached_property
+    def z(self) -> Array:
+        """Log-odds."""
+        return np.asarray(Transform("logit")(self.p))
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentSums:
+    """Rows of a two-class problem in segments, and sums over each of these.
+
+    ``code`` has a row for each column of segments, and the ``n`` segments of all columns are numbered through.
+    """
+
+    p: Array
+    happened: NDArray[np.bool_]
+    weight: Array | None
+    groups: Ints | None
+    code: Ints
+    n: int
+
+    def total(self, values: Array) -> Array:
+        """Sums of what rows have, (n,) or (columns, n), over each segment."""
+        return self._sum(self.code, values)
+
+    def _sum(self, code: Ints, values: Array) -> Array:
+        sums = np.bincount(code.ravel(), np.broadcast_to(values, code.shape).ravel(), minlength=self.n)
+        return sums.astype(np.float64, copy=False)
+
+    def over_cells(self, values: Array) -> Array:
+        """The same of what cells have."""
+        return self._sum(self.cells.code, values)
+
+    @cached_property
+    def w(self) -> Array:
+        """The weight of each row."""
+        return np.ones(len(self.p)) if self.weight is None else self.weight
+
+    @cached_property
+    def _gathered(self) -> tuple[Cells, Ints]:
+        """Cells, and the cell of each row."""
+        units = row_powers(self.weight, len(self.p), 0.0)
+        p, code = np.clip(self.p, LEAST, 1.0 - LEAST), self.code
+        if len(p) <= MANY_ROWS:
+            return Cells(p, units, self.w / units, code), np.arange(len(p))
+        key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
+        for column in code:
+            key = np.unique((key - key.min()) * self.n + column, return_inverse=True)[1]
+        _, first = np.unique(key, return_index=True)
+        mass, moment = np.bincount(key, self.w), np.bincount(key, self.w * p)
+        squares = np.bincount(key, row_powers(self.weight, len(p)))
+        cells = Cells(np.clip(moment / mass, LEAST, 1.0 - LEAST), mass**2 / squares, squares / mass, code[:, first])
+        return cells, key
+
+    @property
+    def cells(self) -> Cells:
+        """Coin flips like the rows."""
+        return self._gathered[0]
+
+    @property
+    def place(self) -> Ints:
+        """The cell of each row."""
+        return self._gathered[1]
+
+    @cached_property
+    def features(self) -> tuple[Array, Array]:
+        """What residuals are multiplied by in the level and in the slope of each segment, by column and cell."""
+        c = self.cells
+        v = c.count * c.size**2 * c.p * (1.0 - c.p)
+        mean = self.over_cells(v * c.z) / self.over_cells(v)
+        apart = c.z - mean[c.code]
+        # A mean of equal numbers may differ from them in its last digits.
+        return np.ones(c.code.shape), np.where(np.abs(apart) > LEAST, apart, 0.0)
+
+    @cached_property
+    def sums(self) -> tuple[Array, Array]:
+        """Level and slope of each segment."""
+        r = self.w * (self.happened - self.p)
+        level, slope = self.features
+        return self.total(level[:, self.place] * r), self.total(slope[:, self.place] * r)
+
+    @cached_property
+    def p_values(self) -> tuple[Array, Array]:
+        """Of level and slope of each segment, two-sided."""
+        level, slope = (self._tail(U, f) for U, f in zip(self.sums, self.features, strict=True))
+        impossible = self.total(np.where(self.happened, self.p == 0.0, self.p == 1.0).astype(np.float64)) > 0.0
+        level = np.where(impossible, 0.0, level)
+        if self.groups is None:
+            return level, slope
+        of_groups = self._student()
+        return np.maximum(level, of_groups[: self.n]), np.maximum(slope, of_groups[self.n :])
+
+    def _tail(self, U: Array, feature: Array) -> Array:
+        """Chance of sums as far from zero as ``U``, by the saddlepoint, on that side, twice."""
+        c, code = self.cells, self.cells.code
+        b = np.sign(U)[code] * c.size * feature
+        U = np.abs(U)
+        V = self.over_cells(c.count * b**2 * c.p * (1.0 - c.p))
+        top = self.over_cells(c.count * np.where(b > 0.0, b * (1.0 - c.p), -b * c.p))
+        # All happened that could: there is no saddlepoint, but one way to get there.
+        extreme = top * (1.0 - 1e-9) <= U
+        one_way = np.where(b > 0.0, np.log(c.p), np.log1p(-c.p)) * (b != 0.0)
+        exact = np.minimum(np.exp(self.over_cells(c.count * one_way)), 1.0)
+        U = np.where(extreme, 0.0, U)
+
+        def tilted(t: Array) -> Array:
+            return np.asarray(expit(c.z + t[code] * b))
+
+        t = root(lambda t: self.over_cells(c.count * b * (tilted(t) - c.p)) - U, U / np.maximum(V, 1e-300))
+        q, tb = tilted(t), t[code] * b
+        K = self.over_cells(c.count * (np.log1p(c.p * np.expm1(np.minimum(tb, LONGEST))) - tb * c.p))
+        r = np.sqrt(np.maximum(2.0 * (t * U - K), 0.0))
+        u = t * np.sqrt(self.over_cells(c.count * b**2 * q * (1.0 - q)))
+        sd = np.sqrt(np.maximum(V, 1e-60))
+        skewness = self.over_cells(c.count * b**3 * c.p * (1.0 - c.p) * (1.0 - 2.0 * c.p)) / sd**3
+        star = U / sd + np.clip(skewness / 6.0 * (1.0 - (U / sd) ** 2), -NEAR_MEAN, NEAR_MEAN)
+        far = (r > NEAR_MEAN) & (u > 0.0)
+        star[far] = r[far] + np.log(u[far] / r[far]) / r[far]
+        smooth = np.minimum(2.0 * ndtr(-star), 1.0)
+        return np.asarray(np.where(extreme, np.where(top > 0.0, exact, 1.0), smooth))
+
+    @cached_property
+    def _group_sums(self) -> csr_matrix:
+        """The part of each group in levels, then slopes, of segments."""
+        assert self.groups is not None
+        r = self.w * (self.happened - self.p)
+        values = [(f[:, self.place] * r).ravel() for f in self.features]
+        code, group = self.code.ravel(), np.tile(self.groups, len(self.code))
+        at = np.concatenate([code, code + self.n]), np.concatenate([group, group])
+        sums = csr_matrix((np.concatenate(values), at), shape=(2 * self.n, int(self.groups.max()) + 1))
+        sums.sum_duplicates()
+        return sums
+
+    @property
+    def groups_in(self) -> Array:
+        """How many groups have rows in each segment."""
+        return np.asarray(np.diff(self._group_sums.indptr)[: self.n], dtype=np.float64)
+
+    def _student(self) -> Array:
+        """P-values of Student's test that the sums of groups have mean zero; 1 where there is one group."""
+        sums, G = self._group_sums, np.tile(self.groups_in, 2)
+        U, squares = np.asarray(sums.sum(axis=1)).ravel(), np.asarray(sums.power(2).sum(axis=1)).ravel()
+        spread = (squares - U**2 / G) * G / np.maximum(G - 1.0, 1.0)
+        known = (G > 1.0) & (spread > 0.0)
+        t = np.divide(np.abs(U), np.sqrt(np.maximum(spread, 0.0)), out=np.zeros_like(U), where=known)
+        return np.asarray(np.where(known, 2.0 * student.sf(t, np.maximum(G - 1.0, 1.0)), 1.0))
+
+    @cached_property
+    def segment_p_values(self) -> Array:
+        """Of each segment: the smaller of those of level and slope, corrected for two looks."""
+        return corrected(np.minimum(*self.p_values), 2)
+
+    @property
+    def many_p_value(self) -> float:
+        """Of ``Q``, which finds many segments that are a little off."""
+        c = self.cells
+        v = c.p * (1.0 - c.p)
+        parts, Q, mean = [], 0.0, 0.0
+        for U, f, tau in zip(self.sums, self.features, USUAL_SPREAD, strict=True):
+            V = self.over_cells(c.count * c.size**2 * v * f**2)
+            H = self.over_cells(c.count * c.size * v * f**2)
+            worth = np.divide((H * tau) ** 2, V * (V + (H * tau) ** 2), out=np.zeros_like(V), where=V > 0.0)
+            Q, mean = Q + float(worth @ U**2), mean + float(worth @ V)
+            parts.append((f, worth))
+        if mean == 0.0:
+            return 1.0
+        variance = self._variance_of_squares(parts)
+        p = float(gammaincc(mean**2 / variance, Q * mean / variance))
+        return p if self.groups is None else max(p, self._flipped(np.concatenate([b for _, b in parts]), Q))
+
+    def _variance_of_squares(self, parts: list[tuple[Array, Array]]) -> float:
+        """Of the sum over segments of squared sums times what each is worth."""
+        c, out = self.cells, 0.0
+        v = c.p * (1.0 - c.p)
+        second, fourth = c.count * c.size**2 * v, c.count * c.size**4 * v * (1.0 - 6.0 * v)
+        for j, first in enumerate(c.code):
+            for i, other in enumerate(c.code[: j + 1]):
+                _, at, pair = np.unique(first * self.n + other, return_index=True, return_inverse=True)
+                for f, b in parts:
+                    for g, d in parts:
+                        both = f[j] * g[i]
+                        joint = np.bincount(pair, fourth * both**2) + 2.0 * np.bincount(pair, second * both) ** 2
+                        out += (1.0 if i == j else 2.0) * float((b[first] * d[other])[at] @ joint)
+        return out
+
+    def _flipped(self, worth: Array, Q: float) -> float:
+        """The p-value of ``Q`` if the sums of groups had their signs by chance."""
+        signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(0, 2, size=(self._group_sums.shape[1], FLIPS))
+        null = worth @ (self._group_sums @ signs) ** 2
+        return float(gammaincc(null.mean() ** 2 / null.var(), Q * null.mean() / null.var()))
+
+    def p_value(self, of_all_rows: float) -> float:
+        """That every segment is calibrated, given the p-value of all rows together."""
+        least = float(corrected(self.segment_p_values.min(), self.n))
+        return combined_p_value(np.array([of_all_rows, self.many_p_value, least]))
+
+
+def corrected(p: Array, looks: int) -> Array:
+    """The chance that the smallest of so many p-values is as small as ``p`` (Šidák)."""
+    return np.asarray(-np.expm1(looks * np.log1p(-np.minimum(p, 1.0 - 1e-15))))
+
+
+def benjamini_hochberg(p: Array) -> Array:
+    """P-values adjusted so that those below a share have at most that share of false ones among them, on average."""
+    order = np.argsort(p, kind="stable")
+    ranked = p[order] * len(p) / np.arange(1.0, len(p) + 1.0)
+    out = np.empty_like(p)
+    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return out

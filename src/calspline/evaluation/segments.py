@@ -1,0 +1,302 @@
+"""Probabilities judged by segment: a table, one test of all segments, and those that are off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, ndtri
+from scipy.stats import t as student
+
+from calspline.arrays import Array
+from calspline.evaluation.losses import row_log_losses
+from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.segment_test import SegmentSums, benjamini_hochberg, root
+from calspline.evaluation.units import Ints, row_powers
+from calspline.formatting import Row, html_table, number, p_value, percent, rounded_percent, text_table
+from calspline.segments.labels import By
+
+LEVEL = 0.95
+FALSE_SHARE = 0.05
+"""Of the segments that are said to be off, the share that is not, on average, at most."""
+SHOWN = 20
+"""Rows of a printed table."""
+FEWEST_ROWS = 10
+"""Segments with fewer do not count for the multicalibration error, as in MCGrad."""
+PRIOR_PRECISION = 0.25
+"""Of a segment's shift of the log-odds, so that it is finite."""
+FARTHEST_SHIFT = 40.0
+ANYWHERE = 1e12
+"""Standard errors that a limit is away where nothing is known of the error."""
+NO_SEGMENT = "(none)"
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Segments of one or more columns, numbered through; rows without a label are a segment of their own, None."""
+
+    columns: list[str] | None
+    labels: list[Any]
+    code: Ints
+
+    @classmethod
+    def of(cls, by: By) -> Coded:
+        """Number the segments of all columns."""
+        names: list[str] = []
+        labels: list[Any] = []
+        codes = []
+        for k, column in enumerate(by.columns):
+            values = [*column.values, *([None] if np.any(column.codes < 0) else [])]
+            codes.append(np.where(column.codes < 0, len(column.values), column.codes) + len(labels))
+            labels += values
+            names += [str(k) if column.name is None else column.name] * len(values)
+        return cls(names if len(by.columns) > 1 else None, labels, np.array(codes, dtype=np.intp))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What segments are called, with the name of their column if there are several."""
+        shown = [NO_SEGMENT if label is None else str(label) for label in self.labels]
+        return shown if self.columns is None else [f"{a}: {b}" for a, b in zip(self.columns, shown, strict=True)]
+
+    def table(self) -> dict[str, Any]:
+        """The first columns of a table: the column of segments if there are several, and the segment."""
+        return ({} if self.columns is None else {"column": self.columns}) | {"segment": self.labels}
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentEvaluation:
+    """Probabilities judged by segment, as :func:`evaluate` does with ``by``. ``str()`` is a table of the worst.
+
+    With three or more classes, the event is that the most probable class is the right one.
+
+    Attributes
+    ----------
+    table : dict
+        A value for each segment under each name; ``pandas.DataFrame(result.segments.table)`` makes a frame of it.
+        ``column`` (if there are several) and ``segment``; ``rows`` and ``events``, sums of weights; ``said`` and
+        ``happened``, the mean probability and the rate; ``log_loss``; ``ratio`` of happened to said with its limits
+        ``lower`` and ``upper``; ``shift``, of the log-odds, which makes the mean right; ``p_value``, that the segment
+        is calibrated; ``adjusted``, the same after correction for the number of segments; ``off``, whether that is
+        below 0.05; and ``how`` it is off.
+    p_value : float
+        That every segment is calibrated: one test of them all.
+    multicalibration_error : float
+        The largest cumulative calibration error of a segment, in its standard deviations, times the standard deviation
+        of all rows: the ``mce`` of MCGrad's ``MulticalibrationError`` for these segments and all rows. Segments of
+        fewer than ten rows do not count.
+    multicalibration_sigmas : float
+        The same in standard deviations, MCGrad's ``mce_sigma``. The largest of many is large by chance; the p-value
+        knows how many there are.
+    names : list of str
+        What the segments are called.
+    """
+
+    table: dict[str, Any]
+    names: list[str]
+    p_value: float
+    multicalibration_error: float
+    multicalibration_sigmas: float
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Places in the table, from the worst: by evidence, and the larger shift first of the same."""
+        return np.lexsort([-np.abs(self.table["shift"]), self.table["p_value"]]).tolist()  # type: ignore[no-any-return]
+
+    @property
+    def off(self) -> list[int]:
+        """Places in the table of the segments that are off, from the worst.
+
+        On average, at most one in twenty of them is there by chance (Benjamini and Hochberg).
+        """
+        return [i for i in self.order if self.table["off"][i]]
+
+    def describe(self, i: int) -> str:
+        """What was said and what happened in a segment, in a sentence."""
+        t = self.table
+        how = f": {t['how'][i]}" if t["off"][i] else ", within chance"
+        said, happened = (rounded_percent(float(t[key][i])) for key in ("said", "happened"))
+        return f"{self.names[i]}: said {said}, happened {happened}{how}"
+
+    @property
+    def verdict(self) -> str:
+        """The test and the segments that are off, in a sentence."""
+        p, n = self.p_value, len(self)
+        shown = f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
+        if p >= FALSE_SHARE:
+            return f"Nothing speaks against the calibration of any of the {n:,} segments ({shown})."
+        found = len(self.off)
+        which = f"{found:,} of {n:,} are off" if found else "which of them cannot be told"
+        return f"Not every segment is calibrated ({shown}): {which}."
+
+    def to_dict(self) -> dict[str, float]:
+        """The numbers of all segments together, flat."""
+        return {
+            "n_segments": float(len(self)),
+            "segments_off": float(len(self.off)),
+            "segments_p_value": self.p_value,
+            "multicalibration_error": self.multicalibration_error,
+            "multicalibration_sigmas": self.multicalibration_sigmas,
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """The table as plain values, segment by segment."""
+        columns = {key: np.asarray(values, dtype=object).tolist() for key, values in self.table.items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _table(self) -> tuple[list[Row], Row]:
+        t = self.table
+        header = "segment", "rows", "events", "said", "happened", "log-loss", "ratio", percent(LEVEL), "p-value", "off"
+        rows: list[Row] = [
+            (
+                self.names[i],
+                f"{t['rows'][i]:g}",
+                f"{t['events'][i]:g}",
+                *(number(float(t[key][i])) for key in ("said", "happened", "log_loss")),
+                f"{t['ratio'][i]:.2f}",
+                f"{t['lower'][i]:.2f} to {t['upper'][i]:.2f}",
+                p_value(float(t["p_value"][i])),
+                t["how"][i],
+            )
+            for i in self.order[:SHOWN]
+        ]
+        return rows, header
+
+    @property
+    def _lines(self) -> list[str]:
+        error = f"{number(self.multicalibration_error)} ({self.multicalibration_sigmas:.1f} standard deviations)"
+        return [self.verdict, f"Multicalibration error: {error}."]
+
+    def __str__(self) -> str:
+        more = [f"... and {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        return "\n".join([text_table(*self._table()), *more, *self._lines])
+
+    def __repr__(self) -> str:
+        return f"SegmentEvaluation({len(self)} segments: off={len(self.off)}, p_value={self.p_value:.3g})"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table(), caption=" ".join(self._lines))
+
+
+def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluation:
+    """Judge rows by segment; ``of_all_rows`` is the p-value of the test without segments."""
+    assert rows.by is not None
+    coded = Coded.of(rows.by)
+    event = rows if rows.binary else rows.top_label()
+    sums = SegmentSums(event.probs, event.codes == 1, event.weight, event.groups, coded.code, len(coded.labels))
+    n, events, said = (sums.total(sums.w * values) for values in (1.0, sums.happened, sums.p))
+    shift, lower, upper = _ratios(sums)
+    adjusted = benjamini_hochberg(sums.segment_p_values)
+    off = adjusted < FALSE_SHARE
+    error, sigmas = multicalibration_error(sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = events / said
+    table = coded.table() | {
+        "rows": n,
+        "events": events,
+        "said": said / n,
+        "happened": events / n,
+        "log_loss": sums.total(sums.w * row_log_losses(rows.probs, rows.codes)) / n,
+        "ratio": ratio,
+        "lower": np.minimum(lower, ratio),
+        "upper": np.maximum(upper, ratio),
+        "shift": shift,
+        "p_value": sums.segment_p_values,
+        "adjusted": adjusted,
+        "off": off,
+        "how": _how(sums, off),
+    }
+    return SegmentEvaluation(table, coded.names, sums.p_value(of_all_rows), error, sigmas)
+
+
+def _how(sums: SegmentSums, off: Any) -> list[str]:
+    """In what way segments are off, by the clearer of level and slope."""
+    (level, slope), (p_level, p_slope) = sums.sums, sums.p_values
+    of_level = np.where(level > 0.0, "too low", "too high")
+    of_slope = np.where(slope > 0.0, "under-confident", "over-confident")
+    return np.where(off, np.where(p_level <= p_slope, of_level, of_slope), "").tolist()  # type: ignore[no-any-return]
+
+
+def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
+    """Shifts of the log-odds that make means right, and limits of the ratio of happened to said.
+
+    The limits are the expected ratios of the shifts from which what happened is as far as chance allows: Wilson's
+    interval, for rows with different probabilities.
+    """
+    c = sums.cells
+
+    def at(shift: Array) -> tuple[Array, Array]:
+        q = expit(c.z + shift[c.code])
+        return sums.over_cells(c.count * c.size * q), sums.over_cells(c.count * c.size**2 * q * (1.0 - q))
+
+    zero = np.zeros(sums.n)
+    said, _ = at(zero)
+    happened = said + sums.sums[0]
+    size = sums.total(row_powers(sums.weight, len(sums.p))) / sums.total(sums.w)
+    side, step = np.sign(sums.sums[0]), np.ones(sums.n)
+    hold = PRIOR_PRECISION * size
+    shift = side * root(lambda s: side * (at(side * s)[0] - happened) + hold * s, step, FARTHEST_SHIFT)
+    reach = np.full(sums.n, float(ndtri(0.5 + 0.5 * LEVEL)))
+    if sums.groups is not None:
+        G = sums.groups_in
+        reach = student.ppf(0.5 + 0.5 * LEVEL, np.maximum(G - 1.0, 1.0)) * np.sqrt(_design_effects(sums, shift, at))
+        reach[G < 2.0] = ANYWHERE
+
+    def end(sign: float) -> Array:
+        def beyond(s: Array) -> Array:
+            mean, variance = at(shift + sign * s)
+            return np.asarray(sign * (mean - happened) - reach * np.sqrt(variance))
+
+        return np.asarray(at(shift + sign * root(beyond, step, FARTHEST_SHIFT))[0] / said)
+
+    return shift, end(-1.0), end(1.0)
+
+
+def _design_effects(sums: SegmentSums, shift: Array, at: Any) -> Array:
+    """How many times the variance of independent rows that of the groups of each segment is, at least 1."""
+    assert sums.groups is not None
+    x = sums.cells.z[sums.place] + shift[sums.code]
+    residual = (sums.w * (sums.happened - expit(x))).ravel()
+    n_groups = int(sums.groups.max()) + 1
+    _, pair = np.unique(sums.code * n_groups + sums.groups, return_inverse=True)
+    _, first = np.unique(pair.ravel(), return_index=True)
+    squares = np.bincount(sums.code.ravel()[first], np.bincount(pair.ravel(), residual) ** 2, minlength=sums.n)
+    G = sums.groups_in
+    shown = squares * G / np.maximum(G - 1.0, 1.0)
+    return np.asarray(np.maximum(shown / np.maximum(at(shift)[1], 1e-300), 1.0))
+
+
+def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
+    """The multicalibration error of Guy et al., absolute and in standard deviations.
+
+    The cumulative error of a segment is the range, 0 included, of the summed residuals in the order of their
+    probabilities; rows with the same one count together.
+
+    References
+    ----------
+    I. Guy et al., *Measuring multi-calibration*, arXiv 2506.11251, 2025.
+    """
+    variance = row_powers(sums.weight, len(sums.p)) * sums.p * (1.0 - sums.p)
+    order = np.argsort(sums.p, kind="stable")
+    p, residual = sums.p[order], (sums.w * (sums.happened - sums.p))[order]
+    largest, of_all = 0.0, float(np.sqrt(variance.sum()))
+    for code in [np.zeros(len(p), dtype=np.intp), *sums.code]:
+        by_segment = np.argsort(code[order], kind="stable")
+        segment = code[order][by_segment]
+        first = np.flatnonzero(np.append(True, segment[1:] != segment[:-1]))
+        reached = np.cumsum(residual[by_segment])
+        reached -= np.repeat(np.append(0.0, reached[first[1:] - 1]), np.diff(np.append(first, len(segment))))
+        # Only the last row of those with the same probability is a place to stop.
+        last = np.append((np.diff(p[by_segment]) != 0.0) | (np.diff(segment) != 0), True)
+        stops = np.where(last, reached, 0.0)
+        error = np.maximum.reduceat(np.maximum(stops, 0.0), first) - np.minimum.reduceat(np.minimum(stops, 0.0), first)
+        sd = np.sqrt(np.bincount(code, variance)[segment[first]])
+        counts = np.bincount(code)[segment[first]] >= FEWEST_ROWS
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sigmas = np.where(error == 0.0, 0.0, error / sd)
+        largest = max(largest, float(sigmas[counts].max(initial=0.0)))
+    return largest * of_all / float(sums.w.sum()), largest
