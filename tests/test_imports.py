@@ -169,6 +169,59 @@ def test_importing_the_exports_loads_nothing_that_none_of_them_needs_yet():
     assert run(f"import sys, calspline.export; print(*[m for m in {OPTIONAL} if m in sys.modules])") == []
 
 
+HEAVY = ["sklearn", "pandas", "scipy.stats", "scipy.interpolate", "jinja2", "rich", "matplotlib"]
+COMMANDS = {
+    "fit": ["fit", "rows.csv", "-o", "model.json", "--force"],
+    "apply": ["apply", "model.json", "rows.csv", "-o", "calibrated.parquet", "--force"],
+    "export": ["export", "model.json", "--to", "sql", "-o", "model.sql", "--force"],
+}
+
+
+def command(words, folder, show):
+    """What a command in a process of its own, as the installed script starts it, has loaded in the end."""
+    code = f"import sys; sys.argv = ['calspline', *{words}]; from calspline.cli import main; code = main()"
+    shown = f"print('loaded', *[m for m in {show} if m in sys.modules]); sys.exit(code)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; {shown}"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("commands")
+    rows = [f"{(i % 97) / 97},{int((i * 31) % 89 < (i % 97) * 0.8)}" for i in range(1000)]
+    (folder / "rows.csv").write_text("\n".join(["score,label", *rows]))
+    command(COMMANDS["fit"], folder, [])
+    return folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_on_two_classes_loads_no_scikit_learn_and_nothing_else_that_is_slow(name, folder):
+    more = {"fit": [], "apply": ["narwhals", "scipy.optimize"], "export": ["narwhals", "pyarrow", "duckdb"]}[name]
+    assert command(COMMANDS[name], folder, HEAVY + more) == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "beta", "temperature", "clipping"])
+def test_calibrators_of_a_command_save_and_load_as_estimators_do(method, folder):
+    words = ["fit", "rows.csv", "--method", method, "-o", f"{method}.json"]
+    assert "sklearn" not in command(words, folder, [] if method == "isotonic" else ["sklearn"])
+    loaded = calspline.load(folder / f"{method}.json")
+    calspline.save(loaded, folder / "again.json")
+    assert (folder / "again.json").read_bytes() == (folder / f"{method}.json").read_bytes()
+
+
+@pytest.mark.process
+def test_a_calibrator_without_scikit_learn_describes_itself_as_one_with_it():
+    show = (
+        "from calspline.registry import find; c = find('spline')(n_knots=7); print(c, sorted(c.get_params().items()))"
+    )
+    light = "from calspline.calibrators.estimator import do_without_sklearn; do_without_sklearn(); "
+    assert run(light + show) == run(show)
+
+
 def test_every_public_name_loads_and_is_listed():
     for name in calspline.__all__:
         assert getattr(calspline, name).__name__ == name

@@ -16,7 +16,7 @@ from calspline.calibrators.doubts import (
     warn_if_rows_reversed,
     warn_if_shuffled,
 )
-from calspline.calibrators.estimator import check_fitted, estimator_bases
+from calspline.calibrators.estimator import estimator_bases
 from calspline.calibrators.shift import (
     REFERENCE,
     SHIFT,
@@ -490,6 +490,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else "infinity"  # JSON has no number for it
     return np.asarray(value, dtype=np.float64).tolist()
+
+
+def check_fitted(calibrator: Any) -> None:
+    """Raise scikit-learn's error of an estimator that is not fitted yet."""
+    if not hasattr(calibrator, "curves_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
+            "before using this estimator."
+        )
 
 
 def as_matrix(p: Array) -> Array:

@@ -45,17 +45,6 @@ class PlainEstimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def check_fitted(calibrator: Any) -> None:
-    """Raise scikit-learn's error of an estimator that is not fitted yet."""
-    if not hasattr(calibrator, "curves_"):
-        from sklearn.exceptions import NotFittedError
-
-        raise NotFittedError(
-            f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
-            "before using this estimator."
-        )
-
-
 def warn_not_converged() -> None:
     """Warn, in scikit-learn's category, that a fit did not converge."""
     from sklearn.exceptions import ConvergenceWarning

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.binary_fit import FIT, FittedCurve
-from calspline.calibrators.base import BaseCalibrator, as_matrix, in_shape
-from calspline.calibrators.estimator import check_fitted, warn_not_converged
+from calspline.calibrators.base import BaseCalibrator, as_matrix, check_fitted, in_shape
+from calspline.calibrators.estimator import warn_not_converged
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest

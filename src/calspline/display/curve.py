@@ -9,8 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from calspline.arrays import Array
-from calspline.calibrators.base import BaseCalibrator
-from calspline.calibrators.estimator import check_fitted
+from calspline.calibrators.base import BaseCalibrator, check_fitted
 from calspline.curve import CalibrationCurve
 from calspline.display import style
 from calspline.display.style import (

@@ -13,7 +13,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("to_torch needs torch: pip install 'calspline[torch]'") from error
 
-from calspline.calibrators.estimator import check_fitted
+from calspline.calibrators.base import check_fitted
 from calspline.export import formula_of
 from calspline.export.torch_graph import Writer
 from calspline.expression import Formula
