@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -178,3 +179,35 @@ def test_modes_of_another_length_are_refused():
     data["modes"] = [[0.1, 0.2]]
     with pytest.raises(ValueError, match="a number for each break"):
         CalibrationCurve.from_dict(data)
+
+
+class TestWhatIsComputedWhenRead:
+    def fitted(self):
+        rng = np.random.default_rng(0)
+        p = rng.random(500)
+        return SplineCalibrator().fit(p, rng.random(500) < p)
+
+    def test_a_fit_computes_no_band_that_nobody_asked_for(self):
+        cal = self.fitted()
+        curve = cal.curves_[0]
+        curve([0.2, 0.7])
+        assert all(callable(vars(curve)[name]) for name in ("variance", "tube", "modes"))
+        assert callable(vars(cal)["reference_"])
+        curve.band([0.5], simultaneous=True)
+        assert vars(curve)["variance"] is curve.variance
+        assert isinstance(vars(curve)["tube"], float)
+        assert cal.reference_ is cal.reference_
+        assert cal.reference_.counts.sum() == 500
+
+    def test_copies_and_pickles_have_it(self):
+        cal = self.fitted()
+        again, described = pickle.loads(pickle.dumps(cal)), cal.to_dict()
+        assert not any(callable(vars(again.curves_[0])[name]) for name in ("variance", "tube", "modes"))
+        assert again.to_dict() == described
+        np.testing.assert_array_equal(again.interval([0.3]), cal.interval([0.3]))
+
+    def test_a_refit_does_not_change_what_a_shifted_copy_remembers(self):
+        cal = self.fitted()
+        moved = cal.shifted(base_rate=0.1)
+        cal.fit([0.1, 0.4, 0.6, 0.8], [0, 1, 0, 1])
+        assert moved.reference_.counts.sum() == 500

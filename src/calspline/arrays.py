@@ -129,11 +129,14 @@ def available() -> int:
 
 def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: int) -> Iterator[T]:
     """Apply ``function`` to every block, in order; on several cores if ``size``, the number of values, is large."""
+    if size < MIN_THREADED_SIZE:
+        return map(function, blocks)
     blocks = list(blocks)
-    workers = min(available(), len(blocks)) if size >= MIN_THREADED_SIZE else 1
-    if workers <= 1:
-        yield from map(function, blocks)
-        return
+    workers = min(available(), len(blocks))
+    return map(function, blocks) if workers <= 1 else _threaded(function, blocks, workers)
+
+
+def _threaded(function: Callable[[Block], T], blocks: list[Block], workers: int) -> Iterator[T]:
     context = copy_context()  # that of numpy's errstate, too
     context.run(_threads.set, 1)
     with ThreadPoolExecutor(workers) as pool:
@@ -154,6 +157,8 @@ def filled(out: Filled, function: Callable[[slice], Any], columns: int | None = 
 
 def least_and_largest(values: NDArray[Any]) -> tuple[Any, Any]:
     """The least and the largest of at least one number; NaN if one is."""
+    if len(values) < MIN_THREADED_SIZE:
+        return values.min(), values.max()
     ends = list(map_blocks(lambda rows: (values[rows].min(), values[rows].max()), chunks(len(values)), len(values)))
     low, high = zip(*ends, strict=True)
     return np.min(low), np.max(high)

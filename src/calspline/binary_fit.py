@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
 from calspline.fitting.averaging import FIXED_SPREAD, SPREADS
 from calspline.fitting.batched_newton import together
-from calspline.fitting.fit import Shape, SplineTask, default_count, quantile_knots, sampled_knots
+from calspline.fitting.fit import SPREAD, Shape, SplineTask, default_count, quantile_knots, sampled_knots
 from calspline.fitting.folds import MOST_LEFT_OUT, Parts, deal_groups
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine, design_effect
 from calspline.fitting.newton import brier_loss, log_loss
@@ -265,9 +265,7 @@ def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> Fitt
         unit=fit.unit,
         link=_link(recipe),
         clip=_clip(recipe, total),
-        variance=fit.variance,
-        tube=fit.tube,
-        modes=fit.modes if recipe.loss == "log" else None,
+        **{} if fit.spread is None else {what: partial(getattr, fit.spread, what) for what in SPREAD},
     )
     smoothing = choice.smoothing if choice.average is None else choice.average.smoothing
     return FittedCurve(curve, smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import numpy as np
 import scipy
@@ -52,6 +52,28 @@ CURVE = Record(
     added={"modes": None},
 )
 """A curve in a file."""
+
+
+V = TypeVar("V")
+
+
+class WhenRead(Generic[V]):
+    """An attribute that may be set to a function of nothing, which is called when the attribute is first read."""
+
+    def __init__(self, default: V) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> V:
+        value = self.default if instance is None else instance.__dict__.get(self.name, self.default)
+        if callable(value):
+            value = instance.__dict__[self.name] = value()
+        return cast(V, value)
+
+    def __set__(self, instance: Any, value: V | Callable[[], V]) -> None:
+        instance.__dict__[self.name] = value
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +125,12 @@ class CalibrationCurve:
     unit: float = 1.0
     link: Literal["logit", "identity"] = "logit"
     clip: tuple[float, float] = (1e-15, 1.0 - 1e-15)
-    variance: Array | None = None
-    tube: float = 0.0
-    modes: Array | None = None
+    variance: WhenRead[Array | None] = WhenRead(None)
+    tube: WhenRead[float] = WhenRead(0.0)
+    modes: WhenRead[Array | None] = WhenRead(None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Calibrated probabilities of scores in one column."""

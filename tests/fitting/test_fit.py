@@ -66,7 +66,7 @@ def test_the_variance_is_that_of_the_fitted_values():
     z = (whole.bins.x - fit.origin) / fit.unit
     piece = np.searchsorted(fit.breaks, z, side="right")
     t = z - np.append(fit.breaks[:1], fit.breaks)[piece]
-    ours = sum(fit.variance[m, piece] * t ** (6 - m) for m in range(7))
+    ours = sum(fit.spread.variance[m, piece] * t ** (6 - m) for m in range(7))
     np.testing.assert_allclose(ours, expected, rtol=1e-3)
 
 

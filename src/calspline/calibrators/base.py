@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -24,7 +25,7 @@ from calspline.calibrators.shift import (
     Shift,
     find_shift,
 )
-from calspline.curve import CURVE, CalibrationCurve
+from calspline.curve import CURVE, CalibrationCurve, WhenRead
 from calspline.expression import Formula, Program
 from calspline.labels import check_binary_labels, check_matrix_labels
 from calspline.options import (
@@ -88,7 +89,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
     curves_: list[CalibrationCurve]
     kind_: Kind
     difference_: bool
-    reference_: Reference | None = None
+    reference_: WhenRead[Reference | None] = WhenRead(None)
     shift_: Shift | None = None
 
     exported: ClassVar[bool] = False
@@ -145,8 +146,9 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         )
         self._fit_two(binary, positive, rows, options)
         self._doubt_two(binary, positive, rows.weight, classes)
-        reference, inside = self._reference_two(binary, positive, rows), share_inside(given)
-        self._remember(classes, binary.kind, difference=binary.difference, reference=reference, inside=inside)
+        known = self._reference_two(binary, positive, rows)
+        inside = share_inside(given)
+        self._remember(classes, binary.kind, difference=binary.difference, reference=known, inside=inside)
         return self
 
     def _doubt_two(
@@ -155,7 +157,9 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         """Warn if the rows of a fit of two classes are probably not what was meant."""
         warn_if_rows_reversed(scores, positive, weight, classes, getattr(self, "design_effect_", 1.0))
 
-    def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
+    def _reference_two(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows
+    ) -> Reference | Callable[[], Reference]:
         """What is to be remembered of the rows of a fit of two classes."""
         return _reference(self._two(scores), positive.astype(np.intp), rows)
 
@@ -165,7 +169,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         kind: Kind,
         *,
         difference: bool,
-        reference: Reference | None = None,
+        reference: Reference | Callable[[], Reference] | None = None,
         inside: float | None = None,
     ) -> None:
         """How the scores of the fit were taken: those to calibrate are taken the same way.

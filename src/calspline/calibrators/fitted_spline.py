@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -225,9 +226,9 @@ class FittedSpline(BaseCalibrator):
             return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
         return one_vs_rest(programs)
 
-    def _reference(self, histogram: ScoreHistogram) -> Reference:
-        scores = check_binary_scores(histogram.scores, kind=histogram.kind)
-        return Reference.of(self._two(scores), np.column_stack([histogram.negatives, histogram.positives]))
+    def _reference(self, histogram: ScoreHistogram) -> Callable[[], Reference]:
+        evaluate = partial(self._segmented[0].evaluate, codes=None) if self._segmented else self.curves_[0].evaluate
+        return partial(_remembered, evaluate, histogram)
 
     def _absorb(self) -> None:
         shift = self.shift_
@@ -350,3 +351,9 @@ class FittedSpline(BaseCalibrator):
             self._set_structure(shared)
             if facts["class_segments"] is not None:
                 self.set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
+
+
+def _remembered(evaluate: Callable[[BinaryScores], Array], histogram: ScoreHistogram) -> Reference:
+    """What is to be remembered of the rows of a fit, from their histogram."""
+    scores = check_binary_scores(histogram.scores, kind=histogram.kind)
+    return Reference.of(evaluate(scores), np.column_stack([histogram.negatives, histogram.positives]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -476,7 +476,9 @@ class SplineCalibrator(FittedSpline):
     ) -> None:
         warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * weight_effect(weight))
 
-    def _reference_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows) -> Reference:
+    def _reference_two(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows
+    ) -> Callable[[], Reference]:
         return self._reference(self.histogram_)
 
     def _fit(

@@ -65,7 +65,7 @@ def average(
     tau = float(coordinates.prior[0])
     d = tau * (spreads**-2.0 - 1.0)[:, None]
     u = np.array([solution.point.u for solution in solutions])
-    inverse = np.array([_inverse(solution.factor) for solution in solutions])
+    inverse = _inverses([solution.factor for solution in solutions])
     g, V = np.linalg.eigh(inverse[:, :2, :2])
     J, a = inverse[:, :, :2] @ V, np.einsum("jml,jm->jl", V, u[:, :2])
     f = d / (1.0 + d * g[:, None])
@@ -75,9 +75,9 @@ def average(
     criterion = least - np.log(np.exp(least[:, None] - C).mean(axis=1))
     W = np.exp(C.min() - C)
     W /= W.sum()
-    mean = np.tensordot(W, fits, axes=2)
-
     K, rank = u.shape[1], u.shape[1] - 2
+    mean = W.ravel() @ fits.reshape(-1, K)
+
     diagonal = np.einsum("jkk->jk", inverse)
     bend = rank - grid * (diagonal @ coordinates.strength)
     # The effective parameters are what the shares of the prior in the precision leave of all.
@@ -89,8 +89,9 @@ def average(
 
     B = _band_weights(W, bend, rank, spreads)
     moved = (fits - mean).reshape(-1, K)
-    covariance = np.tensordot(B.sum(axis=1), inverse, axes=1) + (moved.T * B.ravel()) @ moved
-    covariance -= np.einsum("jkm,jm,jlm->kl", J, np.einsum("js,jsm->jm", B, f), J)
+    covariance = (B.sum(axis=1) @ inverse.reshape(len(u), -1)).reshape(K, K) + (moved.T * B.ravel()) @ moved
+    columns = J.swapaxes(0, 1).reshape(K, -1)
+    covariance -= columns * np.einsum("js,jsm->jm", B, f).ravel() @ columns.T
     return Average(mean, covariance, edf, _equivalent(W.sum(axis=1), bend, grid), criterion)
 
 
@@ -107,10 +108,12 @@ def _band_weights(W: Array, bend: Array, rank: int, spreads: Array) -> Array:
     return np.asarray(B / B.sum())
 
 
-def _inverse(factor: Array) -> Array:
-    """The inverse of a matrix with this lower Cholesky factor."""
-    lower = np.tril(dpotri(factor, lower=1)[0])
-    return np.asarray(lower + np.tril(lower, -1).T)
+def _inverses(factors: Sequence[Array]) -> Array:
+    """The inverses of matrices with these lower Cholesky factors."""
+    lower = np.array([dpotri(factor, lower=1)[0] for factor in factors])  # zeros above, as in the factors
+    both = lower + lower.swapaxes(1, 2)
+    np.einsum("jkk->jk", both)[:] *= 0.5
+    return np.asarray(both)
 
 
 def _equivalent(weight: Array, bend: Array, grid: Array) -> float:

@@ -30,6 +30,8 @@ NARROWEST = 1e-300
 TOUCHING = 1e-9
 """Share of an interval that a B-spline has to reach into to count there: a knot at its end is off by rounding."""
 
+POWERS = np.add.outer(np.arange(4), np.arange(4))
+"""Of the products of two cubics."""
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats that by moments."""
 
@@ -309,11 +311,11 @@ class Places:
 
         About the centre they keep their digits, however far the knots are from the places.
         """
-        terms = np.empty((highest + 1, len(v)))
+        terms = np.empty((highest + 1, *v.shape))
         terms[-1] = v
         for k in range(highest, 0, -1):
             np.multiply(terms[k], self._from_centre, out=terms[k - 1])
-        return np.asarray(np.add.reduceat(terms, self.runs, axis=1))
+        return np.asarray(np.add.reduceat(terms, self.runs, axis=-1))
 
 
 class PiecewiseDesign:
@@ -346,6 +348,11 @@ class PiecewiseDesign:
         """``Z`` itself."""
         return evaluate(self.local, self.places.piece, self.places.t)
 
+    @cached_property
+    def _turned(self) -> Array:
+        """``Z'``, along whose rows weights are multiplied faster."""
+        return np.ascontiguousarray(self.rows.T)
+
     def dot(self, u: Array) -> Array:
         """``Z u`` for a vector or a matrix ``u``."""
         if self.small and u.ndim == 1:
@@ -353,16 +360,17 @@ class PiecewiseDesign:
         return evaluate(self.local @ u, self.places.piece, self.places.t)
 
     def tdot(self, r: Array) -> Array:
-        """``Z' r`` for a vector ``r``."""
+        """``Z' r`` for a vector ``r``, or for each row of a matrix."""
         if self.small:
             return np.asarray(r @ self.rows)
-        return np.asarray(self.places.moments(r, 3).T.ravel() @ self._on_runs.reshape(-1, self.local.shape[2]))
+        moments = np.moveaxis(self.places.moments(r, 3), 0, -1).reshape(*r.shape[:-1], -1)
+        return np.asarray(moments @ self._on_runs.reshape(-1, self.local.shape[2]))
 
     def gram(self, v: Array) -> Array:
         """``Z' diag(v) Z``, shape (K, K)."""
         if self.small:
-            return np.asarray(self.rows.T @ (v[:, None] * self.rows))
-        by_power = self.places.moments(v, 6)[np.add.outer(np.arange(4), np.arange(4))]
+            return np.asarray((self._turned * v) @ self.rows)
+        by_power = self.places.moments(v, 6)[POWERS]
         weighted = np.moveaxis(by_power, 2, 0) @ self._on_runs
         K = self.local.shape[2]
         return np.asarray(self._on_runs.reshape(-1, K).T @ weighted.reshape(-1, K))

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from calspline.arrays import Array, Counts
+from calspline.arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
 from calspline.fitting.folds import Parts
 from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, Tilted, brier_loss, log_loss, minimize
@@ -58,27 +58,55 @@ class Shape:
 
 NEGLIGIBLE = 1e-2
 """Share of the variance that the modes of a fit may leave out."""
+SPREAD = ("variance", "tube", "modes")
+"""What a curve knows of a :class:`Spread`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How sure a fit is, given a ``root`` of the covariance of its coefficients: computed when it is read.
+
+    ``share`` is the weight of the rows next to each knot, and ``flat`` tells of either end whether the curve goes on
+    from there without knowing more.
+    """
+
+    basis: NaturalSpline
+    root: Array
+    share: Array
+    flat: tuple[bool, bool]
+
+    @property
+    def variance(self) -> Array:
+        """Of the curve, as its coefficients are laid out, with powers 6 to 0."""
+        variance = _square((self.basis.pieces @ self.root).swapaxes(0, 1))
+        variance[:-1, [end for end, flat in zip((0, -1), self.flat, strict=True) if flat]] = 0.0
+        return variance
+
+    @property
+    def tube(self) -> float:
+        """Length of the curve that the normalised basis draws on the sphere, for simultaneous bands."""
+        return _tube_length(self.basis, self.root)
+
+    @property
+    def modes(self) -> Array:
+        """Main directions of the covariance, at the breaks, shape (r, K)."""
+        return _modes(self.basis, self.root, self.share)
 
 
 @dataclass(frozen=True)
 class SplineFit:
-    """A fitted curve in local coefficients, with its variance and how it was chosen.
+    """A fitted curve in local coefficients, how sure it is and how it was chosen.
 
     The curve is a function of ``z = (x - origin) / unit``, as are the breaks.
     ``coefficients`` has shape (4, K+1), highest power first: the line before the first
-    break, the pieces between, the line after the last. ``variance`` is laid out the
-    same way with powers 6 to 0, and ``tube`` is the length of the curve that the
-    normalised basis draws on the sphere (for simultaneous bands). ``modes``, of shape (r, K),
-    are the main directions of the posterior covariance, at the breaks. Fits by the Brier loss have none of these.
+    break, the pieces between, the line after the last. Fits by the Brier loss have no ``spread``.
     """
 
     origin: float
     unit: float
     breaks: Array
     coefficients: Array
-    variance: Array | None
-    tube: float
-    modes: Array | None
+    spread: Spread | None
     edf: float
     choice: Choice
     converged: bool
@@ -143,14 +171,13 @@ class SplineTask:
         """
         if len(self._z) < FEWEST_MERGED:
             return self.problem
-        edges = np.concatenate(
-            [
-                np.linspace(0.0, self.basis.knots[0], OUTER_CELLS, endpoint=False),
-                _subdivided(self.basis.knots, CELLS_PER_INTERVAL),
-                np.linspace(self.basis.knots[-1], 1.0, OUTER_CELLS),
-            ]
-        )
-        first = np.unique(np.searchsorted(self._z, edges))
+        knots = self.basis.knots
+        edges = [_subdivided(knots, CELLS_PER_INTERVAL), knots[-1:]]
+        if knots[0] > 0.0 or knots[-1] < 1.0:
+            below = np.linspace(0.0, knots[0], OUTER_CELLS, endpoint=False)
+            edges = [below, edges[0], np.linspace(knots[-1], 1.0, OUTER_CELLS)]
+        first = np.searchsorted(self._z, np.concatenate(edges))
+        first = first[run_starts(first)]
         first = first[first < len(self._z)]
         if len(first) > len(self._z) // 2:
             return self.problem
@@ -191,26 +218,30 @@ class SplineTask:
             solution = held or solution
             root = solution.covariance_root()
             edf = float(basis.size - q @ (root**2).sum(axis=1))
-        root = coordinates.T @ root
-        coefficients, variance = basis.pieces @ c, _square((basis.pieces @ root).swapaxes(0, 1))
-        for end, steepest in zip((0, -1), shape.ends, strict=True):
-            if np.isfinite(steepest):
+        coefficients = basis.pieces @ c
+        flat = bool(np.isfinite(shape.ends[0])), bool(np.isfinite(shape.ends[1]))
+        for end, steepest, held_back in zip((0, -1), shape.ends, flat, strict=True):
+            if held_back:
                 coefficients[2, end] = np.clip(coefficients[2, end], 0.0, steepest * self.unit)
-                variance[:-1, end] = 0.0
         return SplineFit(
             origin=self.origin,
             unit=self.unit,
             breaks=basis.knots,
             coefficients=coefficients,
             # Near 0 and 1 probabilities bend as no spline does, and no variance about one says how far off it is.
-            variance=variance if shape.loss is log_loss else None,
-            tube=_tube_length(basis, root) if shape.loss is log_loss else 0.0,
-            modes=_modes(basis, root, self._z, self.bins.w) if shape.loss is log_loss else None,
+            spread=Spread(basis, coordinates.T @ root, self._share, flat) if shape.loss is log_loss else None,
             edf=edf,
             choice=choice,
             converged=solution.converged and (held is None or held.converged),
             n_iter=(held or solution).n_iter,
         )
+
+    @property
+    def _share(self) -> Array:
+        """The weight of the bins that each knot is next to."""
+        knots = self.basis.knots
+        nearest = np.searchsorted(0.5 * (knots[1:] + knots[:-1]), self._z)
+        return np.asarray(np.bincount(nearest, weights=self.bins.w, minlength=len(knots)), dtype=np.float64)
 
     @cached_property
     def _offset(self) -> Array:
@@ -264,14 +295,12 @@ def _tube_length(basis: NaturalSpline, root: Array) -> float:
     return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
 
 
-def _modes(basis: NaturalSpline, root: Array, z: Array, w: Array) -> Array:
+def _modes(basis: NaturalSpline, root: Array, share: Array) -> Array:
     """Directions ``m`` at the knots whose ``m m'`` add up to the covariance, but for ``NEGLIGIBLE`` of it.
 
-    What may be left out is judged at the rows, at ``z`` with weights ``w``, which count at their nearest knots.
+    What may be left out is judged at the rows, which have this ``share`` of the weight next to each knot.
     """
-    knots = basis.knots
-    share = np.bincount(np.searchsorted(0.5 * (knots[1:] + knots[:-1]), z), weights=w, minlength=len(knots))
-    at_knots = basis.design(knots).dot(root)
+    at_knots = basis.design(basis.knots).dot(root)
     _, size, rotation = np.linalg.svd(np.sqrt(share)[:, None] * at_knots)
     left = 1.0 - np.cumsum(size**2) / float(size @ size)
     modes = (at_knots @ rotation[: 1 + int(np.argmax(left < NEGLIGIBLE))].T).T

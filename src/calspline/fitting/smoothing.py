@@ -24,7 +24,7 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from calspline.arrays import Array
 from calspline.fitting.averaging import Average, average
@@ -107,7 +107,7 @@ def curvature_coordinates(
         return Coordinates(affine, prior, np.zeros(2))
 
     curved = from_second_derivatives(basis)
-    weighted_line = np.vstack([design.tdot(w), design.tdot(w * (x - mean) / sd)])
+    weighted_line = design.tdot(np.vstack([w, w * (x - mean) / sd]))
     curved -= affine @ (weighted_line @ curved / total)
     strength = np.ones(K)
     strength[:2] = 0.0
@@ -125,7 +125,7 @@ def from_second_derivatives(basis: NaturalSpline) -> Array:
     K = basis.size
     gaps = np.diff(basis.knots)[:, None]
     gamma = np.zeros((K, K - 2))
-    gamma[1:-1] = np.linalg.inv(np.linalg.cholesky(basis.mass)).T
+    gamma[1:-1] = dtrtri(dpotrf(basis.mass, lower=1)[0], lower=1)[0].T
     start = np.zeros((1, K - 2))
     slopes = np.vstack([start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)])
     rises = gaps * slopes[:-1] + gaps**2 * (2.0 * gamma[:-1] + gamma[1:]) / 6.0
