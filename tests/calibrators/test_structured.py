@@ -254,8 +254,8 @@ def test_a_negative_entry_is_an_error_where_probabilities_are_wanted():
         cal.predict_proba(P - 0.5)
     with pytest.raises(ValueError, match="4 columns, one for each class"):
         cal.predict_proba(P[:, :3])
-    with pytest.raises(ValueError, match="interval is for two classes"):
-        cal.interval(P)
+    with pytest.raises(ValueError, match="4 columns, one for each class"):
+        cal.interval(P[:, :3])
     with pytest.raises(NotFittedError):
         SplineCalibrator().predict_proba(P)
     assert cal.predict_proba(np.empty((0, 4))).shape == (0, 4)

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale, fit_temperature, floored
-from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, fit_joint, solve
-from calspline.multiclass.structured_fit import Linear, fit_many, fit_structured
+from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, solve
+from calspline.multiclass.structured_fit import Linear, fit_joint, fit_many, fit_structured
 
 
 def rows(n=300, m=4, seed=0, bend=0.4):
@@ -66,7 +66,7 @@ def test_with_a_free_slope_the_line_is_a_temperature_with_a_normal_prior_around_
     data = prepared(free_slope=True, n=2000, bend=0.0)
     problem = CurveAndMatrix(data)
     strengths = Strengths(data.first_strengths(), problem.group, dict.fromkeys(range(4), 1e12) | {4: 0.7**2})
-    theta, _ = solve(problem, strengths, problem.start)
+    theta, *_ = solve(problem, strengths, problem.start)
     v, _, _ = problem.split(theta)
 
     def loss(beta):
@@ -106,7 +106,7 @@ def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
     data = Data.on_scale(Scale(-1e3, beta, 1e-12), z, y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
-    theta, _ = solve(problem, strengths, np.zeros(len(problem.group)))
+    theta, *_ = solve(problem, strengths, np.zeros(len(problem.group)))
     np.testing.assert_allclose(theta, 0.0, atol=1e-9)
     np.testing.assert_allclose(np.exp(data.u.T), softmax(beta * z, axis=1), atol=1e-9)
 
@@ -115,7 +115,7 @@ def test_strengths_are_the_fixed_point_of_mackays_update():
     data = prepared(n=800)
     problem, most = CurveAndMatrix(data), first_strengths(4, float(data.w.sum()))
     strengths = Strengths(most, problem.group)
-    theta, _ = solve(problem, strengths, np.zeros(len(problem.group)))
+    theta, *_ = solve(problem, strengths, np.zeros(len(problem.group)))
     np.testing.assert_array_equal(fit_joint(data).strengths, strengths.alpha)
     _, _, hessian = problem.local(theta)
     q = strengths.each
@@ -187,7 +187,7 @@ def test_strengths_that_run_off_are_taken_back(seed, n):
     data = Data.on_scale(Scale(floor, fit_temperature(x, y, w), 1e-6), x, y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(5, float(w.sum())), problem.group)
-    theta, converged = solve(problem, strengths, np.zeros(len(problem.group)))
+    theta, converged, _ = solve(problem, strengths, np.zeros(len(problem.group)))
     _, g, H = problem.local(theta)
     q = strengths.each
     slope = g + q * theta

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit, ndtri
 
 from calspline.arrays import Array
 from calspline.binary_fit import FIT, FittedCurve
@@ -24,12 +25,14 @@ from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     combine,
 )
+from calspline.multiclass.spread import limits
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import (
     Domain,
     ListOf,
     Number,
     Record,
+    check_number,
     optional,
 )
 from calspline.scores import (
@@ -37,6 +40,7 @@ from calspline.scores import (
     Kind,
     MatrixScores,
     check_binary_scores,
+    check_matrix_scores,
     check_scores,
 )
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
@@ -110,36 +114,68 @@ class FittedSpline(BaseCalibrator):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
         level : float in (0, 1), default=0.95
         simultaneous : bool, default=False
-            True: limits that hold for all scores in the fitted range at once.
+            True: limits that hold for all scores in the fitted range at once; for two classes only.
         by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row. For a segment never seen the limits are as wide as such segments differ.
+            The segment of each row. For a segment never seen the limits are as wide as such segments differ. Of
+            several classes it takes ``multiclass="ovr"``.
 
         Returns
         -------
-        array of shape (n, 2)
-            Lower and upper limit.
+        array of shape (n, 2), or (n, n_classes, 2) for three or more classes
+            Lower and upper limit; of several classes, of the probability of each.
 
         Notes
         -----
-        There is none for ``loss="brier"``: a spline of the probability itself misses how it bends near 0 and 1, by more
-        than a variance about the fit says.
+        Of several classes limits come from the posterior of the fit, by the delta method on the log-odds of each class
+        against the others. There is none for ``loss="brier"``: a spline of the probability itself misses how it bends
+        near 0 and 1, by more than a variance about the fit says.
         """
         check_fitted(self)
-        if len(self.classes_) > 2:
-            raise ValueError("interval is for two classes; this calibrator was fitted to more")
-        if self.curves_[0].link != "logit":
+        if self.curves_ and self.curves_[0].link != "logit":
             raise ValueError(
                 'interval needs loss="log"; bands about a fit by loss="brier" would not hold what they say'
             )
+        if len(self.classes_) > 2:
+            if simultaneous:
+                raise ValueError("simultaneous must be False for more than two classes")
+            return self._limits_of_classes(scores, check_number(level, "level", above=0.0, below=1.0), by)
         checked = self._check_scores(scores)
         codes = self.codes_of(by, len(checked))
         if not self._segmented:
             return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
         band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
         return band if self.shift_ is None else self.shift_.apply_band(band, level)
+
+    def _limits_of_classes(self, scores: Any, level: float, by: Any) -> Array:
+        """The log-odds of each class, and on either side as many standard deviations as the level asks for.
+
+        With a curve for each class the deviation is that of its own. Errors of the others' curves only make up for it,
+        as probabilities sum to one: if each curve is right, so is the sum before rows are normalised.
+        """
+        given = self._given(scores)
+        matrix = check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
+        codes = self._codes(by, len(given))
+        if self._class_segments is not None:
+            raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr"')
+        p, critical = self._many(matrix, codes), float(ndtri(0.5 + 0.5 * level))
+        if self.shift_ is not None:
+            p = self.shift_.apply(p)
+        if not self.curves_:
+            deviation = np.sqrt(self.structure_.log_odds_variance(matrix, p))
+        else:
+            deviation, columns = np.empty(p.shape), AgainstRest(matrix, self.transform)
+            for j, curve in enumerate(self.curves_):
+                if self._segmented:
+                    band = self._segmented[j].band_of(columns[j], codes, level, simultaneous=False)
+                else:
+                    band = curve.band_of(columns[j], level, simultaneous=False)
+                deviation[:, j] = np.diff(logit(band))[:, 0] / (2.0 * critical)
+        if self.shift_ is not None:
+            deviation = np.hypot(deviation, self.shift_.log_odds_errors)
+        return limits(p, critical * deviation)
 
     def formula(self) -> Formula:
         """What it computes, in terms that the exports write."""

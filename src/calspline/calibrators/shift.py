@@ -183,6 +183,13 @@ class Shift:
         moved = p * np.exp(self.log_ratios)
         return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
+    @property
+    def log_odds_errors(self) -> Array:
+        """Standard errors of the log-odds of each share, zero where shares were given."""
+        if self.base_rates is None or self.errors is None:
+            return np.zeros(len(self.log_ratios))
+        return np.array([log_odds_error(*each) for each in zip(self.base_rates, self.errors, strict=True)])
+
     def apply_band(self, band: Array, level: float) -> Array:
         """Limits of the probability of the second of two classes, moved and, for the shift's own error, widened."""
         if self.inside:

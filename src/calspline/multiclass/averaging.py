@@ -27,6 +27,8 @@ from calspline.multiclass.structured_map import StructuredMap
 STEADY = 50.0
 TEMPER = 0.25
 LEAST_INFORMATION = 1e-12
+LEARNT_BAND = 0.5
+"""Least weight of the fit that was learnt in limits: a mean does well to be cautious, limits to allow for the rest."""
 
 
 def average(data: Data, fit: StructuredMap, slope: float) -> StructuredMap:
@@ -34,9 +36,8 @@ def average(data: Data, fit: StructuredMap, slope: float) -> StructuredMap:
     tempered = softmax_loss(lambda rows: data.u[:, rows].T, data.y, data.w, len(data.u))
     information = max(tempered(1.0)[2], LEAST_INFORMATION)
     gain = tempered(slope)[0] - data.loss(fit)
-    return blend(
-        fit, slope, learnt_share(gain, float(fit.effective.sum()), float(np.log(data.scale.beta)), information)
-    )
+    share = learnt_share(gain, float(fit.effective.sum()), float(np.log(data.scale.beta)), information)
+    return blend(fit, slope, share, 1.0 / np.sqrt(information + STEADY))
 
 
 def learnt_share(gain: float, effective: float, t: float, information: float) -> float:
@@ -70,8 +71,20 @@ def _temperature(t: float, information: float, prior: float) -> tuple[float, flo
     return 0.5 * float(np.log(precision)) - 0.5 * precision * estimate**2, spent
 
 
-def blend(fit: StructuredMap, slope: float, share: float) -> StructuredMap:
-    """``share`` of a fit, and for the rest ``s(u) = slope u``."""
+def blend(fit: StructuredMap, slope: float, share: float, error: float = 0.0) -> StructuredMap:
+    """``share`` of a fit, and for the rest ``s(u) = slope u``; ``error`` is the standard error of ``log slope``.
+
+    The covariance is that of a mixture of the two about the average: within each, and between them.
+    """
+    spread = fit.spread
+    if spread is not None:
+        band = max(LEARNT_BAND, share)
+        between, B = float(np.sqrt(band * (1.0 - share) ** 2 + (1.0 - band) * share**2)), fit.b[:, None]
+        B = B if fit.W is None else np.column_stack([B, fit.W if fit.W.ndim == 2 else np.diag(fit.W)])
+        spread = spread.scaled(band).with_mode(np.sqrt(1.0 - band) * error * slope * fit.breaks)
+        spread = spread.with_mode(
+            between * (fit.curve(fit.breaks) - slope * fit.breaks), None if fit.W is None else between * B
+        )
     line = np.zeros_like(fit.coefficients)
     line[2], line[3] = slope, slope * anchors(fit.breaks)
     return replace(
@@ -80,4 +93,5 @@ def blend(fit: StructuredMap, slope: float, share: float) -> StructuredMap:
         W=None if fit.W is None else share * fit.W,
         b=share * fit.b,
         effective=share * fit.effective,
+        spread=spread,
     )

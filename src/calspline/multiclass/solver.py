@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array, blocks, map_blocks
 from calspline.fitting.newton import Local, Newton, Point
 from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
+from calspline.multiclass.spread import Spread, inverse_root
 from calspline.multiclass.structured_map import StructuredMap
 
 CURVE_STRENGTH = 300.0
@@ -63,13 +64,15 @@ class Strengths:
 
     The plain update creeps, or swings, by an unknown factor; a secant in ``log alpha`` for each group
     learns that factor from the last two updates. Groups in ``held`` keep the strength they are given.
-    ``effective`` is the effective number of parameters ``gamma`` of each group.
+    ``effective`` is the effective number of parameters ``gamma`` of each group, ``asked`` the strength that the data
+    asked for, which may be more than ``alpha_0``.
     """
 
     def __init__(self, alpha0: Array, group: NDArray[np.intp], held: dict[int, float | None] | None = None) -> None:
         self.most = alpha0.copy()
         self.group = group
         self.effective = np.zeros(len(alpha0))
+        self.asked = alpha0.copy()
         self._held = {g: alpha for g, alpha in (held or {}).items() if alpha is not None}
         for g, alpha in self._held.items():
             self.most[g] = alpha
@@ -88,6 +91,7 @@ class Strengths:
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
         self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
         target = (self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most)
+        self.asked = target
         target = np.clip(target, MIN_STRENGTH, self.most)
         target[list(self._held)] = self.most[list(self._held)]
         place = np.log(self.alpha)
@@ -151,12 +155,31 @@ class Data:
         return self.cells.basis.first_slope * self.u
 
     def fitted(
-        self, v: Array, W: Array | None, b: Array, strengths: Array, effective: Array, converged: bool
+        self,
+        curve: Solved,
+        W: Array | None,
+        b: Array,
+        strengths: Array,
+        effective: Array,
+        linear: dict[str, Array] | None = None,
     ) -> StructuredMap:
-        """The map with these coordinates of the curve, matrix and intercepts."""
-        curve = self.cells.basis.curve(v)
+        """The map with these coordinates of the curve, matrix and intercepts; ``linear`` is the latters' posterior.
+
+        The rows of the curve's root may go on: with what its errors add to intercepts and matrix.
+        """
+        basis = self.cells.basis
+        pieces, k = basis.curve(curve.theta), basis.size
+        spread = Spread((basis.at(pieces.breaks) @ curve.root[:k]).T, **linear or {})
         return StructuredMap(
-            self.scale, curve.breaks, curve.coefficients, W, b, strengths[:4], effective[:4], converged=converged
+            self.scale,
+            pieces.breaks,
+            pieces.coefficients,
+            W,
+            b,
+            strengths[:4],
+            effective[:4],
+            converged=curve.converged,
+            spread=spread,
         )
 
     def loss(self, fit: StructuredMap) -> float:
@@ -194,17 +217,28 @@ def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: 
     return totals
 
 
-def solve(
-    problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True
-) -> tuple[Array, bool]:
-    """Minimise by Newton's method from ``theta``, learning the strengths on the way; and whether that came to an end.
+class Solved(NamedTuple):
+    """A minimum, whether the way there came to an end, and the Cholesky factor of the Hessian near it."""
+
+    theta: Array
+    converged: bool
+    factor: Array
+
+    @property
+    def root(self) -> Array:
+        """``R`` with ``R R'`` the covariance of the posterior."""
+        return inverse_root(self.factor)
+
+
+def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Solved:
+    """Minimise by Newton's method from ``theta``, learning the strengths on the way.
 
     Once the Newton decrement is small, the quadratic at hand stands for the loss: the strengths go to their
     fixed point on it, which costs no pass over the data. They hold if the next quadratic does not move them. Where they
     run off to a quadratic of which no step is any good, they are taken back and learnt no further.
     """
     if not len(theta):
-        return theta, True
+        return Solved(theta, True, np.empty((0, 0)))
     newton = Newton(problem, strengths.each, problem.at(theta), kept=MIN_KEPT, slack=SLACK)
     for _ in range(MAX_STEPS):
         before = strengths.alpha
@@ -220,15 +254,15 @@ def solve(
                 if newton.promised > TRUSTED:
                     break
         if not learn and newton.promised < SOLVED:
-            return newton.point.u + newton.step, True
+            return Solved(newton.point.u + newton.step, True, newton.factor)
         if newton.search(MAX_HALVINGS):
             newton.move()
         elif learn and strengths.alpha is not before:
             strengths.alpha, learn = before, False
             newton.q = strengths.each
         else:
-            return newton.point.u, True  # rounding leaves nothing to gain
-    return newton.point.u, False
+            return Solved(newton.point.u, True, newton.factor)  # rounding leaves nothing to gain
+    return Solved(newton.point.u, False, newton.factor)
 
 
 class Convex(ABC):
@@ -366,12 +400,3 @@ class CurveOnly(Convex):
 
         f, mass, observed, outer = added_up(part, blocks(n, m), n * m)
         return float(f), (mass - observed) @ table, (table.T * mass) @ table - outer
-
-
-def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
-    """Curve and matrix in one convex problem with one Hessian."""
-    problem = CurveAndMatrix(data)
-    strengths = Strengths(data.first_strengths(), problem.group, data.held(curve_strength, 3))
-    theta, converged = solve(problem, strengths, problem.start)
-    v, b, W = problem.split(theta)
-    return data.fitted(v, W.copy(), b.copy(), strengths.alpha, strengths.effective, converged)

@@ -8,6 +8,7 @@ and the diagonal of ``W``, is a linear map of free variables ``t``, made from an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy
@@ -22,14 +23,15 @@ from calspline.multiclass.scale import N_KNOTS, Scale, fit_temperature, floored,
 from calspline.multiclass.solver import (
     SCARCE,
     STRENGTH_TOLERANCE,
+    CurveAndMatrix,
     CurveOnly,
     Data,
     Strengths,
     added_up,
-    fit_joint,
     softmax_columns,
     solve,
 )
+from calspline.multiclass.spread import DENSE_CLASSES
 from calspline.multiclass.structured_map import StructuredMap
 from calspline.scores import MatrixScores
 
@@ -55,7 +57,7 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
             values = np.log(values)
     w = (np.ones(len(values)) if weight is None else weight) / recipe.design_effect
     strength = None if isinstance(recipe.smoothing, str) else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
-    return fit_structured(
+    fit = fit_structured(
         values,
         codes,
         w,
@@ -63,6 +65,7 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
         curve_strength=strength,
         n_knots=N_KNOTS if recipe.n_knots is None else recipe.n_knots,
     )
+    return fit if fit.spread is None else replace(fit, spread=fit.spread.rounded())
 
 
 def _check(recipe: Recipe) -> None:
@@ -124,27 +127,44 @@ def fit_structured(
     return average(data, fit, steady / scale.beta) if learns else fit
 
 
+def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
+    """Curve and matrix in one convex problem with one Hessian."""
+    problem = CurveAndMatrix(data)
+    strengths = Strengths(data.first_strengths(), problem.group, data.held(curve_strength, 3))
+    solved = solve(problem, strengths, problem.start)
+    v, b, W = problem.split(solved.theta)
+    k = len(v)
+    if len(b) <= DENSE_CLASSES:
+        curve, linear = solved._replace(theta=v), {"linear": solved.root[k:].T}
+    else:
+        # Of the curve given the matrix, and of the matrix given the curve.
+        curve = solved._replace(theta=v, factor=solved.factor[:k, :k])
+        B = solved.theta[k:].reshape(len(b), -1)
+        linear = Linear(data, v, matrix=True).preconditioner(B, strengths).posterior(strengths)
+    return data.fitted(curve, W.copy(), b.copy(), strengths.alpha, strengths.effective, linear)
+
+
 def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     """The curve alone, with the least smoothing beyond the wanted one that makes it increase."""
     m, basis, curve = len(data.u), data.cells.basis, CurveOnly(data)
     strengths = Strengths(data.first_strengths()[3:], curve.group, data.held(curve_strength))
-    v, converged = solve(curve, strengths, basis.straight)
-    if basis.curve(v).smallest_slope <= MIN_SLOPE:
+    solved = solve(curve, strengths, basis.straight)
+    if basis.curve(solved.theta).smallest_slope <= MIN_SLOPE:
         low = float(np.log(strengths.alpha[0]))
         high = low + STRONGEST
         for _ in range(16):
             middle = 0.5 * (low + high)
             strengths.alpha = np.exp([middle])
-            trial, _ = solve(curve, strengths, v, learn=False)
-            if basis.curve(trial).smallest_slope > MIN_SLOPE:
+            trial = solve(curve, strengths, solved.theta, learn=False)
+            if basis.curve(trial.theta).smallest_slope > MIN_SLOPE:
                 high = middle
             else:
                 low = middle
         strengths.alpha = np.exp([high])
-        v, converged = solve(curve, strengths, np.zeros_like(v), learn=False)
+        solved = solve(curve, strengths, np.zeros_like(solved.theta), learn=False)
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
-    return data.fitted(v, None, np.zeros(m), alpha, effective, converged)
+    return data.fitted(solved, None, np.zeros(m), alpha, effective)
 
 
 def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
@@ -155,14 +175,14 @@ def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -
     alpha0 = data.first_strengths()
     curve = CurveOnly(data)
     bending = Strengths(alpha0[3:], curve.group, data.held(curve_strength))
-    v, _ = solve(curve, bending, data.cells.basis.straight)
+    v = solve(curve, bending, data.cells.basis.straight).theta
     linear = Linear(data, v, matrix=matrix)
-    B, shrinking = linear.fit(alpha0[:3])
-    v, converged = solve(CurveOnly(data, linear.base(B)), bending, v)
+    B, shrinking, near = linear.fit(alpha0[:3])
+    solved = solve(CurveOnly(data, linear.base(B)), bending, v)
     W = B[:, 1:].copy() if matrix else B[:, 1].copy()
     alpha = np.concatenate([shrinking.alpha, bending.alpha])
     effective = np.concatenate([shrinking.effective, bending.effective])
-    return data.fitted(v, W, B[:, 0].copy(), alpha, effective, converged)
+    return data.fitted(solved, W, B[:, 0].copy(), alpha, effective, near.posterior(shrinking))
 
 
 class Linear:
@@ -246,15 +266,15 @@ class Linear:
         spread *= 1.0 - p
         return np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
 
-    def fit(self, alpha0: Array) -> tuple[Array, Strengths]:
-        """Minimise, learning the strengths."""
+    def fit(self, alpha0: Array) -> tuple[Array, Strengths, Kronecker | Diagonal]:
+        """Minimise, learning the strengths; and what the Hessian is near the minimum."""
         B, strengths = np.zeros(self.group.shape), Strengths(alpha0, self.group)
         for _ in range(MANY_ROUNDS):
             near = self.preconditioner(B, strengths)
             B = self._minimum(B, strengths.each, near)
             if strengths.update(B, near.inverse(strengths.each)) < STRENGTH_TOLERANCE:
                 break
-        return B, strengths
+        return B, strengths, near
 
     def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal) -> Array:
         """The minimum for these strengths, from ``B``.
@@ -295,6 +315,10 @@ class Diagonal:
         """Diagonal of the inverse Hessian with ridge ``q``."""
         return self.half**2
 
+    def posterior(self, strengths: Strengths) -> dict[str, Array]:
+        """For a :class:`Spread`."""
+        return {"own": error_variance(self.half**2, strengths, [0, 1])}
+
 
 class Kronecker:
     """``B = U (T / sqrt(c g' / tr C + a)) V' + s / sqrt(h + q)``, for ``C = U c U'`` and ``G = V g V'``.
@@ -332,3 +356,19 @@ class Kronecker:
         """Diagonal of the inverse Hessian with ridge ``q``, each variable's own instead of the common one."""
         inverse = self.U**2 @ self.half**2 @ (self.V**2).T
         return np.asarray(1.0 / (1.0 / inverse - self.ridge + q))
+
+    def posterior(self, strengths: Strengths) -> dict[str, Array]:
+        """For a :class:`Spread`: what intercepts and diagonal have beyond the Kronecker product is their own."""
+        U, V, S = self.U, self.V, error_variance(self.half**2, strengths, 2)
+        common = U**2 @ S @ (V**2).T
+        own = error_variance(self.own**2, strengths, [0, 1]) - np.column_stack([common[:, 0], common[:, 1:].diagonal()])
+        return {"own": np.maximum(own, 0.0), "left": U, "right": V, "scale": S}
+
+
+def error_variance(inverse: Array, strengths: Strengths, group: int | list[int]) -> Array:
+    """The variance of an estimate that is shrunk by ``alpha`` where the data asked for ``a``, which may be more.
+
+    It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
+    """
+    alpha = strengths.alpha[group]
+    return np.asarray(inverse * (1.0 - inverse * alpha * (1.0 - alpha / np.maximum(strengths.asked[group], alpha))))

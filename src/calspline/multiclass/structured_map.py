@@ -22,6 +22,7 @@ from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
 from calspline.expression import Constant, Expression, Pieces, Program, call, name
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.multiclass.scale import MIN_LOG_PROBABILITY, Scale, log_scores
+from calspline.multiclass.spread import LARGEST_NUMBER, LEAST, SPREAD, Spread
 from calspline.options import ListOf, Matrix, Number, Numbers, Record, optional
 from calspline.scores import Kind, MatrixScores
 
@@ -33,14 +34,13 @@ POWER_DIGITS, CURVE_DIGITS = 7, 8
 """With so many, a quartic has powers and logarithms to rounding: what increases still does from cell to cell."""
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
-LEAST = 1e-15
 MIN_UNIFORM = 1e-300
 """Less, shared out to the classes, would be no number with all its digits."""
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
 MAX_CLASSES = 100_000
 MAX_BETA = 200.0
 """More than any fit gives: the table of powers grows with it."""
-FARTHEST_BREAK, LARGEST_NUMBER = 1e4, 1e50
+FARTHEST_BREAK = 1e4
 """More than any fit gives, and too little for the sums of a row to overflow."""
 
 STRUCTURE = Record(
@@ -55,7 +55,9 @@ STRUCTURE = Record(
         "intercepts": Numbers(least=3, most=MAX_CLASSES),
         "strengths": ListOf(optional(Number()), least=4, most=4),
         "effective": Numbers(least=4, most=4),
+        "spread": optional(SPREAD),
     },
+    added={"spread": None},
 )
 """A map in a file."""
 
@@ -84,6 +86,8 @@ class StructuredMap:
         fit, of intercepts, diagonal, rest of the matrix, curve.
     converged : bool
         Whether the fit came to an end; a map read from a file says so in any case.
+    spread : Spread, optional
+        The posterior, for limits; a file of version 0.1.0 has none.
     """
 
     scale: Scale
@@ -94,6 +98,7 @@ class StructuredMap:
     strengths: Array
     effective: Array
     converged: bool = True
+    spread: Spread | None = None
 
     def curve(self, u: Array) -> Array:
         """``s(u)``."""
@@ -157,6 +162,21 @@ class StructuredMap:
             _keep_from_one(out)
         if self.W is None:
             _keep_ranking(values, out)
+
+    def log_odds_variance(self, scores: MatrixScores, p: Array) -> Array:
+        """Variance of the log-odds of every class, shape (n, m), at checked scores with probabilities ``p``."""
+        if self.spread is None:
+            raise ValueError(
+                "this calibrator was saved by a version that did not keep what limits of several classes need; "
+                "fit it again"
+            )
+        values = scores.values.astype(np.float64, copy=False)
+        if scores.kind == "probability":
+            with np.errstate(divide="ignore"):
+                values = np.log(values)
+        u = self.scale.by_class(log_scores(values, self.scale.floor)).T
+        grain = np.minimum(self.scale.uniform / len(self.b) * np.exp(-u), 1.0 - LEAST)
+        return self.spread.log_odds_variance(self.breaks, u, p, -np.log1p(-grain) * self.slope(u))
 
     @cached_property
     def _powers(self) -> PowerTable:
@@ -227,7 +247,7 @@ class StructuredMap:
             "intercepts": self.b.tolist(),
             "strengths": [s if np.isfinite(s) else None for s in self.strengths.tolist()],
             "effective": self.effective.tolist(),
-        }
+        } | ({} if self.spread is None else {"spread": self.spread.to_dict()})
 
     @classmethod
     def from_dict(cls, data: Any) -> StructuredMap:
@@ -249,7 +269,9 @@ class StructuredMap:
                 raise ValueError(f"{key} must be at most {limit:g} in size")
         scale = Scale(read["floor"], read["beta"], read["uniform"])
         strengths = np.array([np.inf if s is None else s for s in read["strengths"]])
-        return cls(scale, breaks, np.ascontiguousarray(coefficients.T), W, b, strengths, read["effective"])
+        spread = None if read["spread"] is None else Spread.from_dict(read["spread"], len(breaks), len(b))
+        coefficients = np.ascontiguousarray(coefficients.T)
+        return cls(scale, breaks, coefficients, W, b, strengths, read["effective"], spread=spread)
 
 
 def _keep_from_one(p: Array) -> None:

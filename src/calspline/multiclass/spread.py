@@ -1,0 +1,214 @@
+"""How far off a structured map may be: its posterior, as far as limits of probabilities need it.
+
+About the fit the posterior of curve, intercepts and matrix is normal, with the inverse of the penalised Hessian as its
+covariance (Laplace). For limits it is kept as what it does to ``eta``, in three parts that are independent:
+
+* *modes*: errors of one standard deviation each, a curve (its values at the breaks) and, for the first of them, what
+  is added to intercepts and matrix. Up to ``DENSE_CLASSES`` classes they are all there is.
+* *own* variances of each intercept and each entry of the diagonal;
+* a Kronecker product for the matrix of many classes: with ``x = (1, u)`` the covariance of ``eta`` is
+  ``U diag(S (V' x)^2) U'``.
+
+The log-odds of class ``j`` are ``eta_j - log sum_{k != j} exp eta_k``, so their error is that of ``eta_j - q' eta``,
+with ``q`` the probabilities of the others given that it is not ``j``: the delta method. How far the grain of the
+uniform distribution lifted ``eta_j`` is another error: it is a guess that no row speaks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import expit, logit
+
+from calspline.arrays import Array, blocks
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate
+from calspline.options import Matrix, Record, optional
+
+DENSE_CLASSES = 12
+"""Up to so many, errors of all entries of the matrix are kept together: ``m^4`` numbers."""
+DIGITS = 6
+"""Of numbers that are kept: limits need no more, and a file is half as long."""
+MODE_VALUES = 1 << 20
+"""Values of modes at once."""
+LEAST = 1e-15
+LARGEST_NUMBER = 1e50
+
+SPREAD = Record(
+    "spread",
+    {
+        "curves": Matrix(),
+        "linear": optional(Matrix()),
+        "own": optional(Matrix()),
+        "left": optional(Matrix()),
+        "right": optional(Matrix()),
+        "scale": optional(Matrix()),
+    },
+)
+"""A posterior in a file; ``linear`` has a row ``(b, W)`` for each mode, class by class."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The posterior of a structured map.
+
+    Parameters
+    ----------
+    curves : array of shape (r, K)
+        The curves of the modes, at the breaks of the map.
+    linear : array of shape (q, m * (m + 1)), optional
+        What the first ``q`` modes add to intercepts and matrix.
+    own : array of shape (m, 2), optional
+        Variances of intercepts and diagonal, beside what else there is.
+    left, right, scale : arrays of shape (m, m), (m + 1, m + 1) and (m, m + 1), optional
+        ``U``, ``V`` and ``S``.
+    """
+
+    curves: Array
+    linear: Array | None = None
+    own: Array | None = None
+    left: Array | None = None
+    right: Array | None = None
+    scale: Array | None = None
+
+    def scaled(self, share: float) -> Spread:
+        """The covariance times ``share``."""
+        root = float(np.sqrt(share))
+        return Spread(
+            self.curves * root,
+            None if self.linear is None else self.linear * root,
+            None if self.own is None else self.own * share,
+            self.left,
+            self.right,
+            None if self.scale is None else self.scale * share,
+        )
+
+    def with_mode(self, curve: Array, linear: Array | None = None) -> Spread:
+        """One more mode, of which ``linear`` is ``(b, W)``, if it has any."""
+        if linear is None:
+            return replace(self, curves=np.vstack([self.curves, curve]))
+        first = [linear.ravel()[None]] + ([] if self.linear is None else [self.linear])
+        return replace(self, curves=np.vstack([curve, self.curves]), linear=np.vstack(first))
+
+    def rounded(self) -> Spread:
+        """With few digits."""
+        parts: dict[str, Any] = {each.name: _rounded(getattr(self, each.name)) for each in fields(self)}
+        return Spread(**parts)
+
+    def log_odds_variance(self, breaks: Array, u: Array, p: Array, lift: Array) -> Array:
+        """Variance of the log-odds of every class, shape (n, m), at ``u`` where probabilities are ``p``.
+
+        ``lift`` is a standard deviation that each ``eta`` has besides.
+        """
+        n, m = p.shape
+        pieces = NaturalSpline(breaks).pieces
+        modes = np.tensordot(pieces, NaturalSpline(breaks).interpolate(self.curves.T), axes=1)
+        curve = PiecewiseCubic(breaks, modes)
+        out = np.empty((n, m))
+        for rows in blocks(n, m * max(len(self.curves), 1), MODE_VALUES):
+            out[rows] = self._variance(curve, u[rows], p[rows], lift[rows])
+        return out
+
+    def _variance(self, curve: PiecewiseCubic, u: Array, p: Array, lift: Array) -> Array:
+        n, m = p.shape
+        piece, t = curve.locate(u.ravel())
+        A = evaluate(curve.coefficients, piece, t).reshape(n, m, -1)
+        x = np.column_stack([np.ones(n), u])
+        if self.linear is not None:
+            q = len(self.linear)
+            A[:, :, :q] += (x @ self.linear.reshape(q * m, -1).T).reshape(n, q, m).transpose(0, 2, 1)
+        errors = _Errors(
+            A,
+            lift**2 if self.own is None else lift**2 + self.own[:, 0] + self.own[:, 1] * u**2,
+            self.left,
+            None if self.right is None or self.scale is None else (x @ self.right) ** 2 @ self.scale.T,
+        )
+        # Of the most probable class 1 - p has no digits left where p is nearly 1, but the others' sum has them all.
+        top, row = p.argmax(axis=1), np.arange(n)
+        others = p.copy()
+        others[row, top] = 0.0
+        rest = others.sum(axis=1)
+        others /= np.where(rest > 0.0, rest, 1.0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = errors.against(p) / (1.0 - p) ** 2
+        variance[row, top] = errors.against(others)[row, top]
+        return np.maximum(variance, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: None if value is None else value.tolist() for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, read: dict[str, Any], n_breaks: int, m: int) -> Spread:
+        """What :meth:`to_dict` described, checked as ``SPREAD``."""
+        r = len(read["curves"])
+        curves = read["curves"].reshape(r, -1) if r else np.empty((0, n_breaks))
+        q = 0 if read["linear"] is None else len(read["linear"])
+        shapes = {
+            "curves": (r, n_breaks),
+            "linear": (min(q, r), m * (m + 1)),
+            "own": (m, 2),
+            "left": (m, m),
+            "right": (m + 1, m + 1),
+            "scale": (m, m + 1),
+        }
+        read = read | {"curves": curves}
+        for name, shape in shapes.items():
+            if read[name] is not None and read[name].shape != shape:
+                raise ValueError(f"{name} must have the shape {shape}; got {read[name].shape}")
+            if read[name] is not None and np.abs(read[name]).max(initial=0.0) > LARGEST_NUMBER:
+                raise ValueError(f"{name} must be at most {LARGEST_NUMBER:g} in size")
+            if name in ("own", "scale") and read[name] is not None and read[name].min() < 0.0:
+                raise ValueError(f"{name} must not be negative")
+        if len({read[name] is None for name in ("left", "right", "scale")}) > 1:
+            raise ValueError("left, right and scale must all be given, or none")
+        return cls(**read)
+
+
+def limits(p: Array, reach: Array) -> Array:
+    """Probabilities whose log-odds are ``reach`` below and above those of ``p``: shape (n, m, 2), none 0 or 1."""
+    log_odds = logit(np.minimum(p, 0.5))
+    sure = np.nonzero(p > 0.5)
+    others = p[sure[0]]
+    others[np.arange(len(others)), sure[1]] = 0.0
+    log_odds[sure] = np.log(p[sure]) - np.log(others.sum(axis=1))
+    return np.asarray(np.clip(expit(log_odds[..., None] + reach[..., None] * [-1.0, 1.0]), LEAST, 1.0 - LEAST))
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Errors of ``eta`` in some rows: modes (n, m, r), own variances (n, m), and ``U`` with variances (n, m)."""
+
+    modes: Array
+    own: Array
+    left: Array | None
+    scale: Array | None
+
+    def against(self, p: Array) -> Array:
+        """The variance of ``eta_j - p' eta`` for every class ``j``."""
+        A = self.modes - np.matmul(p[:, None], self.modes)
+        out: Array = np.einsum("njr,njr->nj", A, A)
+        squares = p**2 * self.own
+        out += (1.0 - p) ** 2 * self.own - squares + squares.sum(axis=1, keepdims=True)
+        if self.left is not None and self.scale is not None:
+            mean = p @ self.left
+            out += self.scale @ (self.left**2).T - 2.0 * (self.scale * mean) @ self.left.T
+            out += (self.scale * mean**2).sum(axis=1, keepdims=True)
+        return out
+
+
+def inverse_root(factor: Array) -> Array:
+    """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
+    return np.asarray(solve_triangular(factor, np.eye(len(factor)), lower=True, trans=1))
+
+
+def _rounded(values: Array | None) -> Array | None:
+    """Numbers with ``DIGITS`` significant digits."""
+    if values is None:
+        return None
+    with np.errstate(all="ignore"):
+        place = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(values))))
+        return np.asarray(np.where(np.isfinite(place) & (place > 0.0), np.round(values * place) / place, 0.0))
