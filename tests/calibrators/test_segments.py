@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from sklearn.model_selection import cross_val_predict
 import calspline
 from calspline import ScoreHistogram, SplineCalibrator
 from calspline.export import to_sql
+from calspline.scores import check_matrix_scores
 
 NAMES = np.array(["at", "be", "ch", "de", "es", "fr", "gb", "hu", "it", "jp"])
 GRID = np.linspace(0.02, 0.98, 25)
@@ -423,3 +425,46 @@ def test_scores_without_their_segments_are_not_silent(use):
     cal = SplineCalibrator().fit(p, y, by=s)
     with pytest.warns(UserWarning, match=r"fitted with segments \(by=\), and these scores come without"):
         use(cal, p, y)
+
+
+@pytest.mark.parametrize(("n_segments", "n"), [(2, 60), (6, 600), (2, 6000), (40, 6000)])
+def test_segments_that_each_show_one_class_converge(n_segments, n):
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, n_segments, n)
+    cal = SplineCalibrator().fit(rng.uniform(0.05, 0.95, n), s % 2, by=s)
+    assert cal.converged_
+    p = cal.calibrate([0.5, 0.5], by=[0, 1])
+    assert p[0] < 0.05
+    assert p[1] > 0.9
+
+
+def test_a_new_segment_of_several_classes_is_softened_as_far_as_segments_differ():
+    """It is close to the mean over drawn segments, and predicts segments held out better than the common map does."""
+    rng = np.random.default_rng(0)
+    S, n, m = 80, 12_000, 3
+    s, z = rng.integers(0, S, n), rng.normal(0.0, 2.0, (n, m))
+    eta = z * (1.0 + rng.normal(0.0, 0.3, S)[s])[:, None] + rng.normal(0.0, 1.5, (S, m))[s]
+    y, scores = (eta + rng.gumbel(size=eta.shape)).argmax(axis=1), softmax(z, axis=1)
+    cal = SplineCalibrator().fit(scores[s < 40], y[s < 40], by=s[s < 40])
+    new, labels = scores[s >= 40], y[s >= 40]
+    effects = cal._class_segments
+    drawn = np.zeros_like(new)
+    before = cal.structure_.probabilities(check_matrix_scores(new, kind="probability"))
+    for theta in rng.normal(size=(200, m + 1)) * np.sqrt(effects.columns[0].spread):
+        column = replace(effects.columns[0], theta=theta[None])
+        drawn += replace(effects, columns=[column]).probabilities(before, [np.zeros(len(new), dtype=int)]) / 200
+    found, common = cal.predict_proba(new), replace(effects, columns=[]).probabilities(before, [])
+    assert np.abs(found - drawn).mean() < 0.5 * np.abs(common - drawn).mean()
+    rows = np.arange(len(labels))
+    assert np.log(found[rows, labels]).mean() > np.log(common[rows, labels]).mean() + 0.02
+
+
+def test_classes_that_segments_do_not_differ_in_are_as_the_map_has_them():
+    rng = np.random.default_rng(0)
+    z = rng.normal(0.0, 2.0, (3000, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    cal = SplineCalibrator().fit(softmax(z, axis=1), y, by=np.arange(3000) % 5)
+    plain = SplineCalibrator().fit(softmax(z, axis=1), y)
+    np.testing.assert_allclose(
+        cal.predict_proba(softmax(z, axis=1)), plain.predict_proba(softmax(z, axis=1)), atol=0.01
+    )

@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline.fitting import segments
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
-from calspline.fitting.segments import Components, Counted, curve_components, directions, fit_columns, held
+from calspline.fitting.rising_segments import held
+from calspline.fitting.segments import Components, Counted, curve_components, directions, fit_columns
 
 KNOTS = np.linspace(0.0, 1.0, 9)
 

@@ -34,8 +34,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks
-from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
+from calspline.arrays import Array
+from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.newton import log_loss
 from calspline.fitting.smoothing import WEAK_PRIOR, curvature_coordinates
 
@@ -44,8 +44,8 @@ BENDS = 6
 START = 0.02
 """Variance that the search begins with."""
 MAX_ROUNDS = 100
-LARGEST_FALL, LARGEST_RISE = 3.0, 1.0
-"""Of a log variance in a round."""
+LARGEST_FALL, LARGEST_RISE, LARGEST_TRUST = 3.0, 1.0, 2.0
+"""Of a log variance in a round, and how many of its steps are taken at once where they all go the same way."""
 NEGLIGIBLE = 0.05
 """Effective parameters, of all segments together, below which a kind of effect is dropped."""
 SETTLED, CLOSE = 1e-6, 1e-8
@@ -53,10 +53,6 @@ SETTLED, CLOSE = 1e-6, 1e-8
 MAX_HALVINGS = 30
 SWEEPS = 30
 """How often each of several columns may have its turn."""
-MIN_SLOPE = 1e-7
-"""What a curve that was held back keeps, so that rounding cannot turn it."""
-PARTS = 4
-"""Of a piece, on each of which its slope is bounded."""
 LARGEST_VARIANCE = 25.0
 STILL = 1e-5
 """Change of an effect, in log-odds, below which the turns of several columns end."""
@@ -139,7 +135,7 @@ class Bins:
 
     def losses(self, U: Array) -> Array:
         """The loss of each segment's rows."""
-        eta = self.offset + np.einsum("bj,bj->b", self.directions[self.place], U[self.segment])
+        eta = self.offset + (U @ self.directions.T)[self.segment, self.place]
         each = self.w * np.logaddexp(0.0, eta) - self.s * eta
         return np.asarray(np.add.reduceat(each, self.first[:-1]))
 
@@ -324,7 +320,7 @@ def fit_effects(
             converged = True
             break
         # A step that turns back was too long.
-        trust = np.where(change * last < 0.0, 0.5 * trust, np.minimum(1.5 * trust, 1.0))
+        trust = np.where(change * last < 0.0, 0.5 * trust, np.minimum(1.5 * trust, LARGEST_TRUST))
         last = change
         new = np.where(tau > 0.0, np.minimum(tau * np.exp(trust * change), LARGEST_VARIANCE), 0.0)
         new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
@@ -338,19 +334,9 @@ def fit_effects(
     sd, kept = arrow.shrinkage()
     spread = tau[kind]
     used = (spread > 0.0) | (common < 0) | (tau[common] > 0.0)
+    difference = arrow.difference()
     return Effects(
-        now.beta,
-        arrow.P,
-        arrow.alone,
-        now.theta,
-        sd,
-        arrow.difference(),
-        kept,
-        tau,
-        spread,
-        used,
-        converged,
-        round_,
+        now.beta, arrow.P, arrow.alone, now.theta, sd, difference, kept, tau, spread, used, converged, round_
     )
 
 
@@ -454,50 +440,10 @@ class _Arrowhead:
             edf[k], size[k] = np.trace(W_common), self.Q[bent[0]] * (beta[bent] ** 2).sum()
             information[k, k] = (W_common**2).sum()
         change, gain = np.zeros(n), 0.0
-        live = np.flatnonzero(np.diag(information) > 0.0)
+        score = size - edf - np.sqrt(self.tau) / self.components.usual
+        live = np.flatnonzero((np.diag(information) > 0.0) & ((self.tau < LARGEST_VARIANCE) | (score < 0.0)))
         if len(live):
-            score = (size - edf - np.sqrt(self.tau) / self.components.usual)[live]
+            score = score[live]
             change[live] = np.linalg.lstsq(information[np.ix_(live, live)], score, rcond=None)[0]
             gain = 0.25 * float(score @ change[live])
         return np.clip(change, -LARGEST_FALL, LARGEST_RISE), edf, gain
-
-
-def held(
-    effects: Effects, counted: Counted, k: int, curve: PiecewiseCubic, pieces: Array, beta: Array, forgiven: float
-) -> Effects:
-    """Effects of column ``k`` that keep a segment's curve from falling where the common one rises.
-
-    Slopes and bends are held back as far as it takes, unless that costs a segment's rows more than the nats that are
-    ``forgiven``: then it is clear that its curve falls. ``pieces`` are the local coefficients of the directions.
-    """
-    bent = effects.theta[:, 1:]
-    if not bent.any():
-        return effects
-    slopes, of_bends = _least_slopes(curve.breaks, curve.coefficients), _least_slopes(curve.breaks, pieces[:, :, 1:])
-    rising = slopes >= 0.0
-    room = np.maximum(slopes[rising] - MIN_SLOPE, 0.0)
-    share = np.ones(len(bent))
-    for rows in blocks(len(bent), int(rising.sum()) + 1):
-        change = bent[rows] @ of_bends[rising].T
-        most = np.divide(-room, change, out=np.full_like(change, np.inf), where=change < 0.0)
-        share[rows] = np.minimum(most.min(axis=1, initial=1.0), 1.0)
-    theta = effects.theta.copy()
-    theta[:, 1:] *= share[:, None]
-    if forgiven:
-        bins = counted.bins(k)
-        lost = bins.losses(beta + theta) - bins.losses(beta + effects.theta)
-        theta = np.where((lost > forgiven)[:, None], effects.theta, theta)
-    return replace(effects, theta=theta)
-
-
-def _least_slopes(breaks: Array, coefficients: Array) -> Array:
-    """Numbers between which all slopes of a piecewise cubic lie: its Bernstein coefficients on parts of its pieces."""
-    a, b, c = coefficients[:3, 1:-1]
-    found = []
-    for i in range(PARTS):
-        t, step = np.diff(breaks) * i / PARTS, np.diff(breaks) / PARTS
-        t, step = (each.reshape(-1, *(1,) * (a.ndim - 1)) for each in (t, step))
-        at = (3.0 * a * t + 2.0 * b) * t + c
-        end = (3.0 * a * (t + step) + 2.0 * b) * (t + step) + c
-        found += [at, at + (3.0 * a * t + b) * step, end]
-    return np.concatenate(found)

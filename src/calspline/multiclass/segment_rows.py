@@ -100,7 +100,7 @@ class ClassRows:
         return at
 
 
-def added(z: Array, theta: Array, code: Codes) -> Array:
-    """What segments add to the log-odds of each row: ``t z + a``; -1 is a segment without effects."""
-    own = np.vstack([theta, np.zeros(theta.shape[1])])[code]
+def added(z: Array, theta: Array, code: Codes, new: Array | float = 0.0) -> Array:
+    """What segments add to the log-odds of each row: ``t z + a``; -1 is a segment with the effects ``new``."""
+    own = np.vstack([theta, np.broadcast_to(new, theta.shape[1])])[code]
     return own[:, -1:] * z + (own[:, :-1] if theta.shape[1] > 1 else 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,16 +46,34 @@ class ClassSegments:
     common: Array
     columns: list[SegmentColumn]
 
+    @cached_property
+    def new(self) -> list[Array]:
+        """What a segment never seen adds, by column: it takes log-odds towards zero as far as segments differ.
+
+        The mean over what such segments may be is close to that of log-odds divided by ``sqrt(1 + pi/8 var)`` (MacKay
+        1992), where ``var`` is the variance between segments of the log-odds between two classes, at usual scores.
+        """
+        common, m = self.common.copy(), max(len(self.common) - 1, 2)
+        if not len(common):
+            return [common for _ in self.columns]
+        common[-1] += self.unit
+        spreads = [column.spread for column in self.columns]
+        variances = [2.0 * spread[:-1].max(initial=0.0) + 2.0 * m / (m - 1) * spread[-1] for spread in spreads]
+        total = sum(variances)
+        shrunk = 1.0 - 1.0 / np.sqrt(1.0 + np.pi / 8.0 * total)
+        return [-shrunk * each / (total or 1.0) * common for each in variances]
+
     def probabilities(self, p: Array, codes: Sequence[Codes] | None) -> Array:
-        """Probabilities of segments, given those of the map; a segment never seen gets what is common to all."""
+        """Probabilities of segments, given those of the map."""
         if not len(self.common):
             return p
         logs = np.log(np.maximum(p, LEAST))
         z = scaled(logs, self.unit)
         everywhere = np.zeros(len(p), dtype=np.intp)
         logs += added(z, self.common[None], everywhere)
-        for column, code in zip(self.columns, codes or [], strict=codes is not None):
-            logs += added(z, column.theta, code)
+        codes = codes or [everywhere - 1] * len(self.columns)
+        for column, code, new in zip(self.columns, codes, self.new, strict=True):
+            logs += added(z, column.theta, code, new)
         return np.asarray(softmax(logs, axis=1))
 
     def program(self, before: Program) -> Program:
@@ -77,8 +96,8 @@ class ClassSegments:
     def lookups(self) -> list[Lookup]:
         """What names in :meth:`program` stand for in each segment."""
         found = []
-        for c, column in enumerate(self.columns):
-            theta, numbers = column.theta_of(np.append(np.arange(len(column.theta)), -1)), {}
+        for c, (column, new) in enumerate(zip(self.columns, self.new, strict=True)):
+            theta, numbers = np.vstack([column.theta, new]), {}
             if len(self.common):
                 numbers[TEMPERATURE.format(c)] = theta[:, -1] / self.unit
             if len(self.common) > 1:

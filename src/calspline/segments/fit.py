@@ -15,6 +15,7 @@ from calspline.curve import CalibrationCurve
 from calspline.fitting import segments as numerics
 from calspline.fitting.basis import evaluate
 from calspline.fitting.fit import CLEAR_FALL, LEAST_INFORMATION, quantile_knots
+from calspline.fitting.rising_segments import held
 from calspline.scores import Kind
 from calspline.segments.curves import SegmentedCurve, flat_beyond
 from calspline.segments.histogram import SegmentHistograms
@@ -53,8 +54,7 @@ def fit_segments(
     if recipe.monotone is not False:
         forgiven = 0.0 if recipe.monotone is True else CLEAR_FALL
         effects = [
-            numerics.held(each, counted, k, curve.cubic, pieces, effects[-1].beta, forgiven)
-            for k, each in enumerate(effects)
+            held(each, counted, k, curve.cubic, pieces, effects[-1].beta, forgiven) for k, each in enumerate(effects)
         ]
     slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
     columns = [
