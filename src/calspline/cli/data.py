@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.cli.console import InputError, note
 from calspline.cli.files import Source, identifier, literal
-from calspline.evaluation.hints import grouping_hint
-from calspline.evaluation.predictions import check_predictions
 from calspline.export.dialects import DIALECTS
 from calspline.labels import MAX_LABELS, USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
 from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE
@@ -227,6 +225,9 @@ class Data:
 
 def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
     """Say so if rows seem to belong together."""
+    from calspline.evaluation.hints import grouping_hint
+    from calspline.evaluation.predictions import check_predictions
+
     hint = grouping_hint(check_predictions(y, probs, **more))
     if hint:
         note(hint)
