@@ -44,6 +44,7 @@ FITS = {
     "structured": (SplineCalibrator(), MATRIX, CLASSES),
     "structured of logits": (SplineCalibrator(), LOGITS, CLASSES),
     "temperatures": (SplineCalibrator(monotone=True), MATRIX, CLASSES),
+    "structured without effects": (SplineCalibrator(), MATRIX, MATRIX.argmax(axis=1)),
 }
 CASES = [(fit, "texts") for fit in FITS] + [("probabilities", by) for by in BY if by != "texts"]
 CASES += [("one-vs-rest", "two columns"), ("structured", "two columns")]
