@@ -21,10 +21,11 @@ Array = NDArray[np.float64]
 
 MAX_STEPS = 200
 """Newton steps that any one fit, in a search or at its end, may take."""
-MAX_HARM, MAX_HARM_PER_CLASS = 1.0, 3.0
+MAX_HARM, MAX_HARM_PER_CLASS = 4.5, 3.0
 PER_ROW, PER_ROW_MONOTONE = 1e-6, 1e-4
 """Nats, summed over all rows, by which the loss on the fitted rows may exceed that of the base rate: for two classes
-beyond what the weak prior takes there, for more so much per class, and in either case so much more per unit of weight
+beyond what the weak prior takes there, and what the average over eight priors can take at most for leaving the scores
+alone, ``log 8 + log(128) / 2``; for more so much per class, and in either case so much more per unit of weight
 (under constraints the steps are solved to fewer digits). With the Brier loss: half the squared error."""
 DOCUMENTED = (
     "all scores are equal",
@@ -83,6 +84,10 @@ def trial(rows: Rows, options: dict[str, Any]) -> Outcome:
         try:
             cal.fit(rows.scores, rows.y, rows.weight)
             p = cal.predict_proba(rows.scores)
+        except ValueError as error:
+            # One margin among few rows that lie in [0, 1] is refused: it may be a mistake.
+            refused = str(error).startswith("scores must be probabilities") and " 1 of " in str(error)
+            return Outcome(rows.name, options, len(rows.y), 0, np.nan, () if refused else (str(error),))
         except Exception as error:
             failed = (f"{type(error).__name__}: {error}",)
             return Outcome(rows.name, options, len(rows.y), 0, np.nan, failed)
