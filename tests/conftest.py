@@ -18,7 +18,7 @@ from hypothesis import settings
 
 settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
 settings.register_profile("check", max_examples=20, deadline=None, derandomize=True)
-settings.register_profile("thorough", max_examples=10_000, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
