@@ -1,7 +1,7 @@
 """Watching a calibrator: ``python -m benchmarks.monitor`` writes ``benchmarks/MONITOR.md``.
 
-* False alarms when nothing changes: ``Monitor``, looked at every day, next to ``drift`` repeated every day, probcal's
-  ``CalibrationMonitor`` and river's ADWIN on the squared error.
+* False alarms when nothing changes: ``Monitor``, looked at every day, next to probcal's ``CalibrationMonitor`` and
+  river's ADWIN on the squared error.
 * Days until the alarm after a change of level, slope or shape on day 60.
 
 The probabilities are right before the change; they have two digits, so that histograms of many days stay small. What is
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from benchmarks.tables import table
-from calspline import Monitor, ScoreHistogram, SplineCalibrator, drift
+from calspline import Monitor, ScoreHistogram, SplineCalibrator
 from calspline.scores import BinaryScores
 
 Array = NDArray[np.float64]
@@ -51,24 +51,6 @@ class Ours:
     def alarm(self, p: Array, y: NDArray[np.bool_]) -> bool:
         """After a day more."""
         return self.monitor.update(ScoreHistogram.from_scores(p, y)).alarm
-
-
-class Daily:
-    """The test of ``drift`` at 5%, on the last thirty days, every day."""
-
-    name, runs, looks = "drift every day", 20, 365
-
-    def __init__(self) -> None:
-        p, rows = np.unique(scores(np.random.default_rng(0), 1_000_000), return_counts=True)
-        self.reference = ScoreHistogram.from_counts(p, positives=p * rows, totals=rows)
-        self.calibrator = SplineCalibrator().fit_histogram(self.reference)
-        self.days: list[ScoreHistogram] = []
-
-    def alarm(self, p: Array, y: NDArray[np.bool_]) -> bool:
-        """After a day more."""
-        self.days = [*self.days[-29:], ScoreHistogram.from_scores(p, y)]
-        current = sum(self.days[1:], self.days[0])
-        return drift(self.reference, current, calibrator=self.calibrator).miscalibrated
 
 
 class Probcal:
@@ -134,7 +116,7 @@ def row(cls: Any) -> list[str]:
 def main() -> None:
     """Write the table."""
     rows = []
-    for cls in (Ours, Daily, Probcal, River):
+    for cls in (Ours, Probcal, River):
         try:
             rows.append(row(cls))
         except ImportError:
@@ -146,8 +128,7 @@ def main() -> None:
         "# Watching a calibrator\n\n"
         f"Made by `python -m benchmarks.monitor`. {ROWS} rows a day, looked at every day at 5%. Days to the alarm are "
         f"medians of {CHANGE_RUNS} runs, less those with an alarm before the change, which comes after day {QUIET}; "
-        f"{LAST} stands for none until day {LAST}. `drift` looks at the last "
-        "thirty days."
+        f"{LAST} stands for none until day {LAST}."
         f"\n\n{found}\n"
     )
     Path(__file__).with_name("MONITOR.md").write_text(text)

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.stress.precise import MAX_APART
 from benchmarks.stress.trial import (
     MAX_HARM,
+    MAX_HARM_AVERAGED,
     MAX_HARM_PER_CLASS,
     MAX_STEPS,
     PER_ROW,
@@ -40,8 +41,8 @@ def page(outcomes: list[Outcome], apart: dict[str, float], sample_rows: int) -> 
             "- `converged_`, after at most "
             f"{MAX_STEPS} Newton steps in any one fit, be it in the search for the smoothing or the last;",
             "- probabilities finite, inside (0, 1), summing to one, and monotone where asked;",
-            f"- a loss on the fitted rows at most that of the base rate plus {MAX_HARM:g} nat, summed over all rows, "
-            "beyond what the",
+            f"- a loss on the fitted rows at most that of the base rate plus {MAX_HARM:g} nat "
+            f"({MAX_HARM_AVERAGED:g} if averaged over priors), summed over all rows, beyond what the",
             f"  weak prior `0.1 (a^2 + b^2)` takes there; with three classes or more plus {MAX_HARM_PER_CLASS:g} nats "
             f"per class; and {PER_ROW:g} per row ({PER_ROW_MONOTONE:g} if monotone).",
             "",

@@ -21,10 +21,10 @@ Array = NDArray[np.float64]
 
 MAX_STEPS = 200
 """Newton steps that any one fit, in a search or at its end, may take."""
-MAX_HARM, MAX_HARM_PER_CLASS = 4.5, 3.0
+MAX_HARM, MAX_HARM_AVERAGED, MAX_HARM_PER_CLASS = 1.0, 4.5, 3.0
 PER_ROW, PER_ROW_MONOTONE = 1e-6, 1e-4
 """Nats, summed over all rows, by which the loss on the fitted rows may exceed that of the base rate: for two classes
-beyond what the weak prior takes there, and what the average over eight priors can take at most for leaving the scores
+beyond what the weak prior takes there, and of an averaged fit what eight priors can take at most for leaving the scores
 alone, ``log 8 + log(128) / 2``; for more so much per class, and in either case so much more per unit of weight
 (under constraints the steps are solved to fewer digits). With the Brier loss: half the squared error."""
 DOCUMENTED = (
@@ -104,7 +104,9 @@ def trial(rows: Rows, options: dict[str, Any]) -> Outcome:
         problems.append("not monotone")
     harm = harm_done(cal, rows, p)
     total = len(rows.y) if rows.weight is None else rows.weight.sum()
-    allowed = MAX_HARM if p.shape[1] == 2 else MAX_HARM_PER_CLASS * p.shape[1]
+    averaged = cal.smoothing == "reml" and cal.loss == "log" and cal.penalty == "curvature"
+    allowed = MAX_HARM_AVERAGED if averaged else MAX_HARM
+    allowed = allowed if p.shape[1] == 2 else MAX_HARM_PER_CLASS * p.shape[1]
     allowed += total * (PER_ROW_MONOTONE if options.get("monotone") else PER_ROW)
     # Scores go through log-odds, and a Brier fit takes them back: they may move by a rounding, which is all there is.
     exempt = options.get("loss") == "brier" and rows.name.startswith("within rounding")
