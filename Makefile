@@ -16,7 +16,7 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # One thread for each worker: threads of more workers than cores would only get in each other's way.
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed \
+.PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed bench-growth \
   bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-shift bench-monitor bench-expected bench-forests bench-segments bench-grouped docs figures tutorial \
   faults picture session dist smoke oldest pages clean
 
@@ -79,6 +79,9 @@ bench-faults: $(VENV)/.bench
 
 bench-speed: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
+
+bench-growth: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.growth
 
 bench-binning: $(VENV)/.core
 	$(BIN)/python -m benchmarks.binning

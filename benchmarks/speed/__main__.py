@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.speed.data import Variant, make
 from benchmarks.speed.memory import measure
-from benchmarks.speed.peers import installed
+from benchmarks.speed.peers import ALL_CORES, installed
 from benchmarks.speed.report import render
 from benchmarks.speed.results import MILLION, TEN_MILLION, Results, checks
 from benchmarks.speed.timing import time_passes, time_peers
@@ -16,7 +16,7 @@ from benchmarks.speed.timing import time_passes, time_peers
 SIZES = (1000, 10_000, 100_000, MILLION, TEN_MILLION)
 MEMORY_SIZES = (MILLION, TEN_MILLION)
 VARIANTS: tuple[tuple[Variant, int], ...] = (("votes", MILLION), ("overconfident", 1000), ("overconfident", MILLION))
-VARIANT_PEERS = ("calspline", "isotonic", "sigmoid")
+VARIANT_PEERS = ("calspline", ALL_CORES, "isotonic", "sigmoid")
 
 
 def run(sizes: list[int], *, repeats: int, cap: float) -> Results:

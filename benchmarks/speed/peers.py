@@ -5,6 +5,7 @@ Imports stay inside, so that a fresh process loads only what it measures.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
+ALL_CORES = "calspline, all cores"
+
+
 class Peer(NamedTuple):
     """An unfitted calibrator: how to fit it, and how to calibrate scores with it."""
 
@@ -22,12 +26,25 @@ class Peer(NamedTuple):
     predict: Callable[[Array], Any]
 
 
-def spline() -> Peer:
-    """The calibrator of calspline."""
-    from calspline import SplineCalibrator
+def spline(cores: int = 1) -> Peer:
+    """The calibrator of calspline, on so many threads."""
+    from calspline import SplineCalibrator, threads
 
     model = SplineCalibrator()
-    return Peer(model.fit, model.calibrate)
+
+    def limited(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            with threads(cores):
+                return call(*args)
+
+        return run
+
+    return Peer(limited(model.fit), limited(model.calibrate))
+
+
+def spline_on_all_cores() -> Peer:
+    """The same, a thread for each core."""
+    return spline(os.cpu_count() or 1)
 
 
 def isotonic() -> Peer:
@@ -72,6 +89,7 @@ def splinator() -> Peer:
 
 PEERS: dict[str, Callable[[], Peer]] = {
     "calspline": spline,
+    ALL_CORES: spline_on_all_cores,
     "isotonic": isotonic,
     "sigmoid": sigmoid,
     "betacal": beta,

@@ -21,7 +21,8 @@ def render(results: Results, *, command: str, cap: float, repeats: int) -> str:
     """The whole page."""
     parts = [
         "# Speed and memory",
-        f"Made by `{command}`: one thread, best of at least {repeats} rounds, in which all methods take turns, "
+        f"Made by `{command}`: one thread, but for the line that says all cores, "
+        f"best of at least {repeats} rounds, in which all methods take turns, "
         f"{os.cpu_count()} CPUs. {_versions()}.",
         f"Scores: {VARIANTS['smooth']}. All methods have their defaults. "
         f'"-" is a size left out because a fit would take more than {cap:g} s, judging from the size before.',
