@@ -14,11 +14,13 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
-settings.register_profile("check", max_examples=20, deadline=None, derandomize=True)
-settings.register_profile("thorough", max_examples=1000, deadline=None)
+# How long an example takes says what else the machine is doing.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", max_examples=60, derandomize=True, **PATIENT)
+settings.register_profile("check", max_examples=20, derandomize=True, **PATIENT)
+settings.register_profile("thorough", max_examples=1000, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
@@ -37,6 +39,7 @@ LAYER_OF_PATH = {
     "crash": "process",
     "crossfit/test_oob.py::test_it_does_as_well_as_folds": "slow",
     "docs/test_site.py": "site",
+    "engines/test_segments.py::test_what_comes_back_is_bounded_however_many_segments_there_are": "slow",
     "evaluation/test_calibration_test.py::test_it_finds_a_slope_of_one_and_a_half": "slow",
     "evaluation/test_calibration_test.py::test_it_rejects_right_probabilities_about_as_often_as_it_says": "slow",
     "evaluation/test_calibration_test.py::test_with_more_classes_all_are_tested": "slow",

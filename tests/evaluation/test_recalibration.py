@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from calspline import evaluate
 from calspline.arrays import Counts
 from calspline.evaluation.calibration import recalibration
+from calspline.transforms import Transform
 
 
 def test_the_slope_is_that_of_logistic_regression(binary, weights):
@@ -59,3 +60,9 @@ def test_where_there_is_no_finite_estimate_it_says_so(y, p, large, slope):
 def test_exact_0_and_1_are_finite_places():
     e = evaluate([0, 1, 0, 1, 0, 1], [0.0, 1.0, 1.0, 0.0, 0.5, 0.5])
     assert np.isfinite([e.calibration_slope, e.calibration_slope_se, e.calibration_in_the_large]).all()
+
+
+def test_events_of_probability_zero_move_the_level_and_overflow_nothing():
+    found = evaluate([0, 1, 1], [0.0, 0.0, 0.0], sample_weight=[1.0, 7.0, 100.0])
+    lowest = Transform("logit")(np.zeros(1))[0]
+    assert found.calibration_in_the_large == pytest.approx(np.log(107.0) - lowest)

@@ -72,7 +72,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.special import chdtrc, expit, ndtr
+from scipy.special import chdtrc, expit, logit, ndtr
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.binary_fit import FittedCurve, Recipe, fit_curve
@@ -204,8 +204,9 @@ def _last_coefficient(
     """Last coefficient of a logistic regression on features of the log-odds, and its standard error."""
     X = features(f.x)
     problem = Problem(DenseDesign(X), offset * f.x, f.w, f.positives, log_loss)
-    free = np.zeros(X.shape[1])
-    fit = minimize(problem, free, problem.at(free), tolerance=LAST_DIGITS)
+    free, start = np.zeros((2, X.shape[1]))
+    start[0] = logit(f.positives.sum() / f.w.sum()) - offset * f.mean  # from far off, steps would overflow
+    fit = minimize(problem, free, problem.at(start), tolerance=LAST_DIGITS)
     root = fit.covariance_root()
     influence = root @ root[-1]
     if clusters is not None:
