@@ -84,12 +84,10 @@ def trial(rows: Rows, options: dict[str, Any]) -> Outcome:
         try:
             cal.fit(rows.scores, rows.y, rows.weight)
             p = cal.predict_proba(rows.scores)
-        except ValueError as error:
+        except Exception as error:
             # One margin among few rows that lie in [0, 1] is refused: it may be a mistake.
             refused = str(error).startswith("scores must be probabilities") and " 1 of " in str(error)
-            return Outcome(rows.name, options, len(rows.y), 0, np.nan, () if refused else (str(error),))
-        except Exception as error:
-            failed = (f"{type(error).__name__}: {error}",)
+            failed = () if refused else (f"{type(error).__name__}: {error}",)
             return Outcome(rows.name, options, len(rows.y), 0, np.nan, failed)
     problems += [f"warned: {w.message}" for w in said if not str(w.message).startswith(DOCUMENTED)]
     if not cal.converged_:
