@@ -157,7 +157,7 @@ class FittedSpline(BaseCalibrator):
         """
         given = self._given(scores)
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
-        codes = self._codes(by, len(given))
+        codes = self.codes_of(by, len(given))
         if self._class_segments is not None:
             raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr"')
         p, critical = self._many(matrix, codes), float(ndtri(0.5 + 0.5 * level))
