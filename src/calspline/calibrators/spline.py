@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import add
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL
+from calspline.calibrators.batches import Reservoir, read_batches
 from calspline.calibrators.doubts import warn_if_reversed, weight_effect
 from calspline.calibrators.fitted_spline import FittedSpline
 from calspline.calibrators.shift import Reference
@@ -21,7 +23,9 @@ from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_user
 from calspline.multiclass.one_vs_rest import (
     AgainstRest,
+    class_histograms,
     classes_design_effect,
+    fit_histograms,
     fit_one_vs_rest,
 )
 from calspline.multiclass.structured_fit import fit_structure
@@ -34,6 +38,7 @@ from calspline.options import (
     Number,
     Numbers,
     RandomState,
+    check_integer,
     check_number,
     check_one_of,
     optional,
@@ -47,6 +52,7 @@ from calspline.scores import (
     MatrixScores,
     WeightMeaning,
     check_binary_scores,
+    check_matrix_scores,
     check_rows,
     check_scores,
     check_weights,
@@ -326,6 +332,70 @@ class SplineCalibrator(FittedSpline):
         if meaning == "frequency" and given is scores:
             meaning = "checked"
         return self._fit_rows(check_rows(given, y, sample_weight, groups, segments, weights=meaning))
+
+    def fit_batches(
+        self, batches: Iterable[Any], *, dim: int = 1, ignore_index: int | None = None, max_rows: int = 100_000
+    ) -> Self:
+        """Fit from batches of scores and labels of any shape, such as pixels or tokens, without holding them all.
+
+        Parameters
+        ----------
+        batches : iterable of (scores, labels)
+            Scores of shape (N, C), (N, C, H, W) or the like, arrays or tensors; labels, of the same shape without the
+            classes, are whole numbers from 0 to C - 1. What lies along the first dimension, an image or a sequence,
+            is a group whose rows depend on each other.
+        dim : int, default=1
+            The dimension of the classes.
+        ignore_index : int, optional
+            A label of rows that do not count.
+        max_rows : int, default=100000
+            The fit sees a random sample of so many rows, drawn from ``random_state``. With ``multiclass="ovr"`` and
+            three or more classes it sees the histograms of all rows; the sample then says how far rows depend on each
+            other.
+
+        Returns
+        -------
+        self
+            ``rows_seen_`` and ``rows_kept_`` say how many rows there were, and how many are in the sample.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calspline import SplineCalibrator
+        >>> rng = np.random.default_rng(0)
+        >>> def loader():
+        ...     for _ in range(5):
+        ...         logits = rng.normal(size=(4, 3, 16, 16))
+        ...         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        ...         labels[:, 0] = 255  # a border without labels
+        ...         yield 2 * logits, labels
+        >>> cal = SplineCalibrator().fit_batches(loader(), ignore_index=255, max_rows=2000)
+        >>> cal.rows_seen_, cal.rows_kept_
+        (4800, 2000)
+        """
+        recipe = self.recipe()
+        kind: MatrixKind = matrix_kind(recipe.transform)
+        sample = Reservoir(check_integer(max_rows, "max_rows", least=2), recipe.seed)
+        histograms: list[ScoreHistogram] | None = None
+        for batch in read_batches(batches, dim, ignore_index):
+            sample.add(batch)
+            if self.multiclass == "ovr" and batch.scores.shape[1] > 2 and len(batch.labels):
+                matrix = check_matrix_scores(check_scores(batch.scores), kind=kind, advice=self._fit_advice)
+                kind = matrix.kind
+                found = class_histograms(AgainstRest(matrix, self.transform), batch.labels)
+                histograms = found if histograms is None else list(map(add, histograms, found))
+        if not sample.seen:
+            raise ValueError("batches must hold rows that count; there are none")
+        rows = sample.rows
+        self.fit(rows.scores, rows.labels, groups=rows.image)
+        self.rows_seen_, self.rows_kept_ = sample.seen, len(rows.labels)
+        if histograms is not None:
+            recipe = replace(recipe, design_effect=max(sample.seen / self.n_effective_, 1.0))
+            some = [histogram if histogram.positives.any() else None for histogram in histograms]
+            with one_blas_thread():
+                self.set_fits(fit_histograms(some, self.kind_, recipe))
+            self.set_worth(float(sample.seen), recipe.design_effect)
+        return self
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
         histogram = ScoreHistogram.collect(scores, positive, rows.weight)

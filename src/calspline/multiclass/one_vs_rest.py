@@ -152,6 +152,15 @@ def classes_design_effect(scores: MatrixScores, codes: NDArray[np.intp], grouped
     return grouped.design_effect(moments)
 
 
+def class_histograms(columns: AgainstRest, codes: NDArray[np.intp]) -> list[ScoreHistogram]:
+    """The histogram of each class against the rest."""
+    every = range(columns.n_classes)
+    return [
+        ScoreHistogram.collect(column, codes == j, None)
+        for j, column in zip(every, columns.take(list(every)), strict=True)
+    ]
+
+
 def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
     """The same from a histogram for each class; None for a class that no row shows."""
     present = {j: histogram for j, histogram in enumerate(histograms) if histogram is not None}

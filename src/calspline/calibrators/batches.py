@@ -1,0 +1,99 @@
+"""Batches of scores and labels of any shape, as rows: pixels, tokens, or rows as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.tensors import as_numpy
+
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of scores with their labels and the number of the image (the sequence, the row) that each is of."""
+
+    scores: NDArray[Any]
+    labels: Codes
+    image: Codes
+
+
+def read_batches(batches: Iterable[Any], dim: int, ignore_index: int | None) -> Iterator[Batch]:
+    """Check batches, pairs of scores and labels, and lay them out as rows; ``dim`` is that of the classes."""
+    first, n_classes = 0, None
+    for k, pair in enumerate(batches):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"batches must be pairs of scores and labels; batch {k} is {type(pair).__name__}")
+        scores, labels = as_numpy(pair[0]), as_numpy(pair[1])
+        if scores.ndim < 2 or not -scores.ndim <= dim < scores.ndim or dim % scores.ndim == 0:
+            raise ValueError(f"dim must be a dimension of the scores after the first; batch {k} has {scores.shape}")
+        m = scores.shape[dim]
+        rows = np.moveaxis(scores, dim, -1)
+        if labels.shape != rows.shape[:-1]:
+            raise ValueError(f"labels of batch {k} must have the shape {rows.shape[:-1]}; got {labels.shape}")
+        if n_classes not in (None, m):
+            raise ValueError(f"scores of batch {k} must have {n_classes} classes along dim; got {m}")
+        n_classes = m
+        image = first + np.arange(len(rows)).repeat(int(np.prod(rows.shape[1:-1])))
+        first += len(rows)
+        rows, flat = rows.reshape(-1, m), labels.ravel()
+        if ignore_index is not None:
+            kept = flat != ignore_index
+            rows, flat, image = rows[kept], flat[kept], image[kept]
+        wrong = np.flatnonzero((flat != np.floor(flat)) | (flat < 0) | (flat >= m))
+        if wrong.size:
+            raise ValueError(
+                f"labels of batch {k} must be whole numbers from 0 to {m - 1}, or ignore_index; one is {flat[wrong[0]]}"
+            )
+        yield Batch(rows, flat.astype(np.intp), image)
+
+
+class Reservoir:
+    """A random sample of at most so many rows, each as likely as any other, whatever the batches.
+
+    Every row draws a number, and those with the smallest are kept.
+    """
+
+    def __init__(self, most: int, seed: int) -> None:
+        self.most, self.seen = most, 0
+        self._rng = np.random.default_rng(seed)
+        self._limit = np.inf
+        self._parts: list[tuple[Array, Batch]] = []
+
+    def add(self, batch: Batch) -> None:
+        """Look at some more rows."""
+        key = self._rng.random(len(batch.labels))
+        self.seen += len(key)
+        kept = key < self._limit
+        self._parts.append((key[kept], _taken(batch, kept)))
+        if sum(len(each) for each, _ in self._parts) > 2 * self.most:
+            self._settle()
+
+    def _settle(self) -> tuple[Array, Batch]:
+        key = np.concatenate([each for each, _ in self._parts])
+        batches = [each for _, each in self._parts]
+        rows = Batch(
+            np.concatenate([each.scores for each in batches]),
+            np.concatenate([each.labels for each in batches]),
+            np.concatenate([each.image for each in batches]),
+        )
+        if len(key) > self.most:
+            self._limit = float(np.partition(key, self.most)[self.most])
+            key, rows = key[key < self._limit], _taken(rows, key < self._limit)
+        self._parts = [(key, rows)]
+        return key, rows
+
+    @property
+    def rows(self) -> Batch:
+        """The sample."""
+        return self._settle()[1]
+
+
+def _taken(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
+    return Batch(batch.scores[kept], batch.labels[kept], batch.image[kept])
