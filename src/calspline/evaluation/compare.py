@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from calspline.evaluation.differences import PairedDifference, critical_value, f
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
+from calspline.evaluation.segment_differences import SegmentDifferences, segment_differences
 from calspline.formatting import Row, html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 
@@ -61,6 +62,9 @@ class Comparison:
         The set to use; the reference if no other is surely better.
     recommendation : str
         The same as a sentence.
+    segments : mapping of str to SegmentDifferences
+        With ``by``, the differences of the log-loss by segment: who gains and who loses. The evaluations have
+        ``segments``, too.
     """
 
     reference: str
@@ -71,6 +75,7 @@ class Comparison:
     margin: float
     recommended: str
     recommendation: str
+    segments: Mapping[str, SegmentDifferences] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, float | str]:
         """All numbers, flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
@@ -86,6 +91,8 @@ class Comparison:
                         f"{name}.{measure}_difference_upper": d.upper,
                         f"{name}.{measure}_verdict": d.verdict,
                     }
+            if name in self.segments:
+                out |= {f"{name}.{key}": value for key, value in self.segments[name].to_dict().items()}
         return out | {"reference": self.reference, "recommended": self.recommended}
 
     def _table(self) -> tuple[list[Row], Row]:
@@ -104,7 +111,8 @@ class Comparison:
         return self.evaluations[self.reference].grouping
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (text_table(*self._table()), self.recommendation, self.grouping)))
+        by_segment = [f"\nBy segment, {name} against {self.reference}\n{d}" for name, d in self.segments.items()]
+        return "\n".join(filter(None, (text_table(*self._table()), self.recommendation, self.grouping, *by_segment)))
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.evaluations)}; recommended: {self.recommended})"
@@ -120,6 +128,7 @@ def compare(
     sample_weight: Any = None,
     labels: Any = None,
     groups: Any = None,
+    by: Any = None,
     reference: str | None = None,
     level: float = 0.95,
     margin: float = 0.01,
@@ -137,8 +146,8 @@ def compare(
 
     Parameters
     ----------
-    y, sample_weight, labels, groups
-        As for :func:`evaluate`.
+    y, sample_weight, labels, groups, by
+        As for :func:`evaluate`. With ``by``, the result says which segments gain and which lose.
     predictions : mapping of str to array-like
         Probabilities by name, each as for :func:`evaluate`.
     reference : str, optional
@@ -178,7 +187,7 @@ def compare(
     margin = check_number(margin, "margin", above=0.0, below=1.0)
     draws = check_integer(n_bootstrap, "n_bootstrap", least=1)
     seed = check_seed(random_state, "random_state")
-    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups)
+    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups, by)
     if reference is not None and reference not in rows:
         raise ValueError(f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}")
     return compare_rows(rows, reference, level=level, margin=margin, n_bootstrap=draws, seed=seed)
@@ -223,6 +232,7 @@ def compare_rows(
         margin=margin,
         recommended=recommended,
         recommendation=sentence,
+        segments=segment_differences({name: one for (measure, name), one in paired.items() if measure == "log_loss"}),
     )
 
 

@@ -70,6 +70,7 @@ def report(
     sample_weight: Any = None,
     labels: Any = None,
     groups: Any = None,
+    by: Any = None,
 ) -> Report:
     """Write one self-contained, interactive HTML file: how good probabilities are, before and after.
 
@@ -81,8 +82,8 @@ def report(
     ----------
     path : str, path-like or None
         Where to write. None: nowhere; the object has it all.
-    y, sample_weight, labels, groups
-        As for :func:`evaluate`.
+    y, sample_weight, labels, groups, by
+        As for :func:`evaluate`. With ``by``, the page has a section on segments, which can be searched and sorted.
     predictions : mapping of str to array-like
         Probabilities by name, each as for :func:`evaluate`. The first is what is in use, the "before".
     calibrator : calibrator of calspline, optional
@@ -111,7 +112,7 @@ def report(
     >>> print(report(None, happened[2000:], sets, calibrator=cal))
     Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 89% ± 3.1%.
     """
-    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups)
+    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups, by)
     if calibrator is not None:
         check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
     if title is not None:

@@ -21,6 +21,7 @@ from calspline.evaluation.predictions import Predictions
 from calspline.formatting import decimals, number, p_value, percent, precise_percent
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
 from calspline.reporting.headline import ALPHA, headline
+from calspline.reporting.segments import by_segment
 
 NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
 LOSSES = {"log_loss": ("Log-loss", "mean surprise in nats"), "brier": ("Brier score", "mean squared error")}
@@ -68,6 +69,7 @@ def summarise(
         "table": _table(comparison),
         "scale": starting_scale(shown[0]),
         "views": [reliability_charts(view) for view in shown],
+        "by_segment": by_segment(rows, comparison),
         "losses": [_loss(comparison, name, label) for name, (label, _) in LOSSES.items()],
         "certainty": _certainty(shown[0], comparison),
         "fit": fit,
@@ -274,5 +276,7 @@ def _fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
         happened += first.weight.astype("<f8").tobytes()
     if first.groups is not None:
         happened += first.groups.astype("<i8").tobytes()
+    for column in first.by.columns if first.by is not None else []:
+        happened += column.codes.astype("<i8").tobytes() + repr(column.values).encode()
     inputs = {"what happened": happened} | {name: one.probs.astype("<f8").tobytes() for name, one in rows.items()}
     return {name: hashlib.sha256(content).hexdigest() for name, content in inputs.items()}

@@ -137,4 +137,52 @@
       }
     });
   }
+
+  const list = document.getElementById("segment-list");
+  if (list) {
+    const PAGE = 25;
+    const field = document.getElementById("segment-search");
+    const more = document.getElementById("segment-more");
+    const count = document.getElementById("segment-count");
+    let rows = Array.from(list.tBodies[0].rows);
+    let limit = PAGE;
+    const draw = () => {
+      const words = field.value.trim().toLowerCase();
+      const found = rows.filter((row) => row.dataset.name.toLowerCase().includes(words));
+      const shown = new Set(found.slice(0, limit));
+      for (const row of rows) row.hidden = !shown.has(row);
+      more.hidden = found.length <= limit;
+      count.textContent = `${shown.size} of ${found.length} segments`;
+    };
+    field.addEventListener("input", () => {
+      limit = PAGE;
+      draw();
+    });
+    more.addEventListener("click", () => {
+      limit *= 4;
+      draw();
+    });
+    for (const button of all("[data-sort]", list)) {
+      button.addEventListener("click", () => {
+        const key = button.dataset.sort;
+        const cell = button.parentElement;
+        const first = key === "name" || key === "rank" ? "ascending" : "descending";
+        const second = first === "ascending" ? "descending" : "ascending";
+        const way = cell.getAttribute("aria-sort") === first ? second : first;
+        for (const other of all("[aria-sort]", list)) other.removeAttribute("aria-sort");
+        cell.setAttribute("aria-sort", way);
+        const sign = way === "ascending" ? 1 : -1;
+        const order = key === "name"
+          ? (a, b) => a.dataset.name.localeCompare(b.dataset.name, undefined, { numeric: true })
+          : (a, b) => Number(a.dataset[key]) - Number(b.dataset[key]);
+        rows = rows.sort((a, b) => sign * order(a, b));
+        list.tBodies[0].append(...rows);
+        draw();
+      });
+    }
+    addEventListener("beforeprint", () => {
+      for (const row of rows) row.hidden = false;
+    });
+    draw();
+  }
 })();
