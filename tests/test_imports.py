@@ -40,7 +40,7 @@ ALLOWED = {
     "evaluation": CORE
     | NUMERICS
     | FITS
-    | {"display", "evaluation", "formatting", "segments"},  # display for the type and inside Reliability.plot only
+    | {"display", "evaluation", "formatting", "segments"},  # display for types and inside plot only
     "display": CORE
     | NUMERICS
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitoring", "transforms"},

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom, norm
 
-from calspline import evaluate
+from calspline import compare, evaluate
 from calspline.evaluation.segment_test import SegmentSums, benjamini_hochberg, corrected, root
 from calspline.evaluation.segments import Coded, multicalibration_error
 from calspline.segments.labels import check_by
@@ -367,3 +367,60 @@ def test_the_test_of_all_rows_counts_too():
 def test_bad_segments_are_named(by, error, message):
     with pytest.raises(error, match=message):
         evaluate([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4], by=by)
+
+
+def test_compare_says_who_gains_and_who_loses():
+    rng = np.random.default_rng(0)
+    segment, x = rng.choice(["at", "de", "fr"], 6000), rng.normal(size=6000)
+    y = rng.random(6000) < expit(x + (segment == "fr"))
+    moved = expit(x + 0.9 * (segment == "fr") - 0.6 * (segment == "at"))
+    found = compare(y, {"raw": expit(x), "moved": moved}, by=segment)
+    differences = found.segments["moved"]
+    assert differences.table["verdict"] == ["worse", "unclear", "better"]
+    losses = [found.evaluations[name].segments.table["log_loss"] for name in ("moved", "raw")]
+    np.testing.assert_allclose(differences.table["difference"], losses[0] - losses[1])
+    assert differences.verdict == "Of 3 segments 1 gain, 1 lose, and for 1 it cannot be told."
+    flat = found.to_dict()
+    assert (flat["moved.segments_better"], flat["moved.segments_worse"], flat["raw.n_segments"]) == (1.0, 1.0, 3.0)
+    assert "By segment, moved against raw" in str(found)
+    assert not compare(y, {"raw": expit(x), "moved": moved}).segments
+    assert not compare(y, {"raw": expit(x)}, by=segment).segments
+
+
+def test_limits_of_differences_hold_the_truth():
+    held = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        segment, x = np.arange(1500) % 50, rng.normal(-1.5, 1.0, 1500)
+        a, b = expit(1.4 * x + 0.5), expit(0.7 * x - 0.6)
+        truth = np.bincount(segment, _expected(expit(x), a) - _expected(expit(x), b)) / 30
+        y = rng.random(1500) < expit(x)
+        t = compare(y, {"b": b, "a": a}, by=segment).segments["a"].table
+        held.append(np.mean((t["lower"] <= truth) & (truth <= t["upper"])))
+    assert 0.92 < np.mean(held) < 0.99
+
+
+def _expected(p, q):
+    return -p * np.log(q) - (1.0 - p) * np.log1p(-q)
+
+
+def test_differences_of_copies_in_groups_are_those_of_single_rows():
+    y, p, segment = rows(n=900, n_segments=3)
+    one = compare(y, {"a": p, "b": p**1.3}, by=segment).segments["b"].table
+    many = [np.repeat(a, 6) for a in (y, p, segment)]
+    of_groups = (
+        compare(many[0], {"a": many[1], "b": many[1] ** 1.3}, by=many[2], groups=np.repeat(np.arange(900), 6))
+        .segments["b"]
+        .table
+    )
+    np.testing.assert_allclose(of_groups["upper"] - of_groups["lower"], one["upper"] - one["lower"], rtol=0.05)
+
+
+def test_differences_of_several_classes_and_of_one_group():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1.0, 1.0, 1.0], 600)
+    y = (rng.random(600)[:, None] > probs.cumsum(axis=1)).sum(axis=1)
+    by, groups = np.repeat(["a", "b"], 300), np.concatenate([np.zeros(300), 1 + np.arange(300)])
+    t = compare(y, {"flat": np.full((600, 3), 1 / 3), "model": probs}, by=by, groups=groups).segments["model"].table
+    assert t["verdict"] == ["unclear", "better"]
+    assert np.isinf(t["lower"][0])

@@ -123,7 +123,7 @@ def _histogram(model: Any, path: Path, options: argparse.Namespace) -> ScoreHist
         own.classes = ",".join(map(str, model.classes_))
     source = open_source(own)
     data, labels = open_labelled(source, model_columns(source, model, last(own)), own, margins=model.kind_ == "margin")
-    scores, codes, weight, _ = data.gather(labels)
+    scores, codes, weight, *_ = data.gather(labels)
     if data.n_missing:
         note(f"{path.name}: {data.n_missing:,} rows with missing values were left out")
     found: ScoreHistogram = ScoreHistogram.from_scores(scores, codes, weight, kind=model.kind_, classes=[0, 1])

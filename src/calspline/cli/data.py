@@ -69,10 +69,12 @@ class Data:
         weight: str | None = None,
         group: str | None = None,
         *,
+        by: Sequence[str] = (),
         margins: bool = False,
         sums: bool = True,
     ):
         self.source, self.scores, self.label, self.weight, self.group = source, list(scores), label, weight, group
+        self.by = list(by)
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
             check_type(source, name)
@@ -88,6 +90,7 @@ class Data:
         if group is not None:
             items.append(f"{_label(group, source.types[group])} AS {GROUP}")
             tests.append(f"{GROUP} IS NOT NULL")
+        items += [f"{_label(name, source.types[name])} AS {_segment(k)}" for k, name in enumerate(self.by)]
         self.select, self.present = ", ".join(items), " AND ".join(tests)
         self._rules = self._rules_for(margins=margins, sums=sums)
         if label is not None:
@@ -206,10 +209,13 @@ class Data:
         if self.group is not None:
             items.append(f'{GROUP} AS "group"')
             columns["group"] = "group"
+        items += [_segment(k) for k in range(len(self.by))]
         return rows.project(", ".join([*items, f"CASE {LABEL} {cases} END AS label"])), columns
 
-    def gather(self, labels: Labels) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None]:
-        """All rows at once, as arrays: scores, places of labels among the classes, weights, and groups."""
+    def gather(
+        self, labels: Labels
+    ) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, list[list[Any]]]:
+        """All rows at once: scores, places of labels among the classes, weights, groups, and columns of segments."""
         with self.source.reading():
             relation, columns = self.frame(labels)
             found = relation.fetchnumpy()
@@ -220,6 +226,7 @@ class Data:
             np.asarray(found["label"], dtype=np.int64),
             None if self.weight is None else np.asarray(found["weight"]),
             groups,
+            [found[_segment(k).strip('"')].tolist() for k in range(len(self.by))],
         )
 
 
@@ -231,6 +238,10 @@ def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
     hint = grouping_hint(check_predictions(y, probs, **more))
     if hint:
         note(hint)
+
+
+def _segment(k: int) -> str:
+    return f'"{HELPER}by_{k}"'
 
 
 def _text(column: str) -> str:
@@ -273,7 +284,8 @@ def open_labelled(
     if len(scores) > 2 and options.positive is not None:
         raise InputError("--positive is for two classes; for more, name them in order with --classes")
     group = None if options.group is None else one_named(source.columns, options.group, "--group")
-    data = Data(source, every or scores, label, weight, group, margins=margins, sums=every is None)
+    by = [] if getattr(options, "by", None) is None else named(source.columns, options.by, "--by")
+    data = Data(source, every or scores, label, weight, group, by=by, margins=margins, sums=every is None)
     labels = classes_of(data, options, scores)
     data.check(options.missing, labels)
     if every is None:

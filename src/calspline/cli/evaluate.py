@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
 from calspline.persistence import load
 from calspline.reporting import report as reports
+from calspline.segments.labels import By, check_by
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -31,7 +33,8 @@ def evaluate(options: argparse.Namespace) -> None:
     found = evaluations.evaluate(y, sets["probabilities"], **more)
     note_groups(y, next(iter(sets.values())), **more)
     if options.json:
-        print(json.dumps(finite(found.to_dict()), indent=1))
+        of_segments = {} if found.segments is None else {"segments": list(map(finite, found.segments.records()))}
+        print(json.dumps(finite(found.to_dict()) | of_segments, indent=1))
         return
     title, _, table = str(found).partition("\n")
     of = f", {data.scores[-1]} of {labels.column} = {labels.classes[1]}" if len(data.scores) <= 2 else ""
@@ -134,7 +137,7 @@ def _read(
     data: Data, labels: Labels, sets: dict[str, list[str]]
 ) -> tuple[dict[str, Array], NDArray[Any], dict[str, Any]]:
     """Sets of probabilities, what happened, and what else an evaluation wants to know, in memory."""
-    scores, codes, weight, groups = data.gather(labels)
+    scores, codes, weight, groups, segments = data.gather(labels)
     if data.n_missing:
         note(f"{data.n_missing:,} rows with missing values were left out")
     table = scores.reshape(len(codes), -1)
@@ -142,7 +145,11 @@ def _read(
     for name, names in sets.items():
         values = table[:, [data.scores.index(column) for column in names]]
         out[name] = values[:, 0] if len(names) == 1 else values
-    more = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups}
+    by = None
+    if segments:
+        columns = check_by(segments, len(codes), "--by").columns
+        by = By([replace(column, name=name) for column, name in zip(columns, data.by, strict=True)])
+    more = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups, "by": by}
     return out, np.array(labels.classes)[codes], more
 
 

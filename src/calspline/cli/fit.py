@@ -64,7 +64,7 @@ def fit(options: argparse.Namespace) -> None:
     fitted.calibrator.classes_ = np.array(labels.classes)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
     if data.group is None and fitted.before is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD:
-        scores, codes, weight, _ = data.gather(labels)
+        scores, codes, weight, *_ = data.gather(labels)
         note_groups(np.array(labels.classes)[codes], scores, sample_weight=weight, labels=list(labels.classes))
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
@@ -156,7 +156,7 @@ def _how(folded: bool) -> str:
 
 def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
     """Several classes, groups to fold by, and the other methods: all rows in memory."""
-    scores, codes, weight, groups = data.gather(labels)
+    scores, codes, weight, groups, _ = data.gather(labels)
     places = None if scores.ndim == 1 else range(len(labels.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     if weight is not None:

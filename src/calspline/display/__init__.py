@@ -5,6 +5,7 @@ from calspline.display.decisions import DecisionDisplay
 from calspline.display.learning import EpochsDisplay, LearningCurveDisplay
 from calspline.display.monitor import MonitorDisplay
 from calspline.display.reliability import ReliabilityDisplay
+from calspline.display.segments import SegmentDisplay
 
 __all__ = [
     "CalibrationCurveDisplay",
@@ -13,5 +14,6 @@ __all__ = [
     "LearningCurveDisplay",
     "MonitorDisplay",
     "ReliabilityDisplay",
+    "SegmentDisplay",
     "SmoothingDisplay",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -17,6 +17,9 @@ from calspline.evaluation.segment_test import SegmentSums, benjamini_hochberg, r
 from calspline.evaluation.units import Ints, row_powers
 from calspline.formatting import Row, html_table, number, p_value, percent, rounded_percent, text_table
 from calspline.segments.labels import By
+
+if TYPE_CHECKING:
+    from calspline.display.segments import SegmentDisplay
 
 LEVEL = 0.95
 FALSE_SHARE = 0.05
@@ -147,6 +150,12 @@ class SegmentEvaluation:
         """The table as plain values, segment by segment."""
         columns = {key: np.asarray(values, dtype=object).tolist() for key, values in self.table.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def plot(self, ax: Any = None) -> SegmentDisplay:
+        """Draw the worst segments as a forest plot with matplotlib."""
+        from calspline.display.segments import SegmentDisplay
+
+        return SegmentDisplay({"": self}).plot(ax)
 
     def _table(self) -> tuple[list[Row], Row]:
         t = self.table
