@@ -80,6 +80,7 @@ ALLOWED = {
         "persistence",
         "registry",
         "reporting",
+        "segments",
         "transforms",
     },
     "__main__": {"cli"},
