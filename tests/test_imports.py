@@ -46,7 +46,7 @@ ALLOWED = {
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitoring", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
     "persistence": CORE | {"files", "histogram", "monitoring", "registry"},
-    "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry"},
+    "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry", "segments"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid", "segments"},
     "monitoring": CORE
     | NUMERICS

@@ -24,6 +24,11 @@ class Dialect:
         Names of functions, by what :class:`~calspline.expression.Expression` calls them.
     first : int
         What indices count from.
+    position : callable
+        ``position(value, labels, known)`` is the place of a value among labels, counting from 1; NULL or 0 if it is
+        none. Names in it begin with ``known``.
+    types : pair of str
+        The types of texts and of doubles in a table.
     bind : callable
         ``bind(variable, value, body)`` is ``body`` with the variable bound to the value.
     array : callable
@@ -50,6 +55,8 @@ class Dialect:
     column: str
     functions: dict[str, str]
     first: int
+    position: Callable[[str, list[str], str], str]
+    types: tuple[str, str]
     bind: Callable[[str, str, str], str]
     array: Callable[[list[str], str], str]
     index: Callable[[str, list[str]], str] | None = None
@@ -91,6 +98,25 @@ def lines_of(items: list[str], opening: str, closing: str) -> str:
         line += f" {item},"
     lines.append(line.removesuffix(","))
     return "\n".join([opening, *lines, closing])
+
+
+def _rows_of(labels: list[str]) -> str:
+    return lines_of([f"({label}, {k + 1})" for k, label in enumerate(labels)], "(VALUES", ")")
+
+
+def _among_values(value: str, labels: list[str], known: str) -> str:
+    rows = f"{indented(_rows_of(labels))} AS {known}({known}_segment, {known}_place)"
+    return f"(\n  SELECT {known}_place FROM {rows}\n  WHERE {known}_segment = {value}\n)"
+
+
+def _among_rows(value: str, labels: list[str], known: str) -> str:
+    # SQLite names columns of a list of values in a common table expression only.
+    rows = f"WITH {known}({known}_segment, {known}_place) AS {indented(_rows_of(labels))}"
+    return f"(\n  {rows}\n  SELECT {known}_place FROM {known} WHERE {known}_segment = {value}\n)"
+
+
+def _in_array(value: str, labels: list[str], known: str) -> str:
+    return lines_of(labels, "array_position(array(", f"), {value})")
 
 
 def _select(variable: str, value: str, body: str, once: str = "") -> str:
@@ -151,6 +177,8 @@ DIALECTS: dict[str, Dialect] = {
         column="{}::DOUBLE",
         functions=FUNCTIONS,
         first=1,
+        position=_among_values,
+        types=("VARCHAR", "DOUBLE"),
         bind=_list_lambda,
         list="[{}]",
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
@@ -164,6 +192,8 @@ DIALECTS: dict[str, Dialect] = {
         column="{}::float8",
         functions=FUNCTIONS,
         first=1,
+        position=_among_values,
+        types=("text", "float8"),
         bind=_select_once,
         array=lambda items, i: lines_of(items, "('{", f"}}'::float8[])[{i}]"),
         index=lambda z, breaks: lines_of(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
@@ -176,6 +206,8 @@ DIALECTS: dict[str, Dialect] = {
         column="double({})",
         functions=FUNCTIONS,
         first=0,
+        position=_in_array,
+        types=("string", "double"),
         bind=_array_lambda,
         list="array({})",
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
@@ -188,6 +220,8 @@ DIALECTS: dict[str, Dialect] = {
         column="{}",  # a cast would make zeros of what is no number
         functions=FUNCTIONS | {"max": "max", "min": "min"},
         first=0,
+        position=_among_rows,
+        types=("TEXT", "REAL"),
         bind=_select,
         array=_cases,
         not_nan="TRUE",  # where NaN is null

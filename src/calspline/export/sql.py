@@ -17,6 +17,17 @@ import numpy as np
 
 from calspline.export import formula_of
 from calspline.export.dialects import BLOCK, DIALECTS, WIDTH, Dialect, comparisons, indented, numeral
+from calspline.export.sql_segments import (
+    BREAK_IN_NAME,
+    JoinedSql,
+    Segments,
+    constants,
+    for_all,
+    joined,
+    listed,
+    place_of,
+    statements,
+)
 from calspline.expression import (
     ROW_OPERATIONS,
     Constant,
@@ -36,21 +47,37 @@ from calspline.options import check_one_of
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
+By = str | Sequence[str] | None
 Row = list[Expression]
 """A number for each class."""
 
 LARGEST = float(np.finfo(np.float64).max)
 MIN_EXPONENT = -SAFE_EXPONENT
 """Powers of what is less vanish, which PostgreSQL takes for an error."""
-BREAK_IN_NAME = "\0"
-"""Stands for a line break in a name, which must not be indented: no name may hold it."""
+SEGMENT = "segment"
+"""The column of labels in a table of effects."""
 
 
 @overload
-def to_sql(calibrator: Any, column: str, *, dialect: DialectName = "duckdb") -> str: ...
+def to_sql(
+    calibrator: Any, column: str, *, dialect: DialectName = "duckdb", by: By = None, table: None = None
+) -> str: ...
 @overload
-def to_sql(calibrator: Any, column: Sequence[str], *, dialect: DialectName = "duckdb") -> list[str]: ...
-def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName = "duckdb") -> str | list[str]:
+def to_sql(
+    calibrator: Any, column: Sequence[str], *, dialect: DialectName = "duckdb", by: By = None, table: None = None
+) -> list[str]: ...
+@overload
+def to_sql(
+    calibrator: Any, column: str | Sequence[str], *, dialect: DialectName = "duckdb", by: By = None, table: str
+) -> JoinedSql: ...
+def to_sql(
+    calibrator: Any,
+    column: str | Sequence[str],
+    *,
+    dialect: DialectName = "duckdb",
+    by: By = None,
+    table: str | None = None,
+) -> str | list[str] | JoinedSql:
     """A fitted calibrator as an SQL expression over a column.
 
     NULL gives NULL, and so does what is no score: NaN, a probability outside [0, 1], or a row of
@@ -68,12 +95,21 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
         DuckDB from 1.3. SQLite has to be built with its mathematical functions, as it mostly is. Expressions for
         PostgreSQL and SQLite contain subqueries, which their generated columns, indexes and check constraints do not
         take: put them into a view or a query.
+    by : str or list of str, optional
+        The columns of segments, of a calibrator that was fitted with ``by``: a name, or several as in the fit. NULL and
+        what the fit has not seen get the probability of a new segment. Labels are texts, which are compared with the
+        column as it is, or numbers, as which the column is read.
+    table : str, optional
+        A name for a table of effects, for many segments: the expression is then short, and the table is joined.
+        Without it, labels and effects are part of the expression, the former as a list of values.
 
     Returns
     -------
     str, or list of str
         An expression, or one for each class. Each of several needs all columns and all curves, so their
-        length grows with the square of the number of classes.
+        length grows with the square of the number of classes. With ``table``, a
+        :class:`~calspline.export.sql_segments.JoinedSql`: statements that create and fill the table, what joins it, and
+        the expression.
 
     Examples
     --------
@@ -84,9 +120,22 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions"
     >>> print(to_sql(cal, "Alice's score", dialect="spark").splitlines()[0])
     CASE WHEN double(`Alice's score`) BETWEEN -1e-06 AND 1.000001e0 THEN
+
+    Segments in a table:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p, country = rng.uniform(size=1000), np.where(np.arange(1000) % 2, "fr", "de")
+    >>> paid = rng.random(1000) < np.where(country == "fr", p, p**2)
+    >>> cal = SplineCalibrator().fit(p, paid, by=country)
+    >>> create, join, expression = to_sql(cal, "score", by="country", table="effects")
+    >>> create[0]
+    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE, "effect_0_1" DOUBLE)'
+    >>> query = f"SELECT score, {expression} AS calibrated FROM predictions {join}"
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
-    formula = formula_of(calibrator)
+    formula = formula_of(calibrator, segments=True)
+    segments = _check_segments(formula, by, table)
     columns = [column] if isinstance(column, str) else column
     wanted = 1 if len(formula.classes) == 2 else len(formula.classes)
     if (wanted == 1) != isinstance(column, str):
@@ -97,8 +146,29 @@ def to_sql(calibrator: Any, column: str | Sequence[str], *, dialect: DialectName
             raise ValueError(f"column must be the name of a column; got {item!r}")
     if len(columns) != wanted:
         raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
-    found = Statement(DIALECTS[dialect], columns).write(formula)
-    return found[0] if wanted == 1 else found
+    writer = DIALECTS[dialect]
+    statement = Statement(writer, columns, segments)
+    found = statement.write(formula)
+    result = found[0] if wanted == 1 else found
+    if table is None:
+        return result
+    made: list[str] = []
+    joins = []
+    for lookup, own, to in zip(formula.lookups, segments.by, segments.table_names(), strict=True):
+        create, join = statements(lookup, own, to, statement.key, writer)
+        made += create
+        joins.append(join)
+    return JoinedSql(made, "\n".join(joins), result)
+
+
+def _check_segments(formula: Formula, by: By, table: str | None) -> Segments:
+    """The columns of segments and the table of effects."""
+    if table is not None and (by is None or not isinstance(table, str) or not table or "\0" in table):
+        raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
+    if (by is None) != (not formula.lookups):
+        wanted = "named: this calibrator was fitted with segments" if formula.lookups else "left out: this one was not"
+        raise ValueError(f"by, the columns of segments, must be {wanted}")
+    return Segments([] if by is None else [by] if isinstance(by, str) else list(by), table).checked(formula)
 
 
 @dataclass(frozen=True)
@@ -110,9 +180,15 @@ class Stages:
 
 
 def in_stages(
-    calibrator: Any, columns: Sequence[str], dialect: str, *, taken: Iterable[str], otherwise: str = ""
+    calibrator: Any,
+    columns: Sequence[str],
+    dialect: str,
+    *,
+    taken: Iterable[str],
+    otherwise: str = "",
+    by: Sequence[str] = (),
 ) -> Stages:
-    """A calibrator as stages over some columns.
+    """A calibrator as stages over some columns, with those of segments.
 
     No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get NULL, or
     what further branches of a CASE in ``otherwise`` say.
@@ -120,7 +196,9 @@ def in_stages(
     prefix = "stage_"
     while any(prefix in column.lower() for column in taken):
         prefix = "_" + prefix
-    return _Staged(DIALECTS[dialect], columns, prefix).stages(formula_of(calibrator), otherwise)
+    formula = formula_of(calibrator, segments=True)
+    segments = Segments(by).checked(formula)
+    return _Staged(DIALECTS[dialect], columns, prefix, segments).stages(formula, otherwise)
 
 
 class Statement:
@@ -129,11 +207,12 @@ class Statement:
     _most_compared: ClassVar[int] = BLOCK
     """Breaks that are compared one after the other, before looking them up pays."""
 
-    def __init__(self, writer: Dialect, columns: Sequence[str]) -> None:
-        self._writer = writer
+    def __init__(self, writer: Dialect, columns: Sequence[str], segments: Segments) -> None:
+        self._writer, self._segments = writer, segments
+        self._effects: dict[str, Row] = {}
         quoted = [writer.identifier(column).replace("\n", BREAK_IN_NAME) for column in columns]
         self._columns = [writer.column.format(column) for column in quoted]
-        self._taken = {column.lower() for column in columns}
+        self._taken = {column.lower() for column in (*columns, *segments.by)}
         self._syntax = Syntax(
             number=numeral,
             functions=writer.functions,
@@ -144,16 +223,44 @@ class Statement:
 
     def write(self, formula: Formula) -> list[str]:
         """The probability of the second of two classes, or those of all classes."""
+        scores = self._scores(formula.kind)
         if len(formula.classes) == 2:
-            values = [self._value(formula.program, {"p": self._scores(formula.kind)[0]})]
+            values = [self._in_segments(formula, lambda: self._value(formula.program, {"p": scores[0]}))]
         else:
-            columns = self._texts(self._scores(formula.kind))
-            values = [
-                self._bound("p", columns, partial(self._element, formula.program, j))
-                for j in range(len(formula.classes))
-            ]
+            columns = self._texts(scores)
+
+            def of_class(j: int) -> str:
+                return self._bound("p", columns, partial(self._element, formula.program, j))
+
+            values = [self._in_segments(formula, partial(of_class, j)) for j in range(len(formula.classes))]
         valid = self._valid(formula.kind)
         return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
+
+    @property
+    def key(self) -> str:
+        """The column of labels in a table of effects."""
+        return self._free(SEGMENT)
+
+    def _in_segments(self, formula: Formula, body: Callable[[], str]) -> str:
+        """``body``, when it is known what effects the segments of a row have."""
+        segments, writer, m = self._segments, self._writer, len(self._columns)
+        if not segments.by or segments.table is not None:
+            tables = segments.table_names()
+            for k, lookup in enumerate(formula.lookups):
+                self._effects |= joined(lookup, tables[k], writer, m) if segments.by else constants(lookup, m)
+            return body()
+
+        def found(places: list[Expression]) -> str:
+            for lookup, place in zip(formula.lookups, places, strict=True):
+                for key, lists in listed(lookup).items():
+                    row = [name(self._looked_up(each, str(place.value))) for each in lists]
+                    self._effects[key] = for_all(row, m)
+            return body()
+
+        known = self._free("known")
+        places = [place_of(*each, writer, known) for each in zip(formula.lookups, segments.by, strict=True)]
+        # All at once, as DuckDB takes no subquery below a name that is bound.
+        return self._bound("s", places, found)
 
     def _scores(self, kind: Kind) -> Row:
         """The columns; probabilities without what rounding puts outside [0, 1]."""
@@ -186,7 +293,7 @@ class Statement:
 
             return self._row(value, rows, go_on)
 
-        return step(0, {"p": p})
+        return step(0, {"p": p} | self._effects)
 
     def _row(self, value: Expression, rows: dict[str, Row], body: Callable[[Row], str]) -> str:
         """``body`` of the row that a step makes."""
@@ -220,6 +327,8 @@ class Statement:
             return body([_total(terms or [number(0.0)]) for terms in weighted])
         assert isinstance(value.value, list)  # a program for each class
         known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
+        for k, own in enumerate(known):
+            own |= {key: row[k] for key, row in self._effects.items()}
         return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
 
     def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
@@ -234,10 +343,31 @@ class Statement:
         return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
 
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
-        """What a program on numbers makes of what is known."""
-        for variable, value in program.steps:
-            known = known | {variable: substituted(value, known)}
-        return self._write(substituted(program.result, known))
+        """What a program on numbers makes of what is known: what it uses more than once is bound."""
+        known = {key: row[0] for key, row in self._effects.items()} | known
+
+        def step(k: int, known: dict[str, Expression]) -> str:
+            if k == len(program.steps):
+                return self._write(substituted(program.result, known))
+            # Steps that do not need each other are bound together: SQLite bears few subqueries in each other.
+            alone: dict[str, Expression] = {}
+            for variable, value in program.steps[k:]:
+                if alone.keys() & set(names_in(value)):
+                    break
+                alone[variable] = value
+            k += len(alone)
+            uses = [used for formula in program.formulas[k:] for used in names_in(formula)]
+            shared = [variable for variable in alone if uses.count(variable) > 1 and self._effects]
+            texts = {variable: substituted(value, known) for variable, value in alone.items()}
+            if not shared:
+                return step(k, known | texts)
+            return self._bound(
+                shared[0],
+                [self._write(texts[variable]) for variable in shared],
+                lambda names: step(k, known | texts | dict(zip(shared, names, strict=True))),
+            )
+
+        return step(0, known)
 
     def _write(self, formula: Expression) -> str:
         return self._syntax.write(formula)
@@ -318,8 +448,8 @@ class _Staged(Statement):
     # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
     _most_compared = 1
 
-    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str) -> None:
-        super().__init__(writer, columns)
+    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str, segments: Segments) -> None:
+        super().__init__(writer, columns, segments)
         self._prefix = prefix
         self._own = re.compile(rf"\b{prefix}\d+\b")
         self._names: dict[str, str] = {}
@@ -335,9 +465,9 @@ class _Staged(Statement):
         self._columns = [self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END") for score in scores]
         p, m = [name(column) for column in self._columns], len(formula.classes)
         if m == 2:
-            values = [self._value(formula.program, {"p": p[0]})]
+            values = [self._in_segments(formula, lambda: self._value(formula.program, {"p": p[0]}))]
         else:
-            values = [self._element(formula.program, j, p) for j in range(m)]
+            values = [self._in_segments(formula, partial(self._element, formula.program, j, p)) for j in range(m)]
         return Stages(
             [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
             [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
@@ -359,6 +489,7 @@ class _Staged(Statement):
         return body([name(self._named(value)) for value in values])
 
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
+        known = {key: row[0] for key, row in self._effects.items()} | known
         for variable, value in program.steps:
             known = known | {variable: name(self._named(self._write(substituted(value, known))))}
         return self._write(substituted(program.result, known))
