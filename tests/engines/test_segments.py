@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit, softmax
 from tests.engines.conftest import ENGINES
 
-from calspline import ScoreHistogram, SplineCalibrator, fit_frame
+from calspline import ScoreHistogram, SplineCalibrator, apply_frame, fit_frame
 from calspline.engines import aggregate
 from calspline.segments.histogram import FEWEST_CELLS, MOST_SUMS, SegmentHistograms
 
@@ -203,3 +203,33 @@ def test_histograms_of_segments_know_their_classes():
     found = fit_frame(frame, score="p", label="paid", by="country").segment_histograms_
     assert isinstance(found, SegmentHistograms)
     assert found["c1"].classes == ("no", "yes")
+
+
+@pytest.mark.filterwarnings("ignore:.*segments that the fit has not seen")
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_segments_are_applied_as_to_arrays_and_null_is_a_new_one(engine):
+    frame = rows(2000)
+    for by in ("country", ["country", "device"]):
+        cal = fit_frame(frame, score="p", label="paid", by=by)
+        new = frame[["id", "p", "country", "device"]].head(300).copy()
+        new.loc[:5, "country"] = "nowhere"
+        new.loc[10, "p"] = np.nan
+        found = engine.pandas(apply_frame(engine.make(new), cal, score="p", by=by)).sort_values("id")
+        assert list(found.columns) == ["id", "p", "country", "device", "calibrated"]
+        assert found["country"].isna().sum() == 5
+        kept = new["p"].notna().to_numpy()
+        wanted = cal.calibrate(new["p"][kept], by=new[by][kept])
+        np.testing.assert_allclose(found["calibrated"].to_numpy(dtype=float)[kept], wanted, **AGREE)
+        assert np.isnan(found["calibrated"].to_numpy(dtype=float)[~kept]).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_without_segments_all_are_new_with_a_warning(engine):
+    frame = rows(1000)
+    cal = fit_frame(frame, score="p", label="paid", by="country")
+    with pytest.warns(UserWarning, match="these scores come without"):
+        applied = engine.pandas(apply_frame(engine.make(frame), cal, score="p")).sort_values("id")
+    np.testing.assert_allclose(applied["calibrated"].to_numpy(), cal.calibrate(frame["p"]), **AGREE)
+    plain = fit_frame(frame, score="p", label="paid")
+    with pytest.raises(ValueError, match="by must not be given: this calibrator was fitted without segments"):
+        apply_frame(engine.make(frame), plain, score="p", by="country")

@@ -46,14 +46,17 @@ def _assign_polars(native: Any, calibrate: Calibrate) -> Any:
     import polars as pl
 
     def of_struct(struct: Any) -> Any:
-        found = calibrate([struct.struct.field(name).cast(pl.Float64).to_numpy() for name in calibrate.columns])
+        scores = [struct.struct.field(name).cast(pl.Float64).to_numpy() for name in calibrate.columns]
+        found = calibrate(scores, struct.struct.unnest())
         columns = [pl.Series(name, p, nan_to_null=True) for name, p in zip(calibrate.outputs, found, strict=True)]
         return pl.DataFrame(columns).to_struct(struct.name)
 
     kind = pl.Struct(dict.fromkeys(calibrate.outputs, pl.Float64))
     # Chosen so that no column of the frame has it.
     name = "calibrated " + max(native.lazy().collect_schema().names(), key=len)
-    whole = pl.struct(calibrate.columns).map_batches(of_struct, return_dtype=kind, is_elementwise=True)
+    whole = pl.struct(list(dict.fromkeys([*calibrate.columns, *calibrate.by]))).map_batches(
+        of_struct, return_dtype=kind, is_elementwise=True
+    )
     return native.with_columns(whole.alias(name)).unnest(name)
 
 

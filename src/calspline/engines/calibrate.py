@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,31 +21,41 @@ class Calibrate:
     calibrator: Any
     columns: list[str]
     outputs: list[str]
+    by: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        self.calibrator.warn_without_segments()
+        if not self.by:
+            self.calibrator.warn_without_segments()
 
-    def __call__(self, scores: list[Array]) -> list[Array]:
-        """Calibrated probabilities of the second of two classes, or of all."""
+    def __call__(self, scores: list[Array], frame: Any = None) -> list[Array]:
+        """Calibrated probabilities of the second of two classes, or of all; ``frame`` has the columns of segments."""
+        by = self._segments(frame) if self.by else None
         matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]
         absent = np.isnan(matrix) if matrix.ndim == 1 else np.isnan(matrix).any(axis=1)
         if not absent.any():
-            return self._probabilities(matrix)
-        parts = self._probabilities(matrix[~absent])
+            return self._probabilities(matrix, by)
+        parts = self._probabilities(matrix[~absent], None if by is None else by.of(~absent))
         out = [np.full(len(matrix), np.nan) for _ in parts]
         for whole, part in zip(out, parts, strict=True):
             whole[~absent] = part
         return out
 
-    def _probabilities(self, matrix: Array) -> list[Array]:
-        p = self.calibrator.calibrate(matrix)
+    def _segments(self, frame: Any) -> Any:
+        import narwhals as nw
+
+        from calspline.engines.in_memory import segments_of
+
+        return segments_of(nw.from_native(frame, eager_only=True), self.by)
+
+    def _probabilities(self, matrix: Array, by: Any) -> list[Array]:
+        p = self.calibrator.calibrate(matrix, **({} if by is None else {"by": by}))
         if p.ndim == 1:
             return [p]
         return [p[:, 1]] if len(self.outputs) == 1 else list(p.T)
 
     def pandas(self, frame: Any) -> Any:
         """A pandas frame with the new columns."""
-        found = self([frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in self.columns])
+        found = self([frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in self.columns], frame)
         return frame.assign(**dict(zip(self.outputs, found, strict=True)))
 
     def arrow(self, batch: Any) -> list[Any]:
@@ -54,7 +64,8 @@ class Calibrate:
 
         columns = [batch.column(name) for name in self.columns]
         scores = [_doubles(one if one.type == pa.float64() else one.cast(pa.float64())) for one in columns]
-        return [_arrow(p) for p in self(scores)]
+        whole = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+        return [_arrow(p) for p in self(scores, whole)]
 
     def arrow_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Arrow batches with the new columns."""

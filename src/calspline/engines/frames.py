@@ -255,7 +255,14 @@ def _design_effect(moments: list[GroupMoments], sizes: GroupSizes, columns: Colu
     return design_effect(moments, sizes)
 
 
-def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: str = "calibrated") -> Any:
+def apply_frame(
+    frame: Any,
+    calibrator: Any,
+    *,
+    score: str | list[str],
+    by: str | list[str] | None = None,
+    output: str = "calibrated",
+) -> Any:
     """Add calibrated probabilities to a data frame of any kind.
 
     The frame that comes back is of the kind that came in, with its rows and columns as they were and the new ones
@@ -278,6 +285,9 @@ def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: 
         A score that the calibrator would refuse is an error, raised when the frame is computed: of DuckDB and
         PySpark as such, of PostgreSQL and SQLite, which have no function for it, as a value that cannot be
         read. Each names the column.
+    by : str or list of str, optional
+        The columns of segments, of a calibrator that was fitted with them. A null, and what the fit has not seen, gets
+        the probability of a new segment. PySpark evaluates segments in Python, on Arrow batches.
     output : str, default="calibrated"
         The name of the new column, with the probability of ``calibrator.classes_[1]``. Three or more classes have
         a column each, named ``<output>_<class>``.
@@ -300,6 +310,9 @@ def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: 
     classes = classes_of_calibrator(calibrator)
     columns = check_column_list(score, "score", schema)
     check_text(output, "output")
+    segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
+    if segments and not hasattr(calibrator, "segments_"):
+        raise ValueError("by must not be given: this calibrator was fitted without segments")
     if len(columns) != len(classes) and not (len(classes) == 2 and len(columns) == 1):
         one_or = "one column or " if len(classes) == 2 else ""
         raise ValueError(f"score must be {one_or}{len(classes)} columns, one for each class; got {len(columns)}")
@@ -308,27 +321,30 @@ def apply_frame(frame: Any, calibrator: Any, *, score: str | list[str], output: 
     outputs = [output] if len(classes) == 2 else [f"{output}_{label}" for label in classes.tolist()]
     check_new_columns(outputs, "output", schema)
     native = known.to_native()
-    if engine.assign is not None and (engine.select is None or len(columns) > 1):
-        return engine.assign(native, Calibrate(calibrator, columns, outputs))
+    if engine.assign is not None and (engine.select is None or len(columns) > 1 or segments):
+        return engine.assign(native, Calibrate(calibrator, columns, outputs, segments))
     if engine.select is None or engine.dialect is None:
         raise TypeError(f"engine {engine.name!r} must have assign, or select and dialect")
     if len(columns) == 2:
         raise ValueError(f"score must be one column in {engine.name}, that of {classes[1]!r}; got {columns!r}")
-    projections = _projections(calibrator, columns, outputs, engine.dialect(native), list(schema))
+    if not segments:
+        calibrator.warn_without_segments()
+    projections = _projections(calibrator, columns, segments, outputs, engine.dialect(native), list(schema))
     return engine.select(native, projections, outputs)
 
 
 def _projections(
-    calibrator: Any, columns: list[str], outputs: list[str], dialect: Any, names: list[str]
+    calibrator: Any, columns: list[str], by: list[str], outputs: list[str], dialect: Any, names: list[str]
 ) -> list[list[str]]:
     """Lists of what to select, each from the one before."""
     quoted = DIALECTS[dialect].identifier
     refusal = _refusal(calibrator, columns, DIALECTS[dialect])
     if DIALECTS[dialect].staged:
-        staged = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal)
+        staged = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal, by=by)
         stages, results = staged.stages, staged.results
     else:
-        found = to_sql(calibrator, columns if len(columns) > 1 else columns[0], dialect=dialect)
+        known = by if hasattr(calibrator, "segments_") else None
+        found = to_sql(calibrator, columns if len(columns) > 1 else columns[0], dialect=dialect, by=known)
         found = [found] if isinstance(found, str) else found
         # What to_sql makes null is no score.
         stages, results = [], [f"coalesce({value}, CASE {refusal} END)" for value in found]
