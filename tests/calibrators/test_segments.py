@@ -294,9 +294,9 @@ def test_segments_of_a_file_belong_to_its_curves():
         SplineCalibrator.from_dict(described)
 
 
-def test_an_export_does_not_know_segments():
+def test_sql_wants_the_segments_named():
     p, y, s, _ = simulated(2000)
-    with pytest.raises(ValueError, match=r"fitted with segments \(by=\), and an export does not know them"):
+    with pytest.raises(ValueError, match="by, the columns of segments, must be named"):
         to_sql(SplineCalibrator().fit(p, y, by=s), "p")
 
 

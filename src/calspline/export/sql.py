@@ -130,7 +130,7 @@ def to_sql(
     >>> cal = SplineCalibrator().fit(p, paid, by=country)
     >>> create, join, expression = to_sql(cal, "score", by="country", table="effects")
     >>> create[0]
-    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE, "effect_0_1" DOUBLE)'
+    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE)'
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions {join}"
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))

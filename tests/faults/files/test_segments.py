@@ -31,9 +31,9 @@ def test_54d_a_segment_never_seen_gets_the_common_curve_and_one_warning(fitted, 
     np.testing.assert_array_equal(found[1][:7], loaded.predict_proba(problem.scores)[:7])
 
 
-def test_54d_an_export_that_knows_no_segments_is_refused(loaded, problem):
+def test_54d_sql_without_segments_is_refused(loaded, problem):
     columns = "p" if problem.n_classes == 2 else ["a", "b", "c"]
-    with pytest.raises(ValueError, match=r"was fitted with segments .* an export does not know them"):
+    with pytest.raises(ValueError, match="by, the columns of segments, must be named"):
         to_sql(loaded, columns)
 
 
