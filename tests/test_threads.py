@@ -245,3 +245,20 @@ class TestHowMany:
         command = [sys.executable, "-c", "from calspline.arrays import available; print(available())"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.split() == ["1"]
+
+
+def test_scores_that_are_exact_at_first_and_too_many_later_are_those_of_one_grid():
+    rng = np.random.default_rng(3)
+    scores = np.concatenate([np.full(2 * 32768, 0.25), rng.random(2 * 32768)])
+    y = rng.random(len(scores)) < scores
+    turned = ScoreHistogram.from_scores(scores[::-1], y[::-1])
+    assert_the_same_for_any_number(lambda: [ScoreHistogram.from_scores(scores, y).positives])
+    np.testing.assert_allclose(ScoreHistogram.from_scores(scores, y).locations, turned.locations, atol=1e-9)
+    np.testing.assert_array_equal(ScoreHistogram.from_scores(scores, y).positives, turned.positives)
+
+
+def test_knots_within_the_scores_leave_cells_outside_them():
+    p, y = two_classes("smooth")
+    cal = SplineCalibrator(knots=[0.2, 0.4, 0.6, 0.8]).fit(p[:20_000], y[:20_000])
+    direct = SplineCalibrator(knots=[0.2, 0.4, 0.6, 0.8], smoothing="cv").fit(p[:20_000], y[:20_000])
+    np.testing.assert_allclose(cal.calibrate([0.05, 0.5, 0.95]), direct.calibrate([0.05, 0.5, 0.95]), atol=0.02)
