@@ -96,8 +96,10 @@ def run(database, query, frame, statements=()):
         with tempfile.TemporaryDirectory() as folder:
             frame.reset_index(names="n").to_parquet(f"{folder}/rows.parquet")
             database._session.read.parquet(f"{folder}/rows.parquet").createOrReplaceTempView("scores")
-            for each in statements:
-                database._session.sql(each)
+            for k, each in enumerate(statements):
+                # Its files belong into the folder, not into the warehouse of whoever runs this.
+                where = f" LOCATION '{folder}/{k}'" if each.startswith("CREATE TABLE") else ""
+                database._session.sql(each + where)
             found = values(database._session.sql(query).collect())
             for each in statements:
                 if each.startswith("CREATE TABLE"):
