@@ -70,7 +70,7 @@ def strike(struck, rounds, target, arguments):
         start = time.monotonic()
         os.waitpid(begin(said, target, arguments), 0)
         duration = time.monotonic() - start
-    rng = random.Random(0)
+    rng = random.Random()  # moments that differ from call to call
     for number in range(rounds):
         if before is None:
             target.unlink(missing_ok=True)
