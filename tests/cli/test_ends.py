@@ -3,7 +3,9 @@
 import io
 import signal
 
+import numpy as np
 import pytest
+from tests.cli.conftest import command
 
 from calspline.cli import main
 
@@ -64,3 +66,14 @@ def test_what_went_wrong_is_one_line(error, code, word, monkeypatch, capfd):
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert word in said
+
+
+@pytest.mark.process
+def test_a_fit_that_succeeds_leaves_standard_error_empty(tmp_path):
+    """DuckDB complains at exit where types of its own are still in use."""
+    rng = np.random.default_rng(0)
+    score = rng.random(500)
+    rows = np.column_stack([score, rng.random(500) < score])
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="score,label", comments="", fmt=["%.6f", "%d"])
+    done = command("fit", tmp_path / "rows.csv", "-o", tmp_path / "model.json")
+    assert (done.returncode, done.stderr) == (0, b"")
