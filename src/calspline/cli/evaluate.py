@@ -145,11 +145,10 @@ def _read(
     for name, names in sets.items():
         values = table[:, [data.scores.index(column) for column in names]]
         out[name] = values[:, 0] if len(names) == 1 else values
-    by = None
+    more: dict[str, Any] = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups}
     if segments:
         columns = check_by(segments, len(codes), "--by").columns
-        by = By([replace(column, name=name) for column, name in zip(columns, data.by, strict=True)])
-    more = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups, "by": by}
+        more["by"] = By([replace(column, name=name) for column, name in zip(columns, data.by, strict=True)])
     return out, np.array(labels.classes)[codes], more
 
 
