@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ N_BINS = 10
 """Bins of the reference's quantiles, as is customary for the population stability index."""
 SOME_SHIFT, MUCH_SHIFT = 0.1, 0.25
 """From these values on, the index is customarily called some shift, or much."""
+SHOWN = 20
+"""Segments in a printed table."""
 NEARLY_CERTAIN = 1e-12
 ROWS_TOGETHER = 4
 LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 1.4
@@ -133,7 +137,93 @@ class Drift:
         return text_table(rows, ("", "value", f"{percent(self.level)} interval")) + "\n" + self.verdict
 
 
-def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any = None, level: float = 0.95) -> Drift:
+@dataclass(frozen=True, eq=False)
+class SegmentDrift(Mapping[Any, Drift]):
+    """What has changed in each segment: a mapping from segments to :class:`Drift`; see :func:`drift`.
+
+    Attributes
+    ----------
+    segments : dict
+        The segments that both data sets have. Their levels are so much stricter that all of them together are as
+        certain as one at ``level``.
+    new, gone : list
+        Segments that only the current data have, or only the reference.
+    level : float
+        Confidence of all intervals of one kind together.
+    """
+
+    segments: dict[Any, Drift]
+    new: list[Any]
+    gone: list[Any]
+    level: float
+
+    def __getitem__(self, segment: Any) -> Drift:
+        return self.segments[segment]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    @property
+    def moved(self) -> list[Any]:
+        """Segments whose scores have another distribution."""
+        return [segment for segment, one in self.items() if one.moved]
+
+    @property
+    def miscalibrated(self) -> list[Any]:
+        """Segments that the calibrator is wrong for."""
+        return [segment for segment, one in self.items() if one.miscalibrated]
+
+    @property
+    def verdict(self) -> str:
+        """How many segments have changed, in words."""
+        words = f"Of {len(self)} segments the scores of {len(self.moved)} have moved, and the calibrator is no longer "
+        words += f"right for {len(self.miscalibrated)}."
+        return words + f" {len(self.new)} are new, {len(self.gone)} are gone." * bool(self.new or self.gone)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name, with the verdict."""
+        return {
+            "segments": {segment: one.to_dict() for segment, one in self.items()},
+            "new": self.new,
+            "gone": self.gone,
+            "level": self.level,
+            "verdict": self.verdict,
+        }
+
+    def __str__(self) -> str:
+        changed = sorted(self.items(), key=lambda item: min(item[1].calibration_p_value, item[1].score_p_value))
+        rows = [
+            (
+                str(segment),
+                f"{one.current_weight:g}",
+                number(one.psi) + " *" * one.moved,
+                number(one.expected_rate),
+                number(one.current_rate),
+                p_value(one.calibration_p_value) + " *" * one.miscalibrated,
+            )
+            for segment, one in changed[:SHOWN]
+        ]
+        table = text_table(rows, ("segment", "weight", "PSI", "expected", "happened", "p-value of 'right'"))
+        more = f"\n... and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
+        return f"{table}{more}\n{self.verdict}"
+
+
+@overload
+def drift(
+    reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any = None, level: float = 0.95
+) -> Drift: ...
+@overload
+def drift(
+    reference: Mapping[Any, ScoreHistogram],
+    current: Mapping[Any, ScoreHistogram],
+    *,
+    calibrator: Any = None,
+    level: float = 0.95,
+) -> SegmentDrift: ...
+def drift(reference: Any, current: Any, *, calibrator: Any = None, level: float = 0.95) -> Drift | SegmentDrift:
     """Compare current data with reference data: the scores, and what happened.
 
     Both are given as :class:`~calspline.ScoreHistogram`, of a day or a year; they can be kept with
@@ -141,18 +231,22 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
 
     Parameters
     ----------
-    reference, current : ScoreHistogram
-        Whole weights count rows. Others are unequal weights of rows: ``row_weight`` of the histogram says how much of
-        them is worth a row, which is taken to be the same at all scores.
+    reference, current : ScoreHistogram, or mapping from segments to histograms
+        Mappings, such as ``ScoreHistogram.from_scores(..., by=country)`` gives, are compared segment by segment. The
+        level of each is then stricter (Bonferroni), so that in a stable world one segment or more seems to have
+        moved, or to be wrongly calibrated, as seldom as ``level`` says. Whole weights count rows. Others are unequal
+        weights of rows: ``row_weight`` of the histogram says how much of them is worth a row, which is taken to be
+        the same at all scores.
     calibrator : fitted calibrator of two classes, optional
-        The one in use. None fits a :class:`~calspline.SplineCalibrator` to the reference.
+        The one in use. None fits a :class:`~calspline.SplineCalibrator` to the reference, with its segments if it
+        has any.
     level : float in (0, 1), default=0.95
         Confidence of the intervals and of the verdict.
 
     Returns
     -------
-    Drift
-        ``print`` shows a table and the verdict.
+    Drift or SegmentDrift
+        ``print`` shows a table and the verdict. That of mappings is a mapping from segments to :class:`Drift`.
 
     See Also
     --------
@@ -183,6 +277,41 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
     >>> seen.verdict.split("; ")[1]
     'the calibrator is no longer right: events are less frequent than it says, by 0.11. Refit it.'
     """
+    check_number(level, "level", above=0.0, below=1.0)
+    if isinstance(reference, Mapping) and isinstance(current, Mapping):
+        return _drift_by_segment(reference, current, calibrator, level)
+    _check_histograms(reference, current)
+    if calibrator is not None:
+        check_fitted_calibrator(calibrator, 2)
+        current.check_classes(calibrator.classes_.tolist(), "current")
+        calibrator.warn_without_segments()
+    return _drift_of(reference, current, calibrator or SplineCalibrator().fit_histogram(reference.in_rows()), level)
+
+
+def _drift_by_segment(
+    reference: Mapping[Any, ScoreHistogram], current: Mapping[Any, ScoreHistogram], calibrator: Any, level: float
+) -> SegmentDrift:
+    both = [segment for segment in reference if segment in current]
+    if not both:
+        raise ValueError("reference and current must have a segment in common")
+    if calibrator is not None:
+        check_fitted_calibrator(calibrator, 2)
+    for segment in both:
+        _check_histograms(reference[segment], current[segment])
+        if calibrator is not None:
+            current[segment].check_classes(calibrator.classes_.tolist(), "current")
+    if calibrator is None:
+        calibrator = SplineCalibrator().fit_histogram({name: one.in_rows() for name, one in reference.items()})
+    each = 1.0 - (1.0 - level) / len(both)
+    return SegmentDrift(
+        {segment: _drift_of(reference[segment], current[segment], calibrator, each, segment) for segment in both},
+        [segment for segment in current if segment not in reference],
+        [segment for segment in reference if segment not in current],
+        level,
+    )
+
+
+def _check_histograms(reference: Any, current: Any) -> None:
     for value, name in ((reference, "reference"), (current, "current")):
         if not isinstance(value, ScoreHistogram):
             raise TypeError(f"{name} must be a ScoreHistogram; got {type(value).__name__}")
@@ -190,19 +319,21 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
             raise ValueError(f"{name} must hold rows; it is empty")
     if reference.kind != current.kind:
         raise ValueError(f"reference and current must be of one kind; got {reference.kind} and {current.kind} scores")
-    check_number(level, "level", above=0.0, below=1.0)
-    if calibrator is not None:
-        check_fitted_calibrator(calibrator, 2)
-        current.check_classes(calibrator.classes_.tolist(), "current")
+
+
+def _drift_of(
+    reference: ScoreHistogram, current: ScoreHistogram, calibrator: Any, level: float, segment: Any = None
+) -> Drift:
+    """What has changed in one pair of histograms, of all rows or of those of a segment."""
     weights = reference.total, current.total
     reference, current = reference.in_rows(), current.in_rows()
     psi, distance, score_p_value = _score_shift(reference, current)
+    segmented = segment is not None and getattr(calibrator, "segments_", None) is not None
     with one_blas_thread():
-        calibrator = SplineCalibrator().fit_histogram(reference) if calibrator is None else calibrator
-        calibrator.warn_without_segments()
-        p = calibrator.calibrate(current.scores)
+        p = _calibrate_segment(calibrator, current, segment) if segmented else calibrator.calibrate(current.scores)
         w = current.positives + current.negatives
-        extra = _curve_variance(calibrator, current, p, current.total / reference.total)
+        otherwise = current.total / reference.total  # a segment shares what others have shown, so it is less
+        extra = otherwise if segmented else _curve_variance(calibrator, current, p, otherwise)
         f = Counts.from_sums(p, current.positives, current.negatives, (1.0 + extra) * w)
         cox = recalibration(f)
         # Flips that are larger than rows are too few and too large, so rows are taken together.
@@ -231,6 +362,14 @@ def drift(reference: ScoreHistogram, current: ScoreHistogram, *, calibrator: Any
         calibration_p_value=p_right,
         level=level,
     )
+
+
+def _calibrate_segment(calibrator: Any, current: ScoreHistogram, segment: Any) -> Array:
+    """Probabilities of a segment, which may be one that the calibrator has not seen."""
+    by = [[label] * len(current) for label in (segment if isinstance(segment, tuple) else (segment,))]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*segments that the fit has not seen")
+        return np.asarray(calibrator.calibrate(current.scores, by=by if isinstance(segment, tuple) else by[0]))
 
 
 def _score_shift(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[float, float, float]:
