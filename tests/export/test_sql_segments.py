@@ -111,6 +111,8 @@ def run(database, query, frame, statements=()):
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for each in (*setup, *statements):
         connection.execute(each)
+    if database.dialect == "sqlite":
+        connection.commit()  # of its own accord it has begun a transaction
     return values(connection.execute(query).fetchall())
 
 
