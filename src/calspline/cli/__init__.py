@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _forget_types_of_duckdb() -> None:
     """Empty the caches of narwhals: DuckDB writes thirty lines at exit about types of its own that are in use."""
     for one in gc.get_objects():
-        if isinstance(one, functools._lru_cache_wrapper) and str(one.__module__).startswith("narwhals."):
+        if type(one) is functools._lru_cache_wrapper and str(one.__module__).startswith("narwhals."):
             one.cache_clear()
     gc.collect()
 
