@@ -1,11 +1,13 @@
-"""``--by`` for evaluate, compare and report."""
+"""``--by`` of the commands."""
 
 import json
 
+import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 
-from calspline import evaluate
+from calspline import SplineCalibrator, evaluate, load
 from calspline.cli import main
 
 
@@ -28,7 +30,7 @@ def test_evaluate_by_columns_is_that_of_arrays(file, capsys):
     found = json.loads(capsys.readouterr().out)
     expected = evaluate(y, p, by=[country, device]).segments
     assert found["segments_p_value"] == pytest.approx(expected.p_value)
-    assert [one["segment"] for one in found["segments"]] == ["at", "de", "fr", None, "0", "1"]
+    assert [one["segment"] for one in found["segments"]] == ["at", "de", "fr", None, 0, 1]
     assert [one["column"] for one in found["segments"]] == ["country"] * 4 + ["device"] * 2
     np.testing.assert_allclose([one["ratio"] for one in found["segments"]], expected.table["ratio"])
 
@@ -47,3 +49,86 @@ def test_tables_and_pages_have_a_part_by_segment(file, capsys, tmp_path):
 def test_a_column_that_is_not_there_is_named(file, capsys):
     assert main(["evaluate", file[0], "--score", "score", "--by", "region"]) == 2
     assert "--by: there is no column 'region'" in capsys.readouterr().err
+
+
+def test_a_model_with_segments_is_fitted_and_applied(file, capsys, tmp_path):
+    path, y, p, country, device = file
+    model, out = tmp_path / "model.json", tmp_path / "out.csv"
+    assert main(["fit", path, "--score", "score", "--by", "country,device", "-o", str(model)]) == 0
+    said = capsys.readouterr().out
+    assert "segments, the farthest from the common curve" in said
+    assert "country: fr" in said
+    cal = SplineCalibrator().fit(p, y, by=pd.DataFrame({"country": country, "device": device}))
+    for chosen in ([], ["--by", "device,country"]):
+        assert main(["apply", str(model), path, "--score", "score", "-o", str(out), "--force", *chosen]) == 0
+        found = np.loadtxt(out, delimiter=",", skiprows=1, usecols=5)
+        with pytest.warns(UserWarning, match="20 of 1500 rows are of segments that the fit has not seen"):
+            expected = cal.calibrate(p, by=[country, device])
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert "20 of 1500 rows" in capsys.readouterr().err
+
+
+def test_without_the_column_all_rows_are_of_a_new_segment(file, capsys, tmp_path):
+    model, other = tmp_path / "model.json", tmp_path / "other.csv"
+    assert main(["fit", file[0], "--score", "score", "--by", "country", "-o", str(model)]) == 0
+    other.write_text("score,land\n0.2,fr\n0.7,at\n")
+    assert main(["apply", str(model), str(other), "-o", str(tmp_path / "new.csv")]) == 0
+    assert "fitted with segments" in capsys.readouterr().err
+    assert main(["apply", str(model), str(other), "--by", "land", "-o", str(tmp_path / "known.csv")]) == 0
+    assert capsys.readouterr().err == ""
+    new, known = (np.loadtxt(tmp_path / f"{n}.csv", delimiter=",", skiprows=1, usecols=2) for n in ("new", "known"))
+    np.testing.assert_allclose(known, load(model).calibrate([0.2, 0.7], by=["fr", "at"]), atol=1e-9)
+    assert np.abs(new - known).min() > 0.01
+
+
+def test_numbers_in_a_text_file_are_those_of_any_other(file, tmp_path):
+    model = tmp_path / "model.json"
+    assert main(["fit", file[0], "--score", "score", "--by", "device", "-o", str(model)]) == 0
+    assert list(load(model).segments_["segment"]) == [0, 1]
+
+
+def test_the_exported_sql_names_the_columns(file, capsys, tmp_path):
+    model = tmp_path / "model.json"
+    assert main(["fit", file[0], "--score", "score", "--by", "country", "-o", str(model)]) == 0
+    capsys.readouterr()
+    assert main(["export", str(model), "--to", "sql"]) == 0
+    expression = capsys.readouterr().out
+    rows = "(VALUES (0.2::DOUBLE, 'fr'), (0.7, NULL)) AS t(score, country)"
+    found = [row[0] for row in duckdb.sql(f"SELECT {expression} FROM {rows}").fetchall()]
+    with pytest.warns(UserWarning, match="1 of 2 rows"):
+        expected = load(model).calibrate([0.2, 0.7], by=["fr", None])
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert main(["export", str(model), "--to", "sql", "--by", "land"]) == 0
+    assert '"land"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "--method", "isotonic", "--by", "country"], "--by is for --method spline"),
+        (["fit", "--by", "region"], "--by: there is no column 'region'"),
+    ],
+)
+def test_what_fit_cannot_do_by_segment_is_told(file, capsys, tmp_path, arguments, message):
+    command, *more = arguments
+    assert main([command, file[0], "--score", "score", "-o", str(tmp_path / "model.json"), *more]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_apply_cannot_do_by_segment_is_told(file, capsys, tmp_path):
+    plain, two = str(tmp_path / "plain.json"), str(tmp_path / "two.json")
+    assert main(["fit", file[0], "--score", "score", "-o", plain]) == 0
+    assert main(["fit", file[0], "--score", "score", "--by", "country,device", "-o", two]) == 0
+    for model, message in ((plain, "this one has no segments"), (two, "--by must name 2 columns")):
+        arguments = [model, file[0], "--score", "score", "--by", "country", "-o", str(tmp_path / "o.csv")]
+        assert main(["apply", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["export", two, "--to", "c", "--by", "country"]) == 2
+    assert "--by is for --to sql" in capsys.readouterr().err
+
+
+def test_a_report_on_a_model_with_segments_uses_them(file, tmp_path):
+    model, page = str(tmp_path / "model.json"), tmp_path / "page.html"
+    assert main(["fit", file[0], "--score", "score", "--by", "country", "-o", model]) == 0
+    assert main(["report", file[0], "--score", "score", "--by", "country", "--model", model, "-o", str(page)]) == 0
+    assert "after calibration within chance" in page.read_text()

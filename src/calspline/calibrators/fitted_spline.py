@@ -180,7 +180,7 @@ class FittedSpline(BaseCalibrator):
     def formula(self) -> Formula:
         """What it computes, in terms that the exports write."""
         formula = super().formula()
-        if not self._segment_columns:
+        if not self.segment_columns:
             return formula
         found = lookups(self._segmented) if self._class_segments is None else self._class_segments.lookups
         return replace(formula, lookups=[lookup.restricted(formula.program.names) for lookup in found])
@@ -199,11 +199,11 @@ class FittedSpline(BaseCalibrator):
         if len(self._segmented) > 1:
             columns = [column for curves in self._segmented for column in curves.columns]
             self.segments_ = SegmentTable.of(columns, self.classes_.tolist())
-        elif self._segment_columns:
-            self.segments_ = SegmentTable.of(self._segment_columns)
+        elif self.segment_columns:
+            self.segments_ = SegmentTable.of(self.segment_columns)
 
     @property
-    def _segment_columns(self) -> list[SegmentColumn]:
+    def segment_columns(self) -> list[SegmentColumn]:
         """The columns of segments that the fit knew, if any."""
         if self._class_segments is not None:
             return self._class_segments.columns
@@ -220,7 +220,7 @@ class FittedSpline(BaseCalibrator):
 
     def warn_without_segments(self) -> None:
         """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
-        if self._segment_columns:
+        if self.segment_columns:
             warn_user(
                 "this calibrator was fitted with segments (by=), and these scores come without: all of them get the "
                 "probability of a new segment"
@@ -230,7 +230,7 @@ class FittedSpline(BaseCalibrator):
         """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
         if by is None:
             return None
-        known = self._segment_columns
+        known = self.segment_columns
         if not known:
             raise ValueError("by must not be given: this calibrator was fitted without segments")
         columns = check_by(by, n).like([one.name for one in known]).columns
@@ -349,7 +349,7 @@ class FittedSpline(BaseCalibrator):
             )
         if not self._fits:
             lines += self.structure_.describe()
-        if self._segment_columns:
+        if self.segment_columns:
             lines += self.segments_.describe()
         return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from calspline.cli.console import InputError, MissingExtraError, escape_control, note, progress
-from calspline.cli.data import HELPER, Data, check_type, in_class_order, score_columns, shown
+from calspline.cli.data import HELPER, Data, check_type, in_class_order, named, score_columns, shown
 from calspline.cli.files import TEXT, Source, format_of, open_source
 from calspline.cli.output import STDOUT, check_free, whole, write_batches, write_text, writing_failed
 from calspline.engines.calibrate import Calibrate
@@ -31,9 +31,10 @@ def apply(options: argparse.Namespace) -> None:
     columns = model_columns(source, model, options.score[-1] if options.score else None)
     outputs = output_columns(options.column, model, source)
     # Two classes in two columns that do not sum to one cannot be told from margins; the model knows which it has.
-    data = Data(source, columns, margins=model.kind_ == "margin")
+    by, types = segment_columns(source.columns, model, options.by)
+    data = Data(source, columns, by=by, types=types, margins=model.kind_ == "margin")
     data.check(options.missing)
-    work = _Work(data, Calibrate(model, data.helpers, outputs), drop=options.missing == "drop")
+    work = _Work(data, Calibrate(model, data.helpers, outputs, data.segments), drop=options.missing == "drop")
     watched = progress("Calibrating", source.about, lambda _: work.n_written)
     with watched, whole(options.output, force=options.force) as path:
         gzipped = options.output.endswith(".gz")
@@ -93,6 +94,29 @@ def model_columns(source: Source, model: Any, given: str | None) -> list[str]:
     return in_class_order(columns, list(model.classes_))
 
 
+def segment_columns(columns: list[str], model: Any, given: str | None) -> tuple[list[str], list[str]]:
+    """The columns of segments that a model wants, in its order, and of what types; by default those of its names."""
+    known = getattr(model, "segment_columns", [])
+    if not known:
+        if given is not None:
+            raise InputError("--by is for a model that was fitted with it; this one has no segments")
+        return [], []
+    names = [one.name for one in known]
+    by = names if set(names) <= set(columns) else []
+    if given is not None:
+        by = named(columns, given, "--by")
+    if by and len(by) != len(known):
+        raise InputError(f"--by must name {len(known)} columns, as for the fit; got {shown(by)}")
+    return (names if set(by) == set(names) else by), [_type(one.known.labels) for one in known][: len(by)]
+
+
+def _type(labels: list[Any]) -> str:
+    """The type of DuckDB that labels of a model have."""
+    kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}
+    found = {kinds.get(type(label), "VARCHAR") for label in labels}
+    return found.pop() if len(found) == 1 else "VARCHAR"
+
+
 def output_columns(name: str, model: Any, source: Source) -> list[str]:
     """Names of the new columns: one for two classes, else one for each class."""
     many = len(model.classes_) > 2
@@ -107,7 +131,7 @@ def output_columns(name: str, model: Any, source: Source) -> list[str]:
 def export(options: argparse.Namespace) -> None:
     """Write the model in another language."""
     check_free(options.output, force=options.force)
-    for name in ("dialect", "score", "column"):
+    for name in ("dialect", "score", "column", "by"):
         if getattr(options, name) is not None and options.to != "sql":
             shown = "output" if name == "column" else name
             raise InputError(f"--{shown} is for --to sql; leave it out with --to {options.to}")
@@ -140,14 +164,17 @@ def _sql(model: Any, options: argparse.Namespace) -> str:
     dialect: Any
     dialect, output = options.dialect or "duckdb", options.column or "calibrated"
     classes = model.classes_.tolist()
+    by = options.by.split(",") if options.by else [one.name for one in getattr(model, "segment_columns", [])] or None
+    if by is not None and None in by:
+        raise InputError("--by must name the columns of segments: the model does not know their names")
     if len(classes) == 2:
         column = options.score or "score"
-        items = {output: exports.to_sql(model, column, dialect=dialect)}
+        items = {output: exports.to_sql(model, column, dialect=dialect, by=by)}
     else:
         columns: list[str] = options.score.split(",") if options.score else [f"p_{value}" for value in classes]
         if len(columns) != len(classes):
             raise InputError(f"--score must name {len(classes)} columns, one for each class; got {options.score!r}")
-        found = exports.to_sql(model, columns, dialect=dialect)
+        found = exports.to_sql(model, columns, dialect=dialect, by=by)
         items = {f"{output}_{value}": text for value, text in zip(classes, found, strict=True)}
     named = [f"{text} AS {DIALECTS[dialect].identifier(name)}" for name, text in items.items()]
     return ",\n".join(named) + "\n"

@@ -57,6 +57,7 @@ def parser() -> Parser:
     fit = command("fit", "Learn a calibration from scores and what happened.")
     _data(fit)
     _labelled(fit)
+    _by(fit)
     _output(fit, "the model, a JSON file; - prints it")
     _missing(fit)
     method = fit.add_argument_group("method")
@@ -71,6 +72,7 @@ def parser() -> Parser:
     apply = command("apply", "Add calibrated probabilities to a file of scores.")
     apply.add_argument("model", help="a model that fit wrote")
     _data(apply)
+    _by(apply)
     _output(apply, "the data with the new column; - for standard output")
     apply.add_argument(
         "--output", dest="column", metavar="NAME", default="calibrated",
@@ -109,6 +111,7 @@ def parser() -> Parser:
     export.add_argument("--dialect", choices=tuple(DIALECTS), help="of SQL (default: duckdb)")
     export.add_argument("--score", metavar="COLUMN", help="in SQL (default: score; several classes: p_<class>,...)")
     export.add_argument("--output", dest="column", metavar="NAME", help="in SQL (default: calibrated)")
+    _by(export)
     _output(export, "default: standard output", default="-")
     shift = command(
         "shift", "A model for another base rate: given, before rows were thrown away, or from scores alone."

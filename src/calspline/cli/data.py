@@ -10,7 +10,7 @@ import argparse
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +22,7 @@ from calspline.cli.files import Source, identifier, literal
 from calspline.export.dialects import DIALECTS
 from calspline.labels import MAX_LABELS, USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
 from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE
+from calspline.segments.labels import By, check_by
 
 Value = bool | int | str
 
@@ -70,6 +71,7 @@ class Data:
         group: str | None = None,
         *,
         by: Sequence[str] = (),
+        types: Sequence[str] = (),
         margins: bool = False,
         sums: bool = True,
     ):
@@ -90,7 +92,10 @@ class Data:
         if group is not None:
             items.append(f"{_label(group, source.types[group])} AS {GROUP}")
             tests.append(f"{GROUP} IS NOT NULL")
-        items += [f"{_label(name, source.types[name])} AS {_segment(k)}" for k, name in enumerate(self.by)]
+        for k, name in enumerate(self.by):  # as labels are, or of the types that a model has them in
+            value = _label(name, source.types[name])
+            items.append(f"{f'TRY_CAST({value} AS {types[k]})' if types else value} AS {_segment(k)}")
+        self.segments = [_segment(k).strip('"') for k in range(len(self.by))]
         self.select, self.present = ", ".join(items), " AND ".join(tests)
         self._rules = self._rules_for(margins=margins, sums=sums)
         if label is not None:
@@ -212,10 +217,8 @@ class Data:
         items += [_segment(k) for k in range(len(self.by))]
         return rows.project(", ".join([*items, f"CASE {LABEL} {cases} END AS label"])), columns
 
-    def gather(
-        self, labels: Labels
-    ) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, list[list[Any]]]:
-        """All rows at once: scores, places of labels among the classes, weights, groups, and columns of segments."""
+    def gather(self, labels: Labels) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
+        """All rows at once: scores, places of labels among the classes, weights, groups, and segments."""
         with self.source.reading():
             relation, columns = self.frame(labels)
             found = relation.fetchnumpy()
@@ -226,8 +229,14 @@ class Data:
             np.asarray(found["label"], dtype=np.int64),
             None if self.weight is None else np.asarray(found["weight"]),
             groups,
-            [found[_segment(k).strip('"')].tolist() for k in range(len(self.by))],
+            self._segments([_as_numbers(found[name].tolist()) for name in self.segments], len(found["label"])),
         )
+
+    def _segments(self, labels: list[list[Any]], n: int) -> By | None:
+        if not labels:
+            return None
+        columns = check_by(labels, n, "--by").columns
+        return By([replace(column, name=name) for column, name in zip(columns, self.by, strict=True)])
 
 
 def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
@@ -238,6 +247,16 @@ def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
     hint = grouping_hint(check_predictions(y, probs, **more))
     if hint:
         note(hint)
+
+
+def _as_numbers(labels: list[Any]) -> list[Any]:
+    """Labels as integers if all texts are such: a text file does not tell."""
+    texts = {label for label in labels if label is not None}
+    if not texts or not all(isinstance(text, str) and text.lstrip("-").isdecimal() for text in texts):
+        return labels
+    if any(str(int(text)) != text for text in texts):
+        return labels
+    return [None if label is None else int(label) for label in labels]
 
 
 def _segment(k: int) -> str:

@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
 from calspline.persistence import load
 from calspline.reporting import report as reports
-from calspline.segments.labels import By, check_by
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -88,7 +86,8 @@ def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array
             "see --label, --positive and --classes"
         )
     sets, y, more = _read(data, labels, {"raw": data.scores})
-    p = model.predict_proba(sets["raw"])
+    segmented = "by" in more and getattr(model, "segment_columns", [])
+    p = model.predict_proba(sets["raw"], **({"by": more["by"]} if segmented else {}))
     after = {"calibrated": p[:, 1] if p.shape[1] == 2 else p}
     if model.kind_ == "margin":
         note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
@@ -146,9 +145,8 @@ def _read(
         values = table[:, [data.scores.index(column) for column in names]]
         out[name] = values[:, 0] if len(names) == 1 else values
     more: dict[str, Any] = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups}
-    if segments:
-        columns = check_by(segments, len(codes), "--by").columns
-        more["by"] = By([replace(column, name=name) for column, name in zip(columns, data.by, strict=True)])
+    if segments is not None:
+        more["by"] = segments
     return out, np.array(labels.classes)[codes], more
 
 

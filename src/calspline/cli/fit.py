@@ -53,10 +53,11 @@ def fit(options: argparse.Namespace) -> None:
     columns = score_columns(source.columns, options.score[-1] if options.score else None)
     margins = options.transform == "identity"
     data, labels = open_labelled(source, columns, options, margins=margins)
-    if options.group is not None and options.method != "spline":
-        raise InputError(f"--group is for --method spline; leave it out with --method {options.method}")
+    for option in ("group", "by"):
+        if getattr(options, option) is not None and options.method != "spline":
+            raise InputError(f"--{option} is for --method spline; leave it out with --method {options.method}")
     in_memory = options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD  # to fold by group
-    if len(labels.classes) == 2 and options.method == "spline" and not in_memory:
+    if len(labels.classes) == 2 and options.method == "spline" and not data.by and not in_memory:
         fitted = _by_frame(calibrator, data, labels)
     else:
         fitted = _at_once(calibrator, data, labels, margins)
@@ -155,18 +156,25 @@ def _how(folded: bool) -> str:
 
 
 def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
-    """Several classes, groups to fold by, and the other methods: all rows in memory."""
-    scores, codes, weight, groups, _ = data.gather(labels)
+    """Several classes, segments, groups to fold by, and the other methods: all rows in memory."""
+    scores, codes, weight, groups, by = data.gather(labels)
     places = None if scores.ndim == 1 else range(len(labels.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     if weight is not None:
         check_weights_as_counts(weight, f"column {data.weight!r}")
 
     def fit(cal: Any, some: Any) -> Any:
-        told = {} if groups is None else {"groups": groups[some]}
+        told = segments(some) | ({} if groups is None else {"groups": groups[some]})
         return cal.fit(
             check_scores(scores[some], names=places), codes[some], None if weight is None else weight[some], **told
         )
+
+    def segments(some: Any) -> dict[str, Any]:
+        return {} if by is None else {"by": by.of(some)}
+
+    def judge(train: NDArray[np.bool_]) -> Array:
+        fitted: Any = fit(_unfitted(calibrator), train)
+        return np.asarray(fitted.predict_proba(scores[~train], **segments(~train)))
 
     fit(calibrator, slice(None))
     rng = np.random.default_rng(0)
@@ -175,13 +183,13 @@ def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitt
     else:
         of_rows = np.unique(groups, return_inverse=True)[1]
         fold = (rng.permutation(of_rows.max() + 1) % FOLDS)[of_rows]
-    after = calibrator.predict_proba(scores)
+    after = calibrator.predict_proba(scores, **segments(slice(None)))
     trains = [fold != k for k in np.unique(fold)]
     folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
     folded = folded and (groups is None or all(len(np.unique(groups[counts & train])) > 1 for train in trains))
     folded = folded and len({tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}) == 1
     for train in trains if folded else []:
-        after[~train] = _quietly(fit, _unfitted(calibrator), train).predict_proba(scores[~train])
+        after[~train] = _quietly(judge, train)
     two = len(labels.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
@@ -201,6 +209,7 @@ def _facts(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespa
         "rows": fitted.n_rows,
         "rows_left_out": data.n_missing,
         **({} if data.group is None else {"group": data.group, "n_effective": fitted.calibrator.n_effective_}),
+        **({"by": data.by} if data.by else {}),
         "judged": fitted.how.partition(":")[0],
         "before": dict(zip(names, before, strict=True)),
         "after": dict(zip(names, fitted.after, strict=True)),
@@ -221,6 +230,8 @@ def _story(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespa
         lines.append(f"  rows of the same {escape_control(data.group)} count together: they are worth {worth}")
     summary = getattr(calibrator, "summary", None)
     lines.append("  " + "\n  ".join(escape_control(summary() if summary else str(calibrator)).splitlines()))
+    if data.by:
+        lines += ["", *(f"  {line}" for line in escape_control(str(calibrator.segments_)).splitlines())]
     lines += ["", f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({fitted.how})"]
     for i, name in enumerate(("log-loss", "Brier")):
         before = f"{fitted.before[i]:>10.4f}" if fitted.before else " " * 10
