@@ -6,7 +6,8 @@
 prints, for each round and as JSON, how the process ended, what it said, the hash of TARGET, and other files that are
 left beside it and in the folder of temporary files. All rounds are forks of this process, which has imported what
 is slow to import. Half of the rounds wait until the hidden file is there that becomes TARGET, and every other one of
-these strikes at once; the rest share out the time that a round takes.
+these strikes at once; the rest strike at any time that a round takes, early ones more often, since the last part is
+Python's end.
 """
 
 import hashlib
@@ -82,7 +83,7 @@ def strike(struck, rounds, target, arguments):
             while (code := ended(child)) is None and not set(parts(target)) - known:
                 time.sleep(0.0005)
         if code is None:
-            share = rng.uniform(0.0, 0.3) * (number % 4 > 1) if number % 2 else rng.uniform(number, number + 2) / rounds
+            share = rng.uniform(0.0, 0.3) * (number % 4 > 1) if number % 2 else rng.random() ** 2
             time.sleep(duration * share)
             os.kill(child, struck)
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = STOPPED + (stop.signal or signal.SIGINT)
     finally:
         stop.cease()
-    if arguments is None:
+    if arguments is None and "narwhals" in sys.modules:
         _forget_types_of_duckdb()
     return code
 
