@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from calspline.calibrators.estimator import do_without_sklearn
 from calspline.cli.arguments import parser
-from calspline.cli.console import InputError, complain, note
+from calspline.cli.console import InputError, complain, note, temporary_files
 
 OUR_FAULT = 1
 BAD_INPUT = 2
@@ -53,22 +53,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     stop = _Stop()
-    if arguments is None:  # the process is ours
-        stop.listen()
-        do_without_sklearn()
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a ± that a terminal cannot show is no reason to fail
     try:
+        if arguments is None:  # the process is ours
+            stop.listen()
+            do_without_sklearn()
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a ± that a terminal cannot show is no reason to fail
         code = _code(given, stop)
+        if arguments is None and "narwhals" in sys.modules:
+            _forget_types_of_duckdb()
         stop.cease()  # here, so that a signal in the last moment is still caught
     except KeyboardInterrupt:
         code = STOPPED + (stop.signal or signal.SIGINT)
     finally:
         stop.cease()
-    if arguments is None and "narwhals" in sys.modules:
-        _forget_types_of_duckdb()
     return code
 
 
@@ -106,8 +106,9 @@ class _Stop:
 def _code(given: list[str], stop: _Stop) -> int:
     """Run the command; the exit code."""
     try:
-        _run(given)
-        sys.stdout.flush()
+        with temporary_files:
+            _run(given)
+            sys.stdout.flush()
     except Exception as error:
         if stop.signal is not None:  # DuckDB makes an error of its own of an interrupt
             return STOPPED + stop.signal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 from typing import TextIO
 
@@ -13,6 +13,8 @@ PATIENCE = 1.0
 """Seconds that work may take before a bar shows how far it is."""
 PAUSE = 0.2
 """Seconds between two looks."""
+temporary_files = ExitStack()
+"""Closes, at the end of a command, the files that only it needs."""
 
 
 class InputError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import codecs
 import csv
 import glob
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calspline.cli.console import InputError, MissingExtraError, one_line
+from calspline.cli.console import InputError, MissingExtraError, one_line, temporary_files
 from calspline.export.dialects import DIALECTS
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "arrow")
@@ -338,9 +337,9 @@ def _spooled() -> Path:
     if sys.stdin.isatty():
         raise InputError("standard input is a terminal; pipe data into it, or give a file")
     file = tempfile.NamedTemporaryFile(prefix="calspline-", suffix=".stdin")  # noqa: SIM115
+    temporary_files.callback(file.close)
     shutil.copyfileobj(sys.stdin.buffer, file)
     file.flush()
-    atexit.register(file.close)
     return Path(file.name)
 
 
