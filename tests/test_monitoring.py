@@ -228,3 +228,66 @@ def test_errors_name_the_argument(reference, change, error, message):
     arguments = {"reference": reference, "current": reference} | change
     with pytest.raises(error, match=message):
         drift(arguments.pop("reference"), arguments.pop("current"), **arguments)
+
+
+def by_segment(n, seed, segments, changed=(), power=1.6):
+    rng = np.random.default_rng(seed)
+    segment = rng.integers(0, segments, n)
+    p = 1 / (1 + np.exp(-rng.normal(0, 1.5, n)))
+    happened = rng.random(n) < np.where(np.isin(segment, changed), p**power, p)
+    return ScoreHistogram.from_scores(p, happened, by=segment)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_segments_that_changed_are_found_and_others_are_left_alone(given):
+    before = by_segment(30_000, 0, 15)
+    calibrator = SplineCalibrator().fit_histogram(before) if given else None
+    seen = drift(before, by_segment(30_000, 1, 15, changed=(4, 11)), calibrator=calibrator)
+    assert seen.miscalibrated == [4, 11]
+    assert seen.moved == []
+    assert len(seen) == 15
+    assert seen[4].level == pytest.approx(1 - 0.05 / 15)
+    assert "no longer right for 2" in seen.verdict
+    assert str(seen).splitlines()[2].split()[0] in {"4", "11"}
+
+
+def test_a_stable_world_of_segments_alarms_as_seldom_as_it_says():
+    alarms = 0
+    for seed in range(30):
+        seen = drift(by_segment(6000, seed, 12), by_segment(6000, 100 + seed, 12))
+        alarms += bool(seen.miscalibrated) + bool(seen.moved)
+    assert alarms <= 8  # of 60 at 5%: more have a chance below 1%
+
+
+def test_a_segment_is_compared_as_its_histograms_are():
+    before, now = by_segment(4000, 0, 3), by_segment(4000, 1, 3)
+    calibrator = SplineCalibrator().fit_histogram(before.pooled)
+    together = drift(before, now, calibrator=calibrator)
+    for segment in range(3):
+        alone = drift(before[segment], now[segment], calibrator=calibrator, level=together[segment].level)
+        assert together[segment] == alone
+
+
+def test_new_and_gone_segments_and_those_without_a_name_are_told():
+    rng = np.random.default_rng(0)
+    p, y = rng.random(900), rng.random(900) < 0.5
+    before = ScoreHistogram.from_scores(p, y, by=[("a", 1), ("b", 2), (None, 1)] * 300)
+    now = ScoreHistogram.from_scores(p, y, by=[("a", 1), ("c", 2), (None, 1)] * 300)
+    seen = drift(before, now)
+    assert (list(seen), seen.new, seen.gone) == ([("a", 1), (None, 1)], [("c", 2)], [("b", 2)])
+    assert "1 are new, 1 are gone" in seen.verdict
+    assert set(seen.to_dict()) == {"segments", "new", "gone", "level", "verdict"}
+    assert seen.to_dict()["segments"]["a", 1]["psi"] == 0.0
+    many = dict.fromkeys(range(30), before["a", 1])
+    assert "... and 10 more" in str(drift(many, many, calibrator=SplineCalibrator().fit(p, y)))
+
+
+def test_errors_of_mappings_name_the_argument(reference):
+    with pytest.raises(ValueError, match="must have a segment in common"):
+        drift({"a": reference}, {"b": reference})
+    with pytest.raises(TypeError, match="current must be a ScoreHistogram; got int"):
+        drift({"a": reference}, {"a": 1})
+    with pytest.raises(TypeError, match="current must be a ScoreHistogram; got dict"):
+        drift(reference, {"a": reference})
+    with pytest.raises(ValueError, match="calibrator must be fitted"):
+        drift({"a": reference}, {"a": reference}, calibrator=SplineCalibrator())
