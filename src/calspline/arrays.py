@@ -9,7 +9,6 @@ same to the last bit.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -33,8 +32,6 @@ VALUES_PER_BLOCK = 1 << 16
 """Values per block of rows of a matrix, for the same reason."""
 MIN_THREADED_SIZE = 1 << 16
 """Number of values from which threads pay off."""
-MAX_THREADS = 8
-"""Beyond, memory is the limit, unless somebody says otherwise."""
 VARIABLE = "CALSPLINE_THREADS"
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)
 MIN_SPAN = 1e-290
@@ -60,16 +57,16 @@ def _controller() -> Any:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context in which BLAS uses one thread, and blocks of rows as many as they would outside."""
-    with _limited(available()), _controller().limit(limits=1, user_api="blas"):
+    """A context in which BLAS uses one thread."""
+    with _controller().limit(limits=1, user_api="blas"):
         yield
 
 
 def threads(n: int) -> AbstractContextManager[None]:
     """A context in which large arrays are shared out over ``n`` threads.
 
-    Without it there is a thread for each core, eight at most, and no more than BLAS and OpenMP may use: so the limits
-    of ``threadpoolctl``, of ``OMP_NUM_THREADS`` and of joblib's workers (``n_jobs``) hold here, too. The environment
+    Without it there is one. On two cores a second thread made fits and predictions of a million rows slower, since
+    both wait for Python's lock, and only ``interval`` quicker: measure before you ask for more. The environment
     variable ``CALSPLINE_THREADS`` sets another number for a whole process. Results are the same to the last bit
     whatever the number.
 
@@ -118,13 +115,7 @@ def available() -> int:
     chosen = _threads.get()
     if chosen is not None:
         return chosen
-    if os.environ.get(VARIABLE):
-        return _check_threads(os.environ[VARIABLE], VARIABLE)
-    joblib = sys.modules.get("joblib.parallel")
-    if joblib is not None and joblib.get_active_backend()[0].nesting_level:  # one of several jobs, perhaps a thread
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MAX_THREADS, *(int(library.num_threads) for library in _controller().lib_controllers))
+    return _check_threads(os.environ.get(VARIABLE) or 1, VARIABLE)
 
 
 def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: int) -> Iterator[T]:
