@@ -93,3 +93,47 @@ def test_an_error_names_the_file_that_was_wanted(tmp_path):
         write_whole(tmp_path, "whole")
     assert folder.value.filename2 == str(tmp_path)
     assert names(tmp_path) == []
+
+
+class _InterruptAtLine:
+    """A trace function that raises KeyboardInterrupt at the given line of what runs in ``calspline.files``."""
+
+    def __init__(self, which):
+        self.left = which
+
+    def __call__(self, frame, event, _):
+        if frame.f_globals.get("__name__") != "calspline.files":
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def _write_and_be_interrupted(path, which):
+    """Whether an interrupt at this line came."""
+    traced = sys.gettrace()  # by whoever measures coverage
+    sys.settrace(_InterruptAtLine(which))
+    try:
+        write_whole(path, "new")
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(traced)
+    return False
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of files that were left open
+def test_an_interrupt_at_any_line_leaves_no_temporary_file(tmp_path):
+    path = tmp_path / "model.json"
+    n_lines = 0
+    while True:
+        path.write_text("old")
+        if not _write_and_be_interrupted(path, n_lines + 1):
+            break
+        n_lines += 1
+        assert [one.name for one in tmp_path.iterdir()] == [path.name], n_lines
+        assert path.read_text() in ("old", "new")
+    assert n_lines > 20
+    assert path.read_text() == "new"

@@ -32,35 +32,40 @@ def atomic_path(path: Path) -> Iterator[Path]:
     first. Files that another process is writing are locked, and a lock ends with its process.
     """
     _remove_leftovers(path)
-    part, held = _locked_part(path)
+    part = _new_name(path)  # before the file is there, so that an interrupt finds what to remove
+    held = None
     try:
+        while (held := _create_locked(part)) is None:
+            part = _new_name(path)
         yield part
     except OSError as error:
         _set_filename(error, path)
         raise
     finally:
-        part.unlink(missing_ok=True)
+        try:
+            part.unlink(missing_ok=True)
+        finally:  # an interrupt may come just before the first one
+            part.unlink(missing_ok=True)
         if held is not None:
             os.close(held)
 
 
-def _locked_part(path: Path) -> tuple[Path, int | None]:
-    """A new temporary file, and its descriptor while it is locked."""
-    while True:
-        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-        try:
-            held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        except OSError as error:
-            _set_filename(error, path)
-            raise
-        if sys.platform == "win32":  # a file that is open cannot be moved there
-            os.close(held)
-            return part, None
-        with suppress(OSError):  # a file system without locks, where no leftovers are removed either
-            fcntl.flock(held, fcntl.LOCK_EX)
-        if os.fstat(held).st_nlink:
-            return part, held
-        os.close(held)  # another process removed it before it was locked
+def _new_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+
+
+def _create_locked(part: Path) -> int | None:
+    """Create a file and lock it: its descriptor, or None if another process removed the file before the lock."""
+    held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    if sys.platform == "win32":  # a file that is open cannot be moved there
+        os.close(held)
+        return os.open(os.devnull, os.O_RDONLY)  # nothing to hold
+    with suppress(OSError):  # a file system without locks, where no leftovers are removed either
+        fcntl.flock(held, fcntl.LOCK_EX)
+    if os.fstat(held).st_nlink:
+        return held
+    os.close(held)
+    return None
 
 
 def _set_filename(error: OSError, path: Path) -> None:
