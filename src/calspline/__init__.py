@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calspline.registry import homes
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from calspline.arrays import threads
