@@ -61,11 +61,35 @@ def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
     if n_dimensions != 2 or isinstance(scores, (np.ndarray, list, tuple)):
         return None
     if hasattr(scores, "columns") and hasattr(scores, "iloc"):
-        return None if type(scores.columns).__name__ == "RangeIndex" else list(scores.columns)
+        return None if _is_default(scores.columns) else list(scores.columns)
     import narwhals as nw
 
     frame = nw.from_native(scores, eager_only=True, pass_through=True)
     return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
+
+
+def _is_default(index: Any) -> bool:
+    """Whether an index of pandas is 0, 1, 2, ...; ``DataFrame({1: p, 0: q})`` has a RangeIndex, too, which counts."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+
+
+def row_index(values: Any) -> Any:
+    """The index of a series or frame of pandas, if it has one of its own."""
+    pandas = hasattr(values, "iloc") and type(values).__module__.partition(".")[0] == "pandas"
+    return values.index if pandas and not _is_default(values.index) else None
+
+
+def warn_if_shuffled(index: Any, name: str, **others: Any) -> None:
+    """Warn if others have the same index in another order: rows are taken as they stand, which cannot be meant."""
+    for other, values in others.items():
+        its = row_index(values)
+        if index is None or its is None or len(its) != len(index) or its.equals(index):
+            continue
+        if its.isin(index).all() and index.isin(its).all():
+            warn_user(
+                f"{name} and {other} have the same index in another order, and rows are taken as they stand; "
+                f"bring them into one order, as {other}.loc[{name}.index] does"
+            )
 
 
 def order_columns(

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, filled, least_and_largest
-from calspline.labels import check_label_array, column_names, is_missing, order_columns, warn_user
+from calspline.labels import (
+    check_label_array,
+    column_names,
+    is_missing,
+    order_columns,
+    row_index,
+    warn_if_shuffled,
+    warn_user,
+)
 from calspline.tensors import as_numpy
 from calspline.transforms import log_odds, log_odds_from_pair
 
@@ -46,13 +54,14 @@ PER_CENT_WARNING = (
 class GivenScores:
     """Scores as they came in: finite numbers, not yet taken for probabilities or for margins.
 
-    ``names`` are those of a data frame's columns. ``margins`` declares that they are margins,
-    even if all of them lie in [0, 1]. What is checked once, here, is passed on.
+    ``names`` are those of a data frame's columns, ``index`` that of its rows. ``margins`` declares that they are
+    margins, even if all of them lie in [0, 1]. What is checked once, here, is passed on.
     """
 
     values: NDArray[np.floating[Any]]
     names: list[Any] | None = None
     margins: bool = False
+    index: Any = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -116,7 +125,7 @@ class GivenScores:
 
     def of(self, rows: NDArray[np.bool_]) -> GivenScores:
         """Some of the rows."""
-        return replace(self, values=self.values[rows])
+        return replace(self, values=self.values[rows], index=None)
 
     def in_class_order(self, classes: NDArray[Any], name: str = "scores", *, known: bool = False) -> GivenScores:
         """Columns in the order of the classes, where a frame's columns are named after them."""
@@ -211,7 +220,8 @@ def check_scores(
         raise TypeError(f"{name} must be real numbers; got dtype {array.dtype}")
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
-    given = GivenScores(array, column_names(values, array.ndim) if names is None else list(names), margins)
+    found = column_names(values, array.ndim) if names is None else list(names)
+    given = GivenScores(array, found, margins, row_index(values))
     if not np.isfinite(given.limits).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         bad = np.atleast_1d(array[row])
@@ -460,6 +470,7 @@ def check_rows(
     weight = check_weights(sample_weight, len(given))
     labels = check_label_array(y, len(given))
     group = check_groups(groups, len(given))
+    warn_if_shuffled(given.index, "scores", y=y, sample_weight=sample_weight, groups=groups)
     if weight is not None and weight.size and weight.min() == 0.0:
         present = weight > 0.0
         given, labels, weight = given.of(present), labels[present], weight[present]

@@ -20,7 +20,7 @@ from calspline.calibrators.shift import Reference
 from calspline.fitting.folds import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_user
+from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_if_shuffled, warn_user
 from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     class_histograms,
@@ -328,6 +328,7 @@ class SplineCalibrator(FittedSpline):
         """
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given), some=True)
+        warn_if_shuffled(given.index, "scores", by=by)
         meaning: WeightMeaning = self.weights
         if meaning == "frequency" and given is scores:
             meaning = "checked"

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.evaluation.units import Clusters, design_effect, row_powers
-from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
+from calspline.labels import (
+    check_binary_labels,
+    check_label_array,
+    check_matrix_labels,
+    distinct_labels,
+    warn_if_shuffled,
+)
 from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups
 from calspline.segments.labels import By, check_by
 
@@ -128,6 +134,7 @@ def check_predictions(
     group = check_groups(groups, n, beside=name)
     segments = None if by is None else check_by(by, n, beside=name)
     found = check_label_array(y, n, beside=name)
+    warn_if_shuffled(given.index, name, y=y, sample_weight=sample_weight, groups=groups, by=by)
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
         classes = _label_list(labels, n_classes)
