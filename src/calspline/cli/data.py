@@ -10,7 +10,7 @@ import argparse
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -235,8 +235,7 @@ class Data:
     def _segments(self, labels: list[list[Any]], n: int) -> By | None:
         if not labels:
             return None
-        columns = check_by(labels, n, "--by").columns
-        return By([replace(column, name=name) for column, name in zip(columns, self.by, strict=True)])
+        return check_by(labels, n, "--by").named(self.by)
 
 
 def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:

@@ -14,7 +14,7 @@ their location, are put where numpy has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add, and_
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from calspline.histogram import ScoreHistogram
 from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
 from calspline.scores import Kind
 from calspline.segments.histogram import SegmentHistograms, level_of
-from calspline.segments.labels import By, check_by
+from calspline.segments.labels import check_by
 from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
 
 Column = TypeVar("Column", nw.Expr, NDArray[np.float64])
@@ -131,8 +131,7 @@ def segment_histograms(frame: LazyFrame, pooled: ScoreHistogram, names: Sequence
     rows = frame.select(*keys, cell=place, w1=nw.col("w") * nw.col("code"), w=nw.col("w"), m=nw.col("w") * nw.col("u"))
     found = rows.group_by(*keys, "cell").agg(*[nw.col(name).sum() for name in ("w", "w1", "m")]).collect()
     w, w1, moment = (found[name].to_numpy() for name in ("w", "w1", "m"))
-    by = check_by([found[key].to_list() for key in keys], len(found))
-    by = By([replace(column, name=name) for column, name in zip(by.columns, names, strict=True)])
+    by = check_by([found[key].to_list() for key in keys], len(found)).named(names)
     return SegmentHistograms.from_sums(pooled, by, level, found["cell"].to_numpy(), np.array([w - w1, w1, moment]))
 
 
@@ -328,11 +327,6 @@ def group_moments(frame: LazyFrame, code: int, line: PooledLine, engine: Engine)
     second = np.array([[value[f"a{min(i, j)}a{max(i, j)}"] for j in range(6)] for i in range(6)])
     moments = GroupMoments(np.array([value[name] for name in terms]), second)
     return moments, GroupSizes(round(value["groups"]), round(value["n"]), value["ww"] / value["w"])
-
-
-def sample_share(count: int) -> float:
-    """The share of rows that a sample takes: all, or about ``MAX_SAMPLE`` of them."""
-    return min(1.0, MAX_SAMPLE / count)
 
 
 def sample_place(scores: Sequence[Column]) -> Column:

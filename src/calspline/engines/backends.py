@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -32,14 +32,6 @@ def open_frame(frame: Any) -> tuple[Frame, Engine]:
     name = "pyspark" if known.implementation.is_spark_like() else known.implementation.value
     name = "polars (lazy)" if name == "polars" and isinstance(known, nw.LazyFrame) else name
     return known, ENGINES.get(name, ENGINES["pandas"])
-
-
-def _always(name: str) -> Callable[[Any], str]:
-    return lambda native: name
-
-
-def _assign_pandas(native: Any, calibrate: Calibrate) -> Any:
-    return calibrate.pandas(native)
 
 
 def _assign_polars(native: Any, calibrate: Calibrate) -> Any:
@@ -153,18 +145,18 @@ def _barrier_ibis(frame: LazyFrame) -> LazyFrame:
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("pandas", array_rows, assign=_assign_pandas),
+        Engine("pandas", array_rows, assign=lambda native, calibrate: calibrate.pandas(native)),
         Engine("polars", array_rows, assign=_assign_polars),
         Engine("polars (lazy)", lazy_rows, assign=_assign_polars),
         Engine("pyarrow", array_rows, assign=_assign_pyarrow),
         Engine("dask", partition_rows, assign=_assign_dask),
-        Engine("duckdb", lazy_rows, select=_select_duckdb, dialect=_always("duckdb"), unpivot=_unpivot_duckdb),
+        Engine("duckdb", lazy_rows, select=_select_duckdb, dialect=lambda native: "duckdb", unpivot=_unpivot_duckdb),
         Engine(
             "pyspark",
             lazy_rows,
             assign=_assign_spark,
             select=_select_spark,
-            dialect=_always("spark"),
+            dialect=lambda native: "spark",
             reference=DIALECTS["spark"].identifier,  # a dot would be taken for a field
         ),
         Engine(

@@ -83,7 +83,7 @@ class ColumnStats:
         if not is_outside(self.low, self.high):
             return "probability"
         if not taken_for_margins(self.outside, self.count):
-            self.check_range(columns, probability=True, advice=MARGIN_ADVICE)
+            self.check_range(columns, probability=True)
         if self.low >= 0.0 and self.high <= PER_CENT and len(columns) == 1:
             warn_user(PER_CENT_WARNING)
         return "margin"
@@ -103,7 +103,7 @@ class ColumnStats:
         if self.weights is not None:
             check_weight_scale(self.count, self.weight_sums[0], counts=self.weight_sums[2] == 0.0, name="weight")
 
-    def check_range(self, columns: Sequence[str], *, probability: bool, advice: str) -> None:
+    def check_range(self, columns: Sequence[str], *, probability: bool) -> None:
         """Check that scores are finite, and probabilities if they have to be."""
         where = _shown(columns)
         for value in (self.low, self.high):
@@ -111,10 +111,10 @@ class ColumnStats:
                 raise ValueError(f"score must be finite; column {where} has {value}")
         if probability and is_outside(self.low, self.high):
             value = self.low if self.low < -rounding(self.high) else self.high
-            ways = [advice, f"{self.outside} of {self.count} rows are outside."]
-            ways += [MEND_ADVICE] if self.outside < self.count else []
+            mend = f" {MEND_ADVICE}" if self.outside < self.count else ""
             raise ValueError(
-                f"score must be probabilities in [0, 1]; column {where} has {value:g}. {' '.join(filter(None, ways))}"
+                f"score must be probabilities in [0, 1]; column {where} has {value:g}. {MARGIN_ADVICE} "
+                f"{self.outside} of {self.count} rows are outside.{mend}"
             )
         for value in (self.low, self.high):
             if abs(value) > LARGEST_MARGIN:
@@ -122,11 +122,21 @@ class ColumnStats:
 
     def check(self, columns: Columns, *, drop: bool) -> None:
         """Complain about missing values, unless their rows are to be dropped; weights; and fewer than two rows."""
-        if not drop:
-            names = columns.numbers | {"y": columns.label, "g": str(columns.group)}
-            check_none_missing({names[name]: count for name, count in self.missing.items()}, self.rows)
-        if self.weights is not None:
-            check_weight_range(*self.weights, str(columns.weight))
+        names = columns.numbers | {"y": columns.label, "g": str(columns.group)}
+        missing = [f"{count} of {self.rows} in {names[name]!r}" for name, count in self.missing.items() if count]
+        if missing and not drop:
+            raise ValueError(
+                f"frame must have no nulls or NaN in its columns; found {', '.join(missing)}. To leave such rows out, "
+                'use missing="drop".'
+            )
+        low, high = (1.0, 1.0) if self.weights is None else self.weights
+        for value in (low, high):
+            if not np.isfinite(value):
+                raise ValueError(f"weight must be finite; column {columns.weight!r} has {value}")
+        if low < 0.0:
+            raise ValueError(f"weight must not be negative; column {columns.weight!r} has {low:g}")
+        if high == 0.0:
+            raise ValueError(f"weight must not be all zero; column {columns.weight!r} is")
         if self.count < 2:
             raise ValueError(f"frame must have at least two rows, of different classes; got {self.count}")
 
@@ -216,27 +226,6 @@ def check_frame_classes(
     if not np.any(found == positive):
         raise ValueError(f"positive must be a label; column {column!r} has {_shown(found.tolist())}, not {positive!r}")
     return found if found[1] == positive else found[::-1].copy()
-
-
-def check_weight_range(low: float, high: float, column: str) -> None:
-    """Check that weights are finite, not negative, and not all zero."""
-    for value in (low, high):
-        if not np.isfinite(value):
-            raise ValueError(f"weight must be finite; column {column!r} has {value}")
-    if low < 0.0:
-        raise ValueError(f"weight must not be negative; column {column!r} has {low:g}")
-    if high == 0.0:
-        raise ValueError(f"weight must not be all zero; column {column!r} is")
-
-
-def check_none_missing(counts: dict[str, int], rows: int) -> None:
-    """Missing values are an error that counts them."""
-    found = [f"{count} of {rows} in {name!r}" for name, count in counts.items() if count]
-    if found:
-        raise ValueError(
-            f"frame must have no nulls or NaN in its columns; found {', '.join(found)}. To leave such rows out, use "
-            'missing="drop".'
-        )
 
 
 def check_label_count(found: int) -> None:

@@ -32,11 +32,32 @@ class Sample(NamedTuple):
     by: By | None
 
 
-class Rows(Protocol):
-    """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``.
+@dataclass(frozen=True)
+class Locations:
+    """How the scores in columns ``names``, one for each class or that of the second of two, give locations.
 
-    Histograms of rows with segments are :class:`~calspline.segments.histogram.SegmentHistograms`.
+    Two classes have one location, that of class 1; with ``difference``, two margins count by theirs. Of more classes
+    each has its own, against the rest.
     """
+
+    names: list[str]
+    kind: Kind
+    transform: str = "auto"
+    difference: bool = False
+
+    @property
+    def two(self) -> bool:
+        """Whether there are two classes."""
+        return len(self.names) <= 2
+
+    @property
+    def column_kind(self) -> Kind:
+        """What the scores of a class are."""
+        return "margin" if self.transform == "identity" else self.kind
+
+
+class Rows(Protocol):
+    """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``."""
 
     def clipped(self, stats: ColumnStats) -> Rows:
         """The same with probabilities within [0, 1], from which they differ by rounding at most."""
@@ -44,26 +65,16 @@ class Rows(Protocol):
     def weighted(self, factor: float) -> Rows:
         """The same with all weights multiplied."""
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
-        """The histogram of two classes, whose scores are in one column or two."""
+    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
+        """A histogram for each class in ``seen``, by its number: by segment, if there are segments."""
 
-    def one_vs_rest(
-        self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> dict[int, Found]:
-        """A histogram for each class that is seen, by its number."""
+    def moments(
+        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
+    ) -> tuple[list[GroupMoments], GroupSizes]:
+        """What groups say about the scores of the classes of ``lines``, and how large they are."""
 
     def sample(self, names: list[str], share: float) -> Sample:
         """A share of the rows, which are the same ones in every engine."""
-
-    def group_moments(
-        self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
-    ) -> tuple[GroupMoments, GroupSizes]:
-        """What groups say about the scores of two classes, and how large they are."""
-
-    def one_vs_rest_moments(
-        self, names: list[str], classes: NDArray[Any], lines: dict[int, PooledLine], kind: Kind, transform: str
-    ) -> tuple[list[GroupMoments], GroupSizes]:
-        """The same for some classes against the rest, by their numbers."""
 
 
 def unpivot(rows: LazyFrame, names: list[str]) -> LazyFrame:

@@ -12,7 +12,7 @@ from calspline.arrays import one_blas_thread
 from calspline.binary_fit import Recipe, matrix_kind, pooled_line, recipe_kind
 from calspline.calibrators.doubts import warn_if_reversed
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.engines.aggregate import sample_share
+from calspline.engines import aggregate
 from calspline.engines.backends import open_frame
 from calspline.engines.calibrate import Calibrate
 from calspline.engines.checks import (
@@ -25,7 +25,7 @@ from calspline.engines.checks import (
     check_sorted,
     declared_order,
 )
-from calspline.engines.engine import Found, Rows
+from calspline.engines.engine import Found, Locations, Rows
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
@@ -33,7 +33,7 @@ from calspline.histogram import ScoreHistogram
 from calspline.labels import check_matrix_labels, order_columns
 from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
-from calspline.scores import MARGIN_ADVICE, Kind, check_scores
+from calspline.scores import Kind, check_scores
 from calspline.segments.curves import SegmentedCurve
 from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
@@ -160,21 +160,14 @@ def _fit_two(
 ) -> SplineCalibrator:
     classes = check_frame_classes(stats.labels, columns.label, positive, order)
     kind = recipe_kind(recipe.transform) or stats.kind(columns.score)
-    probability = kind == "probability"
-    stats.check_range(columns.score, probability=probability, advice=MARGIN_ADVICE)
-    if probability:
-        stats.check_sums()
-        rows = rows.clipped(stats)
-    two = len(columns.score) == 2
-    difference = two and not probability and stats.columns_are_margins
-    names = columns.in_class_order(classes)
-    found = rows.histogram(names, kind, difference=difference, positive=classes[1])
+    rows = _checked(rows, stats, columns, kind)
+    difference = len(columns.score) == 2 and kind == "margin" and stats.columns_are_margins
+    where = Locations(columns.in_class_order(classes), kind, difference=difference)
+    [found] = rows.histograms(where, classes, [1]).values()
     histogram = _pooled(found).of_classes(classes)
     worth = histogram.total
     if columns.group is not None:
-        line = pooled_line(histogram)
-        moments, sizes = rows.group_moments(names, kind, line, difference=difference, positive=classes[1])
-        worth = histogram.total / _design_effect([moments], sizes, columns)
+        worth /= _design_effect(*rows.moments(where, classes, {1: pooled_line(histogram)}), columns)
     counts = replace(found, pooled=histogram) if isinstance(found, SegmentHistograms) else histogram
     calibrator.fit_histogram(counts, n_effective=worth)
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, difference
@@ -196,7 +189,7 @@ def _fit_many(
         check_sorted(labels, columns.label, order, "Name the columns of scores after the classes.")
     names = columns.in_class_order(classes)
     if calibrator.multiclass == "structured":
-        sample = rows.sample(names, sample_share(stats.count))
+        sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.count))
         # The sample may miss a class.
         named = check_scores(sample.scores, "score", names=range(m))
         codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
@@ -209,21 +202,17 @@ def _fit_many(
         kind: Kind = "margin" if stats.columns_are_margins else "probability"
     else:
         kind = stats.kind(columns.score) if wanted == "auto" else "probability"
-    stats.check_range(columns.score, probability=kind == "probability", advice=MARGIN_ADVICE)
-    if kind == "probability":
-        stats.check_sums()
-        rows = rows.clipped(stats)
+    rows = _checked(rows, stats, columns, kind)
+    where = Locations(names, kind, recipe.transform)
     seen = [j for j in range(m) if np.any(labels == classes[j])]
-    divided = rows.one_vs_rest(names, classes, range(m) if columns.by else seen, kind, recipe.transform)
+    divided = rows.histograms(where, classes, range(m) if columns.by else seen)
     found = {j: _pooled(divided[j]) for j in seen}
-    column_kind: Kind = "margin" if recipe.transform == "identity" else kind
     if columns.group is not None:
         frequent = sorted(seen, key=lambda j: -float(found[j].positives.sum()))[:MOST_CLASSES]
         lines = {j: pooled_line(found[j]) for j in frequent}
-        moments, sizes = rows.one_vs_rest_moments(names, classes, lines, kind, recipe.transform)
-        recipe = replace(recipe, design_effect=_design_effect(moments, sizes, columns))
+        recipe = replace(recipe, design_effect=_design_effect(*rows.moments(where, classes, lines), columns))
     with one_blas_thread():
-        fits = fit_histograms([found.get(j) for j in range(m)], column_kind, recipe)
+        fits = fit_histograms([found.get(j) for j in range(m)], where.column_kind, recipe)
         counts = [each for each in divided.values() if isinstance(each, SegmentHistograms)]
         segmented: list[SegmentedCurve] = []
         if counts:
@@ -238,6 +227,15 @@ def _fit_many(
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
     calibrator.describe_segments()
     return calibrator
+
+
+def _checked(rows: Rows, stats: ColumnStats, columns: Columns, kind: Kind) -> Rows:
+    """The rows, whose scores are what they have to be."""
+    stats.check_range(columns.score, probability=kind == "probability")
+    if kind == "margin":
+        return rows
+    stats.check_sums()
+    return rows.clipped(stats)
 
 
 def _pooled(found: Found) -> ScoreHistogram:

@@ -14,12 +14,12 @@ from calspline.arrays import Array, chunks
 from calspline.engines import aggregate
 from calspline.engines.aggregate import check_no_groups, sample_place, sample_weights, share_scores
 from calspline.engines.checks import Columns, ColumnStats, check_label_count
-from calspline.engines.engine import Engine, Found, Sample
+from calspline.engines.engine import Engine, Found, Locations, Sample
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.scores import ROUNDING, BinaryScores, Kind, MatrixScores, is_outside, rounding
+from calspline.scores import ROUNDING, BinaryScores, MatrixScores, is_outside, rounding
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import By, check_by
 
@@ -49,56 +49,37 @@ class ArrayRows:
         """The same with all weights multiplied."""
         return replace(self, weight=None if self.weight is None else factor * self.weight)
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
-        """The histogram of two classes, whose scores are in one column or two."""
-        return self._counted(self._two(names, kind, difference=difference), self._is(positive))
+    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
+        """A histogram for each class in ``seen``, by its number."""
+        found: dict[int, Found] = {}
+        scores = self._located(where)
+        for j in seen:
+            one, positive = scores[j], self._is(classes[j])
+            found[j] = pooled = ScoreHistogram.collect(one, positive, self.weight)
+            if self.by is not None:
+                found[j] = SegmentHistograms.collect(pooled, one, positive, self.weight, self.by)
+        return found
 
-    def _counted(self, scores: BinaryScores, positive: NDArray[np.bool_]) -> Found:
-        pooled = ScoreHistogram.collect(scores, positive, self.weight)
-        if self.by is None:
-            return pooled
-        return SegmentHistograms.collect(pooled, scores, positive, self.weight, self.by)
-
-    def _two(self, names: list[str], kind: Kind, *, difference: bool) -> BinaryScores:
-        first, values = self.scores[names[0]], self.scores[names[-1]]
-        pair = len(names) == 2
-        if kind == "margin":
-            margin = values - first if difference and pair else values
-            return BinaryScores("margin", margin, None, margin.shape)
-        return BinaryScores("probability", values, first if pair else None, values.shape)
-
-    def group_moments(
-        self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
-    ) -> tuple[GroupMoments, GroupSizes]:
-        """What groups say about the scores of two classes, and how large they are."""
-        return self._moments(self._two(names, kind, difference=difference), self._is(positive), line), self._sizes()
-
-    def one_vs_rest_moments(
-        self, names: list[str], classes: NDArray[Any], lines: dict[int, PooledLine], kind: Kind, transform: str
+    def moments(
+        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
     ) -> tuple[list[GroupMoments], GroupSizes]:
-        """The same for some classes against the rest, by their numbers."""
-        columns = AgainstRest(MatrixScores(kind, self._matrix(names)), transform)
-        found = [self._moments(columns[j], self._is(classes[j]), line) for j, line in lines.items()]
-        return found, self._sizes()
+        """What groups say about the scores of the classes of ``lines``, and how large they are."""
+        groups = np.unique(np.asarray(self.groups), return_inverse=True)[1]
+        scores = self._located(where)
+        sums = [
+            line.sums(scores[j].locations(), self._is(classes[j]), self.weight, groups) for j, line in lines.items()
+        ]
+        return [GroupMoments.of(each) for each in sums], GroupSizes.of(groups, self.weight)
 
-    def _moments(self, scores: BinaryScores, positive: NDArray[np.bool_], line: PooledLine) -> GroupMoments:
-        return GroupMoments.of(line.sums(scores.locations(), positive, self.weight, self._groups))
-
-    def _sizes(self) -> GroupSizes:
-        return GroupSizes.of(self._groups, self.weight)
-
-    @property
-    def _groups(self) -> NDArray[np.intp]:
-        """The groups that occur, numbered from 0."""
-        known = np.zeros(len(self.codes), dtype=np.intp) if self.groups is None else self.groups
-        return np.asarray(np.unique(known, return_inverse=True)[1], dtype=np.intp)
-
-    def one_vs_rest(
-        self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> dict[int, Found]:
-        """A histogram for each class that is seen, by its number."""
-        columns = AgainstRest(MatrixScores(kind, self._matrix(names)), transform)
-        return {j: self._counted(columns[j], self._is(classes[j])) for j in seen}
+    def _located(self, where: Locations) -> AgainstRest | dict[int, BinaryScores]:
+        """Scores by the number of their class."""
+        if not where.two:
+            return AgainstRest(MatrixScores(where.kind, self._matrix(where.names)), where.transform)
+        first, values = self.scores[where.names[0]], self.scores[where.names[-1]]
+        pair = len(where.names) == 2
+        if where.kind == "margin":
+            values = values - first if where.difference and pair else values
+        return {1: BinaryScores(where.kind, values, first if pair and where.kind != "margin" else None, values.shape)}
 
     def sample(self, names: list[str], share: float) -> Sample:
         """A share of the rows, which are the same ones in every engine."""

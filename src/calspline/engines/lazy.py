@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add, or_
@@ -17,7 +17,6 @@ from calspline.engines import aggregate
 from calspline.engines.aggregate import (
     check_no_groups,
     columns_of,
-    histograms,
     log_odds,
     log_odds_from_pair,
     one_vs_rest_locations,
@@ -27,12 +26,11 @@ from calspline.engines.aggregate import (
     share_scores,
 )
 from calspline.engines.checks import Columns, ColumnStats, check_label_count
-from calspline.engines.engine import Engine, Found, LazyFrame, Sample
-from calspline.engines.in_memory import ArrayRows, read_arrays, segments_of
+from calspline.engines.engine import Engine, Found, LazyFrame, Locations, Sample
+from calspline.engines.in_memory import read_arrays, segments_of
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
-from calspline.histogram import ScoreHistogram
 from calspline.labels import MAX_LABELS, is_missing, label_array
-from calspline.scores import ROUNDING, Kind
+from calspline.scores import ROUNDING
 from calspline.segments.labels import By
 
 MAX_ADDED = 8
@@ -72,53 +70,37 @@ class LazyRows:
         """The same with all weights multiplied."""
         return replace(self, frame=self.frame.with_columns(w=nw.col("w") * factor))
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
-        """The histogram of two classes, whose scores are in one column or two."""
-        location = _location(names, kind, difference=difference).alias("1")
-        taken = self.frame.select("w", location, *self._segments, code=_own(positive))
-        return self._divided(taken, histograms(taken, ["1"], kind, self.engine))["1"]
-
-    def _divided(self, taken: LazyFrame, found: Mapping[str, Found]) -> Mapping[str, Found]:
-        """Histograms by segment, if there are segments."""
+    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
+        """A histogram for each class in ``seen``, by its number; all from the same pass, unless there are segments."""
+        taken = self._located(where, classes, self._segments)
+        pooled = aggregate.histograms(taken, [str(j) for j in seen], where.column_kind, self.engine)
         if not self.by:
-            return found
+            return {j: pooled[str(j)] for j in seen}
         rows = self.engine.barrier(taken)
-        parts: dict[str, Found] = {}
-        for name, pooled in found.items():
-            assert isinstance(pooled, ScoreHistogram)
-            own = nw.when(nw.col("code") == int(name)).then(ONE).otherwise(ZERO)
-            frame = self.engine.barrier(rows.select("w", *self._segments, u=nw.col(name), code=own))
-            parts[name] = segment_histograms(frame, pooled, self.by)
-        return parts
+        found: dict[int, Found] = {}
+        for j in seen:
+            own = nw.when(nw.col("code") == j).then(ONE).otherwise(ZERO)
+            frame = self.engine.barrier(rows.select("w", *self._segments, u=nw.col(str(j)), code=own))
+            found[j] = segment_histograms(frame, pooled[str(j)], self.by)
+        return found
 
-    def group_moments(
-        self, names: list[str], kind: Kind, line: PooledLine, *, difference: bool, positive: Any
-    ) -> tuple[GroupMoments, GroupSizes]:
-        """What groups say about the scores of two classes, and how large they are."""
-        location = _location(names, kind, difference=difference)
-        return aggregate.group_moments(
-            self.frame.select("w", "g", u=location, code=_own(positive)), 1, line, self.engine
-        )
-
-    def one_vs_rest_moments(
-        self, names: list[str], classes: NDArray[Any], lines: dict[int, PooledLine], kind: Kind, transform: str
+    def moments(
+        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
     ) -> tuple[list[GroupMoments], GroupSizes]:
-        """The same for some classes against the rest, by their numbers."""
-        located = one_vs_rest_locations(self.frame, names, kind, transform)
-        coded = {j: located.select("w", "g", u=nw.col(str(j)), code=_code(classes)) for j in lines}
+        """What groups say about the scores of the classes of ``lines``, and how large they are."""
+        taken = self._located(where, classes, ["g"])
+        coded = {j: taken.select("w", "g", "code", u=nw.col(str(j))) for j in lines}
         found = [aggregate.group_moments(coded[j], j, line, self.engine) for j, line in lines.items()]
         return [moments for moments, _ in found], found[0][1]
 
-    def one_vs_rest(
-        self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> dict[int, Found]:
-        """A histogram for each class that is seen, by its number; all from the same pass."""
-        located = one_vs_rest_locations(self.frame, names, kind, transform)
-        column_kind: Kind = "margin" if transform == "identity" else kind
-        keys = [str(j) for j in range(len(names))]
-        taken = located.select("w", *keys, *self._segments, code=_code(classes))
-        found = self._divided(taken, histograms(taken, [str(j) for j in seen], column_kind, self.engine))
-        return {j: found[str(j)] for j in seen}
+    def _located(self, where: Locations, classes: NDArray[Any], more: Sequence[str]) -> LazyFrame:
+        """Locations of classes, whose numbers name them, with weights, the number of the row's class, and ``more``."""
+        if where.two:
+            located, keys = self.frame.with_columns(_location(where).alias("1")), ["1"]
+        else:
+            located = one_vs_rest_locations(self.frame, where.names, where.kind, where.transform)
+            keys = [str(j) for j in range(len(where.names))]
+        return located.select("w", *keys, *more, code=_code(classes))
 
     def sample(self, names: list[str], share: float) -> Sample:
         """A share of the rows, which are the same ones in every engine."""
@@ -248,22 +230,12 @@ def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> 
     return stats
 
 
-def _location(names: list[str], kind: Kind, *, difference: bool) -> nw.Expr:
+def _location(where: Locations) -> nw.Expr:
     """Log-odds or margin of the second of two classes."""
-    scores = [nw.col(name) for name in names]
-    if kind == "margin":
-        return scores[1] - scores[0] if difference and len(scores) == 2 else scores[-1]
+    scores = [nw.col(name) for name in where.names]
+    if where.kind == "margin":
+        return scores[1] - scores[0] if where.difference and len(scores) == 2 else scores[-1]
     return log_odds(scores[0]) if len(scores) == 1 else log_odds_from_pair(scores[0], scores[1])
-
-
-def _own(positive: Any) -> nw.Expr:
-    """1 for rows of the positive class, 0 for the others."""
-    return nw.when(_equals(positive)).then(nw.lit(1)).otherwise(nw.lit(0))
-
-
-def _equals(label: Any) -> nw.Expr:
-    value: object = label.item() if isinstance(label, np.generic) else label
-    return nw.col("y") == value
 
 
 def _code(classes: NDArray[Any]) -> nw.Expr:
@@ -271,8 +243,8 @@ def _code(classes: NDArray[Any]) -> nw.Expr:
     if classes.dtype.kind in "iu" and np.array_equal(classes, np.arange(len(classes))):
         return nw.col("y").cast(nw.Int64)
     code = nw.lit(0)
-    for j, label in enumerate(classes.tolist()):
-        code = nw.when(_equals(label)).then(nw.lit(j)).otherwise(code)
+    for j, label in enumerate(classes.tolist()[1:], start=1):
+        code = nw.when(nw.col("y") == label).then(nw.lit(j)).otherwise(code)
     return code
 
 
@@ -280,25 +252,11 @@ def _code(classes: NDArray[Any]) -> nw.Expr:
 class PartitionRows(LazyRows):
     """Rows in partitions that are pandas frames, each of which is read once for all classes."""
 
-    def histogram(self, names: list[str], kind: Kind, *, difference: bool, positive: Any) -> Found:
-        """The histogram of two classes, whose scores are in one column or two."""
-
-        def sums(part: ArrayRows) -> Sums:
-            return {0: part.histogram(names, kind, difference=difference, positive=positive)}
-
-        return self._added(names, sums)[0]
-
-    def one_vs_rest(
-        self, names: list[str], classes: NDArray[Any], seen: Sequence[int], kind: Kind, transform: str
-    ) -> Sums:
-        """A histogram for each class that is seen, by its number; all from the same pass."""
-        return self._added(names, lambda part: part.one_vs_rest(names, classes, seen, kind, transform))
-
-    def _added(self, names: list[str], sums: Callable[[ArrayRows], Sums]) -> Sums:
-        """Sums of all partitions, added up in a tree."""
+    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> Sums:
+        """A histogram for each class in ``seen``, by its number: those of all partitions, added up in a tree."""
         from dask import delayed
 
-        of_partition, total = delayed(partial(_of_partition, names, self.by, sums)), delayed(_total)
+        of_partition, total = delayed(partial(_of_partition, where, classes, seen, self.by)), delayed(_total)
         parts = [of_partition(part) for part in self.frame.to_native().to_delayed()]
         while len(parts) > 1:
             parts = [total(parts[k : k + MAX_ADDED]) for k in range(0, len(parts), MAX_ADDED)]
@@ -306,9 +264,9 @@ class PartitionRows(LazyRows):
         return found
 
 
-def _of_partition(names: list[str], by: Sequence[str], sums: Callable[[ArrayRows], Sums], part: Any) -> Sums:
-    own, frame = {name: name for name in [*names, "w"]}, nw.from_native(part, eager_only=True)
-    return sums(replace(read_arrays(frame, own, "y"), by=named_segments(frame, by)))
+def _of_partition(where: Locations, classes: NDArray[Any], seen: Sequence[int], by: Sequence[str], part: Any) -> Sums:
+    own, frame = {name: name for name in [*where.names, "w"]}, nw.from_native(part, eager_only=True)
+    return replace(read_arrays(frame, own, "y"), by=named_segments(frame, by)).histograms(where, classes, seen)
 
 
 def _total(parts: list[Sums]) -> Sums:
@@ -318,7 +276,7 @@ def _total(parts: list[Sums]) -> Sums:
 def named_segments(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
     """The columns ``b0``, ``b1`` ... under the names that they had."""
     found = segments_of(frame, [f"b{k}" for k in range(len(by))])
-    return found and By([replace(column, name=name) for column, name in zip(found.columns, by, strict=True)])
+    return found and found.named(by)
 
 
 def partition_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[PartitionRows, ColumnStats]:

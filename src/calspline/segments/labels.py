@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,10 @@ class By:
     def like(self, names: Sequence[str | None]) -> By:
         """The columns in the order that a fit had them in."""
         return By([self.columns[place] for place in places_by_name(names, self.names)])
+
+    def named(self, names: Sequence[str | None]) -> By:
+        """The columns under other names."""
+        return By([replace(column, name=name) for column, name in zip(self.columns, names, strict=True)])
 
     def of(self, rows: Any) -> By:
         """Some of the rows."""
