@@ -1,16 +1,20 @@
 """Watching a calibrator: ``python -m benchmarks.monitor`` writes ``benchmarks/MONITOR.md``.
 
-* False alarms when nothing changes: ``Monitor``, looked at every day, next to probcal's ``CalibrationMonitor`` and
-  river's ADWIN on the squared error.
+* False alarms when nothing changes: ``Monitor``, looked at every day, next to ``drift`` on the last thirty days,
+  repeated every day, probcal's ``CalibrationMonitor`` and river's ADWIN on the squared error.
 * Days until the alarm after a change of level, slope or shape on day 60.
 
 The probabilities are right before the change; they have two digits, so that histograms of many days stay small. What is
-not installed is left out. Ten minutes on one core.
+not installed is left out. Half an hour on one core; with ``--keep FILE`` the alarms found so far are kept in a file,
+and a run that was broken off goes on where it was.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,14 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
+from scipy.stats import binomtest
 
 from benchmarks.tables import table
-from calspline import Monitor, ScoreHistogram, SplineCalibrator
+from calspline import Monitor, ScoreHistogram, SplineCalibrator, drift
 from calspline.scores import BinaryScores
 
 Array = NDArray[np.float64]
 
-CHANGE_RUNS, QUIET, LAST, ROWS, DIGITS = 15, 60, 150, 100, 2
+LOOKS, CHANGE_RUNS, QUIET, LAST, ROWS, DIGITS, WINDOW = 1000, 50, 60, 150, 100, 2, 30
 CHANGES: dict[str, Callable[[Array], Array]] = {
     "level: u + 0.4": lambda u: u + 0.4,
     "slope: 0.6 u - 0.4": lambda u: 0.6 * (u + 1.0) - 1.0,
@@ -40,10 +45,18 @@ class AsTheyAre(SplineCalibrator):
         return scores.values.astype(np.float64)
 
 
+@cache
+def in_use() -> tuple[SplineCalibrator, ScoreHistogram]:
+    """A calibrator fitted to a million rows in which what happened is what was said, and those rows."""
+    p, rows = np.unique(scores(np.random.default_rng(0), 1_000_000), return_counts=True)
+    reference = ScoreHistogram.from_counts(p, positives=p * rows, totals=rows)
+    return SplineCalibrator().fit_histogram(reference), reference
+
+
 class Ours:
     """The monitor."""
 
-    name, runs, looks = "Monitor", 40, 1000
+    name, runs = "Monitor", 300
 
     def __init__(self) -> None:
         self.monitor = Monitor(AsTheyAre().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]))
@@ -53,13 +66,29 @@ class Ours:
         return self.monitor.update(ScoreHistogram.from_scores(p, y)).alarm
 
 
+class Daily:
+    """The test of ``drift`` at 5%, on the last thirty days, every day."""
+
+    name, runs = "`drift` every day", 300
+
+    def __init__(self) -> None:
+        self.days: list[ScoreHistogram] = []
+
+    def alarm(self, p: Array, y: NDArray[np.bool_]) -> bool:
+        """After a day more."""
+        self.days = [*self.days[-WINDOW + 1 :], ScoreHistogram.from_scores(p, y)]
+        current = sum(self.days[1:], self.days[0])
+        calibrator, reference = in_use()
+        return drift(reference, current, calibrator=calibrator).miscalibrated
+
+
 class Probcal:
     """probcal's monitor, with its defaults and a window of thirty days for speed."""
 
-    name, runs, looks = "probcal", 10, 1000
+    name, runs = "probcal", 20
 
     def __init__(self) -> None:
-        self.monitor = import_module("probcal.monitor").CalibrationMonitor(plug_in_window=30)
+        self.monitor = import_module("probcal.monitor").CalibrationMonitor(plug_in_window=WINDOW)
 
     def alarm(self, p: Array, y: NDArray[np.bool_]) -> bool:
         """After a day more."""
@@ -69,7 +98,7 @@ class Probcal:
 class River:
     """ADWIN on the squared error of each row."""
 
-    name, runs, looks = "river ADWIN", 100, 1000
+    name, runs = "river ADWIN", 300
 
     def __init__(self) -> None:
         self.detector = import_module("river.drift").ADWIN()
@@ -100,12 +129,31 @@ def first_alarm(watcher: Any, seed: int, days: int, change: Callable[[Array], Ar
     return None
 
 
-def row(cls: Any) -> list[str]:
+class Kept:
+    """First alarms by watcher, change and seed, in a file if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.found: dict[str, int | None] = json.loads(path.read_text()) if path and path.exists() else {}
+
+    def first_alarms(self, cls: Any, days: int, seeds: range, change: str | None = None) -> list[int | None]:
+        """The first alarm of every run."""
+        keys = [f"{cls.name}, {change}, {seed}" for seed in seeds]
+        for key, seed in zip(keys, seeds, strict=True):
+            if key not in self.found:
+                self.found[key] = first_alarm(cls(), seed, days, None if change is None else CHANGES[change])
+                if self.path:
+                    self.path.write_text(json.dumps(self.found))
+        return [self.found[key] for key in keys]
+
+
+def row(cls: Any, kept: Kept) -> list[str]:
     """False alarms and delays of one watcher."""
-    false = sum(first_alarm(cls(), seed, cls.looks, None) is not None for seed in range(cls.runs))
-    cells = [cls.name, f"{false} of {cls.runs}", f"{cls.looks:,}"]
-    for change in CHANGES.values():
-        found = [first_alarm(cls(), 1000 + seed, LAST, change) for seed in range(CHANGE_RUNS)]
+    false = sum(day is not None for day in kept.first_alarms(cls, LOOKS, range(cls.runs)))
+    low, high = binomtest(false, cls.runs).proportion_ci()
+    cells = [cls.name, f"{false} of {cls.runs}", f"{low:.1%} to {high:.1%}"]
+    for change in CHANGES:
+        found = kept.first_alarms(cls, LAST, range(1000, 1000 + CHANGE_RUNS), change)
         after = [day - QUIET if day is not None else LAST for day in found if day is None or day > QUIET]
         median = float(np.median(after)) if after else float("nan")
         early = sum(day is not None and day <= QUIET for day in found)
@@ -115,20 +163,21 @@ def row(cls: Any) -> list[str]:
 
 def main() -> None:
     """Write the table."""
-    rows = []
-    for cls in (Ours, Probcal, River):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", type=Path, help="a JSON file for the alarms found so far")
+    kept, rows = Kept(parser.parse_args().keep), []
+    for cls in (Ours, Daily, Probcal, River):
         try:
-            rows.append(row(cls))
+            rows.append(row(cls, kept))
         except ImportError:
             print(f"{cls.name}: not installed")
-    found = table(
-        ["", "runs with a false alarm", "looks in a run", *(f"days to alarm, {name}" for name in CHANGES)], rows
-    )
+    found = table(["", "runs with a false alarm", "95% limits", *(f"days to alarm, {name}" for name in CHANGES)], rows)
     text = (
         "# Watching a calibrator\n\n"
-        f"Made by `python -m benchmarks.monitor`. {ROWS} rows a day, looked at every day at 5%. Days to the alarm are "
-        f"medians of {CHANGE_RUNS} runs, less those with an alarm before the change, which comes after day {QUIET}; "
-        f"{LAST} stands for none until day {LAST}."
+        f"Made by `python -m benchmarks.monitor`. {ROWS} rows a day, looked at every day at 5%. False alarms are those "
+        f"in {LOOKS:,} days without a change. Days to the alarm are medians of {CHANGE_RUNS} runs, less those with an "
+        f"alarm before the change, which comes after day {QUIET}; {LAST} stands for none until day {LAST}. `drift` "
+        f"looks at the last {WINDOW} days: a test at 5%, repeated every day."
         f"\n\n{found}\n"
     )
     Path(__file__).with_name("MONITOR.md").write_text(text)
