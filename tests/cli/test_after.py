@@ -53,6 +53,23 @@ def test_decide_gives_the_numbers_of_the_library(model, scored, done):
     assert "best threshold" in done(*arguments)
 
 
+def test_a_report_has_the_section_on_decisions_if_asked(model, scored, tmp_path, done, run):
+    done("report", "past.csv", "--model", "model.json", "--costs", "1,4", "--thresholds", "0.1,0.2", "-o", "page.html")
+    score, y = np.asarray(scored["score"]), np.asarray(scored["label"])
+    sets = {"raw": score, "calibrated": model.calibrate(score)}
+    costs = {"false_positive": 1, "false_negative": 4}
+    want = calspline.report(None, y, sets, costs=costs, thresholds=[0.1, 0.2])
+
+    def section(page):
+        return page.split('<section id="decisions">')[1].split("</section>")[0]
+
+    assert section((tmp_path / "page.html").read_text()) == section(want.html)
+    failed = run("report", "past.csv", "--costs", "1,4", "--group", "score", "-o", "other.html")
+    assert failed.code == 2
+    assert "leave out --group" in failed.err
+    assert not (tmp_path / "other.html").exists()
+
+
 def test_monitor_goes_on_from_its_state_file_by_file_or_by_folder(model, tmp_path, done, run):
     rng = np.random.default_rng(0)
     (tmp_path / "days").mkdir()

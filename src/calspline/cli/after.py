@@ -16,7 +16,7 @@ from calspline.arrays import Array
 from calspline.cli.apply import model_columns
 from calspline.cli.console import InputError, escape_control, heading, note
 from calspline.cli.data import Data, open_labelled
-from calspline.cli.evaluate import finite, last, read_sets, sets_of
+from calspline.cli.evaluate import costs_of, finite, last, number_of, read_sets, sets_of, thresholds_of
 from calspline.cli.files import open_source
 from calspline.cli.output import STDOUT, check_free, write_text
 from calspline.evaluation import decisions
@@ -39,7 +39,7 @@ def shift(options: argparse.Namespace) -> None:
     model = load(options.model)
     if options.base_rate is not None:
         rate = _by_label(options.base_rate, model, "--base-rate") if "=" in options.base_rate else None
-        moved = model.shifted(base_rate=_number(options.base_rate, "--base-rate") if rate is None else rate)
+        moved = model.shifted(base_rate=number_of(options.base_rate, "--base-rate") if rate is None else rate)
     elif options.kept is not None:
         moved = model.shifted(kept=_by_label(options.kept, model, "--kept"))
     else:
@@ -57,19 +57,17 @@ def shift(options: argparse.Namespace) -> None:
 def expect(options: argparse.Namespace) -> None:
     """What to expect before labels come."""
     model = load(options.model)
-    found = expected(model, _scores(model, options), costs=_costs(options))
+    found = expected(model, _scores(model, options), **costs_of(options))
     print(json.dumps(finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
 
 
 def decide(options: argparse.Namespace) -> None:
     """What probabilities are worth to somebody who acts on them."""
-    thresholds = None
-    if options.thresholds is not None:
-        thresholds = [_number(text, "--thresholds") for text in options.thresholds.split(",")]
+    wanted = costs_of(options) | thresholds_of(options)
     _no_groups(options)
     _, _, probs, y, more = read_sets(*sets_of(options), options)
     del more["groups"]
-    found = decisions.decide(y, probs, costs=_costs(options), thresholds=thresholds, **more)
+    found = decisions.decide(y, probs, **wanted, **more)
     print(json.dumps(finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
 
 
@@ -146,24 +144,6 @@ def _days(given: list[str]) -> list[Path]:
     return days
 
 
-def _costs(options: argparse.Namespace) -> dict[str, float] | None:
-    if options.costs is None:
-        return None
-    parts = options.costs.split(",")
-    if len(parts) != 2:
-        raise InputError(
-            f"--costs must be those of a false positive and a false negative, as in 1,5; got {options.costs}"
-        )
-    return dict(zip(("false_positive", "false_negative"), (_number(part, "--costs") for part in parts), strict=True))
-
-
-def _number(text: str, option: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{option} must be a number; got {text!r}") from None
-
-
 def _by_label(text: str, model: Any, option: str) -> dict[Any, float]:
     """``no=0.1,yes=1`` by the labels of a model."""
     known = {str(label): label for label in model.classes_.tolist()}
@@ -174,7 +154,7 @@ def _by_label(text: str, model: Any, option: str) -> dict[Any, float]:
             raise InputError(
                 f"{option} must name the classes {', '.join(known)}, as in {next(iter(known))}=0.1; got {part!r}"
             )
-        found[known[label]] = _number(value, option)
+        found[known[label]] = number_of(value, option)
     return found
 
 

@@ -104,6 +104,8 @@ def parser() -> Parser:
     _missing(report)
     report.add_argument("--model", metavar="FILE", help="a model that fit wrote: scores before and after it")
     report.add_argument("--title", metavar="TEXT")
+    _costs(report)
+    _thresholds(report)
 
     export = command("export", "A model as SQL, ONNX, Python, JavaScript or C.")
     export.add_argument("model", help="a model that fit wrote")
@@ -136,7 +138,7 @@ def parser() -> Parser:
     _labelled(decide)
     _missing(decide)
     _costs(decide)
-    decide.add_argument("--thresholds", metavar="A,B,...", help="where to act (default: 0.01 to 0.99)")
+    _thresholds(decide)
     decide.add_argument("--json", action="store_true", help="the numbers as JSON")
 
     monitor = command("monitor", "Is a model still right? Looked at as often as one likes.")
@@ -155,6 +157,10 @@ def parser() -> Parser:
 
 def _costs(command: argparse.ArgumentParser) -> None:
     command.add_argument("--costs", metavar="FP,FN", help="of a false positive and of a false negative")
+
+
+def _thresholds(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--thresholds", metavar="A,B,...", help="where to act (default: 0.01 to 0.99)")
 
 
 def _data(command: argparse.ArgumentParser, *, several: bool = False, optional: bool = False) -> None:

@@ -59,6 +59,9 @@ def compare(options: argparse.Namespace) -> None:
 def report(options: argparse.Namespace) -> None:
     """The same as one HTML file with pictures."""
     check_free(options.output, force=options.force)
+    acting = costs_of(options) | thresholds_of(options)
+    if acting and options.group is not None:
+        raise InputError("--costs and --thresholds are for rows independent of each other; leave out --group")
     model = None if options.model is None else load(options.model)
     if model is None:
         data, labels, probs, y, more = read_sets(*sets_of(options), options)
@@ -70,7 +73,7 @@ def report(options: argparse.Namespace) -> None:
         data, labels = open_labelled(source, columns, options, margins=model.kind_ == "margin")
         probs, y, more = _with_model(model, data, labels)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
-    found = reports.report(None, y, probs, calibrator=model, title=title, **more)
+    found = reports.report(None, y, probs, calibrator=model, title=title, **acting, **more)
     note_groups(y, next(iter(probs.values())), **more)
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
@@ -148,6 +151,34 @@ def _read(
     if segments is not None:
         more["by"] = segments
     return out, np.array(labels.classes)[codes], more
+
+
+def costs_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``--costs`` says, if anything."""
+    if options.costs is None:
+        return {}
+    parts = options.costs.split(",")
+    if len(parts) != 2:
+        raise InputError(
+            f"--costs must be those of a false positive and a false negative, as in 1,5; got {options.costs}"
+        )
+    costs = (number_of(part, "--costs") for part in parts)
+    return {"costs": dict(zip(("false_positive", "false_negative"), costs, strict=True))}
+
+
+def thresholds_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``--thresholds`` says, if anything."""
+    if options.thresholds is None:
+        return {}
+    return {"thresholds": [number_of(text, "--thresholds") for text in options.thresholds.split(",")]}
+
+
+def number_of(text: str, option: str) -> float:
+    """The number that an option says."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option} must be a number; got {text!r}") from None
 
 
 def finite(numbers: dict[str, Any]) -> dict[str, Any]:

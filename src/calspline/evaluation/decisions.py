@@ -303,44 +303,46 @@ def decide(
     (True, [(0.01, 0.2)])
     """
     level = check_number(level, "level", above=0.0, below=1.0)
+    return decide_rows(check_prediction_sets(y, predictions, sample_weight, labels), costs, thresholds, level)
+
+
+def decide_rows(
+    rows: Mapping[str, Predictions],
+    costs: Mapping[str, float] | None = None,
+    thresholds: Any = None,
+    level: float = 0.95,
+) -> Decision:
+    """:func:`decide` for predictions that are checked already."""
     known = None if costs is None else check_costs(costs)
     t = THRESHOLDS if thresholds is None else check_increasing(thresholds, "thresholds", least=1)
     if t[0] <= 0.0 or t[-1] >= 1.0:
         raise ValueError(f"thresholds must be in (0, 1); got {t[0] if t[0] <= 0.0 else t[-1]:g}")
-    rows = check_prediction_sets(y, predictions, sample_weight, labels)
     if not all(one.binary for one in rows.values()):
         raise ValueError("predictions must be of two classes; of more, take one against the rest")
     if ALL in rows:
         raise ValueError(f"the names of predictions must not be {ALL!r}, which is there already")
-    return decide_rows(rows, t, known, level)
-
-
-def decide_rows(
-    rows: Mapping[str, Predictions], thresholds: Array = THRESHOLDS, costs: Costs | None = None, level: float = 0.95
-) -> Decision:
-    """:func:`decide` for predictions of two classes that are checked already."""
     first = next(iter(rows))
     base = rows[first]
     every = dict(rows) | {ALL: Predictions(np.ones(len(base.probs)), base.codes, base.weight, base.classes)}
     with one_blas_thread():
-        values = {name: net_benefit(one.counts(), thresholds) for name, one in every.items()}
-        own = {name: _covariance(one, one, values[name], values[name], thresholds) for name, one in every.items()}
-        spare = _spare(base, thresholds)
+        values = {name: net_benefit(one.counts(), t) for name, one in every.items()}
+        own = {name: _covariance(one, one, values[name], values[name], t) for name, one in every.items()}
+        spare = _spare(base, t)
         bands = {name: _band(values[name], own[name] + spare, level) for name in every}
         differences = {}
         for name, one in every.items():
             if name != first:
-                both = _covariance(one, base, values[name], values[first], thresholds)
+                both = _covariance(one, base, values[name], values[first], t)
                 covariance = own[name] + own[first] - both - both.T + spare
                 differences[name] = _band(values[name] - values[first], covariance, level)
         by_cost = {}
-        if costs is not None:
-            by_cost = {name: _cost_of(one, base, costs, level) for name, one in every.items()}
+        if known is not None:
+            by_cost = {name: _cost_of(one, base, known, level) for name, one in every.items()}
     return Decision(
-        thresholds=thresholds,
+        thresholds=t,
         net_benefit=MappingProxyType(bands),
         differences=MappingProxyType(differences),
-        costs=costs,
+        costs=known,
         by_cost=MappingProxyType(by_cost),
         reference=first,
         level=level,

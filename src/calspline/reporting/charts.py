@@ -162,7 +162,7 @@ class Axis:
             values = values[(self.low <= log_odds(values)) & (log_odds(values) <= self.high)]
         else:
             values = np.linspace(self.low, self.high, 6)
-        of_probabilities = self.logit or (self.low, self.high) == (0.0, 1.0)
+        of_probabilities = self.logit or (self.low == 0.0 and self.high <= 1.0)
         labels = [percent(v) if of_probabilities else f"{v:.3g}" for v in values]
         return list(zip(self(values).tolist(), labels, strict=True))
 

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from calspline.evaluation.compare import Comparison, compare_rows
+from calspline.evaluation.decisions import Decision, decide_rows
 from calspline.evaluation.predictions import check_prediction_sets
 from calspline.files import write_whole
 from calspline.formatting import number
@@ -39,6 +40,8 @@ class Report:
         Its first sentences.
     comparison : Comparison
         The numbers in it.
+    decision : Decision or None
+        Those of the section on decisions, if it has one.
     html : str
         The whole page.
     """
@@ -46,6 +49,7 @@ class Report:
     path: Path | None
     headline: str
     comparison: Comparison
+    decision: Decision | None
     html: str = field(repr=False)
 
     def __str__(self) -> str:
@@ -71,6 +75,8 @@ def report(
     labels: Any = None,
     groups: Any = None,
     by: Any = None,
+    costs: Mapping[str, float] | None = None,
+    thresholds: Any = None,
 ) -> Report:
     """Write one self-contained, interactive HTML file: how good probabilities are, before and after.
 
@@ -89,6 +95,9 @@ def report(
     calibrator : calibrator of calspline, optional
         Fitted: its curve is drawn, and how it was fitted is told.
     title : str, optional
+    costs, thresholds : optional
+        As for :func:`decide`. With either, the page has a section on what the probabilities are worth to somebody who
+        acts on them. Two classes only, and rows that are independent of each other.
 
     Returns
     -------
@@ -98,6 +107,7 @@ def report(
     --------
     compare : The numbers of the table.
     reliability : The numbers of the diagram.
+    decide : The numbers of the section on decisions.
 
     Examples
     --------
@@ -117,13 +127,18 @@ def report(
         check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
     if title is not None:
         check_text(title, "title")
+    decision = None
+    if costs is not None or thresholds is not None:
+        if groups is not None:
+            raise ValueError("costs and thresholds are for rows independent of each other; leave out groups")
+        decision = decide_rows(rows, costs, thresholds)
     comparison = compare_rows(rows)
-    summary = summarise(rows, comparison, calibrator, title)
+    summary = summarise(rows, comparison, calibrator, title, decision)
     html = render(summary)
     where = None if path is None else Path(path)
     if where is not None:
         write_whole(where, html)
-    return Report(where, " ".join(sentence for _, sentence in summary["headline"]), comparison, html)
+    return Report(where, " ".join(sentence for _, sentence in summary["headline"]), comparison, decision, html)
 
 
 def render(summary: dict[str, Any]) -> str:

@@ -15,11 +15,13 @@ from scipy.special import expit
 import calspline
 from calspline.arrays import Array
 from calspline.evaluation.compare import Comparison, Difference
+from calspline.evaluation.decisions import Decision
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.hints import grouping_hint
 from calspline.evaluation.predictions import Predictions
 from calspline.formatting import decimals, number, p_value, percent, precise_percent
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
+from calspline.reporting.decisions import decisions
 from calspline.reporting.headline import ALPHA, headline
 from calspline.reporting.segments import by_segment
 
@@ -48,7 +50,11 @@ Cell = dict[str, str]
 
 
 def summarise(
-    rows: Mapping[str, Predictions], comparison: Comparison, calibrator: Any = None, title: str | None = None
+    rows: Mapping[str, Predictions],
+    comparison: Comparison,
+    calibrator: Any = None,
+    title: str | None = None,
+    decision: Decision | None = None,
 ) -> dict[str, Any]:
     """The page as data; :func:`calspline.reporting.report.render` makes it HTML."""
     first = next(iter(rows.values()))
@@ -70,6 +76,7 @@ def summarise(
         "scale": starting_scale(shown[0]),
         "views": [reliability_charts(view) for view in shown],
         "by_segment": by_segment(rows, comparison),
+        "decisions": None if decision is None else decisions(decision, comparison),
         "losses": [_loss(comparison, name, label) for name, (label, _) in LOSSES.items()],
         "certainty": _certainty(shown[0], comparison),
         "fit": fit,
