@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
-from calspline.fitting.averaging import FIXED_SPREAD, SPREADS
-from calspline.fitting.batched_newton import together
 from calspline.fitting.fit import SPREAD, Shape, SplineTask, default_count, quantile_knots, sampled_knots
-from calspline.fitting.folds import MOST_LEFT_OUT, Parts, deal_groups
-from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine, design_effect
+from calspline.fitting.groups import (
+    MOST_LEFT_OUT,
+    GroupMoments,
+    GroupSizes,
+    Parts,
+    PooledLine,
+    deal_groups,
+    design_effect,
+)
 from calspline.fitting.newton import brier_loss, log_loss
-from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, Search, SearchOptions, alone, fixed
+from calspline.fitting.penalty import FIXED_SPREAD, SPREADS
+from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, SearchOptions, fixed
 from calspline.histogram import NEARLY_FLAT, ScoreHistogram, atom_limits, has_extremes, margin_limits
 from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.scores import BinaryScores, Kind, check_binary_scores
@@ -170,32 +176,32 @@ class FittedCurve:
 
 
 def fit_curve(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> FittedCurve:
-    """Fit the curve of a histogram that holds both classes."""
-    return fit_curves([histogram], recipe, [parts])[0]
+    """Fit the curve of a histogram that holds both classes.
 
-
-def fit_curves(
-    histograms: Sequence[ScoreHistogram], recipe: Recipe, parts: Sequence[Parts | None] | None = None
-) -> list[FittedCurve]:
-    """Fit the curve of each histogram, all that share the work together.
-
-    ``parts`` says, for each histogram, which of its weights have to be left out together.
+    ``parts`` says which of its weights have to be left out together.
     """
-    divided = [None] * len(histograms) if parts is None else parts
-    rivals = [_rivals(histogram, recipe, each) for histogram, each in zip(histograms, divided, strict=True)]
-    contested = [rival.task for each in rivals if len(each) > 1 for rival in each]
-    choices = dict(zip(contested, _choose_smoothing(contested, replace(recipe, smoothing=EVIDENCE.name)), strict=True))
-    winners = [_winner(each, choices) for each in rivals]
-    if not recipe.by_evidence:
-        choices = {}
-    rest = [winner.task for winner in winners if winner is not None and winner.task not in choices]
-    choices |= dict(zip(rest, _choose_smoothing(rest, recipe), strict=True))
-    return [
-        _constant(histogram, recipe)
-        if winner is None
-        else _with_room(_finish(winner, choices[winner.task], _rows(histogram, recipe), recipe), histogram, recipe)
-        for histogram, winner in zip(histograms, winners, strict=True)
-    ]
+    rivals = _rivals(histogram, recipe, parts)
+    if not rivals:
+        return _constant(histogram, recipe)
+    winner, choice = rivals[0], None
+    if len(rivals) > 1:
+        choices = [EVIDENCE.search(rival.task, _options(recipe)) for rival in rivals]
+        first, second = (each.criterion.min() for each in choices)
+        clear = int(second < first - CLEAR_EVIDENCE)
+        winner, choice = rivals[clear], choices[clear]
+    if choice is None or not recipe.by_evidence:
+        choice = _choose_smoothing(winner.task, recipe)
+    return _with_room(_finish(winner, choice, _rows(histogram, recipe), recipe), histogram, recipe)
+
+
+def _options(recipe: Recipe) -> SearchOptions:
+    return SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed)
+
+
+def _choose_smoothing(task: SplineTask, recipe: Recipe) -> Choice:
+    if recipe.criterion is None:
+        return fixed(task.problem, task.coordinates, float(recipe.smoothing))
+    return recipe.criterion.search(task, _options(recipe))
 
 
 def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
@@ -244,14 +250,6 @@ def _logit(histogram: ScoreHistogram, recipe: Recipe) -> Transform:
     """The logit; wide enough to tell scores beyond its usual clip apart, if there are any."""
     wide = bool(has_extremes(histogram)) and bool(np.isfinite(_limits("logit", histogram, recipe)).all())
     return Transform("logit", SMALLEST_PROBABILITY if wide else None)
-
-
-def _winner(rivals: list[_Rival], choices: dict[SplineTask, Choice]) -> _Rival | None:
-    """The first, unless the evidence for the second is clear."""
-    if len(rivals) < 2:
-        return rivals[0] if rivals else None
-    first, second = (choices[rival.task].criterion.min() for rival in rivals)
-    return rivals[1] if second < first - CLEAR_EVIDENCE else rivals[0]
 
 
 def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> FittedCurve:
@@ -414,17 +412,3 @@ def constant_fit(transform: Transform, where: float, rate: float, total: float, 
         **sure if link == "logit" else {},
     )
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)
-
-
-def _choose_smoothing(tasks: list[SplineTask], recipe: Recipe) -> list[Choice]:
-    """The smoothing of each task; on few bins the searches share their work."""
-    searches = [_search(task, recipe) for task in tasks]
-    if recipe.by_evidence and len(tasks) > 1:
-        return together(searches, [task.merged for task in tasks])
-    return [alone(search) for search in searches]
-
-
-def _search(task: SplineTask, recipe: Recipe) -> Search:
-    if recipe.criterion is None:
-        return fixed(task.problem, task.coordinates, float(recipe.smoothing))
-    return recipe.criterion.search(task, SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed))

@@ -5,8 +5,8 @@ from scipy.special import expit, logit
 from calspline import ScoreHistogram, SplineCalibrator, binary_fit
 from calspline.binary_fit import Recipe
 from calspline.fitting import smoothing as smooth
-from calspline.fitting.averaging import FIXED_SPREAD, SPREADS, average
 from calspline.fitting.newton import minimize
+from calspline.fitting.penalty import FIXED_SPREAD, SPREADS, average
 
 
 def over_confident(n=400, seed=0, slope=0.6):
@@ -40,7 +40,7 @@ def test_it_is_close_to_the_average_of_all_fits_one_by_one(n):
     fits, C = every_fit(task, grid, SPREADS)
     W = np.exp(C.min() - C)
     expected = np.tensordot(W / W.sum(), fits, axes=2)
-    choice = smooth.alone(smooth.averaged(task.merged, task.coordinates, grid, SPREADS, exhaustive=True))
+    choice = smooth.averaged(task.merged, task.coordinates, grid, SPREADS, exhaustive=True)
     eta, wanted = (task.merged.at(u).eta for u in (choice.average.u, expected))
     np.testing.assert_allclose(expit(eta), expit(wanted), atol=0.01)
     np.testing.assert_allclose(choice.criterion, C.min() - np.log(W.mean(axis=1)), atol=1.0)
@@ -67,7 +67,7 @@ def test_on_a_quadratic_loss_it_is_exact():
 def test_one_smoothing_and_one_spread_are_the_plain_fit():
     task = task_of(*over_confident())
     grid = np.array([0.01])
-    choice = smooth.alone(smooth.averaged(task.problem, task.coordinates, grid, FIXED_SPREAD, exhaustive=True))
+    choice = smooth.averaged(task.problem, task.coordinates, grid, FIXED_SPREAD, exhaustive=True)
     q = task.coordinates.precision(0.01)
     plain = minimize(task.problem, q, task.problem.at(np.zeros(len(q))), tolerance=1e-9)
     root = plain.covariance_root()
@@ -114,7 +114,7 @@ def test_merged_bins_average_as_all_bins_do():
     fits = {}
     for name in ("merged", "problem"):
         problem = getattr(task, name)
-        choice = smooth.alone(smooth.averaged(problem, task.coordinates, smooth.DECADES, SPREADS, exhaustive=False))
+        choice = smooth.averaged(problem, task.coordinates, smooth.DECADES, SPREADS, exhaustive=False)
         fits[name] = task.finish(choice)
     np.testing.assert_allclose(fits["merged"].coefficients[3], fits["problem"].coefficients[3], atol=1e-2)
 

@@ -7,7 +7,7 @@ from scipy.interpolate import PPoly
 from calspline.arrays import Counts
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
-from calspline.fitting.fit import Shape, SplineTask, _tube_length
+from calspline.fitting.fit import Shape, SplineTask, Spread
 from calspline.fitting.newton import log_loss
 
 FREE = Shape(log_loss, ridge=False, line=(0.0, 1.0), targets=(0.0, 1.0), monotone=False, bounds=None)
@@ -36,8 +36,8 @@ def test_merged_bins_hold_the_same_weights_and_positives():
 
 def test_merged_bins_choose_the_same_smoothing():
     whole = task()
-    by_merged = smooth.alone(smooth.reml(whole.merged, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False))
-    by_all = smooth.alone(smooth.reml(whole.problem, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False))
+    by_merged = smooth.reml(whole.merged, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False)
+    by_all = smooth.reml(whole.problem, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False)
     assert by_merged.smoothing == pytest.approx(by_all.smoothing, rel=0.05)
 
 
@@ -48,7 +48,7 @@ def test_few_bins_are_not_merged():
 
 def test_the_fit_is_the_one_of_all_bins_wherever_the_search_ended():
     whole = task()
-    choice = smooth.alone(smooth.fixed(whole.problem, whole.coordinates, 0.01))
+    choice = smooth.fixed(whole.problem, whole.coordinates, 0.01)
     near = whole.finish(choice)
     far = whole.finish(smooth.Choice(0.01, np.zeros(20), choice.grid, choice.criterion))
     np.testing.assert_allclose(near.coefficients, far.coefficients, atol=1e-8)
@@ -56,7 +56,7 @@ def test_the_fit_is_the_one_of_all_bins_wherever_the_search_ended():
 
 def test_the_variance_is_that_of_the_fitted_values():
     whole = task(n=400)
-    choice = smooth.alone(smooth.fixed(whole.problem, whole.coordinates, 0.01))
+    choice = smooth.fixed(whole.problem, whole.coordinates, 0.01)
     fit = whole.finish(choice)
     Z = whole.problem.design.rows
     eta = whole.problem.at(choice.u).eta
@@ -93,4 +93,4 @@ def test_the_tube_of_a_line_is_the_angle_that_it_turns_through():
     """``(1, 3 x)`` for x from 0 to 1, made into unit vectors: an arc of arctan 3."""
     basis = NaturalSpline(np.array([0.0, 0.1, 0.3, 0.6, 0.65, 1.0]))
     root = basis.line.T * np.array([1.0, 3.0])
-    assert _tube_length(basis, root) == pytest.approx(np.arctan(3.0), rel=1e-4)
+    assert Spread(basis, root, np.ones(6), (False, False)).tube == pytest.approx(np.arctan(3.0), rel=1e-4)

@@ -5,10 +5,10 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline.arrays import Counts
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.folds import Fold, deal_groups
-from calspline.fitting.groups import WEAK_RIDGE, GroupMoments, GroupSizes, PooledLine, design_effect
+from calspline.fitting.groups import WEAK_RIDGE, GroupMoments, GroupSizes, PooledLine, deal_groups, design_effect
 from calspline.fitting.newton import Problem, brier_loss, minimize
-from calspline.fitting.smoothing import alone, curvature_coordinates, leave_parts_out
+from calspline.fitting.penalty import curvature_coordinates
+from calspline.fitting.smoothing import Fold, leave_parts_out
 
 
 def grouped_rows(seed=0, n_groups=40, size=6, sd=1.0):
@@ -156,7 +156,7 @@ def test_leaving_parts_out_is_exact_for_the_brier_loss():
         own = (part == k).astype(float)
         rest = Problem(problem.design, problem.offset, w - own, y - own * y, brier_loss)
         parts.append(Fold(rest, own, own * y))
-    choice = alone(leave_parts_out(problem, coordinates, grid, parts))
+    choice = leave_parts_out(problem, coordinates, grid, parts)
     for smoothing, criterion in zip(choice.grid, choice.criterion, strict=True):
         lost = 0.0
         for fold in parts:

@@ -6,7 +6,8 @@ import pytest
 
 import calspline
 from calspline.display import SmoothingDisplay
-from calspline.fitting.smoothing import CRITERIA, Choice, Criterion, Request
+from calspline.fitting.newton import minimize
+from calspline.fitting.smoothing import CRITERIA, SEARCH_TOLERANCE, Choice, Criterion
 
 
 def aic(task, options):
@@ -16,7 +17,7 @@ def aic(task, options):
     start = problem.at(np.zeros(len(coordinates.prior)))
     for smoothing in options.values:
         q = coordinates.precision(smoothing)
-        solution = yield Request(problem, q, start)
+        solution = minimize(problem, q, start, tolerance=SEARCH_TOLERANCE)
         edf = len(q) - q @ (solution.covariance_root() ** 2).sum(axis=1)
         scores.append(2.0 * solution.point.local.value + 2.0 * edf)
         if scores[-1] == min(scores):

@@ -5,9 +5,9 @@ import pytest
 
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.folds import split_folds
 from calspline.fitting.newton import Problem, brier_loss, log_loss, minimize
-from calspline.fitting.smoothing import curvature_coordinates
+from calspline.fitting.penalty import curvature_coordinates
+from calspline.fitting.smoothing import split_folds
 
 GRID = 10.0 ** np.arange(-6.0, 4.0)
 
@@ -59,8 +59,8 @@ def test_the_reml_score_of_the_brier_loss_is_the_gaussian_marginal_likelihood():
 def test_reml_without_the_whole_grid_finds_what_the_whole_grid_finds():
     for seed in range(10):
         problem, coordinates = setting(seed=seed, n=200)
-        quick = smooth.alone(smooth.reml(problem, coordinates, smooth.DEFAULT_GRID, exhaustive=False))
-        whole = smooth.alone(smooth.reml(problem, coordinates, smooth.DEFAULT_GRID, exhaustive=True))
+        quick = smooth.reml(problem, coordinates, smooth.DEFAULT_GRID, exhaustive=False)
+        whole = smooth.reml(problem, coordinates, smooth.DEFAULT_GRID, exhaustive=True)
         assert len(whole.grid) == len(smooth.DEFAULT_GRID)
         assert len(quick.grid) < len(whole.grid)
         assert quick.criterion.min() <= whole.criterion.min() + 2 * smooth.TIE
@@ -70,13 +70,13 @@ def test_of_equally_good_values_the_smoothest_is_taken():
     n = 200
     problem, coordinates = setting(n=n)
     flat = replace(problem, s=np.full(n, 0.3))
-    assert smooth.alone(smooth.reml(flat, coordinates, GRID, exhaustive=True)).smoothing == GRID[-1]
+    assert smooth.reml(flat, coordinates, GRID, exhaustive=True).smoothing == GRID[-1]
 
 
 def test_the_search_gives_up_on_hopelessly_rough_curves():
     problem, coordinates = setting(n=400, knots=24)
     flat = replace(problem, s=np.full(400, 0.3))
-    choice = smooth.alone(smooth.reml(flat, coordinates, smooth.DEFAULT_GRID, exhaustive=False))
+    choice = smooth.reml(flat, coordinates, smooth.DEFAULT_GRID, exhaustive=False)
     assert choice.grid[0] > smooth.DEFAULT_GRID[0]
 
 
@@ -89,7 +89,7 @@ def test_cross_validation_is_the_loss_on_folds_left_out():
         out = (member == k).astype(float)
         kept = replace(problem, w=1.0 - out, s=problem.s * (1.0 - out))
         folds.append(smooth.Fold(kept, out, out * problem.s))
-    choice = smooth.alone(smooth.cross_validation(problem, coordinates, GRID, folds))
+    choice = smooth.cross_validation(problem, coordinates, GRID, folds)
     expected = []
     for smoothing in GRID:
         total = 0.0
@@ -124,7 +124,7 @@ class _Rows:
 @pytest.mark.parametrize(("loss", "tolerance"), [(brier_loss, 1e-9), (log_loss, 2e-3)])
 def test_leave_one_out_is_close_to_leaving_each_row_out(loss, tolerance):
     problem, coordinates = setting(loss, n=40, knots=5)
-    choice = smooth.alone(smooth.leave_one_out(problem, coordinates, GRID[4:], problem.s))
+    choice = smooth.leave_one_out(problem, coordinates, GRID[4:], problem.s)
     expected = []
     for smoothing in GRID[4:]:
         total = 0.0
@@ -139,7 +139,7 @@ def test_leave_one_out_is_close_to_leaving_each_row_out(loss, tolerance):
 
 def test_a_fixed_smoothing_is_the_only_one_tried():
     problem, coordinates = setting()
-    choice = smooth.alone(smooth.fixed(problem, coordinates, 0.5))
+    choice = smooth.fixed(problem, coordinates, 0.5)
     assert choice.smoothing == 0.5
     assert choice.grid.tolist() == [0.5]
 

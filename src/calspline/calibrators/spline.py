@@ -17,7 +17,7 @@ from calspline.calibrators.batches import Reservoir, read_batches
 from calspline.calibrators.doubts import warn_if_reversed, weight_effect
 from calspline.calibrators.fitted_spline import FittedSpline
 from calspline.calibrators.shift import Reference
-from calspline.fitting.folds import Parts
+from calspline.fitting.groups import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_if_shuffled, warn_user

@@ -11,9 +11,10 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
-from calspline.fitting.folds import Parts
-from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, Tilted, brier_loss, log_loss, minimize
-from calspline.fitting.smoothing import Choice, Coordinates, curvature_coordinates, ridge_coordinates
+from calspline.fitting.groups import Parts
+from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, brier_loss, log_loss, minimize
+from calspline.fitting.penalty import Coordinates, curvature_coordinates, ridge_coordinates
+from calspline.fitting.smoothing import Choice
 
 FINAL_TOLERANCE = 1e-6
 LEAST_INFORMATION = 1e-3
@@ -78,19 +79,33 @@ class Spread:
     @property
     def variance(self) -> Array:
         """Of the curve, as its coefficients are laid out, with powers 6 to 0."""
-        variance = _square((self.basis.pieces @ self.root).swapaxes(0, 1))
+        local = (self.basis.pieces @ self.root).swapaxes(0, 1)
+        products = np.einsum("imk,ink->imn", local, local)
+        variance = np.array([sum(products[:, m, p - m] for m in range(4) if 0 <= p - m < 4) for p in range(7)])
         variance[:-1, [end for end, flat in zip((0, -1), self.flat, strict=True) if flat]] = 0.0
         return variance
 
     @property
     def tube(self) -> float:
         """Length of the curve that the normalised basis draws on the sphere, for simultaneous bands."""
-        return _tube_length(self.basis, self.root)
+        x = np.linspace(self.basis.knots[0], self.basis.knots[-1], TUBE_POINTS)
+        rows = self.basis.design(x).dot(self.root)
+        rows /= np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
+        return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
 
     @property
     def modes(self) -> Array:
-        """Main directions of the covariance, at the breaks, shape (r, K)."""
-        return _modes(self.basis, self.root, self.share)
+        """Directions ``m`` at the breaks, shape (r, K), whose ``m m'`` add up to the covariance but for ``NEGLIGIBLE``.
+
+        What may be left out is judged at the rows.
+        """
+        at_knots = self.basis.design(self.basis.knots).dot(self.root)
+        _, size, rotation = np.linalg.svd(np.sqrt(self.share)[:, None] * at_knots)
+        left = 1.0 - np.cumsum(size**2) / float(size @ size)
+        modes = (at_knots @ rotation[: 1 + int(np.argmax(left < NEGLIGIBLE))].T).T
+        # Signs are as good as any; that of the largest entry is fixed, so that fits repeat.
+        largest = modes[np.arange(len(modes)), np.abs(modes).argmax(axis=1)]
+        return np.asarray(modes * np.sign(largest)[:, None])
 
 
 @dataclass(frozen=True)
@@ -172,7 +187,8 @@ class SplineTask:
         if len(self._z) < FEWEST_MERGED:
             return self.problem
         knots = self.basis.knots
-        edges = [_subdivided(knots, CELLS_PER_INTERVAL), knots[-1:]]
+        share = np.linspace(0.0, 1.0, CELLS_PER_INTERVAL, endpoint=False)
+        edges = [(knots[:-1, None] + np.diff(knots)[:, None] * share).ravel(), knots[-1:]]
         if knots[0] > 0.0 or knots[-1] < 1.0:
             below = np.linspace(0.0, knots[0], OUTER_CELLS, endpoint=False)
             edges = [below, edges[0], np.linspace(knots[-1], 1.0, OUTER_CELLS)]
@@ -201,13 +217,13 @@ class SplineTask:
         mean = choice.average
         q = coordinates.precision(choice.smoothing)
         solution = minimize(problem, q, problem.at(choice.u), tolerance=FINAL_TOLERANCE)
-        free, objective = solution.point, Tilted(problem, np.zeros(len(q)))
+        free = solution.point
         if mean is not None:
             # The average is one over fits to merged bins, which on all bins move as this one has.
             q = coordinates.precision(mean.smoothing)
             free = problem.at(mean.u + (free.u - choice.u))
-            objective = Tilted(problem, problem.design.tdot(free.local.slope) + q * free.u)
-        c, held = self._in_shape(objective, q, free, shape)
+            problem = replace(problem, tilt=problem.design.tdot(free.local.slope) + q * free.u)
+        c, held = self._in_shape(problem, q, free, shape)
 
         if mean is not None:
             # Where it was only unclear whether the curve falls, the band holds the one that does too.
@@ -249,22 +265,22 @@ class SplineTask:
         intercept, slope = self.shape.line
         return np.array([intercept + slope * self.origin, slope * self.unit]) @ self.basis.line
 
-    def _in_shape(self, objective: Tilted, q: Array, free: Point, shape: Shape) -> tuple[Array, Solution | None]:
+    def _in_shape(self, problem: Problem, q: Array, free: Point, shape: Shape) -> tuple[Array, Solution | None]:
         """Coefficients of the best curve of a shape, and its solution unless that is ``free``, the minimum of all."""
         basis, coordinates, offset = self.basis, self.coordinates, self._offset
         constraints = shape_constraints(basis, coordinates, offset, shape, free.u)
         if constraints is None:
             return offset + coordinates.T @ free.u, None
-        start = objective.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
-        held = minimize(objective, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
-        if shape.monotone == "auto" and self._lost(objective, q, free, held) > CLEAR_FALL:
-            return self._in_shape(objective, q, free, replace(shape, monotone=False))
+        start = problem.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
+        held = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
+        if shape.monotone == "auto" and self._lost(problem, q, free, held) > CLEAR_FALL:
+            return self._in_shape(problem, q, free, replace(shape, monotone=False))
         c = offset + coordinates.T @ held.point.u
         return risen(basis, c) if shape.monotone else c, held
 
-    def _lost(self, objective: Tilted, q: Array, free: Point, held: Solution) -> float:
+    def _lost(self, problem: Problem, q: Array, free: Point, held: Solution) -> float:
         """Nats that the curve ``held`` in shape loses to the ``free`` one, whatever a single row has to do with it."""
-        best = objective.at(free.u).local.value + 0.5 * float(q @ free.u**2)
+        best = problem.at(free.u).local.value + 0.5 * float(q @ free.u**2)
         if self.shape.loss is brier_loss:  # with the error variance profiled out
             least = ROUNDED_OFF * self.bins.total
             return 0.5 * self.bins.total * float(np.log(max(held.objective, least) / max(best, least)))
@@ -272,41 +288,6 @@ class SplineTask:
         positive, negative = np.subtract(*np.logaddexp(0.0, -eta)), np.subtract(*np.logaddexp(0.0, eta))
         most = max(positive[self.bins.positives > 0.0].max(), negative[self.bins.negatives > 0.0].max())
         return float(held.objective - best - most)
-
-
-def _subdivided(knots: Array, parts: int) -> Array:
-    """Each interval between knots in equal parts: their left ends."""
-    return np.asarray(
-        (knots[:-1, None] + np.diff(knots)[:, None] * np.linspace(0.0, 1.0, parts, endpoint=False)).ravel()
-    )
-
-
-def _square(local: Array) -> Array:
-    """Polynomial coefficients of the squared length of ``sum_m local[:, m] t^(3-m)``."""
-    covariance = np.einsum("imk,ink->imn", local, local)
-    return np.array([sum(covariance[:, m, p - m] for m in range(4) if 0 <= p - m < 4) for p in range(7)])
-
-
-def _tube_length(basis: NaturalSpline, root: Array) -> float:
-    """Length of ``z(x) / |z(x)|`` for ``z = root' basis(x)`` over the range of the knots."""
-    x = np.linspace(basis.knots[0], basis.knots[-1], TUBE_POINTS)
-    rows = basis.design(x).dot(root)
-    rows /= np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
-    return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
-
-
-def _modes(basis: NaturalSpline, root: Array, share: Array) -> Array:
-    """Directions ``m`` at the knots whose ``m m'`` add up to the covariance, but for ``NEGLIGIBLE`` of it.
-
-    What may be left out is judged at the rows, which have this ``share`` of the weight next to each knot.
-    """
-    at_knots = basis.design(basis.knots).dot(root)
-    _, size, rotation = np.linalg.svd(np.sqrt(share)[:, None] * at_knots)
-    left = 1.0 - np.cumsum(size**2) / float(size @ size)
-    modes = (at_knots @ rotation[: 1 + int(np.argmax(left < NEGLIGIBLE))].T).T
-    # Signs are as good as any; that of the largest entry is fixed, so that fits repeat.
-    largest = modes[np.arange(len(modes)), np.abs(modes).argmax(axis=1)]
-    return np.asarray(modes * np.sign(largest)[:, None])
 
 
 def shape_constraints(

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,8 @@ WEAK_RIDGE = 0.2
 """Of the line: it keeps one that separates the classes finite, and is worth less than one row."""
 SINGULAR = 1e-10
 PAIRS = ((0, 0), (0, 1), (1, 1))
+MOST_LEFT_OUT = 200
+"""Of more groups, several are left out together."""
 
 
 @dataclass(frozen=True)
@@ -150,3 +153,19 @@ def design_effect(classes: Sequence[GroupMoments], sizes: GroupSizes) -> float:
     corrected = estimate / share.sum() * n_groups / (n_groups - 2.0)
     upper = np.log(corrected) + stdtrit(n_groups - 1.0, LEVEL) * spread
     return float(np.exp(np.clip(upper, 0.0, np.log(max(heaviest, 1.0)))))
+
+
+class Parts(NamedTuple):
+    """Weights of positives and negatives at each bin, a row for each part of the data."""
+
+    positives: Array
+    negatives: Array
+
+
+def deal_groups(weights: Array, k: int, seed: int) -> NDArray[np.intp]:
+    """The part of each group, when whole groups are dealt out to ``k`` parts: heavy ones first."""
+    shuffled = np.random.default_rng([seed, 1]).permutation(len(weights))
+    order = shuffled[np.argsort(-weights[shuffled], kind="stable")]
+    part = np.empty(len(weights), dtype=np.intp)
+    part[order] = np.arange(len(weights)) % k
+    return part

@@ -5,8 +5,7 @@ Over the coordinates ``u`` the objective is a convex loss and a ridge::
     F(u) = loss(u) + 1/2 sum_j q_j u_j^2,
 
 so ``F`` has one minimum, also under linear constraints ``A u >= b``. :class:`Newton` holds the state of a search
-for it, of one problem or of a stack of them. Mostly the loss is that of a :class:`Problem`, a generalised linear
-model on bins::
+for it. Mostly the loss is that of a :class:`Problem`, a generalised linear model on bins::
 
     loss(u) = sum_b loss(eta_b; w_b, s_b),    eta = offset + Z u,
 
@@ -17,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy
@@ -42,15 +41,15 @@ LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 
 class Local(NamedTuple):
-    """A loss at ``eta``: its sum (a number, or one for each row of a stack), first and second derivative per bin."""
+    """A loss at ``eta``: its sum, first and second derivative per bin."""
 
-    value: Any
+    value: float
     slope: Array
     curvature: Array
 
 
 Loss = Callable[[Array, Array, Array], Local]
-"""A convex loss of the linear predictor ``eta``, given ``w`` and ``s``, summed over bins: the last axis."""
+"""A convex loss of the linear predictor ``eta``, given ``w`` and ``s``, summed over bins."""
 
 
 def log_loss(eta: Array, w: Array, s: Array) -> Local:
@@ -71,13 +70,13 @@ def log_loss(eta: Array, w: Array, s: Array) -> Local:
     value += beyond * eta
     beyond += np.where(positive, -unsure, unsure)
     unsure *= upper
-    return Local(np.add.reduce(value, axis=-1), beyond, unsure)
+    return Local(float(np.add.reduce(value)), beyond, unsure)
 
 
 def brier_loss(eta: Array, w: Array, s: Array) -> Local:
     """``1/2 w eta^2 - s eta + 1/2 s``: half the squared error of the probability ``eta``."""
     slope = w * eta - s
-    return Local(0.5 * np.add.reduce(eta * (slope - s) + s, axis=-1), slope, w)
+    return Local(0.5 * float(np.add.reduce(eta * (slope - s) + s)), slope, w)
 
 
 @dataclass(frozen=True)
@@ -106,64 +105,42 @@ class Objective(Protocol):
         """Gradient and Hessian in ``u``, which may be overwritten."""
         ...
 
-    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+    def along(self, point: Point, step: Array) -> Callable[[float], Point]:
         """The point that is so many times ``step`` away."""
         ...
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is fitted: a design on bins, with the sums each bin carries."""
+    """What is fitted: a design on bins, with the sums each bin carries.
+
+    With a ``tilt`` the loss is ``loss(u) - tilt' u``: with the gradient of ``F`` at some place, that is the minimum.
+    """
 
     design: PiecewiseDesign | DenseDesign
     offset: Array
     w: Array
     s: Array
     loss: Loss
+    tilt: Array | None = None
 
     def at(self, u: Array) -> Point:
         """The loss at ``u``."""
-        eta = self.offset + self.design.dot(u)
-        return Point(u, eta, self.loss(eta, self.w, self.s))
+        return self._point(u, self.offset + self.design.dot(u))
 
     def derivatives(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian in ``u``."""
-        return self.design.tdot(point.local.slope), self.design.gram(point.local.curvature)
+        gradient = self.design.tdot(point.local.slope)
+        return gradient if self.tilt is None else gradient - self.tilt, self.design.gram(point.local.curvature)
 
-    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
+    def along(self, point: Point, step: Array) -> Callable[[float], Point]:
         """The point that is so many times ``step`` away: ``Z`` is multiplied but once."""
         moves = self.design.dot(step)
+        return lambda scale: self._point(point.u + scale * step, point.eta + scale * moves)
 
-        def at(scale: Any) -> Point:
-            eta = point.eta + scale * moves
-            return Point(point.u + scale * step, eta, self.loss(eta, self.w, self.s))
-
-        return at
-
-
-@dataclass(frozen=True)
-class Tilted:
-    """``loss(u) - tilt' u``: with the gradient of ``F`` at some place as the tilt, that place is the minimum."""
-
-    problem: Problem
-    tilt: Array
-
-    def at(self, u: Array) -> Point:
-        """The loss at ``u``."""
-        return self._tilted(self.problem.at(u))
-
-    def derivatives(self, point: Point) -> tuple[Array, Array]:
-        """Gradient and Hessian in ``u``."""
-        gradient, hessian = self.problem.derivatives(point)
-        return gradient - self.tilt, hessian
-
-    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
-        """The point that is so many times ``step`` away."""
-        along = self.problem.along(point, step)
-        return lambda scale: self._tilted(along(scale))
-
-    def _tilted(self, point: Point) -> Point:
-        return point._replace(local=point.local._replace(value=point.local.value - self.tilt @ point.u))
+    def _point(self, u: Array, eta: Array) -> Point:
+        local = self.loss(eta, self.w, self.s)
+        return Point(u, eta, local if self.tilt is None else local._replace(value=local.value - float(self.tilt @ u)))
 
 
 class Point(NamedTuple):
@@ -207,10 +184,7 @@ class Solution:
 
 
 class Newton:
-    """The state of damped Newton on one problem, or on a stack of them.
-
-    In a stack every array has a first axis, along which the problems are; each goes through the steps that it would
-    take alone. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
+    """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
 
     Parameters
     ----------
@@ -230,9 +204,9 @@ class Newton:
 
     step: Array
     factor: Array
-    promised: Any
-    value: Any
-    moved: Any
+    promised: float
+    value: float
+    moved: float
 
     def __init__(
         self,
@@ -254,44 +228,39 @@ class Newton:
         gradient = gradient + self.q * u
         self.factor = factorize(hessian, self.q)
         if self.constraints is None:
-            self.step = -_solve(self.factor, gradient)
+            self.step = -dpotrs(self.factor, gradient, lower=1)[0]
         else:
             A, b = self.constraints.A, self.constraints.b
             self.step = _constrained_step(self.factor, gradient, A, b - A @ u)
-        self.promised = -np.add.reduce(gradient * self.step, axis=-1)
+        self.promised = -float(gradient @ self.step)
 
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
-        before, along = self._penalised(self.point), self.objective.along(self.point, self.step)
-        stacked = self.point.u.ndim > 1
-        scale: Any = np.ones(len(before)) if stacked else 1.0
+        before, along, scale = self._penalised(self.point), self.objective.along(self.point, self.step), 1.0
         for _ in range(MAX_HALVINGS if halvings is None else halvings):
             self._trial = along(scale)
             self.value = self._penalised(self._trial)
-            good = self.value <= before - self.kept * scale * self.promised + self.slack * abs(before)
-            if good.all() if stacked else good:
+            if self.value <= before - self.kept * scale * self.promised + self.slack * abs(before):
                 return True
-            scale = np.where(good, scale, 0.5 * scale) if stacked else 0.5 * scale
+            scale *= 0.5
         return False
 
     def move(self) -> None:
         """Take the step."""
-        self.moved = np.maximum.reduce(np.abs(self._trial.eta - self.point.eta), axis=-1)
+        self.moved = float(np.maximum.reduce(np.abs(self._trial.eta - self.point.eta)))
         self.point = self._trial
 
-    def settled(self, tolerance: float) -> Any:
+    def settled(self, tolerance: float) -> bool:
         """Whether no ``eta`` moved by more, or rounding would eat up the promised decrease."""
         rounding = ROUNDING if self.constraints is None else SOLVER_ROUNDING
-        return (self.promised <= rounding * abs(self.value)) | (self.moved <= tolerance)
+        return self.promised <= rounding * abs(self.value) or self.moved <= tolerance
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""
         return np.asarray(dpotri(self.factor, lower=1)[0].diagonal())
 
-    def _penalised(self, point: Point) -> Any:
-        squares = point.u * point.u
-        ridge = self.q @ squares if squares.ndim == 1 else np.add.reduce(self.q * squares, axis=-1)
-        return point.local.value + 0.5 * ridge
+    def _penalised(self, point: Point) -> float:
+        return point.local.value + 0.5 * float(self.q @ (point.u * point.u))
 
 
 def minimize(
@@ -309,8 +278,8 @@ def minimize(
         newton.search()
         newton.move()
         if newton.settled(tolerance):
-            return Solution(newton.point, float(newton.value), newton.factor, True, iteration)
-    return Solution(newton.point, float(newton.value), newton.factor, False, MAX_ITERATIONS)
+            return Solution(newton.point, newton.value, newton.factor, True, iteration)
+    return Solution(newton.point, newton.value, newton.factor, False, MAX_ITERATIONS)
 
 
 def fit_logistic(X: Array, positives: Array, negatives: Array, ridge: Array, start: Array) -> Solution:
@@ -327,19 +296,12 @@ def fit_logistic(X: Array, positives: Array, negatives: Array, ridge: Array, sta
 
 
 def factorize(gram: Array, q: Array) -> Array:
-    """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists; of a stack, of each.
+    """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists.
 
     Without a prior (``penalty="ridge"``) and with almost no smoothing the Hessian can
     be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
     shortens the step.
     """
-    if gram.ndim == 3:
-        H = gram.copy()
-        np.einsum("ijj->ij", H)[:] += q
-        try:
-            return np.asarray(np.linalg.cholesky(H))
-        except np.linalg.LinAlgError:
-            return np.array([np.tril(factorize(*each)) for each in zip(gram, q, strict=True)])
     entries = np.einsum("ii->i", gram)
     entries += q
     diagonal = entries.copy()
@@ -351,13 +313,6 @@ def factorize(gram: Array, q: Array) -> Array:
             if info == 0:
                 return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
-
-
-def _solve(factor: Array, gradient: Array) -> Array:
-    """``(L L')^{-1} g``; of a stack, of each."""
-    if factor.ndim == 3:
-        return np.array([_solve(*each) for each in zip(factor, gradient, strict=True)])
-    return np.asarray(dpotrs(factor, gradient, lower=1)[0])
 
 
 def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:

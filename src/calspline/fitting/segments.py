@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.newton import log_loss
-from calspline.fitting.smoothing import WEAK_PRIOR, curvature_coordinates
+from calspline.fitting.penalty import WEAK_PRIOR, curvature_coordinates
 
 BENDS = 6
 """Directions of least curvature in which the curves of segments may differ."""

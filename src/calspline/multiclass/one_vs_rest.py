@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from calspline.arrays import MIN_THREADED_SIZE, Array, filled, map_blocks
-from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curves
+from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curve
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Transform
@@ -125,11 +125,11 @@ def fit_one_vs_rest(
     columns = AgainstRest(scores, recipe.transform)
 
     def fit(classes: list[tuple[BinaryScores, NDArray[np.bool_]]]) -> list[FittedCurve]:
-        histograms = list(_of_classes(lambda one: ScoreHistogram.collect(*one, weight), classes, len(codes)))
-        if grouped is None:
-            return fit_curves(histograms, recipe)
-        parts = [grouped.parts(found, *one, recipe) for found, one in zip(histograms, classes, strict=True)]
-        return fit_curves(histograms, recipe, parts)
+        histograms = _of_classes(lambda one: ScoreHistogram.collect(*one, weight), classes, len(codes))
+        return [
+            fit_curve(found, recipe, None if grouped is None else grouped.parts(found, *one, recipe))
+            for found, one in zip(list(histograms), classes, strict=True)
+        ]
 
     return fit_classes(
         columns,
@@ -168,7 +168,7 @@ def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: 
     return _fit_seen(
         len(histograms),
         list(present),
-        lambda members: fit_curves([present[j] for j in members], recipe),
+        lambda members: [fit_curve(present[j], recipe) for j in members],
         lambda: _constant(kind, 1.0 / (total + 2.0), total / recipe.design_effect, recipe),
     )
 
