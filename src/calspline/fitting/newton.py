@@ -65,12 +65,10 @@ def log_loss(eta: Array, w: Array, s: Array) -> Local:
     unsure *= w
     beyond = w * positive
     beyond -= s
-    value = np.log1p(e, out=e)
-    value *= w
-    value += beyond * eta
-    beyond += np.where(positive, -unsure, unsure)
+    value = float(w @ np.log1p(e, out=e) + beyond @ eta)
+    slope = np.where(positive, beyond - unsure, beyond + unsure)
     unsure *= upper
-    return Local(float(np.add.reduce(value)), beyond, unsure)
+    return Local(value, slope, unsure)
 
 
 def brier_loss(eta: Array, w: Array, s: Array) -> Local:
