@@ -60,7 +60,7 @@ def rejected(mean: float, n: int, weights: str) -> float:
     found = []
     for seed in range(REPLICATIONS):
         rows = sample(mean, n, seed, weights)[2]
-        found.append(calibration_p_value(rows.counts(), rows.sizes) <= 0.05)
+        found.append(calibration_p_value(rows.counts(), rows) <= 0.05)
     return float(np.mean(found))
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from calspline.evaluation.hints import HINT, belong_together, grouping_hint
+from calspline.evaluation.dependence import HINT, belong_together, grouping_hint
 from calspline.evaluation.predictions import check_predictions
 
 

@@ -9,7 +9,8 @@ from scipy.special import expit, logit
 from scipy.stats import binom, norm
 
 from calspline import compare, evaluate
-from calspline.evaluation.segment_test import SegmentSums, benjamini_hochberg, corrected, root
+from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.segment_test import SegmentSums, corrected, root
 from calspline.evaluation.segments import Coded, multicalibration_error
 from calspline.segments.labels import check_by
 
@@ -25,7 +26,8 @@ def rows(seed=0, n=4000, n_segments=20, spread=0.0, mean=-1.0):
 
 def sums_of(y, p, by, weight=None, groups=None):
     coded = Coded.of(check_by(by, len(p)))
-    return SegmentSums(p, np.asarray(y, dtype=bool), weight, groups, coded.code, len(coded.labels))
+    event = Predictions(np.asarray(p), np.asarray(y, dtype=int), weight, np.array([0, 1]), groups)
+    return SegmentSums(event, coded.code, len(coded.labels))
 
 
 def test_the_table_has_plain_sums_of_each_segment():
@@ -308,10 +310,12 @@ def test_the_multicalibration_error_of_equal_probabilities_is_that_of_sums():
 
 
 def test_an_adjusted_p_value_below_a_share_is_what_benjamini_and_hochberg_reject():
-    p = np.array([0.001, 0.5, 0.012, 0.04, 0.03, 0.9])
-    # 0.05 k / 6: 0.0083, 0.0167, 0.025, 0.033, ...
-    assert (benjamini_hochberg(p) < 0.05).tolist() == [True, False, True, False, False, False]
-    assert np.all(np.diff(benjamini_hochberg(np.sort(p))) >= 0.0)
+    table = evaluate(*rows(spread=0.3)[:2], by=rows(spread=0.3)[2]).segments.table
+    p = np.sort(table["p_value"])
+    below = p <= 0.05 * np.arange(1, len(p) + 1) / len(p)
+    largest = p[below].max()
+    assert 0 < below.sum() < len(p)
+    np.testing.assert_array_equal(table["off"], table["p_value"] <= largest)
     assert corrected(np.array(0.01), 3) == pytest.approx(1 - 0.99**3)
 
 

@@ -9,9 +9,10 @@ from scipy.stats import beta, binom
 
 from calspline import evaluate, reliability
 from calspline.arrays import Counts
+from calspline.evaluation.calibration import Flips
+from calspline.evaluation.dependence import design_effect, row_powers, squared_sums
 from calspline.evaluation.evaluate import evaluate_rows
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.units import Flips, design_effect, row_powers, squared_sums
 
 WEIGHTS = {
     "uniform": lambda rng, n: rng.uniform(0.0, 2.0, n),

@@ -240,7 +240,7 @@ class Data:
 
 def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
     """Say so if rows seem to belong together."""
-    from calspline.evaluation.hints import grouping_hint
+    from calspline.evaluation.dependence import grouping_hint
     from calspline.evaluation.predictions import check_predictions
 
     hint = grouping_hint(check_predictions(y, probs, **more))

@@ -46,7 +46,7 @@ kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddl
 ``|p - curve(p)|`` has the mean ICI (integrated calibration index), the median E50, the 90th percentile E90 and the
 maximum Emax (Austin and Steyerberg 2019, with this curve in place of loess).
 
-Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.units` for the
+Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.dependence` for the
 variances.
 
 References
@@ -66,7 +66,8 @@ D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -76,12 +77,16 @@ from scipy.special import chdtrc, expit, logit, ndtr
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.binary_fit import FittedCurve, Recipe, fit_curve
-from calspline.evaluation.units import Clusters, Flips
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.fit import quantile_knots
 from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
 from calspline.histogram import ScoreHistogram
 from calspline.transforms import Transform, log_odds
+
+if TYPE_CHECKING:
+    from calspline.evaluation.predictions import Predictions
+
+Ints = NDArray[np.intp]
 
 ECE_BINS = 15
 """Bins of the ECE, as most of the literature since Guo et al. (2017) has them."""
@@ -92,14 +97,17 @@ TEST_CELLS, TEST_KNOTS, TEST_DEGREES, TEST_DRAWS = 256, 8, 4.0, 999
 NEARLY_CERTAIN = 1e-9
 NORMAL_KURTOSIS = 0.01
 """Scores whose tails are lighter than this count as normal."""
+SIZES_PER_OCTAVE, SIZE_CLASSES = 4, 64
+"""Classes of weights in simulations; beyond the last, a weight is 65,536 times smaller than the largest."""
+SEED = 0
 
 
-def equal_width_bins(p: Array, n_bins: int) -> NDArray[np.intp]:
+def equal_width_bins(p: Array, n_bins: int) -> Ints:
     """The bin of each probability among bins of equal width; the last bin includes 1."""
     return np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
 
 
-def ece(f: Counts, bins: NDArray[np.intp]) -> tuple[float, float]:
+def ece(f: Counts, bins: Ints) -> tuple[float, float]:
     """ECE, plain and debiased, with the bin of each probability given."""
     gap = np.abs(np.bincount(bins, weights=f.positives - f.w * f.x))
     s = np.sqrt(np.bincount(bins, weights=f.squares * f.x * (1.0 - f.x)))
@@ -144,25 +152,16 @@ def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
     return fit_curve(histogram, Recipe(design_effect=design_effect))
 
 
-class CurveDistances(NamedTuple):
-    """Distances of the probabilities from the spline curve; NaN if only one class occurs."""
-
-    ici: float
-    e50: float
-    e90: float
-    emax: float
-
-
-def curve_distances(f: Counts, design_effect: float = 1.0) -> CurveDistances:
-    """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``."""
+def curve_distances(f: Counts, design_effect: float = 1.0) -> dict[str, Any]:
+    """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``; NaN if only one class occurs."""
     fit = spline_curve(f, design_effect)
     if fit is None:
-        return CurveDistances(*[float("nan")] * 4)
+        return dict.fromkeys(("ici", "e50", "e90", "emax"), float("nan"))
     distance = np.abs(f.x - fit.curve(f.x))
     order = np.argsort(distance)
     reached = np.cumsum(f.w[order]) / f.total
     e50, e90 = distance[order[np.searchsorted(reached, [0.5, 0.9], side="left")]].tolist()
-    return CurveDistances(float(f.w @ distance) / f.total, e50, e90, float(distance.max()))
+    return {"ici": float(f.w @ distance) / f.total, "e50": e50, "e90": e90, "emax": float(distance.max())}
 
 
 class Recalibration(NamedTuple):
@@ -174,8 +173,8 @@ class Recalibration(NamedTuple):
     slope_se: float
 
 
-def recalibration(f: Counts, clusters: Clusters | None = None) -> Recalibration:
-    """Fit both models; rows in ``clusters`` have the errors that their groups show.
+def recalibration(f: Counts, rows: Predictions | None = None) -> Recalibration:
+    """Fit both models; where ``rows`` are in groups, the errors are those that these show.
 
     If only one class occurs, ``in_the_large`` is infinite. If all events lie above all non-events, the slope is
     infinite. If there is only one probability, the slope is NaN.
@@ -185,7 +184,7 @@ def recalibration(f: Counts, clusters: Clusters | None = None) -> Recalibration:
     nan = float("nan")
     if not (w1.any() and w0.any()):
         return Recalibration(np.inf if w1.any() else -np.inf, nan, nan, nan)
-    large, large_se = _last_coefficient(lambda x: np.ones((len(x), 1)), 1.0, f, clusters)
+    large, large_se = _last_coefficient(lambda x: np.ones((len(x), 1)), 1.0, f, rows)
     up, down = x[w1 > 0.0], x[w0 > 0.0]
     if x[0] == x[-1]:
         slope, slope_se = nan, nan
@@ -194,12 +193,12 @@ def recalibration(f: Counts, clusters: Clusters | None = None) -> Recalibration:
     elif up.max() <= down.min():
         slope, slope_se = -np.inf, nan
     else:
-        slope, slope_se = _last_coefficient(lambda x: np.column_stack([np.ones_like(x), x - f.mean]), 0.0, f, clusters)
+        slope, slope_se = _last_coefficient(lambda x: np.column_stack([np.ones_like(x), x - f.mean]), 0.0, f, rows)
     return Recalibration(large, large_se, slope, slope_se)
 
 
 def _last_coefficient(
-    features: Callable[[Array], Array], offset: float, f: Counts, clusters: Clusters | None
+    features: Callable[[Array], Array], offset: float, f: Counts, rows: Predictions | None
 ) -> tuple[float, float]:
     """Last coefficient of a logistic regression on features of the log-odds, and its standard error."""
     X = features(f.x)
@@ -209,11 +208,9 @@ def _last_coefficient(
     fit = minimize(problem, free, problem.at(start), tolerance=LAST_DIGITS)
     root = fit.covariance_root()
     influence = root @ root[-1]
-    if clusters is not None:
-        x = Transform("logit")(clusters.p)
-        rows = features(x)
-        J = clusters.score_variance(expit(offset * x + rows @ fit.point.u), rows)
-        n = int(clusters.groups.max()) + 1
+    if rows is not None and rows.n_groups is not None:
+        x, n = Transform("logit")(rows.probs), rows.n_groups
+        J = rows.score_variance(expit(offset * x + features(x) @ fit.point.u), features(x))
         return float(fit.point.u[-1]), float(np.sqrt(influence @ J @ influence * n / (n - 1.0)))
     if f.squared is None:
         return float(fit.point.u[-1]), float(np.linalg.norm(root[-1]))
@@ -222,11 +219,11 @@ def _last_coefficient(
     return float(fit.point.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ influence)))
 
 
-def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None, clusters: Clusters | None = None) -> float:
+def calibration_p_value(f: Counts, rows: Predictions | None = None) -> float:
     """P-value of the hypothesis that the probabilities are right.
 
-    Where rows at the same probability count differently, ``rows`` has the probability and the squared weight of each.
-    Where they depend on each other, ``clusters`` has them: the variance of the scores is then that of their groups.
+    Where ``rows`` at the same probability count differently, so do the coin flips like them. Where they depend on each
+    other, the variance of the scores is that of their groups.
 
     Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other way, the p-value is the chance of
     that, at most the sum of their distances to 0 or 1: 0 if something happened that had probability 0.
@@ -243,10 +240,11 @@ def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None, clus
     cells, flips = flips_like(f, rows, TEST_CELLS)
     A = directions(cells)
     statistic = float(((A.T @ (cells.positives - cells.w * cells.x)) ** 2).sum())
-    if clusters is not None:
-        seen = (clusters.p >= f.x[0]) & (clusters.p <= f.x[-1])
-        cell = np.searchsorted(f.x[_cell_starts(f, TEST_CELLS)], clusters.p, side="right") - 1
-        spread = np.linalg.eigvalsh(clusters.score_variance(clusters.p, A[cell] * seen[:, None]))
+    if rows is not None and rows.groups is not None:
+        p = rows.probs
+        seen = (p >= f.x[0]) & (p <= f.x[-1])
+        cell = np.searchsorted(f.x[_cell_starts(f, TEST_CELLS)], p, side="right") - 1
+        spread = np.linalg.eigvalsh(rows.score_variance(p, A[cell] * seen[:, None]))
         return weighted_chi2_tail(statistic, spread[spread > 1e-9 * spread[-1]]) if spread[-1] > 0.0 else 1.0
     variance, fourth = flips.cumulants()
     # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
@@ -259,20 +257,20 @@ def calibration_p_value(f: Counts, rows: tuple[Array, Array] | None = None, clus
     return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + TEST_DRAWS)
 
 
-def _cell_starts(f: Counts, n_cells: int) -> NDArray[np.intp]:
+def _cell_starts(f: Counts, n_cells: int) -> Ints:
     """Where each of at most so many cells begins."""
     return run_starts(f.equal_weight_bins(n_cells)) if len(f) > n_cells else np.arange(len(f))
 
 
-def flips_like(f: Counts, rows: tuple[Array, Array] | None, n_cells: int) -> tuple[Counts, Flips]:
+def flips_like(f: Counts, rows: Predictions | None, n_cells: int) -> tuple[Counts, Flips]:
     """The probabilities in at most so many cells, and coin flips like the rows in them."""
     first = _cell_starts(f, n_cells)
     cells = f.merged(first)
-    if rows is None:
+    if rows is None or rows.groups is not None or not rows.unequal:
         return cells, Flips.like(cells)
-    p, squares = rows
-    seen = (p >= f.x[0]) & (p <= f.x[-1])
-    return cells, Flips.of_rows(cells.x, np.searchsorted(f.x[first], p[seen], side="right") - 1, squares[seen])
+    seen = (rows.probs >= f.x[0]) & (rows.probs <= f.x[-1])
+    cell = np.searchsorted(f.x[first], rows.probs[seen], side="right") - 1
+    return cells, Flips.of_rows(cells.x, cell, rows.squares[seen])
 
 
 def directions(f: Counts) -> Array:
@@ -341,3 +339,57 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     w = float(np.sign(s) * np.sqrt(2.0 * (s * t - cumulant(s))))
     v = s * float(np.sqrt(2.0 * (a**2 / (1.0 - 2.0 * s * a) ** 2).sum()))
     return float(np.clip(ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Flips:
+    """Independent coin flips like the rows: at each of some probabilities, how many there are, of what size.
+
+    ``cell`` has the place of the probability, increasing, and each place occurs.
+    """
+
+    p: Array
+    cell: Ints
+    count: NDArray[np.int64]
+    size: Array
+
+    @classmethod
+    def like(cls, f: Counts) -> Flips:
+        """Flips of equal size at each probability, with the variance that its weight says."""
+        squares = f.squares
+        count = np.maximum(np.rint(f.w * np.divide(f.w, squares, out=np.ones_like(f.w), where=squares > 0.0)), 1.0)
+        return cls(f.x, np.arange(len(f)), count.astype(np.int64), np.sqrt(squares / count))
+
+    @classmethod
+    def of_rows(cls, p: Array, cell: Ints, squares: Array) -> Flips:
+        """A flip for each row at the probability of its cell; rows of about the same size are taken together."""
+        largest = float(squares.max())
+        octave = -0.5 * np.log2(np.maximum(squares / largest, np.finfo(float).tiny))
+        kind = cell * SIZE_CLASSES + np.minimum(SIZES_PER_OCTAVE * octave, SIZE_CLASSES - 1.0).astype(np.intp)
+        count = np.bincount(kind)
+        sums = np.bincount(kind, squares)
+        used = np.flatnonzero(count)
+        return cls(p, used // SIZE_CLASSES, count[used], np.sqrt(sums[used] / count[used]))
+
+    def cumulants(self) -> tuple[Array, Array]:
+        """Variance, and fourth cumulant, of the sum of flips at each probability."""
+        q = self.p * (1.0 - self.p)
+        first = np.searchsorted(self.cell, np.arange(len(self.p)))
+        squares, fourths = (np.add.reduceat(self.count * self.size**k, first) for k in (2.0, 4.0))
+        return squares * q, fourths * q * (1.0 - 6.0 * q)
+
+    def deviations(self, draws: int) -> Array:
+        """Sums of ``size * (event - p)`` at each probability, one row per draw; always the same draws."""
+        rng = np.random.default_rng(SEED)
+        p = self.p[self.cell]
+        events: Array
+        if self.count.max() <= 1:
+            events = (rng.random((draws, len(p))) < p).astype(np.float64)
+        else:
+            # One probability after the other: numpy sets up a binomial distribution once while it stays the same.
+            events = rng.binomial(self.count[:, None], p[:, None], size=(len(p), draws)).T.astype(np.float64)
+        events -= self.count * p
+        events *= self.size
+        if len(p) == len(self.p):
+            return events
+        return np.asarray(np.add.reduceat(events, np.searchsorted(self.cell, np.arange(len(self.p))), axis=1))

@@ -9,11 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calspline.evaluation.differences import PairedDifference, critical_value, family_critical_value
+from calspline.evaluation.differences import (
+    PairedDifference,
+    SegmentDifferences,
+    critical_value,
+    family_critical_value,
+    segment_differences,
+)
 from calspline.evaluation.evaluate import Evaluation, evaluate_rows
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
-from calspline.evaluation.segment_differences import SegmentDifferences, segment_differences
 from calspline.formatting import Row, html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 

@@ -1,4 +1,4 @@
-"""The interval of a difference of mean losses, paired by row.
+"""Differences of mean losses, paired by row: their intervals, of all rows and by segment.
 
 A row's difference is ``d_1`` if the event happens and ``d_0`` if not, so the mean difference is a weighted sum of
 events, and its variance depends on their probabilities. Few events say little about it: the bootstrap, which knows only
@@ -13,7 +13,8 @@ from which what was seen is no further than chance allows, ``|D - m(a)| <= z sqr
 is Wilson's. ``V`` is corrected by what the rows themselves show, the more the more events there are.
 
 With three or more classes, and where the difference is spread over many rows, the interval is ``D +- z`` standard
-errors of what the rows show.
+errors of what the rows show. So is that of a segment, whose variance is with two classes at least what the
+probabilities of both sets say: few rows may all have turned out alike.
 
 References
 ----------
@@ -24,19 +25,24 @@ T. Hothorn, F. Bretz and P. Westfall, *Simultaneous inference in general paramet
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, ndtri
+from scipy.special import expit
+from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
 from calspline.arrays import Array, Counts
+from calspline.evaluation.dependence import Ints, cell_sums, group_squares
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.units import Ints, row_powers, squared_sums
+from calspline.evaluation.segments import FALSE_SHARE, LEVEL, SHOWN, Coded
 from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
+from calspline.formatting import p_value, percent, text_table
 from calspline.transforms import Transform
 
 CELLS = 1024
@@ -73,21 +79,15 @@ class PairedDifference:
         """The mean difference."""
         return float(np.average(self.seen, weights=self.rows.weight))
 
-    @property
-    def total(self) -> float:
-        """Sum of the weights."""
-        weight = self.rows.weight
-        return float(len(self.seen)) if weight is None else float(weight.sum())
-
     def influence(self) -> Array:
         """What each row moves the mean by, before weights."""
-        return (self.seen - self.value) / self.total
+        return (self.seen - self.value) / self.rows.total
 
     def interval(self, z: float) -> tuple[float, float]:
         """Limits that are ``z`` standard errors away."""
         rows, u = self.rows, self.influence()
-        shown = float(squared_sums(u, rows.weight, rows.groups))
-        units, squares, fourths = (row_powers(rows.weight, len(u), power) for power in (0.0, 2.0, 4.0))
+        shown = float(rows.squared_sums(u))
+        units, squares, fourths = (rows.powers(power) for power in (0.0, 2.0, 4.0))
         spread_over = float(squares @ u**2) ** 2 / max(float(fourths @ u**4), np.finfo(float).tiny)
         if not rows.binary or min(spread_over, *np.bincount(rows.codes, units, minlength=2)) > MANY_EVENTS:
             reach = z * np.sqrt(shown)
@@ -100,12 +100,11 @@ class _Tilt:
     """The model of one difference."""
 
     def __init__(self, difference: PairedDifference) -> None:
-        rows, weight = difference.rows, difference.rows.weight
-        n, total = len(difference.seen), difference.total
+        rows, total = difference.rows, difference.rows.total
         self.value, self.grouped = difference.value, rows.groups is not None
-        self.share = (np.ones(n) if weight is None else weight) / total
-        self.squares = row_powers(weight, n) / total**2
-        self.d0, d1 = (difference.if_happened(np.full(n, code)) for code in (0, 1))
+        self.share = rows.w / total
+        self.squares = rows.powers() / total**2
+        self.d0, d1 = (difference.if_happened(np.full(len(rows.codes), code)) for code in (0, 1))
         self.delta = d1 - self.d0
         self.scale = float(np.abs(self.delta).max())
         if self.scale == 0.0:
@@ -114,7 +113,7 @@ class _Tilt:
         self.seen_at = self._where(self.value)
         p, _ = self._model(self.seen_at)
         away = (self.d0 - self.value) ** 4 * (1.0 - p) + (d1 - self.value) ** 4 * p
-        fourths = row_powers(weight, n, 4.0) / total**4
+        fourths = rows.powers(4.0) / total**4
         self.events = self._variance(self.seen_at) ** 2 / max(float(fourths @ away), np.finfo(float).tiny)
 
     def _model(self, a: float) -> tuple[Array, Array]:
@@ -175,8 +174,7 @@ def _log_odds(difference: PairedDifference) -> Array:
 
 def critical_value(level: float, n_groups: int | None) -> float:
     """How many standard errors an interval reaches: of the normal distribution, or of Student's for few groups."""
-    tail = 0.5 * (1.0 - level)
-    return float(-ndtri(tail)) if n_groups is None else float(student.isf(tail, max(n_groups - 1, 1)))
+    return float(student.isf(0.5 * (1.0 - level), np.inf if n_groups is None else max(n_groups - 1, 1)))
 
 
 def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:
@@ -184,12 +182,110 @@ def family_critical_value(differences: list[PairedDifference], level: float, dra
 
     The largest absolute value of correlated normal variables, with the correlation that the units show (max-T).
     """
-    first = differences[0].rows
-    U = np.column_stack([one.influence() for one in differences])
-    covariance = squared_sums(U, first.weight, first.groups)
+    covariance = differences[0].rows.squared_sums(np.column_stack([one.influence() for one in differences]))
     varies = np.diag(covariance) > 0.0
     covariance, deviation = covariance[np.ix_(varies, varies)], np.sqrt(np.diag(covariance)[varies])
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     normal = np.random.default_rng([seed, 0]).standard_normal((draws, len(values)))
     largest = np.abs(normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1, initial=0.0)
     return float(np.quantile(largest, level))
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentDifferences:
+    """The mean log-loss of each segment minus that of the reference. Below 0 is better.
+
+    Attributes
+    ----------
+    table : dict
+        A value for each segment under each name: ``column`` (if there are several) and ``segment``; ``rows``;
+        ``difference`` with its limits ``lower`` and ``upper``; ``p_value``, that there is none; ``adjusted``, the same
+        after correction for all segments and sets looked at; and ``verdict``, "better" or "worse" where that is below
+        0.05, else "unclear". On average, at most one in twenty such verdicts is there by chance.
+    names : list of str
+        What the segments are called.
+    """
+
+    table: dict[str, Any]
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def having(self, verdict: str) -> list[int]:
+        """Places in the table of the segments with a verdict, the clearest first."""
+        return [i for i in np.argsort(self.table["p_value"], kind="stable") if self.table["verdict"][i] == verdict]
+
+    @property
+    def verdict(self) -> str:
+        """How many gain and lose, in a sentence."""
+        better, worse = len(self.having("better")), len(self.having("worse"))
+        rest = len(self) - better - worse
+        return f"Of {len(self):,} segments {better:,} gain, {worse:,} lose, and for {rest:,} it cannot be told."
+
+    def to_dict(self) -> dict[str, float]:
+        """How many segments have each verdict."""
+        return {f"segments_{verdict}": float(len(self.having(verdict))) for verdict in ("better", "worse", "unclear")}
+
+    def __str__(self) -> str:
+        t = self.table
+        rows = [
+            (
+                self.names[i],
+                f"{t['rows'][i]:g}",
+                f"{t['difference'][i]:+.4f}",
+                f"{t['lower'][i]:+.4f} to {t['upper'][i]:+.4f}",
+                p_value(float(t["p_value"][i])),
+                t["verdict"][i],
+            )
+            for i in np.argsort(t["p_value"], kind="stable")[:SHOWN]
+        ]
+        more = [f"... and {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        table = text_table(rows, ("segment", "rows", "log-loss", percent(LEVEL), "p-value", "verdict"))
+        return "\n".join([table, *more, self.verdict])
+
+
+def segment_differences(paired: Mapping[str, PairedDifference]) -> Mapping[str, SegmentDifferences]:
+    """Differences of each set by segment; none if there are no segments."""
+    first = next(iter(paired.values()), None)
+    if first is None or first.rows.by is None:
+        return MappingProxyType({})
+    coded = Coded.of(first.rows.by)
+    parts = {name: _by_segment(one, coded) for name, one in paired.items()}
+    adjusted = false_discovery_control(np.concatenate([part["p_value"] for part in parts.values()]))
+    out = {}
+    for (name, part), q in zip(parts.items(), np.split(adjusted, len(parts)), strict=True):
+        verdict = np.where(q < FALSE_SHARE, np.where(part["difference"] < 0.0, "better", "worse"), "unclear")
+        table = coded.table() | part | {"adjusted": q, "verdict": verdict.tolist()}
+        out[name] = SegmentDifferences(table, coded.names)
+    return MappingProxyType(out)
+
+
+def _by_segment(one: PairedDifference, coded: Coded) -> dict[str, Array]:
+    """Mean difference, limits and p-value of each segment."""
+    rows, S, code = one.rows, len(coded.labels), coded.code
+    total = partial(cell_sums, cell=code, n=S)
+    weight = total(rows.w)
+    mean = total(rows.w * one.seen) / weight
+    away = one.seen - mean[code]
+    if rows.groups is None:
+        squares, freedom = total(rows.powers() * away**2), np.full(S, np.inf)
+    else:
+        squares, G = group_squares(rows.w * away, code, rows.groups, S)
+        freedom = G - 1.0
+    if rows.binary:
+        p = 0.5 * (rows.probs + one.reference.probs)
+        d0, d1 = (one.if_happened(np.full(len(p), code)) for code in (0, 1))
+        squares = np.maximum(squares, total(rows.powers() * p * (1.0 - p) * (d1 - d0) ** 2))
+    error, known = np.sqrt(squares) / weight, freedom > 0.0
+    z = np.divide(np.abs(mean), error, out=np.zeros(S), where=error > 0.0)
+    t = student(np.where(known, freedom, 1.0))
+    reach = np.where(known, t.isf(0.5 - 0.5 * LEVEL), np.inf)
+    far = np.multiply(reach, error, out=np.zeros(S), where=error > 0.0)
+    return {
+        "rows": weight,
+        "difference": mean,
+        "lower": mean - far,
+        "upper": mean + far,
+        "p_value": np.where(known, 2.0 * t.sf(z), 1.0),
+    }

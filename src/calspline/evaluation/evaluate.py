@@ -20,11 +20,6 @@ SUMMED_OVER_CLASSES = (
     "brier", "calibration_brier", "refinement_brier", "discrimination_brier", "uncertainty_brier",
     "murphy_reliability", "murphy_resolution", "murphy_uncertainty", "murphy_within_bins",
 )  # fmt: skip
-OF_TOP_LABEL = (
-    "ece", "ece_debiased", "ece_equal_mass", "ece_equal_mass_debiased", "smooth_ece", "ici", "e50", "e90", "emax",
-    "base_rate", "mean_probability",
-    "calibration_in_the_large", "calibration_in_the_large_se", "calibration_slope", "calibration_slope_se",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +335,7 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
     log_loss, brier = losses.log_loss(f), losses.brier(f)
     equal_width = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
     plain, debiased = calibration.ece(f, equal_width)
-    cox = calibration.recalibration(f, rows.clusters)
+    cox = calibration.recalibration(f, rows)
     plain_equal_mass, debiased_equal_mass = calibration.ece(f, f.equal_weight_bins(calibration.ECE_BINS))
     result = Evaluation(
         n_rows=len(rows.codes),
@@ -358,11 +353,11 @@ def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
         ece_equal_mass=plain_equal_mass,
         ece_equal_mass_debiased=debiased_equal_mass,
         smooth_ece=calibration.smooth_ece(f),
-        **calibration.curve_distances(f, rows.design_effect)._asdict(),
+        **calibration.curve_distances(f, rows.design_effect),
         base_rate=base,
         mean_probability=f.mean,
         **{f"calibration_{name}": value for name, value in cox._asdict().items()},
-        calibration_p_value=calibration.calibration_p_value(f, rows.sizes, rows.clusters),
+        calibration_p_value=calibration.calibration_p_value(f, rows),
         impossible_weight=losses.impossible_weight(f),
         n_groups=rows.n_groups,
         design_effect=rows.design_effect,
@@ -388,20 +383,16 @@ def _multiclass(rows: Predictions) -> Evaluation:
     impossible = losses.probability_of_outcome(p, codes) == 0.0
     classes = tuple(rows.classes.tolist())
     summed: dict[str, Any] = {name: float(sum(getattr(one, name) for one in ovr)) for name in SUMMED_OVER_CLASSES}
-    return Evaluation(
-        n_rows=len(codes),
-        total_weight=top.total_weight,
+    return replace(
+        top,
         classes=classes,
         log_loss=log_loss,
         accuracy=top.base_rate,
         auc=float(np.mean(aucs)) if aucs else float("nan"),
         **losses.multiclass_log_loss_parts(log_loss, recalibrated, codes, weight),
         **summed,
-        **{name: getattr(top, name) for name in OF_TOP_LABEL},
         calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
-        impossible_weight=float(impossible.sum() if weight is None else weight[impossible].sum()),
+        impossible_weight=float(rows.w[impossible].sum()),
         top_label=top,
-        n_groups=rows.n_groups,
-        design_effect=top.design_effect,
         per_class=MappingProxyType(dict(zip(classes, ovr, strict=True))),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.units import Clusters, design_effect, row_powers
+from calspline.evaluation.dependence import design_effect, row_powers, squared_sums
 from calspline.labels import (
     check_binary_labels,
     check_label_array,
@@ -52,15 +52,37 @@ class Predictions:
         squares = self.squares if self.unequal or self.groups is not None else None
         return Counts.from_rows(self.probs, self.codes == 1, self.weight, squares)
 
+    @cached_property
+    def w(self) -> Array:
+        """The weight of each row."""
+        return np.ones(len(self.codes)) if self.weight is None else self.weight
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.w.sum())
+
     @property
     def unequal(self) -> bool:
         """Whether there are weights that do not just count rows."""
-        return self.weight is not None and row_powers(self.weight, len(self.weight)) is not self.weight
+        return self.weight is not None and self.powers() is not self.weight
+
+    def powers(self, power: float = 2.0) -> Array:
+        """What each row's moment is multiplied by in that of a sum."""
+        return row_powers(self.weight, len(self.codes), power)
+
+    def squared_sums(self, values: Array) -> Array:
+        """The variance of a weighted sum of values with mean zero."""
+        return squared_sums(values, self.weight, self.groups)
+
+    def score_variance(self, p: Array, features: Array) -> Array:
+        """Two classes: that of the summed residuals about ``p`` times features (n, k): (k, k)."""
+        return self.squared_sums((self.codes - p)[:, None] * features)
 
     @cached_property
     def squares(self) -> Array:
         """Two classes: what ``p (1 - p)`` of each row is multiplied by in the variance of the weight of events."""
-        return self.design_effect * row_powers(self.weight, len(self.codes))
+        return self.design_effect * self.powers()
 
     @cached_property
     def design_effect(self) -> float:
@@ -70,19 +92,14 @@ class Predictions:
         return design_effect(self.probs, self.codes == 1, self.weight, self.groups)
 
     @property
-    def clusters(self) -> Clusters | None:
-        """Two classes: the rows in groups, if they depend on each other."""
-        return None if self.groups is None else Clusters(self.probs, self.codes == 1, self.weight, self.groups)
-
-    @property
     def n_groups(self) -> int | None:
         """How many groups there are, if rows depend on each other."""
         return None if self.groups is None else int(self.groups.max()) + 1
 
     @property
-    def sizes(self) -> tuple[Array, Array] | None:
-        """Two classes: probability and squared weight of each row, if rows count differently."""
-        return (self.probs, self.squares) if self.unequal and self.groups is None else None
+    def event(self) -> Predictions:
+        """The two-class problem that is judged: the rows themselves, or that of the top label."""
+        return self if self.binary else self.top_label()
 
     def top_label(self) -> Predictions:
         """Three or more classes: whether the most probable one was right, as a two-class problem."""

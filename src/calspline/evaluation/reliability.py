@@ -14,6 +14,7 @@ from scipy.special import betaincinv, expit
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
+from calspline.evaluation.dependence import group_squares
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.formatting import Row, grouping, html_table, percent, text_table
 from calspline.options import check_integer, check_number, check_one_of
@@ -273,7 +274,7 @@ def _diagram(
         level=level,
         strategy=strategy,
         bins=_bins(f, rows, n_bins, strategy, level),
-        corp=_corp(f, rows.sizes, level),
+        corp=_corp(f, rows, level),
         spline=_spline(f, rows.design_effect, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
         histogram_weight=histogram.astype(np.float64),
@@ -295,10 +296,22 @@ def _bins(f: Counts, rows: Predictions, n_bins: int, strategy: str, level: float
         lower, upper = np.append(f.x[0], between), np.append(between, f.x[-1])
     # As many rows as would say as much.
     share = np.divide(binned.w, binned.squares, out=np.ones_like(binned.w), where=binned.squares > 0.0)
-    if rows.clusters is not None:
-        share *= rows.design_effect / rows.clusters.bin_effects(of_rows, used, rows.design_effect)
+    if rows.groups is not None:
+        share *= rows.design_effect / _bin_effects(rows, of_rows)[used]
     low, high = clopper_pearson(share * binned.positives, share * binned.negatives, level)
     return Bins(lower, upper, count, binned.w, binned.x, binned.positives / binned.w, low, high)
+
+
+def _bin_effects(rows: Predictions, bins: NDArray[np.intp]) -> Array:
+    """Design effects of how often the event happened in each bin; that of all rows where those of a bin are alike."""
+    assert rows.groups is not None
+    n, w, happened = int(bins.max()) + 1, rows.w, rows.codes == 1
+    rate = np.bincount(bins, w * happened) / np.maximum(np.bincount(bins, w), 1e-300)
+    away = happened - rate[bins]
+    of_groups, _ = group_squares(w * away, bins, rows.groups, n)
+    of_rows = np.bincount(bins, rows.powers() * away**2)
+    found = np.divide(of_groups, of_rows, out=np.full(n, rows.design_effect), where=of_rows > 0.0)
+    return np.asarray(np.maximum(found, 1.0))
 
 
 def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[Array, Array]:
@@ -310,10 +323,10 @@ def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[A
     return lower, upper
 
 
-def _corp(f: Counts, sizes: tuple[Array, Array] | None, level: float) -> CorpCurve:
+def _corp(f: Counts, rows: Predictions, level: float) -> CorpCurve:
     found = isotonic_regression(f.positives / f.w, weights=f.w)
     first, last = found.blocks[:-1], found.blocks[1:] - 1
-    cells, flips = flips_like(f, sizes, BAND_CELLS)
+    cells, flips = flips_like(f, rows, BAND_CELLS)
     rates = np.clip(cells.x + flips.deviations(BAND_DRAWS) / cells.w, 0.0, 1.0)
     curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in rates])
     tail = 0.5 * (1.0 - level)

@@ -34,14 +34,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import expit, gammaincc, ndtr
 from scipy.stats import t as student
 
 from calspline.arrays import Array
-from calspline.evaluation.calibration import combined_p_value
-from calspline.evaluation.units import SEED, Ints, row_powers
+from calspline.evaluation.calibration import SEED, Ints, combined_p_value
+from calspline.evaluation.dependence import cell_sums
+from calspline.evaluation.losses import probability_of_outcome
+from calspline.evaluation.predictions import Predictions
 from calspline.transforms import Transform
 
 USUAL_SPREAD = (0.5, 0.2)
@@ -106,43 +107,40 @@ class SegmentSums:
     ``code`` has a row for each column of segments, and the ``n`` segments of all columns are numbered through.
     """
 
-    p: Array
-    happened: NDArray[np.bool_]
-    weight: Array | None
-    groups: Ints | None
+    rows: Predictions
     code: Ints
     n: int
 
+    @property
+    def p(self) -> Array:
+        """The probabilities."""
+        return self.rows.probs
+
+    @property
+    def residual(self) -> Array:
+        """What happened less what was said, times the weight."""
+        return self.rows.w * (self.rows.codes - self.p)
+
     def total(self, values: Array) -> Array:
         """Sums of what rows have, (n,) or (columns, n), over each segment."""
-        return self._sum(self.code, values)
-
-    def _sum(self, code: Ints, values: Array) -> Array:
-        sums = np.bincount(code.ravel(), np.broadcast_to(values, code.shape).ravel(), minlength=self.n)
-        return sums.astype(np.float64, copy=False)
+        return cell_sums(values, self.code, self.n)
 
     def over_cells(self, values: Array) -> Array:
         """The same of what cells have."""
-        return self._sum(self.cells.code, values)
-
-    @cached_property
-    def w(self) -> Array:
-        """The weight of each row."""
-        return np.ones(len(self.p)) if self.weight is None else self.weight
+        return cell_sums(values, self.cells.code, self.n)
 
     @cached_property
     def _gathered(self) -> tuple[Cells, Ints]:
         """Cells, and the cell of each row."""
-        units = row_powers(self.weight, len(self.p), 0.0)
+        units, w = self.rows.powers(0.0), self.rows.w
         p, code = np.clip(self.p, LEAST, 1.0 - LEAST), self.code
         if len(p) <= MANY_ROWS:
-            return Cells(p, units, self.w / units, code), np.arange(len(p))
+            return Cells(p, units, w / units, code), np.arange(len(p))
         key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
         for column in code:
             key = np.unique((key - key.min()) * self.n + column, return_inverse=True)[1]
         _, first = np.unique(key, return_index=True)
-        mass, moment = np.bincount(key, self.w), np.bincount(key, self.w * p)
-        squares = np.bincount(key, row_powers(self.weight, len(p)))
+        mass, moment, squares = (np.bincount(key, values) for values in (w, w * p, self.rows.powers()))
         cells = Cells(np.clip(moment / mass, LEAST, 1.0 - LEAST), mass**2 / squares, squares / mass, code[:, first])
         return cells, key
 
@@ -169,17 +167,16 @@ class SegmentSums:
     @cached_property
     def sums(self) -> tuple[Array, Array]:
         """Level and slope of each segment."""
-        r = self.w * (self.happened - self.p)
-        level, slope = self.features
-        return self.total(level[:, self.place] * r), self.total(slope[:, self.place] * r)
+        level, slope = (self.total(f[:, self.place] * self.residual) for f in self.features)
+        return level, slope
 
     @cached_property
     def p_values(self) -> tuple[Array, Array]:
         """Of level and slope of each segment, two-sided."""
         level, slope = (self._tail(U, f) for U, f in zip(self.sums, self.features, strict=True))
-        impossible = self.total(np.where(self.happened, self.p == 0.0, self.p == 1.0).astype(np.float64)) > 0.0
+        impossible = self.total((probability_of_outcome(self.p, self.rows.codes) == 0.0).astype(np.float64)) > 0.0
         level = np.where(impossible, 0.0, level)
-        if self.groups is None:
+        if self.rows.groups is None:
             return level, slope
         of_groups = self._student()
         return np.maximum(level, of_groups[: self.n]), np.maximum(slope, of_groups[self.n :])
@@ -216,12 +213,11 @@ class SegmentSums:
     @cached_property
     def _group_sums(self) -> csr_matrix:
         """The part of each group in levels, then slopes, of segments."""
-        assert self.groups is not None
-        r = self.w * (self.happened - self.p)
-        values = [(f[:, self.place] * r).ravel() for f in self.features]
-        code, group = self.code.ravel(), np.tile(self.groups, len(self.code))
+        assert self.rows.groups is not None
+        values = [(f[:, self.place] * self.residual).ravel() for f in self.features]
+        code, group = self.code.ravel(), np.tile(self.rows.groups, len(self.code))
         at = np.concatenate([code, code + self.n]), np.concatenate([group, group])
-        sums = csr_matrix((np.concatenate(values), at), shape=(2 * self.n, int(self.groups.max()) + 1))
+        sums = csr_matrix((np.concatenate(values), at), shape=(2 * self.n, self.rows.n_groups))
         sums.sum_duplicates()
         return sums
 
@@ -260,7 +256,7 @@ class SegmentSums:
             return 1.0
         variance = self._variance_of_squares(parts)
         p = float(gammaincc(mean**2 / variance, Q * mean / variance))
-        return p if self.groups is None else max(p, self._flipped(np.concatenate([b for _, b in parts]), Q))
+        return p if self.rows.groups is None else max(p, self._flipped(np.concatenate([b for _, b in parts]), Q))
 
     def _variance_of_squares(self, parts: list[tuple[Array, Array]]) -> float:
         """Of the sum over segments of squared sums times what each is worth."""
@@ -292,12 +288,3 @@ class SegmentSums:
 def corrected(p: Array, looks: int) -> Array:
     """The chance that the smallest of so many p-values is as small as ``p`` (Šidák)."""
     return np.asarray(-np.expm1(looks * np.log1p(-np.minimum(p, 1.0 - 1e-15))))
-
-
-def benjamini_hochberg(p: Array) -> Array:
-    """P-values adjusted so that those below a share have at most that share of false ones among them, on average."""
-    order = np.argsort(p, kind="stable")
-    ranked = p[order] * len(p) / np.arange(1.0, len(p) + 1.0)
-    out = np.empty_like(p)
-    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return out

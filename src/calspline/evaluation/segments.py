@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, ndtri
+from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
 from calspline.arrays import Array
+from calspline.evaluation.dependence import Ints, group_squares
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.segment_test import SegmentSums, benjamini_hochberg, root
-from calspline.evaluation.units import Ints, row_powers
+from calspline.evaluation.segment_test import SegmentSums, root
 from calspline.formatting import Row, html_table, number, p_value, percent, rounded_percent, text_table
 from calspline.segments.labels import By
 
@@ -195,11 +196,11 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
     """Judge rows by segment; ``of_all_rows`` is the p-value of the test without segments."""
     assert rows.by is not None
     coded = Coded.of(rows.by)
-    event = rows if rows.binary else rows.top_label()
-    sums = SegmentSums(event.probs, event.codes == 1, event.weight, event.groups, coded.code, len(coded.labels))
-    n, events, said = (sums.total(sums.w * values) for values in (1.0, sums.happened, sums.p))
+    event = rows.event
+    sums = SegmentSums(event, coded.code, len(coded.labels))
+    n, events, said = (sums.total(rows.w * values) for values in (1.0, event.codes, event.probs))
     shift, lower, upper = _ratios(sums)
-    adjusted = benjamini_hochberg(sums.segment_p_values)
+    adjusted = false_discovery_control(sums.segment_p_values)
     off = adjusted < FALSE_SHARE
     error, sigmas = multicalibration_error(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -209,7 +210,7 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
         "events": events,
         "said": said / n,
         "happened": events / n,
-        "log_loss": sums.total(sums.w * row_log_losses(rows.probs, rows.codes)) / n,
+        "log_loss": sums.total(rows.w * row_log_losses(rows.probs, rows.codes)) / n,
         "ratio": ratio,
         "lower": np.minimum(lower, ratio),
         "upper": np.maximum(upper, ratio),
@@ -245,14 +246,16 @@ def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
     zero = np.zeros(sums.n)
     said, _ = at(zero)
     happened = said + sums.sums[0]
-    size = sums.total(row_powers(sums.weight, len(sums.p))) / sums.total(sums.w)
+    size = sums.total(sums.rows.powers()) / sums.total(sums.rows.w)
     side, step = np.sign(sums.sums[0]), np.ones(sums.n)
     hold = PRIOR_PRECISION * size
     shift = side * root(lambda s: side * (at(side * s)[0] - happened) + hold * s, step, FARTHEST_SHIFT)
     reach = np.full(sums.n, float(ndtri(0.5 + 0.5 * LEVEL)))
-    if sums.groups is not None:
-        G = sums.groups_in
-        reach = student.ppf(0.5 + 0.5 * LEVEL, np.maximum(G - 1.0, 1.0)) * np.sqrt(_design_effects(sums, shift, at))
+    if sums.rows.groups is not None:
+        residual = sums.rows.w * (sums.rows.codes - expit(c.z[sums.place] + shift[sums.code]))
+        shown, G = group_squares(residual, sums.code, sums.rows.groups, sums.n)
+        effect = np.maximum(shown / np.maximum(at(shift)[1], 1e-300), 1.0)
+        reach = student.ppf(0.5 + 0.5 * LEVEL, np.maximum(G - 1.0, 1.0)) * np.sqrt(effect)
         reach[G < 2.0] = ANYWHERE
 
     def end(sign: float) -> Array:
@@ -265,20 +268,6 @@ def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
     return shift, end(-1.0), end(1.0)
 
 
-def _design_effects(sums: SegmentSums, shift: Array, at: Any) -> Array:
-    """How many times the variance of independent rows that of the groups of each segment is, at least 1."""
-    assert sums.groups is not None
-    x = sums.cells.z[sums.place] + shift[sums.code]
-    residual = (sums.w * (sums.happened - expit(x))).ravel()
-    n_groups = int(sums.groups.max()) + 1
-    _, pair = np.unique(sums.code * n_groups + sums.groups, return_inverse=True)
-    _, first = np.unique(pair.ravel(), return_index=True)
-    squares = np.bincount(sums.code.ravel()[first], np.bincount(pair.ravel(), residual) ** 2, minlength=sums.n)
-    G = sums.groups_in
-    shown = squares * G / np.maximum(G - 1.0, 1.0)
-    return np.asarray(np.maximum(shown / np.maximum(at(shift)[1], 1e-300), 1.0))
-
-
 def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     """The multicalibration error of Guy et al., absolute and in standard deviations.
 
@@ -289,9 +278,9 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     ----------
     I. Guy et al., *Measuring multi-calibration*, arXiv 2506.11251, 2025.
     """
-    variance = row_powers(sums.weight, len(sums.p)) * sums.p * (1.0 - sums.p)
+    variance = sums.rows.powers() * sums.p * (1.0 - sums.p)
     order = np.argsort(sums.p, kind="stable")
-    p, residual = sums.p[order], (sums.w * (sums.happened - sums.p))[order]
+    p, residual = sums.p[order], sums.residual[order]
     largest, of_all = 0.0, float(np.sqrt(variance.sum()))
     for code in [np.zeros(len(p), dtype=np.intp), *sums.code]:
         by_segment = np.argsort(code[order], kind="stable")
@@ -308,4 +297,4 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
         with np.errstate(divide="ignore", invalid="ignore"):
             sigmas = np.where(error == 0.0, 0.0, error / sd)
         largest = max(largest, float(sigmas[counts].max(initial=0.0)))
-    return largest * of_all / float(sums.w.sum()), largest
+    return largest * of_all / sums.rows.total, largest
