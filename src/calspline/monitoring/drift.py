@@ -278,37 +278,28 @@ def drift(reference: Any, current: Any, *, calibrator: Any = None, level: float 
     'the calibrator is no longer right: events are less frequent than it says, by 0.11. Refit it.'
     """
     check_number(level, "level", above=0.0, below=1.0)
-    if isinstance(reference, Mapping) and isinstance(current, Mapping):
-        return _drift_by_segment(reference, current, calibrator, level)
-    _check_histograms(reference, current)
-    if calibrator is not None:
-        check_fitted_calibrator(calibrator, 2)
-        current.check_classes(calibrator.classes_.tolist(), "current")
-        calibrator.warn_without_segments()
-    return _drift_of(reference, current, calibrator or SplineCalibrator().fit_histogram(reference.in_rows()), level)
-
-
-def _drift_by_segment(
-    reference: Mapping[Any, ScoreHistogram], current: Mapping[Any, ScoreHistogram], calibrator: Any, level: float
-) -> SegmentDrift:
-    both = [segment for segment in reference if segment in current]
+    several = isinstance(reference, Mapping) and isinstance(current, Mapping)
+    before, now = (reference, current) if several else ({None: reference}, {None: current})
+    both = [segment for segment in before if segment in now]
     if not both:
         raise ValueError("reference and current must have a segment in common")
+    for segment in both:
+        _check_histograms(before[segment], now[segment])
     if calibrator is not None:
         check_fitted_calibrator(calibrator, 2)
-    for segment in both:
-        _check_histograms(reference[segment], current[segment])
-        if calibrator is not None:
-            current[segment].check_classes(calibrator.classes_.tolist(), "current")
-    if calibrator is None:
-        calibrator = SplineCalibrator().fit_histogram({name: one.in_rows() for name, one in reference.items()})
+        for segment in both:
+            now[segment].check_classes(calibrator.classes_.tolist(), "current")
+        if not several:
+            calibrator.warn_without_segments()
+    else:
+        rows = {segment: one.in_rows() for segment, one in before.items()}
+        calibrator = SplineCalibrator().fit_histogram(rows if several else rows[None])
     each = 1.0 - (1.0 - level) / len(both)
-    return SegmentDrift(
-        {segment: _drift_of(reference[segment], current[segment], calibrator, each, segment) for segment in both},
-        [segment for segment in current if segment not in reference],
-        [segment for segment in reference if segment not in current],
-        level,
-    )
+    found = {segment: _drift_of(before[segment], now[segment], calibrator, each, segment) for segment in both}
+    if not several:
+        return found[None]
+    new, gone = ([one for one in some if one not in others] for some, others in ((now, before), (before, now)))
+    return SegmentDrift(found, new, gone, level)
 
 
 def _check_histograms(reference: Any, current: Any) -> None:

@@ -27,9 +27,9 @@ Science 38, 2023.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -42,9 +42,7 @@ from calspline.formatting import text_table
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import (
     BOOLEAN,
-    NULL,
     Domain,
-    Either,
     Integer,
     ListOf,
     Number,
@@ -73,63 +71,44 @@ SUM_OF_SHARES = 2.1097428
 """``sum 1 / (n log^2 n)`` from 2 on."""
 CLEARLY = float(np.log(10.0))
 """A simpler explanation is preferred if its gambler is not poorer by more than this factor."""
+MOST_DAYS = 10_000_000
+GAMBLERS = (("level", False), ("level", True), ("slope", False), ("slope", True), ("shape", True))
+"""What each corrects, and whether it looks at the last days only; the simplest first."""
 
 
-class Text(Domain):
-    """A string."""
+@dataclass(frozen=True)
+class Stored(Domain):
+    """A value of a file: what ``read`` makes of it, and its JSON schema."""
 
-    def check(self, value: Any, name: str, also: str = "") -> str:
-        """The string."""
-        return check_text(value, name)
+    read: Callable[[Any, str], Any]
+    written: Callable[[dict[str, Schema]], Schema]
 
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """Any string."""
-        return {"type": "string"}
-
-
-class Histogram(Domain):
-    """A histogram."""
-
-    def check(self, value: Any, name: str, also: str = "") -> ScoreHistogram:
-        """The histogram that is described."""
-        return ScoreHistogram.from_dict(value)
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """What was read."""
+        return self.read(value, name)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         """As in a file of its own."""
-        return HISTOGRAM.schema(records)
+        return self.written(records)
 
 
-class Gambler(NamedTuple):
-    """What is corrected, and from which days."""
-
-    what: str
-    lately: bool
-
-
-GAMBLERS = (
-    Gambler("level", lately=False),
-    Gambler("level", lately=True),
-    Gambler("slope", lately=False),
-    Gambler("slope", lately=True),
-    Gambler("shape", lately=True),
-)
-
-
+TEXT = Stored(check_text, lambda _: {"type": "string"})
+STORED_HISTOGRAM = Stored(lambda value, _: ScoreHistogram.from_dict(value), HISTOGRAM.schema)
 STREAM = Record(
     "stream",
     {
-        "segment": Either(NULL, Text()),
-        "days": Integer(least=0),
+        "segment": optional(TEXT),
+        "days": Integer(least=0, largest=MOST_DAYS),
         "stakes": ListOf(optional(Number()), least=len(GAMBLERS), most=len(GAMBLERS)),
-        "past": optional(Histogram()),
-        "lately": optional(Histogram()),
+        "past": optional(STORED_HISTOGRAM),
+        "lately": optional(STORED_HISTOGRAM),
         "curve": optional(ListOf(Numbers(least=2, most=CELLS), least=2, most=2)),
     },
 )
 ENTRY = Record(
     "entry",
     {
-        "when": Text(),
+        "when": TEXT,
         "rows": Number(above=0.0),
         "rate": Number(not_negative=True),
         "expected_rate": Number(not_negative=True),
@@ -137,11 +116,26 @@ ENTRY = Record(
         "alarm": BOOLEAN,
     },
 )
+MONITOR = Record(
+    "monitor",
+    {
+        "calibrator": Stored(lambda value, _: value, lambda _: {"type": "object"}),
+        "alpha": Number(above=0.0, below=1.0),
+        "log": ListOf(ENTRY),
+        "streams": ListOf(STREAM, least=1),
+    },
+)
+"""A monitor in a file."""
 
 
-def share(n: int) -> float:
+def share(n: Any) -> Any:
     """What is put in on day ``n``, or in the ``n``-th segment, counted from 1."""
-    return 1.0 / (SUM_OF_SHARES * (n + 1) * float(np.log(n + 1)) ** 2)
+    return 1.0 / (SUM_OF_SHARES * (n + 1) * np.log(n + 1) ** 2)
+
+
+def kept_back(n: int) -> float:
+    """What is left after ``n`` days or segments."""
+    return float(1.0 - share(np.arange(1, n + 1)).sum())
 
 
 @dataclass
@@ -149,7 +143,6 @@ class Stream:
     """Rows that are watched together: what they showed so far, and the logarithm of what each gambler has at stake."""
 
     days: int = 0
-    kept: float = 1.0
     stakes: Array = field(default_factory=lambda: np.full(len(GAMBLERS), -np.inf))
     past: ScoreHistogram | None = None
     lately: ScoreHistogram | None = None
@@ -159,8 +152,7 @@ class Stream:
     @property
     def fortunes(self) -> Array:
         """The logarithm of what each gambler has."""
-        with np.errstate(divide="ignore"):
-            return np.logaddexp(self.stakes, np.log(max(self.kept, 0.0)))
+        return np.logaddexp(self.stakes, np.log(kept_back(self.days)))
 
     @property
     def evidence(self) -> float:
@@ -171,7 +163,7 @@ class Stream:
     def what(self) -> str:
         """The simplest correction whose gambler is about as rich as the richest."""
         fortunes = self.fortunes
-        return next(one.what for one, log in zip(GAMBLERS, fortunes, strict=True) if log >= fortunes.max() - CLEARLY)
+        return GAMBLERS[int(np.argmax(fortunes >= fortunes.max() - CLEARLY))][0]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists."""
@@ -187,32 +179,24 @@ class Stream:
     @classmethod
     def from_dict(cls, read: dict[str, Any]) -> Stream:
         """What :meth:`to_dict` described, checked as ``STREAM``."""
-        days, curve = read["days"], read["curve"]
+        curve = read["curve"]
         if curve is not None and len(curve[0]) != len(curve[1]):
             raise ValueError("curve must be two lists of the same length")
         stakes = np.array([-np.inf if value is None else value for value in read["stakes"]])
-        kept = 1.0 - sum(share(n) for n in range(1, days + 1))
-        return cls(days, kept, stakes, read["past"], read["lately"], None if curve is None else (curve[0], curve[1]))
+        return cls(**(read | {"stakes": stakes, "curve": None if curve is None else tuple(curve)}))
 
     def update(self, day: ScoreHistogram) -> None:
         """Bet on a day, and learn from it."""
         self.days += 1
-        put_in = share(self.days)
-        self.stakes = np.logaddexp(self.stakes, np.log(put_in)) + self._gains(day)
-        self.kept -= put_in
-        fading = None if self.lately is None else _scaled(self.lately, FADING)
-        self.past = day if self.past is None else self.past + day
-        self.lately = day if fading is None else fading + day
-
-    def _gains(self, day: ScoreHistogram) -> Array:
+        self.stakes = np.logaddexp(self.stakes, np.log(share(self.days)))
         if self.past is None or self.lately is None:
-            return np.zeros(len(GAMBLERS))
-        x = day.locations
-        corrected: dict[Gambler, Array] = {}
-        for gambler in GAMBLERS:
-            seen = self.lately if gambler.lately else self.past
-            corrected[gambler] = self._bent(seen, x) if gambler.what == "shape" else _line(seen, x, gambler.what)
-        return np.array([log_ratio(day, corrected[gambler]) for gambler in GAMBLERS])
+            self.past = self.lately = day
+            return
+        for i, (what, lately) in enumerate(GAMBLERS):
+            seen, x = self.lately if lately else self.past, day.locations
+            self.stakes[i] += log_ratio(day, self._bent(seen, x) if what == "shape" else _line(seen, x, what))
+        w1, w0 = FADING * self.lately.positives, FADING * self.lately.negatives
+        self.past, self.lately = self.past + day, replace(self.lately, positives=w1, negatives=w0) + day
 
     def _bent(self, seen: ScoreHistogram, x: Array) -> Array:
         if self.curve is None or self.days % REFIT == 0:
@@ -249,34 +233,6 @@ def _line(seen: ScoreHistogram, x: Array, what: str) -> Array:
     return np.asarray(x + design(x) @ found.point.u)
 
 
-def _scaled(histogram: ScoreHistogram, by: float) -> ScoreHistogram:
-    return replace(histogram, positives=by * histogram.positives, negatives=by * histogram.negatives)
-
-
-class Described(Domain):
-    """What a calibrator says of itself; its class checks it."""
-
-    def check(self, value: Any, name: str, also: str = "") -> Any:
-        """The same."""
-        return value
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """An object, as in a file of its own but for format, version and checksum."""
-        return {"type": "object"}
-
-
-MONITOR = Record(
-    "monitor",
-    {
-        "calibrator": Described(),
-        "alpha": Number(above=0.0, below=1.0),
-        "log": ListOf(ENTRY),
-        "streams": ListOf(STREAM, least=1),
-    },
-)
-"""A monitor in a file."""
-
-
 class Monitor:
     """Watch a calibrator day by day; an alarm is false with a probability of at most ``alpha``, over all days together.
 
@@ -289,16 +245,9 @@ class Monitor:
 
     Attributes
     ----------
-    evidence : float
-        Evidence that the calibrator is wrong; there is an alarm from ``1 / alpha`` on. 1 is none.
-    alarm : bool
-        Whether there was one.
     log : list of dict
         For every update what it was called (``when``), ``rows``, ``rate``, ``expected_rate``, ``evidence`` and
         ``alarm``.
-    segments : dict of str to float
-        Evidence in each segment, its share in the whole taken into account: from ``1 / alpha`` on, it is one that
-        changed.
 
     See Also
     --------
@@ -405,18 +354,16 @@ class Monitor:
     @property
     def evidence(self) -> float:
         """Evidence that the calibrator is wrong: 1 is none, ``1 / alpha`` an alarm."""
-        whole = self._all.evidence
+        whole = _exp(self._all.evidence)
         if not self._parts:
-            return _exp(whole)
-        logs = [stream.evidence + np.log(share(i)) for i, stream in enumerate(self._parts.values(), start=1)]
-        kept = 1.0 - sum(share(i) for i in range(1, len(logs) + 1))
-        return 0.5 * _exp(whole) + 0.5 * (_exp(float(np.logaddexp.reduce(logs))) + kept)
+            return whole
+        return 0.5 * whole + sum(self.segments.values()) + 0.5 * kept_back(len(self._parts))
 
     @property
     def segments(self) -> dict[str, float]:
-        """Evidence in each segment, its share in the whole taken into account."""
+        """Evidence in each segment, with its share in the whole: from ``1 / alpha`` on, it is one that changed."""
         streams = enumerate(self._parts.items(), start=1)
-        return {name: 0.5 * share(i) * _exp(stream.evidence) for i, (name, stream) in streams}
+        return {name: float(0.5 * share(i)) * _exp(stream.evidence) for i, (name, stream) in streams}
 
     @property
     def alarm(self) -> bool:
@@ -440,23 +387,20 @@ class Monitor:
         if not self.log:
             return "There are no data yet."
         if not self.alarm:
-            return (
-                f"No alarm: evidence {self.evidence:.3g} of {1.0 / self.alpha:g} after {len(self.log)} updates; "
-                "the calibrator may be right."
-            )
-        stream = self._worst
-        assert stream.lately is not None
-        h = stream.lately
+            so_far = f"evidence {self.evidence:.3g} of {1.0 / self.alpha:g} after {len(self.log)} updates"
+            return f"No alarm: {so_far}; the calibrator may be right."
+        stream, h = self._worst, self._worst.lately
+        assert h is not None
         found = recalibration(Counts.from_sums(expit(h.locations), h.positives, h.negatives))
         lately = f"log-odds off by {found.in_the_large:+.2f}, slope {found.slope:.2f}"
         changed = [name for name, value in self.segments.items() if value >= 1.0 / self.alpha]
         where = f" in {', '.join(changed)}" if changed else ""
-        cure = {
-            "level": "A shift will do if rows of either class still have the scores they had: calibrator.shifted("
-            "base_rate=...), with the rate since the change; otherwise fit it again.",
-            "slope": "Fit it again on the rows since the change.",
-            "shape": "Fit it again on the rows since the change.",
-        }[stream.what]
+        cure = "Fit it again on the rows since the change."
+        if stream.what == "level":
+            cure = (
+                "A shift will do if rows of either class still have the scores they had: calibrator.shifted("
+                "base_rate=...), with the rate since the change; otherwise fit it again."
+            )
         return f"Alarm: the {stream.what} has changed{where} (lately {lately}). {cure}"
 
     def plot(self, ax: Any = None) -> MonitorDisplay:
@@ -466,10 +410,9 @@ class Monitor:
         return MonitorDisplay(self).plot(ax)
 
     def __str__(self) -> str:
-        shown = self.log[-10:]
         rows = [
             (str(d["when"]), f"{d['rows']:g}", f"{d['rate']:.4f}", f"{d['expected_rate']:.4f}", f"{d['evidence']:.3g}")
-            for d in shown
+            for d in self.log[-10:]
         ]
         table = text_table(rows, ("update", "rows", "rate", "expected", "evidence")) + "\n" if rows else ""
         return f"{table}{self.verdict}"
