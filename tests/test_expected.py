@@ -66,6 +66,19 @@ def test_the_errors_of_the_calibrator_are_those_of_its_band(calibrator):
     np.testing.assert_allclose(np.sqrt((noise**2).sum(axis=0)), (high - low) / (2 * 1.959964), rtol=0.08)
 
 
+@pytest.mark.parametrize("n", [200, 1000])
+def test_measures_with_a_jump_are_known_no_better_than_from_the_calibration_rows(n):
+    # Smooth errors all but cancel at the threshold of the cost; a bend there would not.
+    score, y = rows(n, seed=3)
+    calibrator = SplineCalibrator().fit(score, y)
+    found = expected(calibrator, score, costs=COSTS, n_rows=np.inf)
+    p = calibrator.calibrate(score)
+    for name, values in (("cost", np.where(p >= 1 / 6, -1.0, 5.0) * (y - p)), ("accuracy", np.sign(p - 0.5) * (y - p))):
+        low, high = found.limits[name]
+        error = np.sqrt(np.mean(values**2) / n)
+        assert 0.95 * error < (high - low) / (2 * 1.959964) < 1.5 * error, name
+
+
 def test_of_ever_more_rows_only_the_calibrator_is_uncertain(calibrator):
     score, _ = rows(400, seed=1)
     one, more, all_ = (expected(calibrator, score, n_rows=n) for n in (None, 40_000, np.inf))

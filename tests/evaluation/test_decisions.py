@@ -34,6 +34,44 @@ def test_net_benefit_is_hits_less_false_alarms_at_the_odds_of_the_threshold():
         assert found.net_benefit["act on all"].value[i] == pytest.approx(everybody, abs=1e-12)
 
 
+def test_net_benefit_equals_that_of_dcurves():
+    i = np.arange(1, 241)
+    p = np.round((i * 0.61803398875) % 1.0 * 0.98 + 0.01, 3)
+    y = (i * 0.41421356237) % 1.0 < p**1.5
+    t = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9]
+    # dcurves 1.1.7, with pandas.DataFrame({"y": 1 * y, "model": p, "other": np.round(p**2, 4)}) as data:
+    # dca(data=data, outcome="y", modelnames=["model", "other"], thresholds=t)
+    theirs = {
+        "model": [
+            0.36622807017543857,
+            0.33888888888888885,
+            0.2597222222222222,
+            0.15416666666666665,
+            0.07499999999999998,
+            0.045833333333333316,
+        ],
+        "other": [
+            0.3622807017543859,
+            0.34027777777777773,
+            0.26805555555555555,
+            0.175,
+            0.10416666666666666,
+            0.0375,
+        ],
+        "act on all": [
+            0.3640350877192982,
+            0.32870370370370366,
+            0.19444444444444442,
+            -0.20833333333333343,
+            -1.416666666666667,
+            -5.041666666666669,
+        ],
+    }
+    found = decide(y, {"model": p, "other": np.round(p**2, 4)}, thresholds=t).net_benefit
+    for name, values in theirs.items():
+        np.testing.assert_allclose(found[name].value, values, rtol=0.0, atol=1e-12)
+
+
 def test_the_band_is_as_wide_as_the_mean_of_rows_makes_it():
     y, p = rows(400)
     t, other = np.array([0.2]), overdone(p)

@@ -8,7 +8,10 @@ expected value of every measure follows from the probabilities alone. Each measu
     sum_k (sum_i b_i p_i (1 - p_i) e_ki)^2           the calibrator's own errors,
 
 with ``e_ki`` its independent errors of the log-odds (see :meth:`CalibrationCurve.noise
-<calspline.CalibrationCurve.noise>`). The limits are normal ones. They hold if the calibrator is right up to chance: a
+<calspline.CalibrationCurve.noise>`). They are those of a smooth curve. But accuracy and cost jump at a threshold, so
+that they hang on a bend just there, which few rows do not show and the curve smooths away. So the second part is at
+least what it would be for a curve that may bend anyhow: that of the flips of as many rows as would know the rate of
+events as well as the calibrator does. The limits are normal ones. They hold if the calibrator is right up to chance: a
 change in how scores relate to events cannot be seen without labels, and makes them wrong.
 """
 
@@ -137,7 +140,9 @@ def expected(
     Notes
     -----
     The limits include the calibrator's own uncertainty where it knows it: that of a :class:`SplineCalibrator` for two
-    classes. Of other calibrators, and for three or more classes, they are those of the outcomes alone.
+    classes. Of other calibrators, and for three or more classes, they are those of the outcomes alone. As bands of
+    smooth curves do, they hold on average over what the truth may be: a bend that few rows do not show, just where a
+    threshold is, is missed more often.
 
     Examples
     --------
@@ -152,7 +157,7 @@ def expected(
     log-loss                0.4212  0.3897 to 0.4527
     Brier score             0.1369  0.1254 to 0.1483
     AUC                     0.8628  0.8407 to 0.8849
-    accuracy                0.8010  0.7791 to 0.8230
+    accuracy                0.8010  0.7780 to 0.8241
     rate                    0.3239  0.3009 to 0.3470
     cost per row            0.4276  0.3731 to 0.4820
     """
@@ -242,4 +247,6 @@ def _variance(rows: Unlabelled, parts: Array, n: float) -> float:
         flips = (p * parts**2).sum(axis=1) - (p * parts).sum(axis=1) ** 2
         return float(share @ flips) / n
     spread = p * (1.0 - p)
-    return float(share @ (parts**2 * spread)) / n + float(((rows.noise @ (share * parts * spread)) ** 2).sum())
+    flips = float(share @ (parts**2 * spread))
+    smooth, rate = (float(((rows.noise @ (share * one * spread)) ** 2).sum()) for one in (parts, np.ones_like(parts)))
+    return flips / n + max(smooth, flips * rate / max(float(share @ spread), TINY))
