@@ -23,8 +23,8 @@ from calspline import (
 from calspline.tensors import as_numpy
 
 METHODS = [
-    SplineCalibrator(), SplineCalibrator(multiclass="ovr"), SigmoidCalibrator(), IsotonicCalibrator(), BetaCalibrator(),
-    TemperatureCalibrator(), ClippingCalibrator(),
+    SplineCalibrator(), SplineCalibrator(multiclass="ovr"), SplineCalibrator(multiclass="top"), SigmoidCalibrator(),
+    IsotonicCalibrator(), BetaCalibrator(), TemperatureCalibrator(), ClippingCalibrator(),
 ]  # fmt: skip
 KINDS = {
     "torch": lambda values: torch.as_tensor(values),

@@ -17,7 +17,9 @@ from calspline.arrays import Array
 
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
 ATOM = 4
-ROW_OPERATIONS = "softmax", "log_softmax", "centred", "normalise", "rest", "matrix", "classes"
+ROW_OPERATIONS = "softmax", "log_softmax", "centred", "normalise", "rest", "matrix", "classes", "top"
+LEAST_SHARE = 1e-30
+"""Of a class, where the others share what the most probable one leaves: float32 has it, too."""
 NUMPY: dict[str, Callable[..., Array]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "negative": np.negative, "abs": np.abs,
     "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
@@ -42,7 +44,9 @@ class Expression:
     - ``rest``: the probability of all classes but one. For the most probable class it is the sum of the others, which
       ``1 - p`` would round away;
     - ``matrix``: the product of the matrix in ``value`` with the row;
-    - ``classes``: the programs in ``value``, one for each class, of that class's numbers in the rows.
+    - ``classes``: the programs in ``value``, one for each class, of that class's numbers in the rows;
+    - ``top``: the program in ``value`` of the largest number and of the sum of the others, for the (first) largest. The
+      others have what is left to one, in the same proportions, each taken for :data:`LEAST_SHARE` at least.
     """
 
     operation: str
@@ -311,6 +315,12 @@ def one_vs_rest(programs: list[Program], first: str = "", least: float | None = 
         rows.append(name("rest"))
     steps.append(("q", Expression("classes", tuple(rows), programs)))
     return Program(steps, call("normalise", name("q")))
+
+
+def top_against_rest(program: Program, *, logits: bool) -> Program:
+    """A program for the most probable class alone."""
+    steps = [("v", call("softmax", name("p"))), ("l", call("max", name("v"), LEAST_SHARE))] if logits else []
+    return Program(steps, Expression("top", (name("l" if logits else "p"),), [program]))
 
 
 @dataclass(frozen=True)

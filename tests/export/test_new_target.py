@@ -32,6 +32,11 @@ def log_softmax(y):
 def complement(p):
     is_top = np.arange(len(p)) == p.argmax()
     return np.where(is_top, p[~is_top].sum(), 1.0 - p)
+
+def top(p, of_top):
+    is_top = np.arange(len(p)) == p.argmax()
+    q, others = of_top(p.max(), p[~is_top].sum()), np.maximum(p, 1e-30)
+    return np.where(is_top, q, (1.0 - q) * others / others[~is_top].sum())
 """
 NAMES = {"max": "np.maximum", "min": "np.minimum", "abs": "np.abs", "rest": "complement"} | {
     "log": "np.log", "exp": "np.exp", "asinh": "np.arcsinh",
@@ -55,6 +60,9 @@ def function(title, program):
                 before += function(f"class_{j}", one)
                 items.append(f"class_{j}({', '.join(f'{a}={rows[a]}[{j}]' for a in one.arguments)})")
             lines.append(f"{step} = np.array([{', '.join(items)}])")
+        elif value.operation == "top":
+            before += function("of_top", value.value[0])
+            lines.append(f"{step} = top({value.arguments[0].value}, of_top)")
         else:
             lines.append(f"{step} = {written(value)}")
     body = "\n".join(f"    {line}" for line in [*lines, "return result"])

@@ -41,6 +41,8 @@ FITS = {
     "no effects": (SplineCalibrator(), SCORES, np.arange(N) % 2 == 0),
     "one-vs-rest": (SplineCalibrator(multiclass="ovr"), MATRIX, CLASSES),
     "one-vs-rest of logits": (SplineCalibrator(multiclass="ovr"), LOGITS, CLASSES),
+    "top": (SplineCalibrator(multiclass="top"), MATRIX, CLASSES),
+    "top of logits": (SplineCalibrator(multiclass="top"), LOGITS, CLASSES),
     "structured": (SplineCalibrator(), MATRIX, CLASSES),
     "structured of logits": (SplineCalibrator(), LOGITS, CLASSES),
     "temperatures": (SplineCalibrator(monotone=True), MATRIX, CLASSES),

@@ -28,6 +28,7 @@ CALIBRATORS = {
     "spline": SplineCalibrator(),
     "monotone": SplineCalibrator(monotone=True),
     "ovr": SplineCalibrator(multiclass="ovr"),
+    "top": SplineCalibrator(multiclass="top"),
     "brier": SplineCalibrator(loss="brier", multiclass="ovr"),
     "paper1": SplineCalibrator.paper(1, multiclass="ovr", n_knots=10, smoothing_grid=COARSE),
     "paper2": SplineCalibrator.paper(2, multiclass="ovr", n_knots=10, smoothing_grid=COARSE),

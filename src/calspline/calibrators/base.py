@@ -433,7 +433,9 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         with np.errstate(all="ignore"):
             curves = [CalibrationCurve.from_dict(curve) for curve in data["curves"]]
             calibrator._restore(facts, curves, data["structure"], len(classes))
-        if facts["kind"] == "margin" and any(curve.transform.takes_probabilities for curve in calibrator.curves_):
+        takes = [curve.transform.takes_probabilities for curve in calibrator.curves_]
+        of_scores = len(takes) == (1 if len(classes) == 2 else len(classes))  # not of what becomes of logits
+        if facts["kind"] == "margin" and of_scores and any(takes):
             raise ValueError("kind must be probability for the transform of the curves")
         reference, shift = facts["reference"], facts["shift"]
         reference = None if reference is None else Reference.from_dict(reference, len(classes))

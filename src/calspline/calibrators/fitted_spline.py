@@ -17,12 +17,13 @@ from calspline.calibrators.base import BaseCalibrator, as_matrix, check_fitted, 
 from calspline.calibrators.estimator import warn_not_converged
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
-from calspline.expression import Formula, Program, one_vs_rest
+from calspline.expression import Formula, Program, one_vs_rest, top_against_rest
 from calspline.histogram import ScoreHistogram
 from calspline.labels import warn_user
 from calspline.multiclass.one_vs_rest import (
     LEAST_LOG_PROBABILITY,
     AgainstRest,
+    TopAgainstRest,
     combine,
 )
 from calspline.multiclass.spread import limits
@@ -120,7 +121,7 @@ class FittedSpline(BaseCalibrator):
             True: limits that hold for all scores in the fitted range at once; for two classes only.
         by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
             The segment of each row. For a segment never seen the limits are as wide as such segments differ. Of
-            several classes it takes ``multiclass="ovr"``.
+            several classes it takes ``multiclass="ovr"`` or ``"top"``.
 
         Returns
         -------
@@ -130,8 +131,9 @@ class FittedSpline(BaseCalibrator):
         Notes
         -----
         Of several classes limits come from the posterior of the fit, by the delta method on the log-odds of each class
-        against the others. There is none for ``loss="brier"``: a spline of the probability itself misses how it bends
-        near 0 and 1, by more than a variance about the fit says.
+        against the others. With ``multiclass="top"`` the curve is that of the most probable class; limits of the others
+        move with it and take as given how they share the rest. There is none for ``loss="brier"``: a spline of the
+        probability itself misses how it bends near 0 and 1, by more than a variance about the fit says.
         """
         check_fitted(self)
         if self.curves_ and self.curves_[0].link != "logit":
@@ -150,29 +152,27 @@ class FittedSpline(BaseCalibrator):
         return band if self.shift_ is None else self.shift_.apply_band(band, level)
 
     def _limits_of_classes(self, scores: Any, level: float, by: Any) -> Array:
-        """The log-odds of each class, and on either side as many standard deviations as the level asks for.
-
-        With a curve for each class the deviation is that of its own. Errors of the others' curves only make up for it,
-        as probabilities sum to one: if each curve is right, so is the sum before rows are normalised.
-        """
+        """The log-odds of each class, and on either side as many standard deviations as the level asks for."""
         given = self._given(scores)
         matrix = check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
         codes = self.codes_of(by, len(given))
         if self._class_segments is not None:
-            raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr"')
+            raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr" or "top"')
         p, critical = self._many(matrix, codes), float(ndtri(0.5 + 0.5 * level))
         if self.shift_ is not None:
             p = self.shift_.apply(p)
         if not self.curves_:
             deviation = np.sqrt(self.structure_.log_odds_variance(matrix, p))
         else:
-            deviation, columns = np.empty(p.shape), AgainstRest(matrix, self.transform)
+            columns = self._columns(matrix)
+            deviation = np.empty((len(p), columns.n_classes))
             for j, curve in enumerate(self.curves_):
                 if self._segmented:
                     band = self._segmented[j].band_of(columns[j], codes, level, simultaneous=False)
                 else:
                     band = curve.band_of(columns[j], level, simultaneous=False)
                 deviation[:, j] = np.diff(logit(band))[:, 0] / (2.0 * critical)
+            deviation = columns.spread(p, deviation)
         if self.shift_ is not None:
             deviation = np.hypot(deviation, self.shift_.log_odds_errors)
         return limits(p, critical * deviation)
@@ -251,13 +251,19 @@ class FittedSpline(BaseCalibrator):
             p = self.structure_.probabilities(scores)
             return p if self._class_segments is None else self._class_segments.probabilities(p, codes)
         curves = [InSegments(curve, codes) for curve in self._segmented] if self._segmented else self.curves_
-        return combine(curves, AgainstRest(scores, self.transform))
+        return combine(curves, self._columns(scores))
+
+    def _columns(self, scores: MatrixScores) -> AgainstRest:
+        """What curves are of: each class's score against the rest, or that of the most probable class."""
+        return (TopAgainstRest if len(self.curves_) == 1 else AgainstRest)(scores, self.transform)
 
     def _many_program(self) -> Program:
         if not self.curves_:
             program = self.structure_.program(self.kind_)
             return program if self._class_segments is None else self._class_segments.program(program)
         programs = [curve.program("pair") for curve in self._segmented or self.curves_]
+        if len(programs) == 1:
+            return top_against_rest(programs[0], logits=self.kind_ == "margin")
         if self.kind_ == "margin":
             return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
         return one_vs_rest(programs)
@@ -373,7 +379,7 @@ class FittedSpline(BaseCalibrator):
             raise ValueError("fits and curves must be lists of the same length")
         if structure is None:
             fits = [FittedCurve.restored(curve, fit) for curve, fit in zip(curves, facts["fits"], strict=True)]
-            if len(fits) != (1 if n_classes == 2 else n_classes):
+            if len(fits) != (1 if n_classes == 2 or self.multiclass == "top" else n_classes):
                 raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
             self.set_fits(fits)
             if facts["segments"] is not None:

@@ -23,6 +23,7 @@ from calspline.histogram import ScoreHistogram
 from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_if_shuffled, warn_user
 from calspline.multiclass.one_vs_rest import (
     AgainstRest,
+    TopAgainstRest,
     class_histograms,
     classes_design_effect,
     fit_histograms,
@@ -125,13 +126,16 @@ class SplineCalibrator(FittedSpline):
         ``"importance"``: only ratios count, as with weights that correct for how rows were drawn; they are scaled to
         the effective number of rows, ``(sum w)^2 / sum w^2``. It needs all rows at once: :meth:`partial_fit` refuses
         it, and :meth:`fit_histogram` takes weights as they were summed.
-    multiclass : {"structured", "ovr"}, default="structured"
+    multiclass : {"structured", "ovr", "top"}, default="structured"
         For three or more classes. ``"structured"`` is ``softmax(s(u) + W u + b)``: one spline ``s`` shared
         by all classes on tempered log-probabilities ``u``, a matrix and intercepts, each shrunk towards
         temperature scaling with a strength learnt from the data. It heeds ``monotone`` (an increasing
         curve and no matrix, so that every row keeps its ranking), a number as ``smoothing``, and
         ``n_knots``. ``"ovr"`` is the paper's Algorithm 3, one curve per class against the rest, with all
-        other options.
+        other options. ``"top"`` calibrates the confidence of each row's most probable class, that is how often it is
+        right, with one curve and all other options; the other classes share the rest as they did before. Logits become
+        probabilities first. (In one column of confidences, with 0 and 1 for wrong and right as labels, these are
+        two classes.)
         A structured fit whose smoothing is learnt is averaged with a cautious temperature, so that few rows of good
         scores leave them nearly alone.
     random_state : int, RandomState or None, default=None
@@ -142,7 +146,7 @@ class SplineCalibrator(FittedSpline):
     classes_ : array of shape (n_classes,)
         The labels, sorted: the order of columns. With two, ``calibrate`` gives the second's.
     curves_ : list of CalibrationCurve
-        One curve for a two-class problem, one per class for ``"ovr"``, none for ``"structured"``.
+        One curve for a two-class problem and for ``"top"``, one per class for ``"ovr"``, none for ``"structured"``.
     structure_ : StructuredMap
         The fitted map of ``"structured"``.
     smoothing_ : float
@@ -210,7 +214,7 @@ class SplineCalibrator(FittedSpline):
         "loss": Choice("log", "brier"),
         "monotone": Either(Choice("auto"), BOOLEAN),
         "weights": Choice("frequency", "importance"),
-        "multiclass": Choice("structured", "ovr"),
+        "multiclass": Choice("structured", "ovr", "top"),
         "random_state": RandomState(),
     }
     exported: ClassVar[bool] = True
@@ -235,7 +239,7 @@ class SplineCalibrator(FittedSpline):
         loss: Literal["log", "brier"] = "log",
         monotone: bool | Literal["auto"] = "auto",
         weights: Literal["frequency", "importance"] = "frequency",
-        multiclass: Literal["structured", "ovr"] = "structured",
+        multiclass: Literal["structured", "ovr", "top"] = "structured",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.transform = transform
@@ -350,9 +354,9 @@ class SplineCalibrator(FittedSpline):
         ignore_index : int, optional
             A label of rows that do not count.
         max_rows : int, default=100000
-            The fit sees a random sample of so many rows, drawn from ``random_state``. With ``multiclass="ovr"`` and
-            three or more classes it sees the histograms of all rows; the sample then says how far rows depend on each
-            other.
+            The fit sees a random sample of so many rows, drawn from ``random_state``. With ``multiclass="ovr"`` or
+            ``"top"`` and three or more classes it sees histograms of all rows; the sample then says how far rows depend
+            on each other.
 
         Returns
         -------
@@ -378,12 +382,15 @@ class SplineCalibrator(FittedSpline):
         kind: MatrixKind = matrix_kind(recipe.transform)
         sample = Reservoir(check_integer(max_rows, "max_rows", least=2), recipe.seed)
         histograms: list[ScoreHistogram] | None = None
+        alone = True  # no image has two rows
         for batch in read_batches(batches, dim, ignore_index):
             sample.add(batch)
-            if self.multiclass == "ovr" and batch.scores.shape[1] > 2 and len(batch.labels):
+            alone &= bool(np.diff(batch.image).all())
+            if self.multiclass != "structured" and batch.scores.shape[1] > 2 and len(batch.labels):
                 matrix = check_matrix_scores(check_scores(batch.scores), kind=kind, advice=self._fit_advice)
-                kind = matrix.kind
-                found = class_histograms(AgainstRest(matrix, self.transform), batch.labels)
+                kind, columns = matrix.kind, self._against_rest(matrix)
+                recipe = columns.recipe(recipe)
+                found = class_histograms(columns, columns.codes(batch.labels))
                 histograms = found if histograms is None else list(map(add, histograms, found))
         if not sample.seen:
             raise ValueError("batches must hold rows that count; there are none")
@@ -391,10 +398,10 @@ class SplineCalibrator(FittedSpline):
         self.fit(rows.scores, rows.labels, groups=rows.image)
         self.rows_seen_, self.rows_kept_ = sample.seen, len(rows.labels)
         if histograms is not None:
-            recipe = replace(recipe, design_effect=max(sample.seen / self.n_effective_, 1.0))
-            some = [histogram if histogram.positives.any() else None for histogram in histograms]
+            effect = 1.0 if alone else max(sample.seen / self.n_effective_, 1.0)
+            recipe = replace(recipe, design_effect=effect)
             with one_blas_thread():
-                self.set_fits(fit_histograms(some, self.kind_, recipe))
+                self.set_fits(fit_histograms([*histograms], histograms[0].kind, recipe))
             self.set_worth(float(sample.seen), recipe.design_effect)
         return self
 
@@ -597,14 +604,16 @@ class SplineCalibrator(FittedSpline):
         with one_blas_thread():
             if rows.groups is not None:
                 grouped = GroupedRows(weight, rows.groups)
-                effect = classes_design_effect(scores, codes, grouped, options)
+                columns = self._against_rest(scores)
+                effect = classes_design_effect(columns, columns.codes(codes), grouped)
                 options = replace(options, design_effect=effect)
-            if self.multiclass == "ovr" or alike:  # of equal scores a curve per class makes the base rates
-                fits = fit_one_vs_rest(scores, codes, weight, options, grouped)
+            if self.multiclass != "structured" or alike:  # of equal scores a curve per class makes the base rates
+                columns = self._against_rest(scores)
+                codes, options = columns.codes(codes), columns.recipe(options)
+                fits = fit_one_vs_rest(columns, codes, weight, options, grouped)
                 segmented: list[SegmentedCurve] = []
                 if rows.by is not None:
                     self.check_loss(options)
-                    columns = AgainstRest(scores, options.transform)
                     counts = [_counts_of(columns[j], codes == j, weight, rows.by) for j in range(columns.n_classes)]
                     fits, segmented = fit_segments_of_classes(counts, fits, options)
                 self.set_fits(fits)
@@ -616,6 +625,10 @@ class SplineCalibrator(FittedSpline):
                     self.set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
         self.set_worth(float(len(codes) if weight is None else weight.sum()), options.design_effect)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
+
+    def _against_rest(self, scores: MatrixScores) -> AgainstRest:
+        """What curves are to be fitted to."""
+        return (TopAgainstRest if self.multiclass == "top" else AgainstRest)(scores, self.transform)
 
     def recipe(self) -> Recipe:
         """The options, checked, as a fit wants them."""

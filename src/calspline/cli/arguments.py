@@ -66,7 +66,7 @@ def parser() -> Parser:
     method.add_argument("--transform", type=_transform, metavar="NAME", help=transforms)
     method.add_argument("--smoothing", type=_smoothing, metavar="reml|cv|loo|NUMBER", help="default: reml")
     method.add_argument("--monotone", action="store_true", default=None, help="the curve never decreases")
-    method.add_argument("--multiclass", choices=("structured", "ovr"), help="default: structured")
+    method.add_argument("--multiclass", choices=("structured", "ovr", "top"), help="default: structured")
     fit.add_argument("--json", action="store_true", help="the summary as JSON")
 
     apply = command("apply", "Add calibrated probabilities to a file of scores.")

@@ -129,7 +129,8 @@ class CalibrationCurveDisplay:
                 '(a spline for three or more classes has them with multiclass="ovr")'
             )
         names = [str(label) for label in calibrator.classes_.tolist()]
-        names = names[1:] if len(calibrator.curves_) == 1 else names
+        if len(calibrator.curves_) == 1:
+            names = names[1:] if len(names) == 2 else ["top class"]
         pairs = zip(calibrator.curves_, names, strict=True)
         return cls([CurveData.of(curve, name, level) for curve, name in pairs], level=level).plot(ax, **plot_options)
 

@@ -91,11 +91,10 @@ def fit_frame(
     **spline_params
         Options of :class:`~calspline.SplineCalibrator`. With three or more columns, ``multiclass="ovr"``
         is fitted to all rows, by one histogram for each class, all made in the same pass.
-        ``multiclass="structured"``, the
-        default, needs rows: it is fitted to all if there are at most 200,000, else to a sample of about that
-        many. The sample is chosen by the digits of the scores, so that the same rows give the same
-        sample in any order and engine. Coarse scores, which many rows have in common, are grouped and fitted by
-        their counts.
+        ``multiclass="structured"``, the default, and ``"top"`` need rows: they are fitted to all if there are at most
+        200,000, else to a sample of about that many. The sample is chosen by the digits of the scores, so that the same
+        rows give the same sample in any order and engine. Coarse scores, which many rows have in common, are grouped
+        and fitted by their counts.
 
     Returns
     -------
@@ -188,7 +187,7 @@ def _fit_many(
     if order_columns(columns.score, classes, known=True) is None:
         check_sorted(labels, columns.label, order, "Name the columns of scores after the classes.")
     names = columns.in_class_order(classes)
-    if calibrator.multiclass == "structured":
+    if calibrator.multiclass != "ovr":
         sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.count))
         # The sample may miss a class.
         named = check_scores(sample.scores, "score", names=range(m))

@@ -15,6 +15,7 @@ import numpy as np
 from calspline import __version__
 from calspline.export import formula_of
 from calspline.expression import (
+    LEAST_SHARE,
     ROW_OPERATIONS,
     Constant,
     Expression,
@@ -211,6 +212,7 @@ def write(calibrator: Any, language: Language) -> str:
         high=repr(high),
         tolerance=repr(ROW_SUM_TOLERANCE),
         min_exponent=repr(-SAFE_EXPONENT),
+        least_share=repr(LEAST_SHARE),
         blocks=source.blocks,
         used=source.used,
         classes=source.classes,
@@ -364,6 +366,10 @@ class _Source:
                 for j, each in enumerate(self.classes)
             ]
             return Step(variable, calls=calls)
+        if value.operation == "top":
+            assert isinstance(value.value, list)
+            self.classes = [self.function(value.value[0])]
+            given += [each for each in self.classes[0].arguments if each not in ("p", "rest")]
         if value.operation in ROW_OPERATIONS:
             self.used.add(value.operation)
             if isinstance(value.value, Constant):

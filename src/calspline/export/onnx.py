@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calspline import __version__
 from calspline.export import formula_of
 from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, is_classifier, scores_of
-from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
+from calspline.expression import LEAST_SHARE, ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE
@@ -322,6 +322,8 @@ class _Graph:
             assert isinstance(formula.value, Constant)
             return self.node("MatMul", y, self.constant(np.transpose(formula.value.values)))
         assert isinstance(formula.value, list)  # a program for each class
+        if operation == "top":
+            return self._top(formula.value[0], y)
         values = []
         for j, program in enumerate(formula.value):
             columns = [self._column(row, j) for row in (rows if "rest" in program.arguments else rows[:1])]
@@ -329,10 +331,22 @@ class _Graph:
         return self.node("Concat", *values, axis=1)
 
     def _rest(self, p: str) -> str:
+        is_top, _, others = self._top_and_others(p)
+        return self.node("Where", is_top, self._sum(others, self._m), self.node("Sub", self.constant(1.0), p))
+
+    def _top_and_others(self, p: str) -> tuple[str, str, str]:
+        """Which number of a row is the (first) largest, that number, and the row with zero in its place."""
         top = self.node("ArgMax", p, axis=1, keepdims=1)
         is_top = self.node("Equal", top, self.constant([list(range(self._m))], np.int64))
-        others = self._sum(self.node("Where", is_top, self.constant(0.0), p), self._m)
-        return self.node("Where", is_top, others, self.node("Sub", self.constant(1.0), p))
+        others = self.node("Where", is_top, self.constant(0.0), p)
+        return is_top, self.node("GatherElements", p, top, axis=1), others
+
+    def _top(self, program: Program, y: str) -> str:
+        is_top, p, others = self._top_and_others(y)
+        q = self._value(program, {"p": p, "rest": self._sum(others, self._m)})
+        shares = self.node("Where", is_top, self.constant(0.0), self.node("Max", y, self.constant(LEAST_SHARE)))
+        each = self.node("Div", self.node("Sub", self.constant(1.0), q), self._sum(shares, self._m))
+        return self.node("Where", is_top, q, self.node("Mul", shares, each))
 
     def _write(self, formula: Expression, known: dict[str, str]) -> str:
         """The tensor of a formula."""

@@ -29,6 +29,7 @@ from calspline.export.sql_segments import (
     statements,
 )
 from calspline.expression import (
+    LEAST_SHARE,
     ROW_OPERATIONS,
     Constant,
     Expression,
@@ -284,7 +285,7 @@ class Statement:
                 return self._row(program.result, rows, lambda row: self._write(row[j]))
             variable, value = program.steps[k]
             used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
-            shared = used > 1 or value.operation in ("classes", "rest")  # which are texts, not formulas
+            shared = used > 1 or value.operation in ("classes", "rest", "top")  # which are texts, not formulas
 
             def go_on(row: Row) -> str:
                 if not shared:
@@ -326,6 +327,8 @@ class Statement:
             weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
             return body([_total(terms or [number(0.0)]) for terms in weighted])
         assert isinstance(value.value, list)  # a program for each class
+        if operation == "top":
+            return self._top(value.value[0], y, body)
         known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
         for k, own in enumerate(known):
             own |= {key: row[k] for key, row in self._effects.items()}
@@ -335,6 +338,32 @@ class Statement:
         powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
         total = self._write(call("log", _total(powers)))
         return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
+
+    def _top(self, program: Program, y: Row, body: Callable[[Row], str]) -> str:
+        """The largest of a row and its place, the sums of the others, what the program makes of them; then all."""
+        shares = [call("max", one, LEAST_SHARE) for one in y]
+
+        def others(row: Row, place: str) -> str:
+            terms = (f"CASE WHEN {place} = {j} THEN 0e0 ELSE {self._write(one)} END" for j, one in enumerate(row))
+            return " + ".join(terms)
+
+        def found(most: Expression, place: str) -> str:
+            sums = [others(y, place), others(shares, place)]
+            return self._bound("rest", sums, lambda sums: valued(most, place, sums))
+
+        def valued(most: Expression, place: str, sums: Row) -> str:
+            q = self._value(program, {"p": most, "rest": sums[0]})
+            return self._bound("q", [q], lambda q: body([shared(j, place, q[0], sums[1]) for j in range(len(y))]))
+
+        def shared(j: int, place: str, q: Expression, total: Expression) -> Expression:
+            part = self._write((1.0 - q) * (shares[j] / total))
+            return name(f"CASE WHEN {place} = {j} THEN {self._write(q)} ELSE {part} END")
+
+        def placed(most: Expression) -> str:
+            tests = " ".join(f"WHEN {self._write(one)} >= {most.value} THEN {j}" for j, one in enumerate(y))
+            return self._bound("place", [f"CASE {tests} END"], lambda place: found(most, str(place[0].value)))
+
+        return self._bound("most", [self._write(call("max", *y))], lambda most: placed(most[0]))
 
     def _rest(self, p: Row, k: int) -> str:
         own = self._write(p[k])

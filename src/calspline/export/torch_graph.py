@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import fx
 
 from calspline.arrays import Array
-from calspline.expression import ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
+from calspline.expression import LEAST_SHARE, ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
@@ -263,7 +263,7 @@ class Writer:
             matrix = self._constant(formula.value.values)
             return torch.nn.functional.linear(y, matrix) if axis == -1 else torch.matmul(matrix, y)
         assert isinstance(formula.value, list)
-        return self._classes(formula.value, rows)
+        return self._top(formula.value[0], y) if operation == "top" else self._classes(formula.value, rows)
 
     def _softmax(self, y: Any, *, logarithm: bool) -> Any:
         axis = self._axis
@@ -278,6 +278,17 @@ class Writer:
         top = torch.argmax(p, dim=self._axis, keepdim=True)
         others = torch.sum(torch.scatter(p, self._axis, top, 0.0), dim=self._axis, keepdim=True)
         return torch.scatter(1.0 - p, self._axis, top, others)
+
+    def _top(self, program: Program, y: Any) -> Any:
+        """A program for the largest; the others share the rest."""
+        axis = self._axis
+        top = torch.argmax(y, dim=axis, keepdim=True)
+        p = torch.gather(y, axis, top)
+        rest = torch.sum(torch.scatter(y, axis, top, 0.0), dim=axis, keepdim=True)
+        q = self._values([program], {"p": p, "rest": rest}) + (0.0 if program.arguments else 0.0 * p)
+        others = torch.scatter(torch.clamp(y, min=LEAST_SHARE), axis, top, 0.0)
+        others = others * ((1.0 - q) / torch.sum(others, dim=axis, keepdim=True))
+        return torch.scatter(others, axis, top, q)
 
     def _classes(self, programs: list[Program], rows: list[Any]) -> Any:
         """A program for each class; those that differ in their numbers alone together."""

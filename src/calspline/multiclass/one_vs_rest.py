@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from calspline.arrays import MIN_THREADED_SIZE, Array, filled, map_blocks
 from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curve
+from calspline.expression import LEAST_SHARE
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Transform
@@ -72,6 +74,27 @@ class AgainstRest:
     def __getitem__(self, j: int) -> BinaryScores:
         return next(self.take([j]))
 
+    def codes(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The column of each row's class."""
+        return codes
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """How to fit the columns."""
+        return recipe
+
+    def combined(self, p: Array) -> Array:
+        """Probabilities of all classes from those of the columns, which are overwritten."""
+        normalise(p)
+        return p
+
+    def spread(self, p: Array, deviation: Array) -> Array:
+        """Standard deviations of the log-odds of all classes, which have probability ``p``, from those of the columns.
+
+        Errors of the others' curves only make up for that of its own, as probabilities sum to one: if each curve is
+        right, so is the sum before rows are normalised.
+        """
+        return deviation
+
     def take(self, members: list[int]) -> Iterator[BinaryScores]:
         """The scores of some classes. Taken together, they are read from memory in one go."""
         for j, values in zip(members, np.ascontiguousarray(self._values[:, members].T), strict=True):
@@ -80,6 +103,60 @@ class AgainstRest:
             else:
                 rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
                 yield BinaryScores("probability", values, rest, values.shape)
+
+
+class TopAgainstRest(AgainstRest):
+    """The score of each row's most probable class against the rest: one column, whose first class is 'right'.
+
+    Logits become probabilities. Of these, the largest and the sum of the others; with ``transform="identity"``, which
+    of logits says no more than that they are some, only the largest.
+    """
+
+    def __init__(self, scores: MatrixScores, transform: str) -> None:
+        if scores.kind == "margin":
+            p = filled(np.empty(scores.values.shape), lambda rows: _probabilities(scores.values[rows]))
+            scores, transform = MatrixScores("probability", p), "logit"
+        super().__init__(scores, "logit")
+        self.kind = "margin" if transform == "identity" else "probability"
+        self.n_classes = 1
+
+    def take(self, members: list[int]) -> Iterator[BinaryScores]:
+        """The only column."""
+        rest = self._rest_of_top if self.kind == "probability" else None
+        yield BinaryScores(self.kind, self._values[np.arange(len(self)), self._top], rest, self._top.shape)
+
+    def codes(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """0, the only column, for rows whose most probable class is theirs, else 1."""
+        return np.asarray(codes != self._top, dtype=np.intp)
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """The identity says that scores are logits, which have become probabilities."""
+        logits = self.kind == "probability" and recipe.transform == "identity"
+        return replace(recipe, transform="auto") if logits else recipe
+
+    def combined(self, p: Array) -> Array:
+        """Probabilities of all classes: the others share what the top leaves as they did before."""
+        q = p[:, 0]
+
+        def share(rows: slice) -> Array:
+            others, chosen = np.maximum(self._values[rows], LEAST_SHARE), (np.arange(len(q[rows])), self._top[rows])
+            others[chosen] = 0.0
+            others *= ((1.0 - q[rows]) / others.sum(axis=1))[:, None]
+            others[chosen] = q[rows]
+            return others
+
+        return filled(np.empty(self._values.shape), share, self._values.shape[1])
+
+    def spread(self, p: Array, deviation: Array) -> Array:
+        """What the others have together moves with the top, ``d logit p_j = -q / (1 - p_j) d logit q``."""
+        q = p[np.arange(len(p)), self._top]
+        out = deviation * q[:, None] / (1.0 - p)
+        out[np.arange(len(p)), self._top] = deviation[:, 0]
+        return np.asarray(out)
+
+
+def _probabilities(logits: NDArray[np.floating[Any]]) -> Array:
+    return np.asarray(np.maximum(softmax(logits.astype(np.float64, copy=False), axis=1), LEAST_SHARE))
 
 
 def fit_classes(
@@ -92,7 +169,7 @@ def fit_classes(
     """Fit each class against the rest, several at once.
 
     A class that no row shows keeps the probability that the rule of succession gives
-    it, ``1 / (n + 2)``, whatever its score.
+    it, ``1 / (n + 2)``, whatever its score; what all rows show (a top class that is always right) the rest of that.
 
     Parameters
     ----------
@@ -106,23 +183,28 @@ def fit_classes(
         A fit with the same probability everywhere, given that and the total weight.
     """
     total = float(len(columns) if weight is None else weight.sum())
-    seen = np.unique(codes).tolist()
+    counts = np.bincount(codes, minlength=columns.n_classes)[: columns.n_classes]
 
-    def fit_some(members: list[int]) -> list[F]:
-        return fit([(column, codes == j) for j, column in zip(members, columns.take(members), strict=True)])
-
-    return _fit_seen(columns.n_classes, seen, fit_some, lambda: constant(1.0 / (total + 2.0), total))
+    divided = np.flatnonzero((counts > 0) & (counts < len(codes))).tolist()
+    fits: dict[int, F] = {}
+    for start in range(0, len(divided), CLASSES_AT_ONCE):  # threads would wait for the interpreter's lock
+        some = divided[start : start + CLASSES_AT_ONCE]
+        taken = [(column, codes == j) for j, column in zip(some, columns.take(some), strict=True)]
+        fits |= zip(some, fit(taken), strict=True)
+    return [
+        fits[j] if j in fits else constant(_succession(count > 0, total), total)
+        for j, count in enumerate(counts.tolist())
+    ]
 
 
 def fit_one_vs_rest(
-    scores: MatrixScores,
+    columns: AgainstRest,
     codes: NDArray[np.intp],
     weight: Array | None,
     recipe: Recipe,
     grouped: GroupedRows | None = None,
 ) -> list[FittedCurve]:
     """Fit a spline of each column to whether a row is of its class."""
-    columns = AgainstRest(scores, recipe.transform)
 
     def fit(classes: list[tuple[BinaryScores, NDArray[np.bool_]]]) -> list[FittedCurve]:
         histograms = _of_classes(lambda one: ScoreHistogram.collect(*one, weight), classes, len(codes))
@@ -140,11 +222,17 @@ def fit_one_vs_rest(
     )
 
 
-def classes_design_effect(scores: MatrixScores, codes: NDArray[np.intp], grouped: GroupedRows, recipe: Recipe) -> float:
-    """By how much rows in groups are too many: the mean over the most frequent classes, each against the rest."""
-    columns = AgainstRest(scores, recipe.transform)
-    counts = np.bincount(codes, weights=grouped.weight, minlength=columns.n_classes)
-    frequent = [j for j in np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist() if counts[j] > 0.0]
+def classes_design_effect(columns: AgainstRest, codes: NDArray[np.intp], grouped: GroupedRows) -> float:
+    """By how much rows in groups are too many: the mean over the most frequent classes, each against the rest.
+
+    Rows that are all right, or all wrong, may say the same in every group: it is as large as groups are then.
+    """
+    rows = np.bincount(codes, minlength=columns.n_classes)[: columns.n_classes]
+    counts = np.bincount(codes, weights=grouped.weight, minlength=columns.n_classes)[: columns.n_classes]
+    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist()
+    frequent = [j for j in frequent if 0 < rows[j] < len(codes)]
+    if not frequent:
+        return float(max(grouped.sizes.mean(), 1.0))
     moments = []
     for j, column in zip(frequent, columns.take(frequent), strict=True):
         histogram = ScoreHistogram.collect(column, codes == j, grouped.weight)
@@ -153,7 +241,7 @@ def classes_design_effect(scores: MatrixScores, codes: NDArray[np.intp], grouped
 
 
 def class_histograms(columns: AgainstRest, codes: NDArray[np.intp]) -> list[ScoreHistogram]:
-    """The histogram of each class against the rest."""
+    """The histogram of each column."""
     every = range(columns.n_classes)
     return [
         ScoreHistogram.collect(column, codes == j, None)
@@ -163,22 +251,20 @@ def class_histograms(columns: AgainstRest, codes: NDArray[np.intp]) -> list[Scor
 
 def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
     """The same from a histogram for each class; None for a class that no row shows."""
-    present = {j: histogram for j, histogram in enumerate(histograms) if histogram is not None}
-    total = next(iter(present.values())).total
-    return _fit_seen(
-        len(histograms),
-        list(present),
-        lambda members: [fit_curve(present[j], recipe) for j in members],
-        lambda: _constant(kind, 1.0 / (total + 2.0), total / recipe.design_effect, recipe),
-    )
+    total = next(histogram.total for histogram in histograms if histogram is not None)
+
+    def fitted(histogram: ScoreHistogram | None) -> FittedCurve:
+        shown = histogram is not None and bool(histogram.positives.any())
+        if histogram is not None and shown and histogram.negatives.any():
+            return fit_curve(histogram, recipe)
+        return _constant(kind, _succession(shown, total), total / recipe.design_effect, recipe)
+
+    return [fitted(histogram) for histogram in histograms]
 
 
-def _fit_seen(n_classes: int, seen: list[int], fit: Callable[[list[int]], list[F]], unseen: Callable[[], F]) -> list[F]:
-    fits: dict[int, F] = {}
-    for start in range(0, len(seen), CLASSES_AT_ONCE):  # threads would wait for the interpreter's lock
-        members = seen[start : start + CLASSES_AT_ONCE]
-        fits |= zip(members, fit(members), strict=True)
-    return [fits[j] if j in fits else unseen() for j in range(n_classes)]
+def _succession(shown: bool, total: float) -> float:
+    """The probability, by the rule of succession, of what no row shows, or all do."""
+    return 1.0 - 1.0 / (total + 2.0) if shown else 1.0 / (total + 2.0)
 
 
 def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCurve:
@@ -187,7 +273,7 @@ def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCu
 
 
 def combine(maps: Sequence[ScoreMap], columns: AgainstRest) -> Array:
-    """``f_i(x_i) / sum_j f_j(x_j)``; a row whose sum vanishes becomes uniform."""
+    """``f_i(x_i) / sum_j f_j(x_j)``, a row whose sum vanishes being uniform; or what else the columns ask for."""
     n, m = len(columns), columns.n_classes
     out = np.empty((n, m))
 
@@ -198,8 +284,7 @@ def combine(maps: Sequence[ScoreMap], columns: AgainstRest) -> Array:
 
     for _ in _of_classes(fill, range(0, m, CLASSES_AT_ONCE), n):
         pass
-    normalise(out)
-    return out
+    return columns.combined(out)
 
 
 def _of_classes(function: Callable[[C], F], classes: Iterable[C], n: int) -> Iterator[F]:
