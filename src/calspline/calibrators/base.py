@@ -18,13 +18,7 @@ from calspline.calibrators.doubts import (
     warn_if_shuffled,
 )
 from calspline.calibrators.estimator import estimator_bases
-from calspline.calibrators.shift import (
-    REFERENCE,
-    SHIFT,
-    Reference,
-    Shift,
-    find_shift,
-)
+from calspline.calibrators.shift import REFERENCE, SHIFT, Reference, Shift, find_shift
 from calspline.curve import CURVE, CalibrationCurve, WhenRead
 from calspline.expression import Formula, Program
 from calspline.labels import check_binary_labels, check_matrix_labels
@@ -126,7 +120,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
 
     def _fit_rows(self, rows: LabelledRows) -> Self:
         """Fit checked rows, of two classes or of more."""
-        options = self._options()
+        options = self.recipe()
         given, n = rows.scores, len(rows.labels)
         kind = self._takes(options, given.margins)
         if given.n_columns > 2:
@@ -134,9 +128,8 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._fit_advice)
             self._fit_many(matrix, codes, rows, options)
             warn_if_shuffled(matrix, codes, rows.weight, classes, getattr(self, "design_effect_", 1.0))
-            reference = _reference(self._many(matrix), codes, rows)
-            self._remember(classes, matrix.kind, difference=False, reference=reference, inside=share_inside(given))
-            return self
+            reference = Reference.of_rows(self._many(matrix), codes, rows.weight)
+            return self._remember(classes, matrix.kind, reference=reference, inside=share_inside(given))
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(
             given.in_class_order(classes),
@@ -145,33 +138,25 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             advice=self._fit_advice,
         )
         self._fit_two(binary, positive, rows, options)
-        self._doubt_two(binary, positive, rows.weight, classes)
-        known = self._reference_two(binary, positive, rows)
-        inside = share_inside(given)
-        self._remember(classes, binary.kind, difference=binary.difference, reference=known, inside=inside)
-        return self
+        known, inside = self._look_back(binary, positive, rows, classes), share_inside(given)
+        return self._remember(classes, binary.kind, difference=binary.difference, reference=known, inside=inside)
 
-    def _doubt_two(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any]
-    ) -> None:
-        """Warn if the rows of a fit of two classes are probably not what was meant."""
-        warn_if_rows_reversed(scores, positive, weight, classes, getattr(self, "design_effect_", 1.0))
-
-    def _reference_two(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows
+    def _look_back(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
     ) -> Reference | Callable[[], Reference]:
-        """What is to be remembered of the rows of a fit of two classes."""
-        return _reference(self._two(scores), positive.astype(np.intp), rows)
+        """What to remember of the rows of a fit of two classes; warn if they are probably not what was meant."""
+        warn_if_rows_reversed(scores, positive, rows.weight, classes)
+        return Reference.of_rows(self._two(scores), positive.astype(np.intp), rows.weight)
 
     def _remember(
         self,
         classes: NDArray[Any],
         kind: Kind,
         *,
-        difference: bool,
+        difference: bool = False,
         reference: Reference | Callable[[], Reference] | None = None,
         inside: float | None = None,
-    ) -> None:
+    ) -> Self:
         """How the scores of the fit were taken: those to calibrate are taken the same way.
 
         ``inside`` is the share of margins that lay in [0, 1].
@@ -182,13 +167,14 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         self.difference_ = difference
         self.reference_ = reference
         self.shift_ = None
+        return self
 
     def _validate_params(self) -> dict[str, Any]:
         """Check the constructor's options, and return them in the form that code wants."""
         return {name: domain.check(getattr(self, name), name) for name, domain in self._parameter_constraints.items()}
 
-    def _options(self) -> Any:
-        """What a fit needs of the options, checked."""
+    def recipe(self) -> Any:
+        """The options, checked, as a fit wants them."""
         return self._validate_params()
 
     def _takes(self, options: Any, margins: bool) -> MatrixKind:
@@ -236,12 +222,16 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         return tags
 
     @keeps_kind
-    def predict_proba(self, scores: Any) -> Array:
+    def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
         """Calibrated probabilities of all classes.
 
         Parameters
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
+            The segment of each row, if the fit knew segments. A segment never seen, and None, gets the probability that
+            holds for a new segment: that of the common curve, the spread between segments taken into account. A warning
+            says how many rows that were. Without ``by`` all rows are of new segments.
 
         Returns
         -------
@@ -249,38 +239,42 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in an array that follows the array
             API, give one of the same kind, on the same device and in the same floating type.
         """
-        return as_matrix(self._probability(scores)[0])
+        return as_matrix(self._probability(scores, by)[0])
 
     @keeps_kind
-    def calibrate(self, scores: Any) -> Array:
+    def calibrate(self, scores: Any, *, by: Any = None) -> Array:
         """Calibrated probabilities in the shape that came in.
 
-        One column in gives the probability of ``classes_[1]``; more give all classes.
+        One column in gives the probability of ``classes_[1]``; more give all classes. ``by`` is as for
+        :meth:`predict_proba`.
         """
-        return in_shape(*self._probability(scores))
+        p, shape = self._probability(scores, by)
+        return as_matrix(p) if p.ndim == 2 or shape[1:] == (2,) else p.reshape(shape)
 
     @keeps_kind
-    def predict(self, scores: Any) -> NDArray[Any]:
-        """The most probable class of each row."""
-        return self._most_probable(self._probability(scores)[0])
-
-    def _most_probable(self, p: Array) -> NDArray[Any]:
+    def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
+        """The most probable class of each row; ``by`` is as for :meth:`predict_proba`."""
+        p, _ = self._probability(scores, by)
         return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
 
-    def _probability(self, scores: Any, **segments: Any) -> tuple[Array, tuple[int, ...]]:
+    def _probability(self, scores: Any, by: Any = None) -> tuple[Array, tuple[int, ...]]:
         """Calibrated probabilities, and the shape of the scores.
 
-        Two classes: those of the second, flat. More: a column for each. ``segments`` are for methods that know them.
+        Two classes: those of the second, flat. More: a column for each.
         """
         check_fitted(self)
-        m = len(self.classes_)
-        moved = (lambda p: p) if self.shift_ is None else self.shift_.apply
-        if m == 2:
-            binary = self._check_scores(scores)
-            return moved(self._two(binary, **segments)), binary.shape
-        given = self._given(scores)
-        matrix = check_matrix_scores(given, kind=self.kind_, n_columns=m, advice=self._advice)
-        return moved(self._many(matrix, **segments)), matrix.values.shape
+        given = check_scores(scores)
+        segments = {} if by is None else {"codes": self.codes_of(by, len(given))}
+        checked = self._check_scores(given)
+        if isinstance(checked, BinaryScores):
+            p, shape = self._two(checked, **segments), checked.shape
+        else:
+            p, shape = self._many(checked, **segments), checked.values.shape
+        return p if self.shift_ is None else self.shift_.apply(p), shape
+
+    def codes_of(self, by: Any, n: int) -> Any:
+        """The place of each row's segment among those of the fit; here, there are none."""
+        raise ValueError("by must not be given: this calibrator was fitted without segments")
 
     @property
     def scores_in_unit_interval(self) -> bool:
@@ -363,17 +357,14 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         """
         return self.curves_[0].noise(self._check_scores(scores)) if self.curves_ else np.empty((0, len(scores)))
 
-    def _given(self, scores: Any) -> GivenScores:
-        """Scores to calibrate, their columns in the order of the classes."""
+    def _check_scores(self, scores: Any) -> Any:
+        """Scores to calibrate, taken as those of the fit were: those of two classes, or a matrix of more."""
         given = check_scores(scores).in_class_order(self.classes_)
         if self.kind_ == "margin":
             warn_if_probabilities(given, self._inside)
-        return given
-
-    def _check_scores(self, scores: Any) -> BinaryScores:
-        """Scores of two classes to calibrate, taken as those of the fit were."""
-        given = self._given(scores)
-        return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
+        if len(self.classes_) == 2:
+            return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
+        return check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
 
     @classmethod
     def record(cls) -> Record:
@@ -402,13 +393,15 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         for name, value in self._parameters_since.items():
             if params[name] == value:  # earlier versions can read it then
                 del params[name]
-        how: dict[str, Any] = {"kind": self.kind_, "difference": self.difference_}
-        how |= {} if self._inside is None else {"inside": self._inside}
+        facts: dict[str, Any] = {"kind": self.kind_, "difference": self.difference_}
+        facts |= ({} if self._inside is None else {"inside": self._inside}) | self._facts()
+        for key, known in (("reference", self.reference_), ("shift", self.shift_)):
+            facts |= {} if known is None else {key: known.to_dict()}
         return {
             "class": type(self).__name__,
             "parameters": {name: _plain(value) for name, value in params.items()},
             "classes": plain_classes(self.classes_),
-            "fitted": how | self._facts() | self._memory(),
+            "fitted": facts,
             "curves": [curve.to_dict() for curve in self.curves_],
             "structure": self._structure(),
         }
@@ -445,11 +438,6 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         calibrator._check_that_it_works()
         return calibrator
 
-    def _memory(self) -> dict[str, Any]:
-        """What it knows of its base rates, as JSON values; nothing, if a file of version 0.1.0 did not say."""
-        known = {"reference": self.reference_, "shift": self.shift_}
-        return {name: value.to_dict() for name, value in known.items() if value is not None}
-
     def _facts(self) -> dict[str, Any]:
         """What a file has to know besides the curves, as JSON values."""
         return {name: getattr(self, f"{name}_") for name in self._stored}
@@ -477,14 +465,6 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             raise ValueError("its numbers give no probabilities")
 
 
-def _reference(p: Array, codes: NDArray[np.intp], rows: LabelledRows) -> Reference:
-    """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
-    m = 2 if p.ndim == 1 else p.shape[1]
-    weights = np.zeros((len(codes), m))
-    weights[np.arange(len(codes)), codes] = 1.0 if rows.weight is None else rows.weight
-    return Reference.of(p if p.ndim == 1 else p.max(axis=1), weights)
-
-
 def _plain(value: Any) -> Any:
     """An option as a JSON value; a RandomState has none, and becomes null."""
     if isinstance(value, np.random.RandomState):
@@ -510,17 +490,5 @@ def check_fitted(calibrator: Any) -> None:
 
 
 def as_matrix(p: Array) -> Array:
-    """A column of probabilities for each class."""
-    return p if p.ndim == 2 else _both(p)
-
-
-def in_shape(p: Array, shape: tuple[int, ...]) -> Array:
-    """Probabilities in the shape of the scores."""
-    if p.ndim == 2:
-        return p
-    return _both(p) if len(shape) == 2 and shape[1] == 2 else p.reshape(shape)
-
-
-def _both(p: Array) -> Array:
-    """Probabilities of the first and the second class."""
-    return filled(np.empty((len(p), 2)), lambda rows: np.column_stack([1.0 - p[rows], p[rows]]))
+    """A column of probabilities for each class; of two, those of the second may come alone."""
+    return p if p.ndim == 2 else filled(np.empty((len(p), 2)), lambda rows: np.column_stack([1.0 - p[rows], p[rows]]))

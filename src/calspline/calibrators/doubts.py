@@ -40,7 +40,7 @@ def warn_if_reversed(counts: Counts, classes: NDArray[Any], design_effect: float
 
 
 def warn_if_rows_reversed(
-    scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any], effect: float
+    scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any]
 ) -> None:
     """The same for rows, which are sorted only if the means say so too."""
     u = scores.locations()
@@ -48,7 +48,7 @@ def warn_if_rows_reversed(
     with np.errstate(over="ignore", invalid="ignore"):
         means = [float(np.average(u[where], weights=w[where])) for where in (positive, ~positive) if where.any()]
     if len(means) == 2 and means[0] < means[1]:
-        warn_if_reversed(Counts.from_rows(u, positive, weight), classes, effect * weight_effect(weight))
+        warn_if_reversed(Counts.from_rows(u, positive, weight), classes, weight_effect(weight))
 
 
 def weight_effect(weight: Array | None) -> float:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from calspline.arrays import Array
-from calspline.binary_fit import FIT, FittedCurve
-from calspline.calibrators.base import BaseCalibrator, as_matrix, check_fitted, in_shape
+from calspline.binary_fit import FIT, FittedCurve, Recipe
+from calspline.calibrators.base import BaseCalibrator, check_fitted
 from calspline.calibrators.estimator import warn_not_converged
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
@@ -41,15 +41,13 @@ from calspline.scores import (
     Kind,
     MatrixScores,
     check_binary_scores,
-    check_matrix_scores,
-    check_scores,
 )
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
 from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve, lookups
+from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, check_by
 from calspline.segments.table import SegmentColumn, SegmentTable
-from calspline.tensors import keeps_kind
 from calspline.transforms import TRANSFORMS, Source
 
 
@@ -74,41 +72,8 @@ class FittedSpline(BaseCalibrator):
     _segmented: Sequence[SegmentedCurve] = ()
     _class_segments: ClassSegments | None = None
     segments_: SegmentTable
+    histogram_: ScoreHistogram
     segment_histograms_: SegmentHistograms
-
-    @keeps_kind
-    def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
-        """Calibrated probabilities of all classes.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row, as in :meth:`fit`. A segment never seen, and None, gets the probability that holds
-            for a new segment: that of the common curve, the spread between segments taken into account. A warning says
-            how many rows that were. Without ``by`` all rows are of new segments, with a warning, too.
-
-        Returns
-        -------
-        array of shape (n, n_classes)
-            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in an array that follows the array
-            API, give one of the same kind, on the same device and in the same floating type.
-        """
-        return as_matrix(self._probability_by(scores, by)[0])
-
-    @keeps_kind
-    def calibrate(self, scores: Any, *, by: Any = None) -> Array:
-        """Calibrated probabilities in the shape that came in.
-
-        One column in gives the probability of ``classes_[1]``; more give all classes. ``by`` is as for
-        :meth:`predict_proba`.
-        """
-        return in_shape(*self._probability_by(scores, by))
-
-    @keeps_kind
-    def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
-        """The most probable class of each row; ``by`` is as for :meth:`predict_proba`."""
-        return self._most_probable(self._probability_by(scores, by)[0])
 
     def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False, by: Any = None) -> Array:
         """Limits for the true calibrated probability at each score.
@@ -140,22 +105,21 @@ class FittedSpline(BaseCalibrator):
             raise ValueError(
                 'interval needs loss="log"; bands about a fit by loss="brier" would not hold what they say'
             )
-        if len(self.classes_) > 2:
-            if simultaneous:
-                raise ValueError("simultaneous must be False for more than two classes")
-            return self._limits_of_classes(scores, check_number(level, "level", above=0.0, below=1.0), by)
+        many = len(self.classes_) > 2
+        if many and simultaneous:
+            raise ValueError("simultaneous must be False for more than two classes")
+        level = check_number(level, "level", above=0.0, below=1.0)
         checked = self._check_scores(scores)
-        codes = self.codes_of(by, len(checked))
+        codes = None if by is None else self.codes_of(by, len(checked.values))
+        if many:
+            return self._limits_of_classes(checked, level, codes)
         if not self._segmented:
             return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
         band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
         return band if self.shift_ is None else self.shift_.apply_band(band, level)
 
-    def _limits_of_classes(self, scores: Any, level: float, by: Any) -> Array:
+    def _limits_of_classes(self, matrix: MatrixScores, level: float, codes: list[Codes] | None) -> Array:
         """The log-odds of each class, and on either side as many standard deviations as the level asks for."""
-        given = self._given(scores)
-        matrix = check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
-        codes = self.codes_of(by, len(given))
         if self._class_segments is not None:
             raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr" or "top"')
         p, critical = self._many(matrix, codes), float(ndtri(0.5 + 0.5 * level))
@@ -209,14 +173,12 @@ class FittedSpline(BaseCalibrator):
             return self._class_segments.columns
         return self._segmented[0].columns if self._segmented else []
 
-    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> None:
+    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> Self:
         super()._remember(classes, kind, **facts)
         self.describe_segments()
-
-    def _probability_by(self, scores: Any, by: Any) -> tuple[Array, tuple[int, ...]]:
-        check_fitted(self)
-        given = scores if by is None else check_scores(scores)
-        return self._probability(given, **({} if by is None else {"codes": self.codes_of(by, len(given))}))
+        if hasattr(self, "histogram_"):
+            self.histogram_ = self.histogram_.of_classes(classes)
+        return self
 
     def warn_without_segments(self) -> None:
         """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
@@ -226,13 +188,11 @@ class FittedSpline(BaseCalibrator):
                 "probability of a new segment"
             )
 
-    def codes_of(self, by: Any, n: int) -> list[Codes] | None:
+    def codes_of(self, by: Any, n: int) -> list[Codes]:
         """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
-        if by is None:
-            return None
         known = self.segment_columns
         if not known:
-            raise ValueError("by must not be given: this calibrator was fitted without segments")
+            return super().codes_of(by, n)  # type: ignore[no-any-return]
         columns = check_by(by, n).like([one.name for one in known]).columns
         codes = [one.known.codes(column) for one, column in zip(known, columns, strict=True)]
         unseen = int(np.any([code < 0 for code in codes], axis=0).sum())
@@ -288,7 +248,20 @@ class FittedSpline(BaseCalibrator):
             plain.set_fits([replace(self._fits[0], curve=curve)])
         return plain
 
-    def set_worth(self, total: float, design_effect: float) -> None:
+    def set_curves(
+        self, fits: list[FittedCurve], recipe: Recipe, total: float, counts: Sequence[SegmentHistograms] = ()
+    ) -> None:
+        """Take fitted curves of rows of this total weight, with segments if there are ``counts`` of them."""
+        segmented: list[SegmentedCurve] = []
+        if counts:
+            if recipe.loss != "log":
+                raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
+            fits, segmented = fit_segments_of_classes(counts, fits, recipe)
+        self.set_fits(fits)
+        self.set_segments(segmented)
+        self._set_worth(total, recipe.design_effect)
+
+    def _set_worth(self, total: float, design_effect: float) -> None:
         """Set how many independent rows the rows of this total weight are worth."""
         self.design_effect_ = design_effect
         self.n_effective_ = total / design_effect

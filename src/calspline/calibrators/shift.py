@@ -90,6 +90,13 @@ class Reference:
         counts = np.array([np.bincount(bins, column, minlength=len(edges) + 1) for column in weights.T]).T
         return cls(edges, counts)
 
+    @classmethod
+    def of_rows(cls, p: Array, codes: NDArray[np.intp], weight: Array | None) -> Reference:
+        """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
+        weights = np.zeros((len(p), 2 if p.ndim == 1 else p.shape[1]))
+        weights[np.arange(len(p)), codes] = 1.0 if weight is None else weight
+        return cls.of(p if p.ndim == 1 else p.max(axis=1), weights)
+
     @property
     def base_rates(self) -> Array:
         """Share of each class."""

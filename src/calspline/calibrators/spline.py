@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calspline.arrays import Array, one_blas_thread
+from calspline.arrays import one_blas_thread
 from calspline.binary_fit import GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL
 from calspline.calibrators.batches import Reservoir, read_batches
@@ -47,7 +47,6 @@ from calspline.options import (
 from calspline.scores import (
     MARGIN_ADVICE,
     BinaryScores,
-    Kind,
     LabelledRows,
     MatrixKind,
     MatrixScores,
@@ -60,8 +59,6 @@ from calspline.scores import (
     check_weights_as_counts,
 )
 from calspline.segments.classes import fit_class_segments
-from calspline.segments.curves import SegmentedCurve
-from calspline.segments.fit import fit_segments, fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import check_by
 from calspline.transforms import TRANSFORMS
@@ -401,22 +398,8 @@ class SplineCalibrator(FittedSpline):
             effect = 1.0 if alone else max(sample.seen / self.n_effective_, 1.0)
             recipe = replace(recipe, design_effect=effect)
             with one_blas_thread():
-                self.set_fits(fit_histograms([*histograms], histograms[0].kind, recipe))
-            self.set_worth(float(sample.seen), recipe.design_effect)
+                self.set_curves(fit_histograms([*histograms], histograms[0].kind, recipe), recipe, float(sample.seen))
         return self
-
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
-        histogram = ScoreHistogram.collect(scores, positive, rows.weight)
-        counts = None
-        if rows.by is not None:
-            counts = SegmentHistograms.collect(histogram, scores, positive, rows.weight, rows.by)
-        if rows.groups is None:
-            self._fit(histogram, options, counts=counts)
-            return
-        grouped = GroupedRows(rows.weight, rows.groups)
-        effect = grouped.design_effect([grouped.moments(histogram, scores, positive)])
-        parts = grouped.parts(histogram, scores, positive, options)
-        self._fit(histogram, replace(options, design_effect=effect), parts, counts)
 
     def partial_fit(
         self,
@@ -474,7 +457,12 @@ class SplineCalibrator(FittedSpline):
         new = ScoreHistogram.collect(checked, positive, weight)
         worth = _check_worth(n_effective, new) + (0.0 if seen is None else self.n_effective_)
         histogram = new if seen is None else seen + new
-        counts = self._more_segments(by, new, checked, positive, weight, first=seen is None)
+        counts, earlier = None, getattr(self, "segment_histograms_", None)
+        if seen is not None and (by is None) != (earlier is None):
+            raise ValueError("by must be given in every call of partial_fit, or in none")
+        if by is not None:
+            counts = SegmentHistograms.collect(new, checked, positive, weight, check_by(by, len(checked)))
+            counts = counts if earlier is None else earlier + counts
         if histogram.positives.any() and histogram.negatives.any():
             self._fit(histogram, _worth(recipe, histogram, worth), counts=counts)
             warn_if_reversed(histogram.counts, known, self.design_effect_)
@@ -482,29 +470,9 @@ class SplineCalibrator(FittedSpline):
         if counts is not None:
             self.segment_histograms_ = counts
         difference = checked.difference or getattr(self, "difference_", False)
-        reference = self._reference(histogram) if hasattr(self, "curves_") else None
+        known_rows = self._reference(histogram) if hasattr(self, "curves_") else None
         inside = histogram.inside
-        self._remember(known, histogram.kind, difference=difference, reference=reference, inside=inside)
-        return self
-
-    def _more_segments(
-        self,
-        by: Any,
-        histogram: ScoreHistogram,
-        scores: BinaryScores,
-        positive: NDArray[np.bool_],
-        weight: Array | None,
-        *,
-        first: bool,
-    ) -> SegmentHistograms | None:
-        """The segments of all rows so far, those of the latest included."""
-        seen: SegmentHistograms | None = getattr(self, "segment_histograms_", None)
-        if not first and (by is None) != (seen is None):
-            raise ValueError("by must be given in every call of partial_fit, or in none")
-        if by is None:
-            return None
-        new = SegmentHistograms.collect(histogram, scores, positive, weight, check_by(by, len(scores)))
-        return new if first or seen is None else seen + new
+        return self._remember(known, histogram.kind, difference=difference, reference=known_rows, inside=inside)
 
     def fit_histogram(
         self, histogram: ScoreHistogram | Mapping[Any, ScoreHistogram], *, n_effective: float | None = None
@@ -545,19 +513,19 @@ class SplineCalibrator(FittedSpline):
         classes = label_array([0, 1] if histogram.classes is None else list(histogram.classes))
         self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
         warn_if_reversed(histogram.counts, classes, self.design_effect_)
-        kind, inside = recipe_kind(recipe.transform) or histogram.kind, histogram.inside
-        self._remember(classes, kind, difference=False, reference=self._reference(histogram), inside=inside)
-        return self
+        kind = recipe_kind(recipe.transform) or histogram.kind
+        return self._remember(classes, kind, reference=self._reference(histogram), inside=histogram.inside)
 
-    def _doubt_two(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any]
-    ) -> None:
-        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * weight_effect(weight))
-
-    def _reference_two(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows
-    ) -> Callable[[], Reference]:
-        return self._reference(self.histogram_)
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
+        weight, counts, parts = rows.weight, None, None
+        histogram = ScoreHistogram.collect(scores, positive, weight)
+        if rows.by is not None:
+            counts = SegmentHistograms.collect(histogram, scores, positive, weight, rows.by)
+        if rows.groups is not None:
+            grouped = GroupedRows(weight, rows.groups)
+            effect = grouped.design_effect([grouped.moments(histogram, scores, positive)])
+            parts, options = grouped.parts(histogram, scores, positive, options), replace(options, design_effect=effect)
+        self._fit(histogram, options, parts, counts)
 
     def _fit(
         self,
@@ -567,32 +535,20 @@ class SplineCalibrator(FittedSpline):
         counts: SegmentHistograms | None = None,
     ) -> None:
         """Set the attributes of a two-class fit, with segments if there are ``counts`` of them."""
-        if counts is not None:
-            self.check_loss(recipe)
-        segmented = []
         with one_blas_thread():
             fitted = fit_curve(histogram, recipe, parts)
-            if counts is not None:
-                fitted, curves = fit_segments(counts, fitted, recipe)
-                segmented = [curves]
+            self.set_curves([fitted], recipe, histogram.total, [] if counts is None else [counts])
         if np.isinf(fitted.smoothing):
             warn_user(ALL_EQUAL)
-        self.set_fits([fitted])
-        self.set_segments(segmented)
         if counts is not None:
             self.segment_histograms_ = counts
-        self.set_worth(histogram.total, recipe.design_effect)
         self.histogram_ = histogram
 
-    def check_loss(self, recipe: Recipe) -> None:
-        """Complain about a loss that segments cannot have."""
-        if recipe.loss != "log":
-            raise ValueError(f'loss must be "log" for a fit with by; got {self.loss!r}')
-
-    def _remember(self, classes: NDArray[Any], kind: Kind, **how: Any) -> None:
-        super()._remember(classes, kind, **how)
-        if hasattr(self, "histogram_"):
-            self.histogram_ = self.histogram_.of_classes(classes)
+    def _look_back(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
+    ) -> Callable[[], Reference]:
+        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * weight_effect(rows.weight))
+        return self._reference(self.histogram_)
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:
         alike = not np.ptp(scores.values, axis=0).any() and not (
@@ -601,6 +557,7 @@ class SplineCalibrator(FittedSpline):
         if alike:
             warn_user(ALL_EQUAL)
         weight, grouped = rows.weight, None
+        total = float(len(codes) if weight is None else weight.sum())
         with one_blas_thread():
             if rows.groups is not None:
                 grouped = GroupedRows(weight, rows.groups)
@@ -610,20 +567,17 @@ class SplineCalibrator(FittedSpline):
             if self.multiclass != "structured" or alike:  # of equal scores a curve per class makes the base rates
                 columns = self._against_rest(scores)
                 codes, options = columns.codes(codes), columns.recipe(options)
-                fits = fit_one_vs_rest(columns, codes, weight, options, grouped)
-                segmented: list[SegmentedCurve] = []
-                if rows.by is not None:
-                    self.check_loss(options)
-                    counts = [_counts_of(columns[j], codes == j, weight, rows.by) for j in range(columns.n_classes)]
-                    fits, segmented = fit_segments_of_classes(counts, fits, options)
-                self.set_fits(fits)
-                self.set_segments(segmented)
+                fits, counts = fit_one_vs_rest(columns, codes, weight, options, grouped), []
+                for j in range(0 if rows.by is None else columns.n_classes):
+                    one = columns[j], codes == j, weight
+                    counts.append(SegmentHistograms.collect(ScoreHistogram.collect(*one), *one, rows.by))
+                self.set_curves(fits, options, total, counts)
             else:
                 self._set_structure(fit_structure(scores, codes, weight, options))
                 if rows.by is not None:
                     p = self.structure_.probabilities(scores)
                     self.set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
-        self.set_worth(float(len(codes) if weight is None else weight.sum()), options.design_effect)
+                self._set_worth(total, options.design_effect)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
     def _against_rest(self, scores: MatrixScores) -> AgainstRest:
@@ -636,9 +590,6 @@ class SplineCalibrator(FittedSpline):
         del options["multiclass"], options["weights"]
         return Recipe(seed=options.pop("random_state"), **options)
 
-    def _options(self) -> Recipe:
-        return self.recipe()
-
     def _takes(self, options: Recipe, margins: bool) -> MatrixKind:
         if not margins:
             return matrix_kind(options.transform)
@@ -648,10 +599,6 @@ class SplineCalibrator(FittedSpline):
                 'probabilities. To calibrate margins, use transform="identity".'
             )
         return "margin"
-
-
-def _counts_of(scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, by: Any) -> SegmentHistograms:
-    return SegmentHistograms.collect(ScoreHistogram.collect(scores, positive, weight), scores, positive, weight, by)
 
 
 def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:

@@ -34,8 +34,6 @@ from calspline.labels import check_matrix_labels, order_columns
 from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
 from calspline.scores import Kind, check_scores
-from calspline.segments.curves import SegmentedCurve
-from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 
 UNSAFE = re.compile(r"[^\w .-]")
@@ -213,13 +211,7 @@ def _fit_many(
     with one_blas_thread():
         fits = fit_histograms([found.get(j) for j in range(m)], where.column_kind, recipe)
         counts = [each for each in divided.values() if isinstance(each, SegmentHistograms)]
-        segmented: list[SegmentedCurve] = []
-        if counts:
-            calibrator.check_loss(recipe)
-            fits, segmented = fit_segments_of_classes(counts, fits, recipe)
-        calibrator.set_fits(fits)
-        calibrator.set_segments(segmented)
-    calibrator.set_worth(found[seen[0]].total, recipe.design_effect)
+        calibrator.set_curves(fits, recipe, found[seen[0]].total, counts)
     for j in seen:
         label = classes.tolist()[j]
         warn_if_reversed(found[j].counts, np.array([f"not {label}", label], dtype=object))
