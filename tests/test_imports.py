@@ -11,18 +11,17 @@ import calspline.export
 SOURCE = Path(calspline.__file__).parent
 
 # What each room of the house may import from. Nothing points upwards.
-CORE = {"arrays", "labels", "options", "scores", "tensors"}
+CORE = {"arrays", "labels", "options", "scores"}
 NUMERICS = {"arrays", "fitting"}
 FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
-    "registry": {"calibrators"},  # for the type; classes are imported when asked for
+    "registry": {"calibrators", "options"},  # for types; classes are imported when asked for
     "formatting": set(),
-    "arrays": set(),
-    "tensors": {"export"},  # for tensors of torch only, when there is one
+    "arrays": {"export"},  # for tensors of torch only, when there is one
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
-    "labels": {"arrays", "tensors"},
+    "labels": {"arrays"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "grid": CORE | {"transforms"},
@@ -32,7 +31,7 @@ ALLOWED = {
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
     "multiclass": CORE | NUMERICS | FITS,
     "segments": CORE | FITS | {"formatting", "grid", "segments"},
-    "calibrators": CORE | FITS | {"calibrators", "segments"},
+    "calibrators": CORE | FITS | {"calibrators", "registry", "segments"},
     "crossfit": CORE | {"formatting"},
     "classifier": CORE | {"calibrators", "crossfit", "registry", "segments"},
     "datasets": set(),
@@ -219,7 +218,7 @@ def test_a_calibrator_without_scikit_learn_describes_itself_as_one_with_it():
     show = (
         "from calspline.registry import find; c = find('spline')(n_knots=7); print(c, sorted(c.get_params().items()))"
     )
-    light = "from calspline.calibrators.estimator import do_without_sklearn; do_without_sklearn(); "
+    light = "from calspline.registry import do_without_sklearn; do_without_sklearn(); "
     assert run(light + show) == run(show)
 
 

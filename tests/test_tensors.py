@@ -20,7 +20,7 @@ from calspline import (
     evaluate,
     report,
 )
-from calspline.tensors import as_numpy
+from calspline.arrays import as_numpy
 
 METHODS = [
     SplineCalibrator(), SplineCalibrator(multiclass="ovr"), SplineCalibrator(multiclass="top"), SigmoidCalibrator(),

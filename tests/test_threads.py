@@ -13,7 +13,6 @@ from calspline.arrays import (
     available,
     blocks,
     filled,
-    least_and_largest,
     map_blocks,
 )
 
@@ -163,15 +162,6 @@ def test_a_block_of_a_wide_matrix_has_few_rows():
     seen = []
     filled(np.empty(10_000), lambda rows: seen.append(rows.stop - rows.start) or 0.0, columns=1000)
     assert max(seen) == widest == 65
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_the_least_and_the_largest_of_many_numbers(count):
-    values = np.random.default_rng(0).normal(size=ROWS)
-    with calspline.threads(count):
-        assert least_and_largest(values) == (values.min(), values.max())
-        values[-1] = np.nan
-        assert np.isnan(least_and_largest(values)).all()
 
 
 def test_a_bad_row_is_named_wherever_it_is():

@@ -1,27 +1,28 @@
-"""Arrays: their type, sorted values with counts, blocks of rows, and threads where they help.
+"""Arrays: sorted values with counts, blocks of rows, and what comes and goes as an array of another library.
 
 The matrices here are small. On them BLAS threads cost more than they save, several times over on a busy machine, so
-fits and predictions limit BLAS to one thread and share out blocks of rows instead, for which numpy releases the GIL.
-Blocks have the same rows whatever the number of threads, and sums over them are made in their order: so results are the
-same to the last bit.
+fits and predictions limit BLAS to one thread. Blocks of rows can be shared out over threads instead. They are the same
+whatever the number of threads, and sums over them are made in their order: so results are the same to the last bit.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any, TypeVar
+from functools import cache, cached_property, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 Block = TypeVar("Block")
 Filled = TypeVar("Filled", bound=NDArray[Any])
 Array = NDArray[np.float64]
@@ -55,11 +56,10 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """A context in which BLAS uses one thread."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
 
 
 def threads(n: int) -> AbstractContextManager[None]:
@@ -101,33 +101,23 @@ def _limited(n: int) -> Iterator[None]:
 
 
 def _check_threads(value: Any, name: str) -> int:
-    try:
-        number = int(value) if isinstance(value, (str, int, np.integer)) and not isinstance(value, bool) else 0
-    except ValueError:
-        number = 0
-    if number < 1:
+    if isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1:
         raise ValueError(f"{name} must be a whole number of threads, at least 1; got {value!r}")
-    return number
+    return int(value)
 
 
 def available() -> int:
     """Number of threads that blocks of rows may be shared out over; see :func:`threads`."""
-    chosen = _threads.get()
-    if chosen is not None:
-        return chosen
-    return _check_threads(os.environ.get(VARIABLE) or 1, VARIABLE)
+    return _threads.get() or _check_threads(os.environ.get(VARIABLE) or 1, VARIABLE)
 
 
 def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: int) -> Iterator[T]:
-    """Apply ``function`` to every block, in order; on several cores if ``size``, the number of values, is large."""
-    if size < MIN_THREADED_SIZE:
-        return map(function, blocks)
-    blocks = list(blocks)
-    workers = min(available(), len(blocks))
-    return map(function, blocks) if workers <= 1 else _threaded(function, blocks, workers)
+    """Apply ``function`` to every block, in order; in several threads if ``size``, the number of values, is large."""
+    workers = available() if size >= MIN_THREADED_SIZE else 1
+    return map(function, blocks) if workers == 1 else _threaded(function, blocks, workers)
 
 
-def _threaded(function: Callable[[Block], T], blocks: list[Block], workers: int) -> Iterator[T]:
+def _threaded(function: Callable[[Block], T], blocks: Iterable[Block], workers: int) -> Iterator[T]:
     context = copy_context()  # that of numpy's errstate, too
     context.run(_threads.set, 1)
     with ThreadPoolExecutor(workers) as pool:
@@ -144,15 +134,6 @@ def filled(out: Filled, function: Callable[[slice], Any], columns: int | None = 
     for _ in map_blocks(fill, blocks(n, max(m, VALUES_PER_BLOCK // CHUNK)), n * m):
         pass
     return out
-
-
-def least_and_largest(values: NDArray[Any]) -> tuple[Any, Any]:
-    """The least and the largest of at least one number; NaN if one is."""
-    if len(values) < MIN_THREADED_SIZE:
-        return values.min(), values.max()
-    ends = list(map_blocks(lambda rows: (values[rows].min(), values[rows].max()), chunks(len(values)), len(values)))
-    low, high = zip(*ends, strict=True)
-    return np.min(low), np.max(high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +167,7 @@ class Counts:
     def from_sums(cls, x: Array, positives: Array, negatives: Array, squared: Array | None = None) -> Counts:
         """Sort values that carry weights already, and merge those that are equal."""
         order = np.argsort(x)
-        counts = Counts(x, positives, negatives, squared)._taken(order)
+        counts = Counts(x, positives, negatives, squared).where(order)
         first = run_starts(counts.x)
         return counts.merged(first, counts.x[first]) if len(first) < len(x) else counts
 
@@ -229,11 +210,8 @@ class Counts:
         """Whether there is but one value."""
         return bool(self.x[-1] - self.x[0] <= MIN_SPAN)
 
-    def where(self, keep: NDArray[np.bool_]) -> Counts:
+    def where(self, at: NDArray[Any]) -> Counts:
         """Some of the values."""
-        return self._taken(keep)
-
-    def _taken(self, at: NDArray[Any]) -> Counts:
         squared = None if self.squared is None else self.squared[at]
         return Counts(self.x[at], self.positives[at], self.negatives[at], squared)
 
@@ -264,3 +242,72 @@ def run_starts(values: NDArray[np.generic]) -> NDArray[np.intp]:
     new = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return np.flatnonzero(new)
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether it is a tensor of PyTorch; only if that is loaded can it be."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
+
+
+def is_foreign(values: Any) -> bool:
+    """Whether it is an array of another library."""
+    return is_tensor(values) or (
+        hasattr(values, "__array_namespace__") and not isinstance(values, (np.ndarray, np.generic))
+    )
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    """Anything as an array of numpy; a tensor without its gradient, from any device."""
+    if is_tensor(values):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.dtype == sys.modules["torch"].bfloat16 else values)
+    if not is_foreign(values):
+        return np.asarray(values)
+    if hasattr(values, "get"):  # CuPy
+        return np.asarray(values.get())
+    try:
+        return np.asarray(values)
+    except RuntimeError:  # it is on a device
+        return np.asarray(np.from_dlpack(values))
+
+
+def like(result: NDArray[Any], values: Any) -> Any:
+    """An array of numpy as one of another library: on the device of ``values``, and probabilities in their type.
+
+    Labels that the library cannot hold stay what they are.
+    """
+    if result.dtype.kind not in "fiub":
+        return result
+    if is_tensor(values):
+        torch = sys.modules["torch"]
+        floating = values.dtype if values.is_floating_point() else torch.get_default_dtype()
+        return torch.as_tensor(result, dtype=floating if result.dtype.kind == "f" else None, device=values.device)
+    xp = values.__array_namespace__()
+    if result.dtype.kind != "f":
+        return xp.asarray(result, device=values.device)
+    given = xp.isdtype(values.dtype, "real floating")
+    dtype = values.dtype if given else xp.__array_namespace_info__().default_dtypes()["real floating"]
+    return xp.asarray(result, dtype=dtype, device=values.device)
+
+
+def keeps_kind(method: Method) -> Method:
+    """A calibrator's method of scores that gives back the kind of array that it is given.
+
+    Tensors of PyTorch do not leave it, so that gradients flow, unless the calibrator has no formula for them, or the
+    scores are wrong: of that the method itself can tell.
+    """
+
+    @wraps(method)
+    def of_any_kind(self: Any, scores: Any, **more: Any) -> Any:
+        if not is_foreign(scores):
+            return method(self, scores, **more)
+        if is_tensor(scores) and method.__name__ != "predict":
+            from calspline.export.torch import calibrated_tensor
+
+            result = calibrated_tensor(self, scores, **more, all_classes=method.__name__ == "predict_proba")
+            if result is not None:
+                return result
+        return like(method(self, as_numpy(scores), **more), scores)
+
+    return cast(Method, of_any_kind)

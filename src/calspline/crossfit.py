@@ -19,11 +19,10 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from calspline.arrays import Array
+from calspline.arrays import Array, as_numpy
 from calspline.formatting import duration
 from calspline.labels import column_names, order_columns, warn_user
 from calspline.scores import ROUNDING
-from calspline.tensors import as_numpy
 
 T = TypeVar("T")
 ResponseMethod = Literal["predict_proba", "decision_function"]

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import chunks, least_and_largest, map_blocks
-from calspline.tensors import as_numpy
+from calspline.arrays import as_numpy, chunks, map_blocks
 
 NEVER_MISSING = {str, bytes, int, bool}
 USUAL_PREFIX = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
@@ -357,7 +356,7 @@ def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
 def _two_classes(array: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if array.dtype.kind in "biuf":
         # Two passes instead of a sort, for the usual case.
-        ends = np.array(least_and_largest(array))
+        ends = np.array([array.min(), array.max()])
         if ends[0] != ends[1] and np.all(ends == np.floor(ends)):
             positive = _second(array, ends)
             if positive is not None:

@@ -3,16 +3,19 @@
 Each calibrator is declared once: its file declares the class, with its options, what it stores and how it is
 exported, and a line here gives it a name. The public names of the package, ``CalibratedClassifierCV(method=...)``, the
 command line's ``--method``, :func:`~calspline.load` and the JSON schema of saved models all read this list. Classes are
-imported when they are asked for, because scikit-learn takes seconds to import on a slow machine.
+imported when they are asked for, because scikit-learn takes seconds to import on a slow machine: several times as long
+as all else that ``calspline apply`` does. The process of a command hands its calibrators to nobody, so they need not be
+estimators there, and :func:`do_without_sklearn` says so before the first of them is imported. Everywhere else they are.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from calspline.calibrators.base import BaseCalibrator
+    from calspline.options import Domain
 
 _HOMES = {
     "spline": "calspline.calibrators.spline.SplineCalibrator",
@@ -70,3 +73,36 @@ def register(name: str, home: str) -> None:
     if name not in _HOMES and cls in homes():
         raise ValueError(f"home must be a class with a new name; there is a {cls} already")
     _HOMES[name] = home
+
+
+_without_sklearn = False
+
+
+def do_without_sklearn() -> None:
+    """Have calibrators that are imported from now on be no estimators of scikit-learn."""
+    global _without_sklearn
+    _without_sklearn = True
+
+
+def estimator_bases() -> tuple[type[Any], ...]:
+    """What a calibrator derives from."""
+    if _without_sklearn:
+        return (PlainEstimator,)
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    return ClassifierMixin, BaseEstimator
+
+
+class PlainEstimator:
+    """Options as scikit-learn's estimators have them."""
+
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options of the constructor."""
+        return {name: getattr(self, name) for name in sorted(self._parameter_constraints)}
+
+    def __repr__(self) -> str:
+        usual = type(self)().get_params()
+        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value != usual[name]]
+        return f"{type(self).__name__}({', '.join(changed)})"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, filled, least_and_largest
+from calspline.arrays import Array, as_numpy, filled
 from calspline.labels import (
     check_label_array,
     column_names,
@@ -23,7 +23,6 @@ from calspline.labels import (
     warn_if_shuffled,
     warn_user,
 )
-from calspline.tensors import as_numpy
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]
@@ -74,8 +73,7 @@ class GivenScores:
     @cached_property
     def limits(self) -> tuple[float, float]:
         """Least and largest score; NaN if there is one."""
-        low, high = least_and_largest(self.values) if self.values.size else (0.0, 0.0)
-        return float(low), float(high)
+        return (float(self.values.min()), float(self.values.max())) if self.values.size else (0.0, 0.0)
 
     @property
     def outside(self) -> bool:

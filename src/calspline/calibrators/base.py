@@ -10,18 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, filled
+from calspline.arrays import Array, filled, keeps_kind
 from calspline.calibrators.doubts import (
     share_inside,
     warn_if_probabilities,
     warn_if_rows_reversed,
     warn_if_shuffled,
 )
-from calspline.calibrators.estimator import estimator_bases
 from calspline.calibrators.shift import REFERENCE, SHIFT, Reference, Shift, find_shift
 from calspline.curve import CURVE, CalibrationCurve, WhenRead
 from calspline.expression import Formula, Program
-from calspline.labels import check_binary_labels, check_matrix_labels
+from calspline.labels import check_binary_labels, check_matrix_labels, warn_user
 from calspline.options import (
     BOOLEAN,
     NULL,
@@ -34,6 +33,7 @@ from calspline.options import (
     optional,
     plain_classes,
 )
+from calspline.registry import estimator_bases
 from calspline.scores import (
     BinaryScores,
     GivenScores,
@@ -47,7 +47,6 @@ from calspline.scores import (
     check_rows,
     check_scores,
 )
-from calspline.tensors import keeps_kind
 from calspline.transforms import Source
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
@@ -487,6 +486,13 @@ def check_fitted(calibrator: Any) -> None:
             f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
             "before using this estimator."
         )
+
+
+def warn_not_converged() -> None:
+    """Warn, in scikit-learn's category, that a fit did not converge."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warn_user("the fit did not converge", ConvergenceWarning)
 
 
 def as_matrix(p: Array) -> Array:

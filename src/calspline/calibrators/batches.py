@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.tensors import as_numpy
+from calspline.arrays import Array, as_numpy
 
 Codes = NDArray[np.intp]
 

@@ -13,8 +13,7 @@ from scipy.special import logit, ndtri
 
 from calspline.arrays import Array
 from calspline.binary_fit import FIT, FittedCurve, Recipe
-from calspline.calibrators.base import BaseCalibrator, check_fitted
-from calspline.calibrators.estimator import warn_not_converged
+from calspline.calibrators.base import BaseCalibrator, check_fitted, warn_not_converged
 from calspline.calibrators.shift import Reference
 from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest, top_against_rest

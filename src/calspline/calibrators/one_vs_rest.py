@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, one_blas_thread
-from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator
-from calspline.calibrators.estimator import warn_not_converged
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_not_converged
 from calspline.curve import CalibrationCurve, constant
 from calspline.expression import Program, one_vs_rest
 from calspline.labels import warn_user

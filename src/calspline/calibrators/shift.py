@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, logit, ndtri
 
 from calspline.arrays import Array, Counts, run_starts
-from calspline.calibrators.unlabelled import Unlabelled, check_unlabelled
 from calspline.expression import Constant, Program, call, name
+from calspline.histogram import ScoreHistogram
 from calspline.labels import warn_user
 from calspline.options import BOOLEAN, Matrix, Number, Numbers, Record, check_number, optional
 
@@ -235,6 +235,46 @@ class Shift:
             if read[key] is not None and len(read[key]) != n_classes:
                 raise ValueError(f"{key} must have a number for each class")
         return cls(**read)
+
+
+@dataclass(frozen=True, eq=False)
+class Unlabelled:
+    """Calibrated probabilities of rows whose labels are not known.
+
+    Of two classes ``p`` has the probability of the second for each row, of more a column for each class. ``noise``, of
+    shape (r, n), has independent errors of the log-odds, one standard deviation each: none (r = 0) where a calibrator
+    does not know its own uncertainty.
+    """
+
+    p: Array
+    weight: Array
+    noise: Array
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weight.sum())
+
+
+def check_unlabelled(calibrator: BaseCalibrator, given: Any, name: str) -> Unlabelled:
+    """Take a histogram, whose labels do not count, or scores as for ``calibrate``."""
+    if isinstance(given, ScoreHistogram):
+        if len(calibrator.classes_) > 2:
+            raise ValueError(f"{name} must be an array of scores, as a histogram is of two classes")
+        if given.kind != calibrator.kind_:
+            raise ValueError(
+                f"{name} must hold {calibrator.kind_} scores, as the calibrator takes; it has {given.kind}"
+            )
+        given = given.in_rows()
+        scores, weight = given.scores, given.positives + given.negatives
+    else:
+        scores, weight = given, None
+    calibrator.warn_without_segments()
+    p, _ = calibrator._probability(scores)
+    if not len(p):
+        raise ValueError(f"{name} must hold rows; it is empty")
+    noise = calibrator.noise(scores) if p.ndim == 1 else np.empty((0, len(p)))
+    return Unlabelled(p, np.ones(len(p)) if weight is None else weight, noise)
 
 
 def find_shift(

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from calspline.calibrators.estimator import do_without_sklearn
 from calspline.cli.arguments import parser
 from calspline.cli.console import InputError, complain, note, temporary_files
+from calspline.registry import do_without_sklearn
 
 OUR_FAULT = 1
 BAD_INPUT = 2

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import entr, ndtri
 
 from calspline.arrays import Array, Counts
-from calspline.calibrators.unlabelled import Unlabelled, check_unlabelled
+from calspline.calibrators.shift import Unlabelled, check_unlabelled
 from calspline.evaluation import losses
 from calspline.evaluation.decisions import Costs, check_costs
 from calspline.formatting import html_table, number, percent, text_table
