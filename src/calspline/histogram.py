@@ -34,7 +34,6 @@ from calspline.scores import (
     check_weights,
     check_weights_as_counts,
     row_weight,
-    whole,
 )
 from calspline.transforms import LOGIT_CLIP
 
@@ -158,8 +157,7 @@ class ScoreHistogram:
         found, positive = check_binary_labels(labels, len(given), known)
         checked = check_binary_scores(given.in_class_order(found), kind=None if kind == "auto" else kind)
         histogram = cls.collect(checked, positive, weight)
-        if weight is not None and not whole(weight):
-            histogram = replace(histogram, row_weight=row_weight(weight))
+        histogram = replace(histogram, row_weight=row_weight(weight))
         if classes is not None or len(labels):
             histogram = histogram.of_classes(found)
         if by is None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import as_numpy, chunks, map_blocks
+from calspline.arrays import Array, Counts, as_numpy, chunks, map_blocks
 
 NEVER_MISSING = {str, bytes, int, bool}
 USUAL_PREFIX = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
@@ -25,6 +25,10 @@ WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 SHOWN = 6
 MAX_LABELS = 1000
 """A column with more different values has no classes."""
+CLEARLY = -4.0
+"""Standard errors below chance, which chance reaches once in thirty thousand fits of scores that mean nothing."""
+LARGEST_AUC, LARGEST_SHARE = 0.38, 0.9
+"""Only an AUC below this, and top choices right less often than this share of chance, are worth a word."""
 COLUMN_ADVICE = (
     "Name the columns after the classes, as pandas.DataFrame(scores, columns=labels) does; evaluate, compare and "
     "reliability also take labels=[...]"
@@ -387,3 +391,50 @@ def check_two_classes(classes: Any) -> NDArray[Any]:
     if array.shape != (2,) or array[0] == array[1]:
         raise ValueError(f"classes must be two different labels; got {classes!r}")
     return array
+
+
+def warn_if_reversed(counts: Counts, classes: NDArray[Any], design_effect: float = 1.0) -> None:
+    """Warn if scores are clearly lower where the second class happened (the test of Mann and Whitney)."""
+    n1, n0 = float(counts.positives.sum()), float(counts.negatives.sum())
+    if not (n1 > 0.0 and n0 > 0.0):
+        return
+    below = np.cumsum(counts.negatives) - 0.5 * counts.negatives
+    auc = float((counts.positives / n1) @ (below / n0))
+    rows1, rows0 = n1 / design_effect, n0 / design_effect
+    z = (auc - 0.5) / np.sqrt((rows1 + rows0 + 1.0) / (12.0 * rows1 * rows0))
+    if auc < LARGEST_AUC and z < CLEARLY:
+        first, second = classes.tolist()
+        warn_user(
+            f"scores are lower where the class is {second!r} (AUC {auc:.2f}): perhaps they are those of {first!r}, or "
+            "the labels are reversed. They are calibrated as they are"
+        )
+
+
+def warn_if_rows_reversed(
+    x: Array, positive: NDArray[np.bool_], weight: Array | None, classes: NDArray[Any], design_effect: float
+) -> None:
+    """The same for rows, which are sorted only if the means say so too."""
+    w = np.ones(len(x)) if weight is None else weight
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = [float(np.average(x[where], weights=w[where])) for where in (positive, ~positive) if where.any()]
+    if len(means) == 2 and means[0] < means[1]:
+        warn_if_reversed(Counts.from_rows(x, positive, weight), classes, design_effect)
+
+
+def warn_if_columns_shuffled(
+    values: NDArray[Any], codes: NDArray[np.intp], weight: Array | None, classes: NDArray[Any], design_effect: float
+) -> None:
+    """Warn if top choices are right clearly less often than if they had nothing to do with what happened."""
+    top, m = values.argmax(axis=1), values.shape[1]
+    w = np.full(len(top), 1.0 / len(top)) if weight is None else weight / weight.sum()
+    right = float(w[top == codes].sum())
+    chance = float(np.bincount(top, w, m) @ np.bincount(codes, w, m))
+    rows = 1.0 / float(w @ w) / design_effect
+    z = (right - chance) / np.sqrt(max(chance * (1.0 - chance), 1e-300) / rows)
+    if right < LARGEST_SHARE * chance and z < CLEARLY:
+        shown = ", ".join(map(repr, classes.tolist()[:SHOWN])) + (", ..." if m > SHOWN else "")
+        warn_user(
+            f"the class of the largest score is right in {right:.1%} of the rows, less often than by chance "
+            f"({chance:.1%}): perhaps the columns are in another order than the classes ({shown}). Columns of a data "
+            "frame that are named after the classes are put in their order"
+        )

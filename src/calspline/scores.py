@@ -35,6 +35,8 @@ ROUNDING = 1e-6
 MARGIN_SHARE = 0.1
 """Scores whose kind nobody named are margins if more than this share of the rows lies outside [0, 1]."""
 PER_CENT, PER_CENT_TOLERANCE = 100.0, 0.5
+LEAST_CHANCE, FEWEST_ROWS = 1e-3, 3
+"""How unlikely it must be that margins all lie in [0, 1], and of how many, to be worth a word."""
 LARGEST_MARGIN = 1e300
 SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
     "probability": (-ROUNDING, 1.0 + ROUNDING),
@@ -85,6 +87,21 @@ class GivenScores:
         """Rows with a score outside [0, 1], by more than rounding."""
         out = self._outside(self.values)
         return np.asarray(out if out.ndim == 1 else out.any(axis=1))
+
+    @property
+    def share_inside(self) -> float | None:
+        """The share of rows in [0, 1], a little towards a half; None if all are."""
+        return (float(len(self) - self.rows_outside.sum()) + 1.0) / (len(self) + 2.0) if self.outside else None
+
+    def warn_if_probabilities(self, inside: float | None) -> None:
+        """Warn if all of these margins lie in [0, 1], which by the share ``inside`` of the fit is no chance."""
+        n, (low, high) = len(self), self.limits
+        if inside is None or n < FEWEST_ROWS or low < 0.0 or high > 1.0 or inside**n >= LEAST_CHANCE:
+            return
+        warn_user(
+            "scores all lie in [0, 1], as probabilities do, but this calibrator was fitted on margins, of which "
+            f"{1.0 - inside:.0%} lay outside: give it what it was fitted on"
+        )
 
     def _outside(self, values: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
         return np.asarray((values < -rounding(self.limits[1])) | (values > 1.0 + ROUNDING))
@@ -405,16 +422,16 @@ def whole(weight: Array) -> bool:
     return bool(np.all(np.abs(weight - np.rint(weight)) <= ROUNDING * np.minimum(weight, 1.0)))
 
 
-def row_weight(weight: Array) -> float:
-    """How much weight is worth a row: sum w^2 / sum w, so that all are worth (sum w)^2 / sum w^2 rows."""
+def row_weight(weight: Array | None) -> float:
+    """How much weight is worth a row: 1 of whole numbers, which count rows, else as of importance weights."""
+    return 1.0 if weight is None or whole(weight) else importance_unit(weight)
+
+
+def importance_unit(weight: Array) -> float:
+    """How much weight is worth a row if only ratios count: sum w^2 / sum w. All are worth (sum w)^2 / sum w^2 rows."""
     largest = float(weight.max())
     scaled = weight / largest
     return largest * float(scaled @ scaled / scaled.sum())
-
-
-def importance_weights(weight: Array) -> Array:
-    """Weights of which only the ratios count: their sum is the effective number of rows, (sum w)^2 / sum w^2."""
-    return np.asarray(weight / row_weight(weight))
 
 
 def check_groups(groups: Any, n: int, name: str = "groups", *, beside: str = "scores") -> NDArray[np.intp] | None:
@@ -477,7 +494,7 @@ def check_rows(
     if len(given) < 2:
         raise ValueError(f"scores must have at least two rows, of different classes; got {len(given)}")
     if weight is not None and weights == "importance":
-        weight = importance_weights(weight)
+        weight = weight / importance_unit(weight)
     elif weight is not None and weights == "frequency":
         check_weights_as_counts(weight)
     return LabelledRows(given, labels, weight, None if group is None else several_groups(group), by)

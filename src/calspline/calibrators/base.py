@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, filled, keeps_kind
-from calspline.calibrators.doubts import (
-    share_inside,
-    warn_if_probabilities,
-    warn_if_rows_reversed,
-    warn_if_shuffled,
-)
 from calspline.calibrators.shift import REFERENCE, SHIFT, Reference, Shift, find_shift
 from calspline.curve import CURVE, CalibrationCurve, WhenRead
 from calspline.expression import Formula, Program
-from calspline.labels import check_binary_labels, check_matrix_labels, warn_user
+from calspline.labels import (
+    check_binary_labels,
+    check_matrix_labels,
+    warn_if_columns_shuffled,
+    warn_if_rows_reversed,
+    warn_user,
+)
 from calspline.options import (
     BOOLEAN,
     NULL,
@@ -46,6 +46,7 @@ from calspline.scores import (
     check_matrix_scores,
     check_rows,
     check_scores,
+    row_weight,
 )
 from calspline.transforms import Source
 
@@ -126,9 +127,9 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             classes, codes = check_matrix_labels(rows.labels, n, given.n_columns, given.names)
             matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._fit_advice)
             self._fit_many(matrix, codes, rows, options)
-            warn_if_shuffled(matrix, codes, rows.weight, classes, getattr(self, "design_effect_", 1.0))
+            warn_if_columns_shuffled(matrix.values, codes, rows.weight, classes, getattr(self, "design_effect_", 1.0))
             reference = Reference.of_rows(self._many(matrix), codes, rows.weight)
-            return self._remember(classes, matrix.kind, reference=reference, inside=share_inside(given))
+            return self._remember(classes, matrix.kind, reference=reference, inside=given.share_inside)
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(
             given.in_class_order(classes),
@@ -137,14 +138,14 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             advice=self._fit_advice,
         )
         self._fit_two(binary, positive, rows, options)
-        known, inside = self._look_back(binary, positive, rows, classes), share_inside(given)
+        known, inside = self._look_back(binary, positive, rows, classes), given.share_inside
         return self._remember(classes, binary.kind, difference=binary.difference, reference=known, inside=inside)
 
     def _look_back(
         self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
     ) -> Reference | Callable[[], Reference]:
         """What to remember of the rows of a fit of two classes; warn if they are probably not what was meant."""
-        warn_if_rows_reversed(scores, positive, rows.weight, classes)
+        warn_if_rows_reversed(scores.locations(), positive, rows.weight, classes, row_weight(rows.weight))
         return Reference.of_rows(self._two(scores), positive.astype(np.intp), rows.weight)
 
     def _remember(
@@ -360,7 +361,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         """Scores to calibrate, taken as those of the fit were: those of two classes, or a matrix of more."""
         given = check_scores(scores).in_class_order(self.classes_)
         if self.kind_ == "margin":
-            warn_if_probabilities(given, self._inside)
+            given.warn_if_probabilities(self._inside)
         if len(self.classes_) == 2:
             return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
         return check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)

@@ -14,13 +14,19 @@ from calspline.arrays import one_blas_thread
 from calspline.binary_fit import GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
 from calspline.calibrators.base import ALL_EQUAL
 from calspline.calibrators.batches import Reservoir, read_batches
-from calspline.calibrators.doubts import warn_if_reversed, weight_effect
 from calspline.calibrators.fitted_spline import FittedSpline
 from calspline.calibrators.shift import Reference
 from calspline.fitting.groups import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_if_shuffled, warn_user
+from calspline.labels import (
+    check_binary_labels,
+    check_two_classes,
+    label_array,
+    warn_if_reversed,
+    warn_if_shuffled,
+    warn_user,
+)
 from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     TopAgainstRest,
@@ -57,6 +63,7 @@ from calspline.scores import (
     check_scores,
     check_weights,
     check_weights_as_counts,
+    row_weight,
 )
 from calspline.segments.classes import fit_class_segments
 from calspline.segments.histogram import SegmentHistograms
@@ -547,7 +554,7 @@ class SplineCalibrator(FittedSpline):
     def _look_back(
         self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
     ) -> Callable[[], Reference]:
-        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * weight_effect(rows.weight))
+        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * row_weight(rows.weight))
         return self._reference(self.histogram_)
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from calspline.arrays import one_blas_thread
 from calspline.binary_fit import Recipe, matrix_kind, pooled_line, recipe_kind
-from calspline.calibrators.doubts import warn_if_reversed
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines import aggregate
 from calspline.engines.backends import open_frame
@@ -30,7 +29,7 @@ from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_matrix_labels, order_columns
+from calspline.labels import check_matrix_labels, order_columns, warn_if_reversed
 from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
 from calspline.scores import Kind, check_scores
