@@ -3,8 +3,8 @@ import pytest
 from scipy.special import expit, logit
 
 from calspline import ScoreHistogram, SplineCalibrator, load, save
+from calspline.binary_fit import atom_limits, margin_limits
 from calspline.export import to_python
-from calspline.histogram import atom_limits, margin_limits
 
 
 def votes(trees, n=400, seed=0):

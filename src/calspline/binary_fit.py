@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
@@ -25,27 +26,43 @@ from calspline.fitting.groups import (
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.penalty import FIXED_SPREAD, SPREADS
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, SearchOptions, fixed
-from calspline.histogram import NEARLY_FLAT, ScoreHistogram, atom_limits, has_extremes, margin_limits
+from calspline.histogram import ScoreHistogram
 from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.scores import BinaryScores, Kind, check_binary_scores
-from calspline.transforms import LOGIT_CLIP, SMALLEST_PROBABILITY, TRANSFORMS, Transform, epsilon_from_log_odds
+from calspline.transforms import (
+    LOGIT_CLIP,
+    SMALLEST_PROBABILITY,
+    TRANSFORMS,
+    ZERO,
+    Transform,
+    epsilon_from_log_odds,
+    exactly_one,
+)
 
 MIN_KNOT_GAP = 1e-9
 FARTHEST_KNOT = 1e6
 """Knots may span this many times the range of the scores; beyond, rounding eats the fit."""
-
 MAX_USED = 0.5
 """A curve with more degrees of freedom per knot may be held back by its knots rather than by the penalty, and is
 fitted again with twice as many..."""
 MAX_ROOM = 128
 """...up to this number: the work grows with its cube."""
-
 EXTREME_LOG_ODDS = 10.0
 EXTREME_SHARE = 0.05
 """``asinh_logit`` is considered if more than this share of the rows is more extreme."""
 CLEAR_EVIDENCE = 5.0
-"""Log Bayes factor that it then takes to leave ``logit``: "very strong" on the scale of
-Kass and Raftery (1995)."""
+"""Log Bayes factor that it then takes to leave ``logit``: "very strong" on the scale of Kass and Raftery (1995)."""
+
+# How far out the scores of a fit may count. An exact 0 or 1 is as a rule a vote of a few trees or neighbours, or a
+# rounded number, and no log-odds of 20: it belongs about one step beyond the other scores. One margin of a million
+# among thousands of order one would have the whole curve to itself. So a fit takes scores beyond two limits for the
+# limits, and its curve is flat, or nearly so, from there on.
+NEARLY_FLAT = 1e-4
+"""Slope that is left to the log-odds beyond the limits of probabilities: enough to keep their ranking."""
+ATOM = np.array([0.5, 0.25])
+"""Where an exact 1 may be put: what is left to 1, as a share of what the nearest other score leaves."""
+TAIL, REACH = 0.05, 3.0
+"""Margins count up to this many times the distance of two quantiles from either of them."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,15 @@ class Recipe:
     def by_evidence(self) -> bool:
         """Whether the marginal likelihood chooses the smoothing."""
         return self.criterion is not None and self.criterion.is_evidence
+
+    @property
+    def link(self) -> Literal["logit", "identity"]:
+        """What the curve is of: log-odds or probabilities."""
+        return "logit" if self.loss == "log" else "identity"
+
+    def rows(self, histogram: ScoreHistogram) -> float:
+        """How many independent rows a histogram is worth."""
+        return histogram.total / self.design_effect
 
 
 def recipe_kind(transform: str) -> Kind | None:
@@ -126,7 +152,7 @@ class GroupedRows:
 
 def pooled_line(histogram: ScoreHistogram) -> PooledLine:
     """The line of log-odds that fits all rows of a histogram best."""
-    locations = _locations("logit", histogram, Recipe())
+    locations = np.clip(histogram.locations, *_limits("logit", histogram, Recipe()))
     return PooledLine.fitted(Counts(locations, histogram.positives, histogram.negatives))
 
 
@@ -158,14 +184,9 @@ class FittedCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """How the curve came about, as JSON values; an infinite smoothing becomes null."""
-        return {
-            "smoothing": self.smoothing if np.isfinite(self.smoothing) else None,
-            "grid": self.grid.tolist(),
-            "criterion": self.criterion.tolist(),
-            "edf": self.edf,
-            "converged": self.converged,
-            "n_iter": self.n_iter,
-        }
+        found = {name: getattr(self, name) for name in FIT.fields}
+        smoothing = self.smoothing if np.isfinite(self.smoothing) else None
+        return found | {"smoothing": smoothing, "grid": self.grid.tolist(), "criterion": self.criterion.tolist()}
 
     @classmethod
     def restored(cls, curve: CalibrationCurve, read: dict[str, Any]) -> FittedCurve:
@@ -183,25 +204,18 @@ def fit_curve(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = N
     rivals = _rivals(histogram, recipe, parts)
     if not rivals:
         return _constant(histogram, recipe)
-    winner, choice = rivals[0], None
+    options = SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed)
+    (transform, task), choice = rivals[0], None
     if len(rivals) > 1:
-        choices = [EVIDENCE.search(rival.task, _options(recipe)) for rival in rivals]
+        choices = [EVIDENCE.search(task, options) for _, task in rivals]
         first, second = (each.criterion.min() for each in choices)
         clear = int(second < first - CLEAR_EVIDENCE)
-        winner, choice = rivals[clear], choices[clear]
-    if choice is None or not recipe.by_evidence:
-        choice = _choose_smoothing(winner.task, recipe)
-    return _with_room(_finish(winner, choice, _rows(histogram, recipe), recipe), histogram, recipe)
-
-
-def _options(recipe: Recipe) -> SearchOptions:
-    return SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed)
-
-
-def _choose_smoothing(task: SplineTask, recipe: Recipe) -> Choice:
+        (transform, task), choice = rivals[clear], choices[clear]
     if recipe.criterion is None:
-        return fixed(task.problem, task.coordinates, float(recipe.smoothing))
-    return recipe.criterion.search(task, _options(recipe))
+        choice = fixed(task.problem, task.coordinates, float(recipe.smoothing))
+    elif choice is None or not recipe.by_evidence:
+        choice = recipe.criterion.search(task, options)
+    return _with_room(_finish(transform, task, choice, recipe.rows(histogram), recipe), histogram, recipe)
 
 
 def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
@@ -218,50 +232,39 @@ def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -
     return fitted
 
 
-class _Rival(NamedTuple):
-    """A transform, and the spline to be fitted on its scale."""
-
-    transform: Transform
-    task: SplineTask
-
-
-def _rivals(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> list[_Rival]:
+def _rivals(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None) -> list[tuple[Transform, SplineTask]]:
     """One transform or two to choose from; none where all x are equal."""
-    tasks = ((transform, _task(transform, histogram, recipe, parts)) for transform in _transforms(histogram, recipe))
-    return [_Rival(transform, task) for transform, task in tasks if task is not None]
+    tasks = ((each, _task(each, histogram, recipe, parts)) for each in _transforms(histogram, recipe))
+    return [(each, task) for each, task in tasks if task is not None]
 
 
 def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
     """What the recipe says; else ``logit``, with ``asinh_logit`` as a rival if many scores are extreme."""
-    if recipe.transform == "logit":
-        return [_logit(histogram, recipe)]
-    if recipe.transform != "auto":
-        return [Transform(recipe.transform, _epsilon(histogram, recipe))]
-    if histogram.kind == "margin" or recipe.loss == "brier":
-        return [Transform("identity")]
-    w = histogram.positives + histogram.negatives
-    logit = _logit(histogram, recipe)
-    if w[np.abs(_locations("logit", histogram, recipe)) > EXTREME_LOG_ODDS].sum() > EXTREME_SHARE * w.sum():
-        return [logit, Transform("asinh_logit")]
-    return [logit]
+    name = recipe.transform
+    if name == "auto" and (histogram.kind == "margin" or recipe.loss == "brier"):
+        name = "identity"
+    if name not in ("auto", "logit"):
+        epsilon = epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
+        return [Transform(name, epsilon if TRANSFORMS[name].takes_epsilon else None)]
+    u, w, limits = histogram.locations, histogram.positives + histogram.negatives, _limits("logit", histogram, recipe)
+    extreme = (np.abs(u) > LOGIT_CLIP) & (u > ZERO) & ~exactly_one(u)
+    # The logit is wide enough to tell scores beyond its usual clip apart, if there are any.
+    logit = Transform("logit", SMALLEST_PROBABILITY if extreme.any() and np.isfinite(limits).all() else None)
+    far = np.abs(np.clip(u, *limits)) > EXTREME_LOG_ODDS
+    rival = name == "auto" and w[far].sum() > EXTREME_SHARE * w.sum()
+    return [logit, Transform("asinh_logit")] if rival else [logit]
 
 
-def _logit(histogram: ScoreHistogram, recipe: Recipe) -> Transform:
-    """The logit; wide enough to tell scores beyond its usual clip apart, if there are any."""
-    wide = bool(has_extremes(histogram)) and bool(np.isfinite(_limits("logit", histogram, recipe)).all())
-    return Transform("logit", SMALLEST_PROBABILITY if wide else None)
-
-
-def _finish(rival: _Rival, choice: Choice, total: float, recipe: Recipe) -> FittedCurve:
+def _finish(transform: Transform, task: SplineTask, choice: Choice, total: float, recipe: Recipe) -> FittedCurve:
     """The curve at the chosen smoothing."""
-    fit = rival.task.finish(choice)
+    fit = task.finish(choice)
     curve = CalibrationCurve(
-        rival.transform,
+        transform,
         fit.breaks,
         fit.coefficients,
         origin=fit.origin,
         unit=fit.unit,
-        link=_link(recipe),
+        link=recipe.link,
         clip=_clip(recipe, total),
         **{} if fit.spread is None else {what: partial(getattr, fit.spread, what) for what in SPREAD},
     )
@@ -273,24 +276,19 @@ def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """The base rate, where all x are equal."""
     transform = _transforms(histogram, recipe)[0]
     where = float(transform(histogram.scores[:1])[0])
-    return constant_fit(transform, where, histogram.base_rate, _rows(histogram, recipe), recipe)
-
-
-def _epsilon(histogram: ScoreHistogram, recipe: Recipe) -> float | None:
-    if not TRANSFORMS[recipe.transform].takes_epsilon:
-        return None
-    return epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
+    return constant_fit(transform, where, histogram.base_rate, recipe.rows(histogram), recipe)
 
 
 def _task(
     transform: Transform, histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None
 ) -> SplineTask | None:
     """The spline to be fitted on one transform's scale, or None where all x are equal."""
-    locations = _locations(transform.name, histogram, recipe)
+    low, high = _limits(transform.name, histogram, recipe)
+    locations = np.clip(histogram.locations, low, high)
     x = transform.from_log_odds(locations) if histogram.kind == "probability" else locations
     if x[0] == x[-1]:
         return None
-    deff = recipe.design_effect
+    deff, steepest = recipe.design_effect, NEARLY_FLAT if histogram.kind == "probability" else 0.0
     bins = Counts(x, histogram.positives / deff, histogram.negatives / deff)
     shape = Shape(
         loss=log_loss if recipe.loss == "log" else brier_loss,
@@ -298,44 +296,64 @@ def _task(
         line=_line(transform, bins, recipe),
         targets=_targets(histogram, recipe),
         monotone=False if recipe.monotone == "auto" and recipe.penalty == "ridge" else recipe.monotone,
-        bounds=_clip(recipe, _rows(histogram, recipe)) if recipe.loss == "brier" else None,
+        bounds=_clip(recipe, recipe.rows(histogram)) if recipe.loss == "brier" else None,
         spreads=_spreads(transform, recipe),
-        ends=_ends(transform.name, histogram, recipe),
+        ends=(  # the steepest that the curve may be beyond limits that scores were moved to
+            steepest if histogram.locations[0] < low else np.inf,
+            steepest if histogram.locations[-1] > high else np.inf,
+        ),
     )
     parts = None if parts is None else Parts(parts.positives / deff, parts.negatives / deff)
     return SplineTask(bins, _knots(transform, bins, recipe), shape, parts)
 
 
-def _rows(histogram: ScoreHistogram, recipe: Recipe) -> float:
-    """How many independent rows a histogram is worth."""
-    return histogram.total / recipe.design_effect
-
-
 def _limits(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
     """Lowest and highest location that count. They are knots: with others, scores count as they are."""
-    quantile = isinstance(recipe.knots, str) and recipe.knots == "quantile"
-    if not quantile or recipe.penalty == "ridge":
-        return -np.inf, np.inf
-    if histogram.kind == "margin":
+    quantile = isinstance(recipe.knots, str) and recipe.knots == "quantile" and recipe.penalty != "ridge"
+    if quantile and histogram.kind == "margin":
         return margin_limits(histogram)
-    if transform not in ("logit", "asinh_logit"):
+    if not quantile or transform not in ("logit", "asinh_logit"):
         return -np.inf, np.inf
     low, high = atom_limits(histogram, recipe.design_effect)
     return (max(low, -LOGIT_CLIP), min(high, LOGIT_CLIP)) if transform == "logit" else (low, high)
 
 
-def _locations(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> Array:
-    return np.asarray(np.clip(histogram.locations, *_limits(transform, histogram, recipe)))
+def atom_limits(histogram: ScoreHistogram, design_effect: float = 1.0) -> tuple[float, float]:
+    """Log-odds at which exact 0 and 1 count, between which all other scores are; infinite where there are none.
+
+    An exact 1 is put at a half to a quarter of the nearest other score's distance to 1. Within that range it is as
+    certain as its ``k`` rows would make it without an exception, ``(k + 1) / (k + 2)`` by the rule of succession. Where
+    rows count for less than one, the fit can do less about rows that do not suit this place: so it is further out by as
+    much, if the rows that were right and wrong allow.
+    """
+    u = histogram.locations
+    zero, one = u <= ZERO, exactly_one(u)
+    inner = u[~zero & ~one]
+
+    def atom(where: NDArray[np.bool_], right: Array, wrong: Array, nearest: Array) -> float:
+        if not where.any():
+            return np.inf
+        n1, n0 = float(right[where].sum()), float(wrong[where].sum())
+        allowed = float(np.log(n1 + n0 + 1.0))
+        if not nearest.size:
+            return allowed
+        rest = ATOM * expit(-nearest[0])
+        near, far = np.log1p(-rest) - np.log(rest)
+        farther = np.log1p(-rest[1] / design_effect) - np.log(rest[1] / design_effect)
+        return float(max(np.clip(allowed, near, far), min(np.log((n1 + 1.0) / (n0 + 1.0)), farther)))
+
+    low = atom(zero, histogram.negatives, histogram.positives, -inner[:1])
+    return -low, atom(one, histogram.positives, histogram.negatives, inner[-1:])
 
 
-def _ends(transform: str, histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
-    """The steepest that the curve may be beyond limits that scores were moved to."""
-    low, high = _limits(transform, histogram, recipe)
-    steepest = NEARLY_FLAT if histogram.kind == "probability" else 0.0
-    return (
-        steepest if histogram.locations[0] < low else np.inf,
-        steepest if histogram.locations[-1] > high else np.inf,
-    )
+def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:
+    """Lowest and highest margin that count, some way beyond nearly all of them."""
+    x, share = histogram.locations, np.cumsum(histogram.positives + histogram.negatives)
+    low, high = x[np.searchsorted(share, np.array([TAIL, 1.0 - TAIL]) * share[-1])]
+    if low == high:  # nearly all are equal: the distinct values decide
+        low, high = np.quantile(x, [TAIL, 1.0 - TAIL])
+    reach = REACH * (high - low)
+    return (float(low - reach), float(high + reach)) if 0.0 < reach < np.inf else (-np.inf, np.inf)
 
 
 def _spreads(transform: Transform, recipe: Recipe) -> Array | None:
@@ -372,17 +390,12 @@ def _knots(transform: Transform, bins: Counts, recipe: Recipe) -> Array:
         if recipe.knots == "sample":
             return sampled_knots(bins.x, count, np.random.default_rng([recipe.seed, 0]))
         return quantile_knots(bins.x, bins.w, count)
-    kind: Kind = "probability" if transform.takes_probabilities else "margin"
-    knots = transform(check_binary_scores(recipe.knots, kind=kind, name="knots").values)
+    knots = transform(check_binary_scores(recipe.knots, kind=recipe_kind(transform.name), name="knots").values)
     if np.diff(knots).min() <= MIN_KNOT_GAP * max(knots[-1] - knots[0], bins.x[-1] - bins.x[0]):
         raise ValueError("knots must be further apart than rounding on the scale of the transform")
     if knots[-1] - knots[0] > FARTHEST_KNOT * (bins.x[-1] - bins.x[0]):
         raise ValueError(f"knots must not span more than {FARTHEST_KNOT:g} times the range of the scores")
     return knots
-
-
-def _link(recipe: Recipe) -> Literal["logit", "identity"]:
-    return "logit" if recipe.loss == "log" else "identity"
 
 
 def _clip(recipe: Recipe, total: float) -> tuple[float, float]:
@@ -397,18 +410,13 @@ def _clip(recipe: Recipe, total: float) -> tuple[float, float]:
 
 def constant_fit(transform: Transform, where: float, rate: float, total: float, recipe: Recipe) -> FittedCurve:
     """The same probability everywhere, with the variance of a binomial share."""
-    link = _link(recipe)
+    link = recipe.link
     coefficients, variance = np.zeros((4, 3)), np.zeros((7, 3))
     coefficients[-1] = np.log(rate / (1.0 - rate)) if link == "logit" else rate
     variance[-1] = 1.0 / (total * rate * (1.0 - rate))
     sure: dict[str, Any] = {"variance": variance, "modes": np.full((1, 2), np.sqrt(variance[-1, 0]))}
+    sure = sure if link == "logit" else {}
     curve = CalibrationCurve(
-        transform,
-        np.array([0.0, 1.0]),
-        coefficients,
-        origin=where,
-        link=link,
-        clip=_clip(recipe, total),
-        **sure if link == "logit" else {},
+        transform, np.array([0.0, 1.0]), coefficients, origin=where, link=link, clip=_clip(recipe, total), **sure
     )
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)

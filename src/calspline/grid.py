@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.scores import Kind
-from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
+from calspline.transforms import ONE, ZERO, exactly_one, highest_location
 
 Cells = NDArray[np.int64]
 
@@ -15,8 +15,6 @@ MAX_POINTS = 4096
 """Distinct scores that a histogram keeps apart; beyond, the number of cells it may use."""
 
 CORE = 16.0
-ZERO = float(np.log(SMALLEST_PROBABILITY))
-ONE = float(np.log(1.0 / SMALLEST_COMPLEMENT))
 FINEST = 2.0**44
 """Cells to a unit at level 0. A cell of level ``k`` holds ``2**k`` of them; levels below 0 are finer."""
 MAX_BITS = 61
@@ -44,11 +42,6 @@ def stretched(location: Array, kind: Kind) -> Array:
         beyond = location[far]
         location[far] = np.sign(beyond) * (CORE + CORE * np.log(np.abs(beyond) / CORE))
     return location
-
-
-def exactly_one(location: Array) -> NDArray[np.bool_]:
-    """Which log-odds are those of a probability of exactly 1, in one column or in two."""
-    return np.asarray((location == ONE) | (location >= -ZERO))
 
 
 def cells_of(location: Array, kind: Kind, level: int) -> Cells:
@@ -89,9 +82,9 @@ class Grid:
     sorted sums when rows leave it, and at the end.
     """
 
-    def __init__(self, kind: Kind, level: int | None = None) -> None:
+    def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.level = finest_level(np.empty(0), kind) if level is None else level
+        self.level = finest_level(np.empty(0), kind)
         self.cells = np.empty(0, dtype=np.int64)
         self.sums = np.zeros((4, 0))
         self.highest = -np.inf
@@ -102,10 +95,7 @@ class Grid:
         """Add rows: weight and weighted location, by cell and label."""
         if not location.size:
             return
-        top = float(location.max())
-        if self.kind == "probability" and top >= ONE:
-            top = float(np.max(location, initial=-np.inf, where=~exactly_one(location)))
-        self.highest = max(self.highest, top)
+        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
         moment = location if w is None else w * location
         self._make_room(location)
         cells = cells_of(location, self.kind, self.level)
@@ -137,11 +127,6 @@ class Grid:
         low, high = _inner_range(cells)
         self.low = (low + high) // 2 - WINDOW // 2
         return high - low < WINDOW
-
-    def flushed(self) -> Grid:
-        """The grid itself, with all that was added in its sums."""
-        self._flush()
-        return self
 
     def _flush(self) -> None:
         """Merge the window into the sums."""

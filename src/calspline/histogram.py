@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from calspline.arrays import Array, Counts, chunks, map_blocks
-from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, ZERO, Cells, Grid, cells_of, exactly_one, finest_level
+from calspline.arrays import Array, Counts, chunks
+from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, finest_level
 from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes, warn_if_shuffled
 from calspline.options import (
     Choice,
@@ -35,10 +35,8 @@ from calspline.scores import (
     check_weights_as_counts,
     row_weight,
 )
-from calspline.transforms import LOGIT_CLIP
+from calspline.transforms import highest_location
 
-CHUNKS_A_SPAN = 4
-"""Chunks that are counted one after the other: each span has a grid of its own, and these are added up in order."""
 MAX_LOCATIONS = 2 * MAX_POINTS
 """A cell has one location for either class."""
 
@@ -155,7 +153,7 @@ class ScoreHistogram:
         warn_if_shuffled(given.index, "scores", y=y, sample_weight=sample_weight, by=by)
         known = _zero_and_one(labels) if classes is None else check_two_classes(classes)
         found, positive = check_binary_labels(labels, len(given), known)
-        checked = check_binary_scores(given.in_class_order(found), kind=None if kind == "auto" else kind)
+        checked = check_binary_scores(given.in_class_order(found), kind=kind)
         histogram = cls.collect(checked, positive, weight)
         histogram = replace(histogram, row_weight=row_weight(weight))
         if classes is not None or len(labels):
@@ -193,7 +191,7 @@ class ScoreHistogram:
         ScoreHistogram(2 exact scores, weight 180, base rate 0.3889)
         """
         check_one_of(kind, "kind", ("auto", "probability", "margin"))
-        checked = check_binary_scores(scores, kind=None if kind == "auto" else kind)
+        checked = check_binary_scores(scores, kind=kind)
         n = len(checked)
         w1 = check_weights(positives, n, "positives", some=False)
         total = check_weights(totals, n, "totals", some=False)
@@ -202,12 +200,11 @@ class ScoreHistogram:
         if np.any(w1 > total):
             row = int(np.argmax(w1 > total))
             raise ValueError(f"positives must not exceed totals; row {row} has {w1[row]:g} of {total[row]:g}")
-        return cls._settle(checked.kind, checked.locations(), w1, total - w1)
+        return cls.from_locations(checked.kind, checked.locations(), w1, total - w1)
 
     @classmethod
     def collect(cls, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> ScoreHistogram:
-        """Collect checked scores: chunk by chunk while they are few enough to be exact, then in larger spans."""
-        kind, n = scores.kind, len(scores)
+        """Collect checked scores, chunk by chunk: exactly while they are few enough, and then in cells."""
 
         def taken(rows: slice) -> tuple[Array, NDArray[np.bool_], Array | None]:
             location, label = scores.locations(rows), positive[rows]
@@ -216,42 +213,30 @@ class ScoreHistogram:
                 location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
             return location, label, w
 
-        def settled(rows: slice) -> ScoreHistogram:
+        parts = chunks(len(scores))
+        histogram = cls.from_locations(scores.kind, *(np.empty(0) for _ in range(3)))
+        for rows in parts:
             location, label, w = taken(rows)
-            one = label.astype(np.float64)
-            ones = np.ones_like(one) if w is None else w
-            return cls._settle(kind, location, one * ones, (1.0 - one) * ones)
-
-        parts = list(chunks(n))
-        histogram = settled(parts[0]) if parts else cls._settle(kind, *(np.empty(0) for _ in range(3)))
-        done = 1
-        if histogram.exact:
-            for part in map_blocks(settled, parts[1:], n):
-                histogram += part
-                done += 1
-                if not histogram.exact:
-                    break
-        if histogram.exact or done == len(parts):
+            w = np.ones(len(location)) if w is None else w
+            histogram += cls.from_locations(scores.kind, location, w * label, w * ~label)
+            if not histogram.exact:
+                break
+        else:
             return histogram
-        whole = Grid(kind)
-        histogram._add_to(whole)
-        level = whole.level
-
-        def counted(span: list[slice]) -> Grid:
-            grid = Grid(kind, level)
-            for rows in span:
-                grid.add(*taken(rows))
-            return grid.flushed()
-
-        spans = [parts[i : i + CHUNKS_A_SPAN] for i in range(done, len(parts), CHUNKS_A_SPAN)]
-        for grid in map_blocks(counted, spans, n):
-            whole.add_sums(grid.cells, grid.sums, grid.level, grid.highest)
-        return cls._from_grid(whole)
+        grid = _grid(histogram)
+        for rows in parts:
+            grid.add(*taken(rows))
+        return cls._from_grid(grid)
 
     @classmethod
-    def from_locations(cls, kind: Kind, locations: Array, *, positives: Array, negatives: Array) -> ScoreHistogram:
-        """Take weights that an engine has summed by location."""
-        return cls._settle(kind, locations, positives, negatives)
+    def from_locations(cls, kind: Kind, locations: Array, positives: Array, negatives: Array) -> ScoreHistogram:
+        """Take weights at locations, which may repeat: exact if it may be, else on the finest grid that will do."""
+        counts = Counts.from_sums(locations, positives, negatives)
+        if not (counts.w > 0.0).all():
+            counts = counts.where(counts.w > 0.0)
+        top = highest_location(counts.x, probabilities=kind == "probability")
+        histogram = cls(kind, counts.x, counts.positives, counts.negatives, None, np.empty(0, dtype=np.int64), top)
+        return histogram if len(histogram) <= MAX_POINTS else cls._from_grid(_grid(histogram))
 
     @classmethod
     def from_cells(cls, kind: Kind, cells: Cells, sums: Array, level: int, highest: float) -> ScoreHistogram:
@@ -264,19 +249,9 @@ class ScoreHistogram:
         return cls._from_grid(grid)
 
     @classmethod
-    def _settle(cls, kind: Kind, location: Array, positives: Array, negatives: Array) -> ScoreHistogram:
-        """Exact if it may be, else on the finest grid that will do."""
-        counts = Counts.from_sums(location, positives, negatives)
-        values, w1, w0 = counts.x, counts.positives, counts.negatives
-        keep = counts.w > 0.0
-        if not keep.all():
-            values, w1, w0 = values[keep], w1[keep], w0[keep]
-        below_one = values[~exactly_one(values)] if kind == "probability" else values
-        highest = float(below_one[-1]) if below_one.size else -np.inf
-        histogram = cls(kind, values, w1, w0, None, np.empty(0, dtype=np.int64), highest)
-        if len(values) <= MAX_POINTS:
-            return histogram
-        return cls._on_grid(kind, histogram)
+    def _from_grid(cls, grid: Grid) -> ScoreHistogram:
+        locations, negatives, positives, cells = grid.points()
+        return cls(grid.kind, locations, positives, negatives, grid.level, cells, grid.highest)
 
     def __add__(self, other: object) -> ScoreHistogram:
         """The histogram of both data sets together."""
@@ -289,14 +264,14 @@ class ScoreHistogram:
         if self.kind != other.kind:
             raise ValueError(f"cannot add a histogram of {other.kind} scores to one of {self.kind} scores")
         if self.exact and other.exact:
-            total = self._settle(
+            total = self.from_locations(
                 self.kind,
                 np.concatenate([self.locations, other.locations]),
                 np.concatenate([self.positives, other.positives]),
                 np.concatenate([self.negatives, other.negatives]),
             )
         else:
-            total = self._on_grid(self.kind, self, other)
+            total = self._from_grid(_grid(self, other))
         weights = [self.total, other.total]
         return replace(
             total, classes=classes, row_weight=float(np.average([self.row_weight, other.row_weight], weights=weights))
@@ -331,21 +306,6 @@ class ScoreHistogram:
         """The same, of which negatives and positives have these labels."""
         first, second = (value.item() if isinstance(value, np.generic) else value for value in classes)
         return replace(self, classes=(first, second))
-
-    @classmethod
-    def _on_grid(cls, kind: Kind, *parts: ScoreHistogram) -> ScoreHistogram:
-        grid = Grid(kind)
-        for part in parts:
-            part._add_to(grid)
-        return cls._from_grid(grid)
-
-    def _add_to(self, grid: Grid) -> None:
-        grid.add_points(self.locations, self.negatives, self.positives, self.cells, self.level, self.highest)
-
-    @classmethod
-    def _from_grid(cls, grid: Grid) -> ScoreHistogram:
-        locations, negatives, positives, cells = grid.points()
-        return cls(grid.kind, locations, positives, negatives, grid.level, cells, grid.highest)
 
     def divided(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, part: NDArray[np.intp]
@@ -420,7 +380,7 @@ class ScoreHistogram:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON."""
-        return {
+        found: dict[str, Any] = {
             "kind": self.kind,
             "level": self.level,
             "locations": self.locations.tolist(),
@@ -428,12 +388,10 @@ class ScoreHistogram:
             "negatives": self.negatives.tolist(),
             "cells": self.cells.tolist(),
             "highest": self.highest if np.isfinite(self.highest) else None,
-        } | self._added()
-
-    def _added(self) -> dict[str, Any]:
-        """What files of the first version do not have."""
-        classes = {} if self.classes is None else {"classes": [_plain_label(label) for label in self.classes]}
-        return classes if self.row_weight == 1.0 else classes | {"row_weight": self.row_weight}
+        }
+        if self.classes is not None:  # which files of the first version do not have, nor weights of rows
+            found["classes"] = [_plain_label(label) for label in self.classes]
+        return found if self.row_weight == 1.0 else found | {"row_weight": self.row_weight}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:
@@ -464,6 +422,14 @@ class ScoreHistogram:
         return cls(**read | {"highest": highest, "classes": classes})
 
 
+def _grid(*histograms: ScoreHistogram) -> Grid:
+    """Histograms of scores of one kind on one grid, the finest that will do."""
+    grid = Grid(histograms[0].kind)
+    for one in histograms:
+        grid.add_points(one.locations, one.negatives, one.positives, one.cells, one.level, one.highest)
+    return grid
+
+
 def _zero_and_one(labels: NDArray[Any]) -> NDArray[Any] | None:
     """The classes 0 and 1, or booleans, of which one may be absent; a lone 1 may as well be the first of 1 and 2."""
     if labels.dtype.kind not in "biuf" or not np.all((labels == 0) | (labels == 1)):
@@ -476,61 +442,3 @@ def _zero_and_one(labels: NDArray[Any]) -> NDArray[Any] | None:
 def _plain_label(label: Any) -> Any:
     """A label that JSON knows."""
     return label if isinstance(label, (bool, int, float, str)) else by_value(label)
-
-
-# How far out the scores of a fit may count. An exact 0 or 1 is as a rule a vote of a few trees or neighbours, or a
-# rounded number, and no log-odds of 20: it belongs about one step beyond the other scores. One margin of a million
-# among thousands of order one would have the whole curve to itself. So a fit takes scores beyond two limits for the
-# limits, and its curve is flat, or nearly so, from there on.
-NEARLY_FLAT = 1e-4
-"""Slope that is left to the log-odds beyond the limits of probabilities: enough to keep their ranking."""
-ATOM = np.array([0.5, 0.25])
-"""Where an exact 1 may be put: what is left to 1, as a share of what the nearest other score leaves."""
-TAIL, REACH = 0.05, 3.0
-"""Margins count up to this many times the distance of two quantiles from either of them."""
-
-
-def atom_limits(histogram: ScoreHistogram, design_effect: float = 1.0) -> tuple[float, float]:
-    """Log-odds at which exact 0 and 1 count, between which all other scores are; infinite where there are none."""
-    u, w1, w0 = histogram.locations, histogram.positives, histogram.negatives
-    zero, one = u <= ZERO, exactly_one(u)
-    inner = u[~zero & ~one]
-    nearest = (-inner[0], inner[-1]) if inner.size else (None, None)
-    low, high = -np.inf, np.inf
-    if zero.any():
-        low = -_atom(float(w0[zero].sum()), float(w1[zero].sum()), nearest[0], design_effect)
-    if one.any():
-        high = _atom(float(w1[one].sum()), float(w0[one].sum()), nearest[1], design_effect)
-    return low, high
-
-
-def has_extremes(histogram: ScoreHistogram) -> bool:
-    """Whether there are scores beyond the clip of the logit, other than exact 0 and 1."""
-    u = histogram.locations
-    return bool(((np.abs(u) > LOGIT_CLIP) & (u > ZERO) & ~exactly_one(u)).any())
-
-
-def _atom(right: float, wrong: float, nearest: float | None, design_effect: float) -> float:
-    """Log-odds of an exact 1: a half to a quarter of the nearest other score's distance to 1.
-
-    Within that range it is as certain as its ``k`` rows would make it without an exception, ``(k + 1) / (k + 2)`` by
-    the rule of succession. Where rows count for less than one, the fit can do less about rows that do not suit this
-    place: so it is further out by as much, if the rows that were ``right`` and ``wrong`` allow.
-    """
-    allowed = float(np.log(right + wrong + 1.0))
-    if nearest is None:
-        return allowed
-    rest = ATOM * expit(-nearest)
-    near, far = np.log1p(-rest) - np.log(rest)
-    farther = np.log1p(-rest[1] / design_effect) - np.log(rest[1] / design_effect)
-    return float(max(np.clip(allowed, near, far), min(np.log((right + 1.0) / (wrong + 1.0)), farther)))
-
-
-def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:
-    """Lowest and highest margin that count, some way beyond nearly all of them."""
-    x, share = histogram.locations, np.cumsum(histogram.positives + histogram.negatives)
-    low, high = x[np.searchsorted(share, np.array([TAIL, 1.0 - TAIL]) * share[-1])]
-    if low == high:  # nearly all are equal: the distinct values decide
-        low, high = np.quantile(x, [TAIL, 1.0 - TAIL])
-    reach = REACH * (high - low)
-    return (float(low - reach), float(high + reach)) if 0.0 < reach < np.inf else (-np.inf, np.inf)

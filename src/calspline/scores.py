@@ -263,7 +263,7 @@ def _object_to_float(array: NDArray[Any], name: str) -> Array:
 def check_binary_scores(
     scores: Any,
     *,
-    kind: Kind | None,
+    kind: MatrixKind | None = "auto",
     difference: bool | None = None,
     name: str = "scores",
     advice: str = MARGIN_ADVICE,
@@ -272,8 +272,8 @@ def check_binary_scores(
 
     Parameters
     ----------
-    kind : {"probability", "margin"} or None
-        What the scores have to be; None leaves it to :meth:`GivenScores.kind`.
+    kind : {"probability", "margin", "auto", "either"}
+        What the scores have to be. ``"auto"`` and None leave it to :meth:`GivenScores.kind`; ``"either"`` is a margin.
     difference : bool or None
         What the margin of two columns is: their difference, or the second of probabilities, whose rows sum to one.
         None: whichever they are. A calibrator of one margin has False, so that it refuses two columns of margins.
@@ -287,7 +287,7 @@ def check_binary_scores(
     if kind == "probability" and given.outside:
         raise ValueError(given.complaint(name, advice))
     two = given.n_columns == 2
-    if kind is None:
+    if kind in (None, "auto"):
         kind = given.kind(name, advice)
     if kind == "probability":
         array = given.probabilities()

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from calspline.arrays import Array
@@ -35,6 +35,8 @@ Source = Literal["one", "pair"]
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16
+ZERO, ONE = float(np.log(SMALLEST_PROBABILITY)), float(np.log(1.0 / SMALLEST_COMPLEMENT))
+"""Log-odds of exact 0 and 1 in one column; in two, those of an exact 1 are ``-ZERO``."""
 LOGIT_CLIP = float(np.log((1.0 - 1e-9) / 1e-9))
 ASINH_SCALE = 5.0
 
@@ -64,6 +66,19 @@ def log_odds_from_pair(p0: ArrayLike, p1: ArrayLike) -> Array:
     p0 = np.maximum(np.asarray(p0, dtype=np.float64), SMALLEST_PROBABILITY)
     p1 = np.maximum(np.asarray(p1, dtype=np.float64), SMALLEST_PROBABILITY)
     return np.asarray(np.log(p1) - np.log(p0))
+
+
+def exactly_one(location: Array) -> NDArray[np.bool_]:
+    """Which log-odds are those of a probability of exactly 1, in one column or in two."""
+    return np.asarray((location == ONE) | (location >= -ZERO))
+
+
+def highest_location(location: Array, *, probabilities: bool) -> float:
+    """The largest location; of log-odds, the largest that is not of an exact 1."""
+    top = float(np.max(location, initial=-np.inf))
+    if probabilities and top >= ONE:
+        return float(np.max(location, initial=-np.inf, where=~exactly_one(location)))
+    return top
 
 
 def log_odds_formula(source: Source) -> Expression:

@@ -6,7 +6,7 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 
 from calspline import ScoreHistogram, SplineCalibrator, load, save
-from calspline.histogram import atom_limits
+from calspline.binary_fit import atom_limits
 
 RECIPES = {
     "default": {},

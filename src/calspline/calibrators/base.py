@@ -133,7 +133,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(
             given.in_class_order(classes),
-            kind=None if kind == "auto" else "margin" if kind == "either" else kind,
+            kind=kind,
             difference=True if given.margins else None,
             advice=self._fit_advice,
         )

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.engines.engine import Engine, LazyFrame
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
-from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, ONE, ZERO, Cells, exactly_one
+from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, Cells
 from calspline.histogram import ScoreHistogram
 from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
 from calspline.scores import Kind
 from calspline.segments.histogram import SegmentHistograms, level_of
 from calspline.segments.labels import check_by
-from calspline.transforms import SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY
+from calspline.transforms import ONE, SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY, ZERO, highest_location
 
 Column = TypeVar("Column", nw.Expr, NDArray[np.float64])
 
@@ -101,13 +101,12 @@ def histograms(frame: LazyFrame, names: list[str], kind: Kind, engine: Engine) -
 
 def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None:
     """The histogram, unless a finer grid is needed."""
-    below_one = sums.high[~exactly_one(sums.high)] if kind == "probability" else sums.high
-    highest = float(below_one.max(initial=-np.inf))
     if level is None or (sums.apart and len(sums) <= MAX_POINTS):
         return ScoreHistogram.from_locations(kind, sums.low, positives=sums.values[1], negatives=sums.values[0])
     if len(sums) <= MAX_POINTS:
         return None
-    return ScoreHistogram.from_cells(kind, sums.cells, sums.values, level, highest)
+    top = highest_location(sums.high, probabilities=kind == "probability")
+    return ScoreHistogram.from_cells(kind, sums.cells, sums.values, level, top)
 
 
 def aggregate(frame: LazyFrame, names: list[str], kind: Kind, level: int | None, engine: Engine) -> dict[str, Sums]:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, chunks, map_blocks
-from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, exactly_one, finest_level, levels_to_go
+from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, finest_level, levels_to_go
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores
 from calspline.segments.labels import By, Codes, check_alike, in_order, places_by_name
+from calspline.transforms import highest_location
 
 COARSER = 3
 """Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
@@ -262,7 +263,6 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         code = self._place[label]
         rows = slice(self.first[code], self.first[code + 1])
         location = self.location[rows]
-        below_one = location[~exactly_one(location)] if self.pooled.kind == "probability" else location
         return ScoreHistogram(
             self.pooled.kind,
             location,
@@ -270,7 +270,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             self.negatives[rows],
             self.level,
             self.cells[rows],
-            float(below_one[-1]) if below_one.size else -np.inf,
+            highest_location(location, probabilities=self.pooled.kind == "probability"),
             self.pooled.classes,
             self.pooled.row_weight,
         )
