@@ -244,8 +244,10 @@ def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
     if name == "auto" and (histogram.kind == "margin" or recipe.loss == "brier"):
         name = "identity"
     if name not in ("auto", "logit"):
+        if not TRANSFORMS[name].takes_epsilon:
+            return [Transform(name)]
         epsilon = epsilon_from_log_odds(histogram.highest) if recipe.epsilon == "auto" else recipe.epsilon
-        return [Transform(name, epsilon if TRANSFORMS[name].takes_epsilon else None)]
+        return [Transform(name, epsilon)]
     u, w, limits = histogram.locations, histogram.positives + histogram.negatives, _limits("logit", histogram, recipe)
     extreme = (np.abs(u) > LOGIT_CLIP) & (u > ZERO) & ~exactly_one(u)
     # The logit is wide enough to tell scores beyond its usual clip apart, if there are any.
