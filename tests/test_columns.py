@@ -177,3 +177,18 @@ def test_the_same_index_in_another_order_is_told(call, recwarn):
     assert not [one for one in recwarn if "index" in str(one.message)]
     with pytest.warns(UserWarning, match=r"have the same index in another order, .* as \w+\.loc\[.*\.index\] does"):
         call(LABELS.iloc[ROWS])
+
+
+@pytest.mark.parametrize("shape", ["labels", "booleans", "columns"])
+def test_decisions_instead_of_probabilities_are_told(shape, recwarn):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 200)
+    decided = np.where(rng.random(200) < 0.8, y, 1 - y)
+    given = {"labels": decided, "booleans": decided == 1, "columns": np.eye(2)[decided]}[shape]
+    SplineCalibrator().fit(given[:20], y[:20])
+    SplineCalibrator().fit(0.1 + 0.8 * given, y)
+    assert not [one for one in recwarn if "predict" in str(one.message)]
+    with pytest.warns(UserWarning, match="scores are all 0 or 1: perhaps they come from predict"):
+        SplineCalibrator().fit(given, y)
+    with pytest.warns(UserWarning, match="probs are all 0 or 1: perhaps they come from predict"):
+        evaluate(y, given)

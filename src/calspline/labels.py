@@ -82,7 +82,7 @@ def row_index(values: Any) -> Any:
     return values.index if pandas and not _is_default(values.index) else None
 
 
-def warn_if_shuffled(index: Any, name: str, **others: Any) -> None:
+def warn_if_misaligned(index: Any, name: str, **others: Any) -> None:
     """Warn if others have the same index in another order: rows are taken as they stand, which cannot be meant."""
     for other, values in others.items():
         its = row_index(values)

@@ -20,7 +20,7 @@ from calspline.labels import (
     is_missing,
     order_columns,
     row_index,
-    warn_if_shuffled,
+    warn_if_misaligned,
     warn_user,
 )
 from calspline.transforms import log_odds, log_odds_from_pair
@@ -32,6 +32,8 @@ WeightMeaning = Literal["frequency", "importance", "checked"]
 ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
 ROUNDING = 1e-6
 """What lies no further outside [0, 1], in units of the largest score, is a probability, but for rounding."""
+FEWEST_DECISIONS = 50
+"""Rows that are all 0 or 1 no longer by chance."""
 MARGIN_SHARE = 0.1
 """Scores whose kind nobody named are margins if more than this share of the rows lies outside [0, 1]."""
 PER_CENT, PER_CENT_TOLERANCE = 100.0, 0.5
@@ -243,6 +245,17 @@ def check_scores(
         bad = bad[~np.isfinite(bad)][0]
         raise ValueError(f"{name} must be finite; row {row} is {bad}")
     return given
+
+
+def warn_if_decisions(given: GivenScores, name: str = "scores") -> None:
+    """Warn if the scores of many rows are all 0 or 1, as those of ``predict`` are."""
+    if len(given) < FEWEST_DECISIONS or given.limits != (0.0, 1.0) or given.margins:
+        return
+    if all(np.all((part == 0.0) | (part == 1.0)) for part in (given.values[:FEWEST_DECISIONS], given.values)):
+        warn_user(
+            f"{name} are all 0 or 1: perhaps they come from predict and not from predict_proba. Without anything in "
+            "between, calibration can only give two probabilities"
+        )
 
 
 def _object_to_float(array: NDArray[Any], name: str) -> Array:
@@ -485,7 +498,8 @@ def check_rows(
     weight = check_weights(sample_weight, len(given))
     labels = check_label_array(y, len(given))
     group = check_groups(groups, len(given))
-    warn_if_shuffled(given.index, "scores", y=y, sample_weight=sample_weight, groups=groups)
+    warn_if_misaligned(given.index, "scores", y=y, sample_weight=sample_weight, groups=groups)
+    warn_if_decisions(given)
     if weight is not None and weight.size and weight.min() == 0.0:
         present = weight > 0.0
         given, labels, weight = given.of(present), labels[present], weight[present]

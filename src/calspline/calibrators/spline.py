@@ -23,8 +23,8 @@ from calspline.labels import (
     check_binary_labels,
     check_two_classes,
     label_array,
+    warn_if_misaligned,
     warn_if_reversed,
-    warn_if_shuffled,
     warn_user,
 )
 from calspline.multiclass.one_vs_rest import (
@@ -336,7 +336,7 @@ class SplineCalibrator(FittedSpline):
         """
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given), some=True)
-        warn_if_shuffled(given.index, "scores", by=by)
+        warn_if_misaligned(given.index, "scores", by=by)
         meaning: WeightMeaning = self.weights
         if meaning == "frequency" and given is scores:
             meaning = "checked"
