@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from calspline.cli import console
+from calspline.cli import output
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ def shown(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
-    monkeypatch.setattr(console, "sys", SimpleNamespace(stderr=stream))
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=stream))
     return stream.getvalue
 
 
@@ -31,37 +31,37 @@ def wait_for(words, shown):
 
 
 def test_progress_tells_the_share_and_the_rows(shown, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", 0.0)
-    with console.progress("Reading", lambda: 10_000, lambda total: total // 4):
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    with output.progress("Reading", lambda: 10_000, lambda total: total // 4):
         wait_for(["Reading", "25%", "2,500 rows"], shown)
     assert shown().endswith("\x1b[2K")  # the line is taken away
 
 
 def test_progress_follows_the_work(shown, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", 0.0)
-    monkeypatch.setattr(console, "PAUSE", 0.0)
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    monkeypatch.setattr(output, "PAUSE", 0.0)
     rows = []
-    with console.progress("Reading", lambda: 4, lambda _: len(rows)):
+    with output.progress("Reading", lambda: 4, lambda _: len(rows)):
         for _ in range(4):
             rows.append(0)
             wait_for([f"{len(rows)} rows"], shown)
 
 
 def test_progress_without_a_total_tells_the_rows(shown, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", 0.0)
-    with console.progress("Reading", lambda: None, lambda _: 5000):
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    with output.progress("Reading", lambda: None, lambda _: 5000):
         wait_for(["5,000 rows"], shown)
 
 
 def test_short_work_shows_nothing(shown):
-    with console.progress("Reading", lambda: 1000, pytest.fail):
+    with output.progress("Reading", lambda: 1000, pytest.fail):
         pass
     assert shown() == ""
 
 
 def test_nobody_watching_is_shown_nothing(monkeypatch):
     stream = io.StringIO()
-    monkeypatch.setattr(console, "sys", SimpleNamespace(stderr=stream))
-    with console.progress("Reading", pytest.fail, pytest.fail):
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=stream))
+    with output.progress("Reading", pytest.fail, pytest.fail):
         pass
     assert stream.getvalue() == ""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.cli.conftest import command, write
 
-from calspline.cli.output import write_batches
+from calspline.cli.files import write_batches
 
 GOOD = "score,label\n0.1,0\n0.6,1\n0.3,0\n0.8,1\n"
 

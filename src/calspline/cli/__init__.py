@@ -15,26 +15,12 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from calspline.cli.arguments import parser
-from calspline.cli.console import InputError, complain, note, temporary_files
+from calspline.cli.output import InputError, complain, note, temporary_files
 from calspline.registry import do_without_sklearn
 
 OUR_FAULT = 1
 BAD_INPUT = 2
 STOPPED = 128
-
-HOMES = {
-    "fit": "fit",
-    "apply": "apply",
-    "export": "apply",
-    "evaluate": "evaluate",
-    "compare": "evaluate",
-    "report": "evaluate",
-    "shift": "after",
-    "expect": "after",
-    "decide": "after",
-    "monitor": "after",
-}
-"""The file of each command; the function has the name of the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_types_of_duckdb() -> None:
-    """Empty the caches of narwhals: DuckDB writes thirty lines at exit about types of its own that are in use."""
+    """Empty the caches of narwhals: one keeps types of DuckDB, which writes thirty lines about them at exit."""
     for one in gc.get_objects():
         if type(one) is functools._lru_cache_wrapper and str(one.__module__).startswith("narwhals."):
             one.cache_clear()
@@ -139,8 +125,7 @@ def _run(given: list[str]) -> None:
         if options.command == "demo":
             import_module("calspline.demo").main(options.folder)
             return
-        module = import_module(f"calspline.cli.{HOMES[options.command]}")
-        getattr(module, options.command)(options)
+        getattr(import_module(f"calspline.cli.{options.file}"), options.command)(options)
 
 
 def _said(error: Exception) -> str:

@@ -6,25 +6,25 @@ import argparse
 import copy
 import json
 import sys
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from calspline.arrays import Array
-from calspline.cli.apply import model_columns
-from calspline.cli.console import InputError, escape_control, heading, note
-from calspline.cli.data import Data, open_labelled
-from calspline.cli.evaluate import costs_of, finite, last, number_of, read_sets, sets_of, thresholds_of
+from calspline.cli.columns import model_columns
+from calspline.cli.data import Data, last, open_for_model
+from calspline.cli.evaluate import costs_of, finite, number_of, read_sets, sets_of, thresholds_of
 from calspline.cli.files import open_source
-from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, write_text
 from calspline.evaluation import decisions
 from calspline.formatting import html_table
 from calspline.histogram import ScoreHistogram
 from calspline.monitoring.expected import expected
 from calspline.monitoring.monitor import Monitor
 from calspline.persistence import load, text_of
+from calspline.reporting.report import template_environment
 
 WIDTH, HEIGHT = 720, 220
 """Of the picture on a monitor's page."""
@@ -65,7 +65,7 @@ def decide(options: argparse.Namespace) -> None:
     """What probabilities are worth to somebody who acts on them."""
     wanted = costs_of(options) | thresholds_of(options)
     _no_groups(options)
-    _, _, probs, y, more = read_sets(*sets_of(options), options)
+    _, probs, y, more = read_sets(*sets_of(options), options)
     del more["groups"]
     found = decisions.decide(y, probs, **wanted, **more)
     print(json.dumps(finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
@@ -102,11 +102,9 @@ def monitor(options: argparse.Namespace) -> None:
 def _scores(model: Any, options: argparse.Namespace) -> Array:
     """All scores of files without labels, as a model wants them."""
     source = open_source(options)
-    columns = model_columns(source, model, last(options))
-    data = Data(source, columns, margins=model.kind_ == "margin")
+    data = Data(source, model_columns(source.columns, model, last(options)), margins=model.kind_ == "margin")
     data.check(options.missing)
-    if data.n_missing:
-        note(f"{data.n_missing:,} rows with missing scores were left out")
+    data.note_missing("scores")
     with source.reading():
         table = source.query(data.select, where=data.present).to_arrow_table()
     scores = np.column_stack([table.column(helper).to_numpy() for helper in data.helpers])
@@ -117,13 +115,9 @@ def _histogram(model: Any, path: Path, options: argparse.Namespace) -> ScoreHist
     """The rows of a file with labels, in the words of the model."""
     own = copy.copy(options)
     own.data = [str(path)]
-    if own.positive is None and own.classes is None:
-        own.classes = ",".join(map(str, model.classes_))
-    source = open_source(own)
-    data, labels = open_labelled(source, model_columns(source, model, last(own)), own, margins=model.kind_ == "margin")
-    scores, codes, weight, *_ = data.gather(labels)
-    if data.n_missing:
-        note(f"{path.name}: {data.n_missing:,} rows with missing values were left out")
+    data = open_for_model(own, model)
+    scores, codes, weight, *_ = data.gather()
+    data.note_missing(file=f"{path.name}: ")
     found: ScoreHistogram = ScoreHistogram.from_scores(scores, codes, weight, kind=model.kind_, classes=[0, 1])
     return found
 
@@ -164,24 +158,15 @@ def _page(found: Monitor) -> str:
     limit = float(np.log10(1.0 / found.alpha))
     low, high = min(float(evidence.min()), -1.0), max(float(evidence.max()), limit) + 0.3
 
-    def y(value: float) -> float:
-        return HEIGHT * (high - value) / (high - low)
-
     x = np.linspace(0.0, WIDTH, len(evidence)) if len(evidence) > 1 else np.array([0.5 * WIDTH])
-    points = " ".join(f"{a:.1f},{y(b):.1f}" for a, b in zip(x, evidence.tolist(), strict=True))
+    *y, alarm_from = HEIGHT * (high - np.append(evidence, limit)) / (high - low)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
     rows = [
         (str(e["when"]), f"{e['rows']:g}", f"{e['rate']:.4f}", f"{e['expected_rate']:.4f}", f"{e['evidence']:.3g}")
         for e in found.log
     ]
     table = html_table(rows, ("update", "rows", "rate", "expected", "evidence"))
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Monitor: {"alarm" if found.alarm else "no alarm"}</title>
-<style>body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b2733; max-width: 48em; margin: 2em auto }}
-td, th {{ padding: 0 .8em }} svg {{ width: 100%; height: auto; overflow: visible }}</style></head><body>
-<h1>{"Alarm" if found.alarm else "No alarm"}</h1><p>{escape(found.verdict)}</p>
-<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="evidence by update">
-<line x1="0" x2="{WIDTH}" y1="{y(limit):.1f}" y2="{y(limit):.1f}" stroke="#d55e00" stroke-dasharray="6 4"/>
-<text x="4" y="{y(limit) - 5:.1f}" fill="#d55e00" font-size="12">alarm from {1.0 / found.alpha:g} on</text>
-<polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="2.5"/></svg>
-<h2>Updates</h2>{table}</body></html>
-"""
+    page = template_environment().get_template("monitor.html")
+    return page.render(
+        monitor=found, width=WIDTH, height=HEIGHT, points=points, alarm_from=float(alarm_from), table=Markup(table)
+    )

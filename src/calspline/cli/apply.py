@@ -7,10 +7,20 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from calspline.cli.console import InputError, MissingExtraError, escape_control, note, progress
-from calspline.cli.data import HELPER, Data, check_type, in_class_order, named, score_columns, shown
-from calspline.cli.files import TEXT, Source, format_of, open_source
-from calspline.cli.output import STDOUT, check_free, whole, write_batches, write_text, writing_failed
+from calspline.cli.columns import model_columns, segment_columns
+from calspline.cli.data import HELPER, Data, last
+from calspline.cli.files import TEXT, Source, format_of, open_source, write_batches
+from calspline.cli.output import (
+    STDOUT,
+    InputError,
+    MissingExtraError,
+    check_free,
+    escape_control,
+    progress,
+    whole,
+    write_text,
+    writing_failed,
+)
 from calspline.engines.calibrate import Calibrate
 from calspline.export.dialects import DIALECTS
 from calspline.persistence import load
@@ -28,7 +38,7 @@ def apply(options: argparse.Namespace) -> None:
         raise InputError(f"{target} is not for a terminal; give a file with -o, or pipe it on")
     model = load(options.model)
     source = open_source(options, typed=target not in TEXT)
-    columns = model_columns(source, model, options.score[-1] if options.score else None)
+    columns = model_columns(source.columns, model, last(options))
     outputs = output_columns(options.column, model, source)
     # Two classes in two columns that do not sum to one cannot be told from margins; the model knows which it has.
     by, types = segment_columns(source.columns, model, options.by)
@@ -44,8 +54,8 @@ def apply(options: argparse.Namespace) -> None:
             if work.failure is not None:
                 raise work.failure from None
             raise writing_failed(options.output, error) from error
-    if data.n_missing and options.missing == "drop":
-        note(f"{data.n_missing:,} rows with missing scores were left out")
+    if options.missing == "drop":
+        data.note_missing("scores")
     if options.output != STDOUT:
         print(escape_control(f"{work.n_written:,} rows with {', '.join(outputs)} in {options.output}"))
 
@@ -78,43 +88,6 @@ class _Work:
         except BaseException as error:  # an interrupt, too, would come out as an error of DuckDB's
             self.failure = error
             raise
-
-
-def model_columns(source: Source, model: Any, given: str | None) -> list[str]:
-    """The columns of scores that a model wants, in the order of its classes."""
-    columns = score_columns(source.columns, given)
-    for name in columns:
-        check_type(source, name)
-    m = len(model.classes_)
-    if len(columns) not in ((1, 2) if m == 2 else (m,)):
-        wanted = "one column of scores, or two" if m == 2 else f"{m} columns of scores"
-        raise InputError(
-            f"the model has {m} classes and wants {wanted}; got {len(columns)} ({shown(columns)}); see --score"
-        )
-    return in_class_order(columns, list(model.classes_))
-
-
-def segment_columns(columns: list[str], model: Any, given: str | None) -> tuple[list[str], list[str]]:
-    """The columns of segments that a model wants, in its order, and of what types; by default those of its names."""
-    known = getattr(model, "segment_columns", [])
-    if not known:
-        if given is not None:
-            raise InputError("--by is for a model that was fitted with it; this one has no segments")
-        return [], []
-    names = [one.name for one in known]
-    by = names if set(names) <= set(columns) else []
-    if given is not None:
-        by = named(columns, given, "--by")
-    if by and len(by) != len(known):
-        raise InputError(f"--by must name {len(known)} columns, as for the fit; got {shown(by)}")
-    return (names if set(by) == set(names) else by), [_type(one.known.labels) for one in known][: len(by)]
-
-
-def _type(labels: list[Any]) -> str:
-    """The type of DuckDB that labels of a model have."""
-    kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}
-    found = {kinds.get(type(label), "VARCHAR") for label in labels}
-    return found.pop() if len(found) == 1 else "VARCHAR"
 
 
 def output_columns(name: str, model: Any, source: Source) -> list[str]:

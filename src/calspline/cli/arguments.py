@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import calspline
 from calspline import registry
-from calspline.cli.console import InputError
 from calspline.cli.files import FORMATS
+from calspline.cli.output import InputError
 from calspline.export.dialects import DIALECTS
 
 EXAMPLES = """examples:
@@ -48,13 +48,16 @@ def parser() -> Parser:
     root.add_argument("--debug", action="store_true", default=False, help="show tracebacks")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
-    def command(name: str, help: str, **more: Any) -> argparse.ArgumentParser:
-        return commands.add_parser(name, parents=[debug], help=help, description=help, **more)
+    def command(name: str, file: str, help: str) -> argparse.ArgumentParser:
+        """A command, which is the function of this name in a file of this folder."""
+        added: argparse.ArgumentParser = commands.add_parser(name, parents=[debug], help=help, description=help)
+        added.set_defaults(file=file)
+        return added
 
-    demo = command("demo", "Ten seconds on built-in data: an over-confident model, before and after.")
+    demo = command("demo", "demo", "Ten seconds on built-in data: an over-confident model, before and after.")
     demo.add_argument("folder", nargs="?", default=".", help="where to put the report (default: here)")
 
-    fit = command("fit", "Learn a calibration from scores and what happened.")
+    fit = command("fit", "fit", "Learn a calibration from scores and what happened.")
     _data(fit)
     _labelled(fit)
     _by(fit)
@@ -69,7 +72,7 @@ def parser() -> Parser:
     method.add_argument("--multiclass", choices=("structured", "ovr", "top"), help="default: structured")
     fit.add_argument("--json", action="store_true", help="the summary as JSON")
 
-    apply = command("apply", "Add calibrated probabilities to a file of scores.")
+    apply = command("apply", "apply", "Add calibrated probabilities to a file of scores.")
     apply.add_argument("model", help="a model that fit wrote")
     _data(apply)
     _by(apply)
@@ -81,14 +84,14 @@ def parser() -> Parser:
     apply.add_argument("--output-format", choices=FORMATS, help="default: what the name of the output says")
     _missing(apply, keep=True)
 
-    evaluate = command("evaluate", "Numbers: how good are the probabilities in a file?")
+    evaluate = command("evaluate", "evaluate", "Numbers: how good are the probabilities in a file?")
     _data(evaluate)
     _labelled(evaluate)
     _by(evaluate)
     _missing(evaluate)
     evaluate.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    compare = command("compare", "Several sets of probabilities of the same rows: which to use?")
+    compare = command("compare", "evaluate", "Several sets of probabilities of the same rows: which to use?")
     _data(compare, several=True)
     _labelled(compare)
     _by(compare)
@@ -96,7 +99,7 @@ def parser() -> Parser:
     compare.add_argument("--reference", metavar="NAME", help="the set to compare with (default: the first)")
     compare.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    report = command("report", "One self-contained HTML file with pictures.")
+    report = command("report", "evaluate", "One self-contained HTML file with pictures.")
     _data(report, several=True)
     _labelled(report)
     _by(report)
@@ -107,7 +110,7 @@ def parser() -> Parser:
     _costs(report)
     _thresholds(report)
 
-    export = command("export", "A model as SQL, ONNX, Python, JavaScript or C.")
+    export = command("export", "apply", "A model as SQL, ONNX, Python, JavaScript or C.")
     export.add_argument("model", help="a model that fit wrote")
     export.add_argument("--to", choices=("sql", "onnx", "python", "javascript", "c"), required=True)
     export.add_argument("--dialect", choices=tuple(DIALECTS), help="of SQL (default: duckdb)")
@@ -116,7 +119,7 @@ def parser() -> Parser:
     _by(export)
     _output(export, "default: standard output", default="-")
     shift = command(
-        "shift", "A model for another base rate: given, before rows were thrown away, or from scores alone."
+        "shift", "after", "A model for another base rate: given, before rows were thrown away, or from scores alone."
     )
     shift.add_argument("model", help="a model that fit wrote")
     _data(shift, optional=True)
@@ -126,14 +129,14 @@ def parser() -> Parser:
     rates.add_argument("--base-rate", metavar="NUMBER|A=NUMBER,...", help="the new one, of the second class or of each")
     rates.add_argument("--kept", metavar="A=SHARE,...", help="shares of the rows of each class that were kept")
 
-    expect = command("expect", "Log-loss, AUC, rate, cost and more, before labels come.")
+    expect = command("expect", "after", "Log-loss, AUC, rate, cost and more, before labels come.")
     expect.add_argument("model", help="a model that fit wrote")
     _data(expect)
     _missing(expect, labels=False)
     _costs(expect)
     expect.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    decide = command("decide", "What probabilities are worth to somebody who acts on them.")
+    decide = command("decide", "after", "What probabilities are worth to somebody who acts on them.")
     _data(decide, several=True)
     _labelled(decide)
     _missing(decide)
@@ -141,7 +144,7 @@ def parser() -> Parser:
     _thresholds(decide)
     decide.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    monitor = command("monitor", "Is a model still right? Looked at as often as one likes.")
+    monitor = command("monitor", "after", "Is a model still right? Looked at as often as one likes.")
     monitor.add_argument("state", help="a JSON file that the monitor keeps; a new one needs --model")
     _data(monitor)
     _labelled(monitor)

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.apply import model_columns
-from calspline.cli.console import InputError, escape_control, heading, note
-from calspline.cli.data import Data, Labels, in_class_order, named, note_groups, open_labelled, score_columns
+from calspline.cli.columns import in_class_order, named, score_columns
+from calspline.cli.data import Data, last, note_groups, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
-from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, note, write_text
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
 from calspline.persistence import load
@@ -26,8 +25,8 @@ from calspline.reporting import report as reports
 def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
     source = open_source(options)
-    data, labels = open_labelled(source, score_columns(source.columns, last(options)), options)
-    sets, y, more = _read(data, labels, {"probabilities": data.scores})
+    data = open_labelled(source, score_columns(source.columns, last(options)), options)
+    sets, y, more = _read(data, {"probabilities": data.scores})
     found = evaluations.evaluate(y, sets["probabilities"], **more)
     note_groups(y, next(iter(sets.values())), **more)
     if options.json:
@@ -35,7 +34,7 @@ def evaluate(options: argparse.Namespace) -> None:
         print(json.dumps(finite(found.to_dict()) | of_segments, indent=1))
         return
     title, _, table = str(found).partition("\n")
-    of = f", {data.scores[-1]} of {labels.column} = {labels.classes[1]}" if len(data.scores) <= 2 else ""
+    of = f", {data.scores[-1]} of {data.label} = {data.classes[1]}" if len(data.scores) <= 2 else ""
     print(f"{heading(title + of, sys.stdout)}\n{escape_control(table)}")
 
 
@@ -46,7 +45,7 @@ def compare(options: argparse.Namespace) -> None:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
     if options.reference is not None and options.reference not in sets:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
-    _, _, probs, y, more = read_sets(source, sets, options)
+    _, probs, y, more = read_sets(source, sets, options)
     found = comparisons.compare(y, probs, reference=options.reference, **more)
     note_groups(y, next(iter(probs.values())), **more)
     if options.json:
@@ -64,14 +63,10 @@ def report(options: argparse.Namespace) -> None:
         raise InputError("--costs and --thresholds are for rows independent of each other; leave out --group")
     model = None if options.model is None else load(options.model)
     if model is None:
-        data, labels, probs, y, more = read_sets(*sets_of(options), options)
+        data, probs, y, more = read_sets(*sets_of(options), options)
     else:
-        source = open_source(options)
-        if options.positive is None and options.classes is None:
-            options.classes = ",".join(map(str, model.classes_))
-        columns = model_columns(source, model, last(options))
-        data, labels = open_labelled(source, columns, options, margins=model.kind_ == "margin")
-        probs, y, more = _with_model(model, data, labels)
+        data = open_for_model(options, model)
+        probs, y, more = _with_model(model, data)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
     found = reports.report(None, y, probs, calibrator=model, title=title, **acting, **more)
     note_groups(y, next(iter(probs.values())), **more)
@@ -80,15 +75,15 @@ def report(options: argparse.Namespace) -> None:
         print(escape_control(f"{found.headline}\nReport: {options.output}"))
 
 
-def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array], Any, dict[str, Any]]:
+def _with_model(model: Any, data: Data) -> tuple[dict[str, Array], Any, dict[str, Any]]:
     """The scores as they are, and as the model makes them."""
-    known, classes = list(map(str, model.classes_.tolist())), list(map(str, labels.classes))
+    known, classes = list(map(str, model.classes_.tolist())), list(map(str, data.classes))
     if known != classes:
         raise InputError(
             f"the model's classes are {', '.join(known)}, and those of the data {', '.join(classes)}; "
             "see --label, --positive and --classes"
         )
-    sets, y, more = _read(data, labels, {"raw": data.scores})
+    sets, y, more = _read(data, {"raw": data.scores})
     segmented = "by" in more and getattr(model, "segment_columns", [])
     p = model.predict_proba(sets["raw"], **({"by": more["by"]} if segmented else {}))
     after = {"calibrated": p[:, 1] if p.shape[1] == 2 else p}
@@ -96,11 +91,6 @@ def _with_model(model: Any, data: Data, labels: Labels) -> tuple[dict[str, Array
         note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
         return after, y, more
     return sets | after, y, more
-
-
-def last(options: argparse.Namespace) -> str | None:
-    """What was said last with ``--score``."""
-    return options.score[-1] if options.score else None
 
 
 def sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
@@ -126,31 +116,28 @@ def sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
 
 def read_sets(
     source: Source, sets: dict[str, list[str]], options: argparse.Namespace
-) -> tuple[Data, Labels, dict[str, Array], NDArray[Any], dict[str, Any]]:
+) -> tuple[Data, dict[str, Array], NDArray[Any], dict[str, Any]]:
     """All sets of scores, whose labels are those of the first."""
     first, *others = sets.values()
     every = list(dict.fromkeys(name for names in sets.values() for name in names))
-    data, labels = open_labelled(source, first, options, every=every if others else None)
-    ordered = {name: in_class_order(columns, labels.classes) for name, columns in sets.items()}
-    return data, labels, *_read(data, labels, ordered)
+    data = open_labelled(source, first, options, every=every if others else None)
+    ordered = {name: in_class_order(columns, data.classes) for name, columns in sets.items()}
+    return data, *_read(data, ordered)
 
 
-def _read(
-    data: Data, labels: Labels, sets: dict[str, list[str]]
-) -> tuple[dict[str, Array], NDArray[Any], dict[str, Any]]:
+def _read(data: Data, sets: dict[str, list[str]]) -> tuple[dict[str, Array], NDArray[Any], dict[str, Any]]:
     """Sets of probabilities, what happened, and what else an evaluation wants to know, in memory."""
-    scores, codes, weight, groups, segments = data.gather(labels)
-    if data.n_missing:
-        note(f"{data.n_missing:,} rows with missing values were left out")
+    scores, codes, weight, groups, segments = data.gather()
+    data.note_missing()
     table = scores.reshape(len(codes), -1)
     out = {}
     for name, names in sets.items():
         values = table[:, [data.scores.index(column) for column in names]]
         out[name] = values[:, 0] if len(names) == 1 else values
-    more: dict[str, Any] = {"sample_weight": weight, "labels": list(labels.classes), "groups": groups}
+    more: dict[str, Any] = {"sample_weight": weight, "labels": data.classes, "groups": groups}
     if segments is not None:
         more["by"] = segments
-    return out, np.array(labels.classes)[codes], more
+    return out, np.array(data.classes)[codes], more
 
 
 def costs_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files read by DuckDB, batch by batch: their formats, what text says of itself, and where a row is."""
+"""Files read and written by DuckDB, batch by batch: their formats, what text says of itself, and where a row is."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from calspline.cli.console import InputError, MissingExtraError, one_line, temporary_files
+from calspline.cli.output import InputError, MissingExtraError, one_line, temporary_files
 from calspline.export.dialects import DIALECTS
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "arrow")
@@ -305,6 +305,36 @@ class Source:
         lines = sum(start.count(b"\n") for start in self._starts)
         read = sum(len(start) for start in self._starts)
         return round(sum(path.stat().st_size for path in self.paths) * lines / read)
+
+
+def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, *, gzipped: bool = False) -> None:
+    """Write a stream of Arrow record batches, by DuckDB, or by Arrow in its own format."""
+    import pyarrow
+    import pyarrow.ipc
+
+    if format == "arrow":
+        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return
+    options = {
+        "csv": "FORMAT csv, HEADER, DELIMITER ','",
+        "tsv": "FORMAT csv, HEADER, DELIMITER '\t'",
+        "jsonl": "FORMAT json",
+        "parquet": "FORMAT parquet",
+    }[format]
+    if format != "parquet":
+        options += f", COMPRESSION {'gzip' if gzipped else 'none'}"
+    duckdb = import_duckdb()
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    with suppress(duckdb.CatalogException):  # before version 2 there are none
+        # With threads of its own for writing, DuckDB 2.0 waits forever for them once a stream has failed.
+        connection.execute("SET async_threads = 0")
+    connection.register("batches", pyarrow.RecordBatchReader.from_batches(schema, batches))
+    # The file is there and locked; a temporary one of DuckDB's own in its place would be neither.
+    connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options}, USE_TMP_FILE false)")
+    connection.close()
 
 
 def open_source(options: argparse.Namespace, *, typed: bool = False) -> Source:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.console import InputError, escape_control, heading, note, progress
-from calspline.cli.data import Data, Labels, note_groups, open_labelled, score_columns
+from calspline.cli.columns import score_columns
+from calspline.cli.data import Data, last, note_groups, open_labelled
 from calspline.cli.files import open_source
-from calspline.cli.output import STDOUT, check_free, write_text
+from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, progress, write_text
 from calspline.engines.frames import fit_frame
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
@@ -50,28 +50,27 @@ def fit(options: argparse.Namespace) -> None:
     check_free(options.output, force=options.force)
     calibrator = _calibrator(options)
     source = open_source(options)
-    columns = score_columns(source.columns, options.score[-1] if options.score else None)
     margins = options.transform == "identity"
-    data, labels = open_labelled(source, columns, options, margins=margins)
+    data = open_labelled(source, score_columns(source.columns, last(options)), options, margins=margins)
     for option in ("group", "by"):
         if getattr(options, option) is not None and options.method != "spline":
             raise InputError(f"--{option} is for --method spline; leave it out with --method {options.method}")
     in_memory = options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD  # to fold by group
-    if len(labels.classes) == 2 and options.method == "spline" and not data.by and not in_memory:
-        fitted = _by_frame(calibrator, data, labels)
+    if len(data.classes) == 2 and options.method == "spline" and not data.by and not in_memory:
+        fitted = _by_frame(calibrator, data)
     else:
-        fitted = _at_once(calibrator, data, labels, margins)
+        fitted = _at_once(calibrator, data, margins)
     # The fit saw places in the list of classes: any order of columns, and classes that no row shows, are then well.
-    fitted.calibrator.classes_ = np.array(labels.classes)
+    classes = fitted.calibrator.classes_ = np.array(data.classes)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
     if data.group is None and fitted.before is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD:
-        scores, codes, weight, *_ = data.gather(labels)
-        note_groups(np.array(labels.classes)[codes], scores, sample_weight=weight, labels=list(labels.classes))
+        scores, codes, weight, *_ = data.gather()
+        note_groups(classes[codes], scores, sample_weight=weight, labels=data.classes)
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
-        print(json.dumps(_facts(fitted, data, labels, options), indent=1), file=out)
+        print(json.dumps(_facts(fitted, data, options), indent=1), file=out)
     else:
-        print(_story(fitted, data, labels, options), file=out)
+        print(_story(fitted, data, options), file=out)
 
 
 def _calibrator(options: argparse.Namespace) -> Any:
@@ -91,11 +90,11 @@ def _calibrator(options: argparse.Namespace) -> Any:
     return cls()
 
 
-def _by_frame(calibrator: Any, data: Data, labels: Labels) -> Fitted:
+def _by_frame(calibrator: Any, data: Data) -> Fitted:
     """Two classes by the spline: DuckDB sums the rows, and the histogram is all that is needed to judge the fit."""
     source = data.source
     with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
-        relation, columns = data.frame(labels)
+        relation, columns = data.frame()
         fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
     every = fitted.histogram_
     tests = _dealt(every)
@@ -155,10 +154,10 @@ def _how(folded: bool) -> str:
     return f"cross-validated in {FOLDS} folds" if folded else "in-sample: on the rows of the fit, so flattering"
 
 
-def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitted:
+def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     """Several classes, segments, groups to fold by, and the other methods: all rows in memory."""
-    scores, codes, weight, groups, by = data.gather(labels)
-    places = None if scores.ndim == 1 else range(len(labels.classes))
+    scores, codes, weight, groups, by = data.gather()
+    places = None if scores.ndim == 1 else range(len(data.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     if weight is not None:
         check_weights_as_counts(weight, f"column {data.weight!r}")
@@ -190,22 +189,22 @@ def _at_once(calibrator: Any, data: Data, labels: Labels, margins: bool) -> Fitt
     folded = folded and len({tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}) == 1
     for train in trains if folded else []:
         after[~train] = _quietly(judge, train)
-    two = len(labels.classes) == 2
+    two = len(data.classes) == 2
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
     before = None if margins else _losses(raw, codes, weight)
     return Fitted(calibrator, len(codes), _how(folded), before, _losses(p, codes, weight))
 
 
-def _facts(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespace) -> dict[str, Any]:
+def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str, Any]:
     names = ("log_loss", "brier")
     before = fitted.before or (None, None)
     return {
         "model": options.output,
         "class": type(fitted.calibrator).__name__,
-        "classes": list(labels.classes),
+        "classes": data.classes,
         "score": data.scores,
-        "label": labels.column,
+        "label": data.label,
         "rows": fitted.n_rows,
         "rows_left_out": data.n_missing,
         **({} if data.group is None else {"group": data.group, "n_effective": fitted.calibrator.n_effective_}),
@@ -216,14 +215,14 @@ def _facts(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespa
     }
 
 
-def _story(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespace) -> str:
+def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
     out = sys.stderr if options.output == STDOUT else sys.stdout
-    calibrator, classes = fitted.calibrator, labels.classes
+    calibrator, classes = fitted.calibrator, data.classes
     if len(classes) == 2:
-        what = f"{data.scores[-1]} as the probability that {labels.column} is {classes[1]}"
+        what = f"{data.scores[-1]} as the probability that {data.label} is {classes[1]}"
     else:
         pairs = [f"{name} = {value}" for name, value in zip(data.scores, classes, strict=True)]
-        what = f"{len(classes)} classes of {labels.column}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
+        what = f"{len(classes)} classes of {data.label}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
     lines = [heading(f"Fitted on {fitted.n_rows:,} rows of {data.source.name}", out), f"  {escape_control(what)}"]
     if data.group is not None:
         worth = f"{calibrator.n_effective_:,.0f} independent ones"
@@ -236,8 +235,7 @@ def _story(fitted: Fitted, data: Data, labels: Labels, options: argparse.Namespa
     for i, name in enumerate(("log-loss", "Brier")):
         before = f"{fitted.before[i]:>10.4f}" if fitted.before else " " * 10
         lines.append(f"  {name:10}{before}{fitted.after[i]:>10.4f}")
-    if data.n_missing:
-        note(f"{data.n_missing:,} rows with missing values were left out")
+    data.note_missing()
     if options.output != STDOUT:
         lines += ["", f"  Model: {escape_control(str(Path(options.output)))}"]
     return "\n".join(lines)

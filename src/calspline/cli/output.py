@@ -1,4 +1,4 @@
-"""Outputs that appear whole or not at all, and never over a file that is there."""
+"""What comes out of a command: messages, colours, progress, and files that are whole, or not there at all."""
 
 from __future__ import annotations
 
@@ -7,16 +7,100 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import TextIO
 
-from calspline.cli.console import InputError, one_line
-from calspline.cli.files import import_duckdb, literal
 from calspline.files import atomic_path
 
 STDOUT = "-"
+PATIENCE = 1.0
+"""Seconds that work may take before a bar shows how far it is."""
+PAUSE = 0.2
+"""Seconds between two looks."""
+temporary_files = ExitStack()
+"""Closes, at the end of a command, the files that only it needs."""
+
+
+class InputError(Exception):
+    """Something that the user can put right; the message says what and how."""
+
+
+class MissingExtraError(InputError):
+    """A package that only some commands need is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this command needs {package}: pip install 'calspline[{extra}]'")
+
+
+def one_line(text: str) -> str:
+    """A message without line breaks or runs of blanks."""
+    return " ".join(text.split())
+
+
+def escape_control(text: str) -> str:
+    """Text in which a name from a file cannot command the terminal: what does not print is written as Python would."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def in_colour(text: str, code: str, stream: TextIO) -> str:
+    """Text in a colour, if the stream is a terminal that wants colours."""
+    wanted = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{code}m{text}\x1b[0m" if wanted else text
+
+
+def complain(message: str) -> None:
+    """An error, in one line."""
+    print(f"{in_colour('calspline:', '1;31', sys.stderr)} {escape_control(one_line(message))}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Something worth knowing that is not the answer."""
+    print(f"{in_colour('note:', '33', sys.stderr)} {escape_control(one_line(message))}", file=sys.stderr)
+
+
+def heading(text: str, stream: TextIO) -> str:
+    """A line to be seen first."""
+    return in_colour(escape_control(text), "1", stream)
+
+
+@contextmanager
+def progress(what: str, total: Callable[[], int | None], done: Callable[[int | None], int]) -> Iterator[None]:
+    """Show rows done in a bar, if standard error is a terminal and work has taken a second.
+
+    The number of rows in all is asked for only if somebody watches; ``done`` gives those that are done, given that.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    text, rows = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} rows")
+    bar = Progress(
+        text, BarColumn(), TaskProgressColumn(), rows, TimeRemainingColumn(),
+        console=Console(file=sys.stderr), transient=True, auto_refresh=False,
+    )  # fmt: skip
+    every, ended = total(), Event()
+    task = bar.add_task(what, total=every)
+
+    def draw() -> None:
+        pause = PATIENCE
+        while not ended.wait(pause):
+            bar.start()
+            bar.update(task, completed=done(every), refresh=True)
+            pause = PAUSE
+
+    artist = Thread(target=draw, daemon=True)
+    artist.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        artist.join()
+        bar.stop()
 
 
 def writing_failed(name: str, error: Exception) -> InputError:
@@ -77,33 +161,3 @@ def write_text(name: str, content: str | bytes, *, force: bool) -> None:
     data = content.encode() if isinstance(content, str) else content
     with whole(name, force=force) as path:
         path.write_bytes(data)
-
-
-def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, *, gzipped: bool = False) -> None:
-    """Write a stream of Arrow record batches, by DuckDB, or by Arrow in its own format."""
-    import pyarrow
-    import pyarrow.ipc
-
-    if format == "arrow":
-        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        return
-    options = {
-        "csv": "FORMAT csv, HEADER, DELIMITER ','",
-        "tsv": "FORMAT csv, HEADER, DELIMITER '\t'",
-        "jsonl": "FORMAT json",
-        "parquet": "FORMAT parquet",
-    }[format]
-    if format != "parquet":
-        options += f", COMPRESSION {'gzip' if gzipped else 'none'}"
-    duckdb = import_duckdb()
-    connection = duckdb.connect()
-    connection.execute("SET enable_progress_bar = false")
-    with suppress(duckdb.CatalogException):  # before version 2 there are none
-        # With threads of its own for writing, DuckDB 2.0 waits forever for them once a stream has failed.
-        connection.execute("SET async_threads = 0")
-    connection.register("batches", pyarrow.RecordBatchReader.from_batches(schema, batches))
-    # The file is there and locked; a temporary one of DuckDB's own in its place would be neither.
-    connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options}, USE_TMP_FILE false)")
-    connection.close()

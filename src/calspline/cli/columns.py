@@ -1,0 +1,211 @@
+"""Columns and classes that a command's options name, or that names in the file tell."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from calspline.cli.output import InputError
+from calspline.labels import USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
+
+Value = bool | int | str
+
+SCORES = ("score", "prob", "probability", "proba", "p", "y_score", "y_prob", "y_proba")
+LABELS = ("label", "y", "target", "outcome", "y_true")
+YES = {"yes", "y", "true", "t", "positive", "pos", "1"}
+
+
+def named(columns: Sequence[str], given: str, option: str) -> list[str]:
+    """Columns given as a name, a comma-separated list, or a pattern such as ``p_*``."""
+    if given in columns:
+        return [given]
+    found: list[str] = []
+    for item in (part.strip() for part in given.split(",")):
+        matches = [item] if item in columns else [c for c in columns if fnmatch.fnmatchcase(c, item)]
+        if not matches:
+            raise InputError(f"{option}: there is no column {item!r}; there are {shown(columns)}")
+        found += [name for name in _in_order(matches) if name not in found]
+    return found
+
+
+def one_named(columns: Sequence[str], given: str, option: str) -> str:
+    """One column."""
+    if given not in columns:
+        raise InputError(f"{option}: there is no column {given!r}; there are {shown(columns)}")
+    return given
+
+
+def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
+    """The column of scores, or one for each class."""
+    if given is not None:
+        return named(columns, given, "--score")
+    one = [name for name in columns if name.lower() in SCORES]
+    many = [name for name in columns if USUAL_PREFIX.fullmatch(name)]
+    if len(one) == 1 and not many:
+        return one
+    if len(many) >= 2 and not one and len({prefix_of(name) for name in many}) == 1:
+        return _in_order(many)
+    if not one and not many:
+        alone = "; if that is more than one, say what is between them with --delimiter" if len(columns) == 1 else ""
+        raise InputError(f"no column has the usual name of a score; name it with --score: {shown(columns)}{alone}")
+    raise InputError(f"several columns could be the scores ({shown(one + many)}); name those meant with --score")
+
+
+def label_column(columns: Sequence[str], given: str | None) -> str:
+    """The column that says what happened."""
+    if given is not None:
+        return one_named(columns, given, "--label")
+    found = [name for name in columns if name.lower() in LABELS]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(f"no column has the usual name of a label; name it with --label: {shown(columns)}")
+    raise InputError(f"several columns could be the labels ({shown(found)}); name the one meant with --label")
+
+
+def prefix_of(name: str) -> str:
+    """``prob`` of ``prob_cat``."""
+    return name.rpartition("_")[0] if (match := USUAL_PREFIX.fullmatch(name)) is None else match[1]
+
+
+def class_named(name: str) -> str:
+    """``cat`` of ``prob_cat``; a name without a prefix names a class itself."""
+    match = USUAL_PREFIX.fullmatch(name)
+    return match[2] if match else name
+
+
+def in_class_order(columns: list[str], classes: Sequence[object], *, known: bool = False) -> list[str]:
+    """Columns in the order of the classes where their names tell it, else as they are, which is noted."""
+    order = order_columns(columns, classes, "--score", known=known)
+    return columns if order is None else [columns[place] for place in order]
+
+
+def shown(columns: Sequence[str]) -> str:
+    """A list of names, not too long for a line."""
+    some = ", ".join(repr(name) for name in columns[:12])
+    return some if len(columns) <= 12 else f"{some} and {len(columns) - 12} more"
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """Numbered columns by number, others as they come."""
+    tails = [class_named(name) for name in names]
+    if all(tail.isdigit() for tail in tails):
+        return [name for _, name in sorted(zip(map(int, tails), names, strict=True))]
+    return names
+
+
+def values_of(texts: Sequence[str], column: str) -> list[Value]:
+    """Labels as integers or booleans where all of them are, else as text."""
+    if all(text.lower() in ("true", "false") for text in texts):
+        return [text.lower() == "true" for text in texts]
+    if all(WHOLE.fullmatch(text) for text in texts):
+        return [int(text.partition(".")[0]) for text in texts]
+    for text in texts:
+        if re.fullmatch(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", text.lower()) and not WHOLE.fullmatch(text):
+            raise InputError(f"column {column!r} must hold class labels, not numbers such as {text}; see --label")
+    return list(texts)
+
+
+def model_columns(columns: Sequence[str], model: Any, given: str | None) -> list[str]:
+    """The columns of scores that a model wants, in the order of its classes."""
+    columns, m = score_columns(columns, given), len(model.classes_)
+    if len(columns) not in ((1, 2) if m == 2 else (m,)):
+        wanted = "one column of scores, or two" if m == 2 else f"{m} columns of scores"
+        raise InputError(
+            f"the model has {m} classes and wants {wanted}; got {len(columns)} ({shown(columns)}); see --score"
+        )
+    return in_class_order(columns, list(model.classes_))
+
+
+def segment_columns(columns: list[str], model: Any, given: str | None) -> tuple[list[str], list[str]]:
+    """The columns of segments that a model wants, in its order, and of what types; by default those of its names."""
+    known = getattr(model, "segment_columns", [])
+    if not known:
+        if given is not None:
+            raise InputError("--by is for a model that was fitted with it; this one has no segments")
+        return [], []
+    names = [one.name for one in known]
+    by = names if set(names) <= set(columns) else []
+    if given is not None:
+        by = named(columns, given, "--by")
+    if by and len(by) != len(known):
+        raise InputError(f"--by must name {len(known)} columns, as for the fit; got {shown(by)}")
+    return (names if set(by) == set(names) else by), [_type(one.known.labels) for one in known][: len(by)]
+
+
+def _type(labels: list[Any]) -> str:
+    """The type of DuckDB that labels of a model have."""
+    kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}
+    found = {kinds.get(type(label), "VARCHAR") for label in labels}
+    return found.pop() if len(found) == 1 else "VARCHAR"
+
+
+def classes_of(
+    texts: list[str], options: argparse.Namespace, score: list[str], column: str, file: str
+) -> tuple[list[Value], dict[str, int]]:
+    """Classes in the order of the columns of scores, and the place there of every text that is a label in a file.
+
+    Of one column, the second class is what the score is of.
+    """
+    values, where = values_of(texts, column), f"column {column!r} of {file}"
+    found, m = sorted(set(values), key=_order), max(len(score), 2)
+    classes: list[Value] = found if options.classes is None else _given(options.classes, values, column)
+    if options.classes is not None and len(classes) != m and m > 2:
+        raise InputError(f"--classes must name {m} classes, one for each column of scores; got {options.classes!r}")
+    if options.classes is None and m > 2:
+        advice = "Name the classes in the order of the columns with --classes"
+        classes = classes_of_columns(label_array(found), score, m, where, beside="--score", advice=advice).tolist()
+    if len(found if m > 2 else classes) == 1:
+        raise InputError(
+            f"{where} must show two classes{' or more' if m > 2 else ''}; every row is {(found or classes)[0]!r}"
+        )
+    if len(classes) > m:
+        raise InputError(
+            f"{where} has {len(classes)} classes ({shown(list(map(str, classes)))}); "
+            "for more than two give a column of scores for each with --score"
+        )
+    if options.positive is not None:
+        last = _given(options.positive, values, column, "--positive")
+        if len(last) != 1:
+            raise InputError(f"--positive must be one label; got {options.positive!r}")
+        if len(score) == 2 and {class_named(name) for name in score} != set(map(str, classes)):
+            raise InputError(
+                "--positive is for one column of scores; name the labels in the order of the two columns with --classes"
+            )
+        classes = [value for value in classes if value != last[0]] + last
+    elif options.classes is None and len(score) == 1 and str(classes[1]).lower() not in YES and type(classes[1]) is str:
+        raise InputError(
+            f"the labels are {classes[0]!r} and {classes[1]!r}; say which one the score is the probability of, "
+            f"for example --positive {classes[1]}"
+        )
+    strange = [text for text, value in zip(texts, values, strict=True) if value not in classes]
+    if strange:
+        raise InputError(f"column {column!r} has labels that are none of the classes: {shown(strange)}; see --classes")
+    return classes, {text: classes.index(value) for text, value in zip(texts, values, strict=True)}
+
+
+def _given(text: str, values: list[Value], column: str, option: str = "--classes") -> list[Value]:
+    classes = [_typed(part.strip(), values) for part in text.split(",")]
+    if option == "--positive" and classes[0] not in values:
+        known = shown([str(value) for value in sorted(set(values), key=_order)])
+        raise InputError(f"--positive must be one of the labels in column {column!r} ({known}); got {text!r}")
+    if len(set(classes)) != len(classes):
+        raise InputError(f"{option} must be different labels; got {text!r}")
+    return classes
+
+
+def _typed(text: str, values: list[Value]) -> Value:
+    """A label from the command line, of the type of those in the file."""
+    kind = type(values[0])
+    if kind is bool and text.lower() in ("true", "false", "1", "0"):
+        return text.lower() in ("true", "1")
+    if kind is int and WHOLE.fullmatch(text):
+        return int(text.partition(".")[0])
+    return text
+
+
+def _order(value: Value) -> tuple[str, Any]:
+    return type(value).__name__, value
