@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calspline.arrays import Array
 
@@ -25,6 +26,9 @@ NUMPY: dict[str, Callable[..., Array]] = {
     "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
     "sqrt": np.sqrt,
 }  # fmt: skip
+STEEP, STRETCH = 1e30, 2.0**100
+"""Slopes beyond which float32 has to stretch the distance, and by how much."""
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +171,29 @@ def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
     )
 
 
+class Tables(NamedTuple):
+    """A curve's ``breaks``, and what to look up for each of its pieces, in a type of numbers.
+
+    Starts are sums of two, ``high`` and ``low``, so that float32 knows the distance from them as well as it knows the
+    score; breaks are rounded up, as no score lies between them and what they are rounded from. Where slopes are beyond
+    float32, scores and starts have to be multiplied by ``stretch``.
+    """
+
+    breaks: NDArray[Any]
+    stretch: Array | None
+    high: NDArray[Any]
+    low: Array
+    columns: Array
+
+
+def rounded(exact: Array, dtype: Any, *, up: bool) -> NDArray[Any]:
+    """The nearest numbers of a type that are not below, or not above."""
+    with np.errstate(over="ignore"):
+        nearest = exact.astype(dtype)
+    wrong = nearest < exact if up else nearest > exact
+    return np.where(wrong, np.nextafter(nearest, dtype(np.inf if up else -np.inf)), nearest)
+
+
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """A curve in ``z = (x - origin) / unit``: cubics in the distance from ``starts``.
@@ -193,6 +220,21 @@ class Pieces:
     def columns(self) -> list[list[float]]:
         """Coefficients of each power over all pieces, the highest power first."""
         return [list(column) for column in zip(*self.coefficients, strict=True)]
+
+    def tables(self, dtype: Any) -> Tables:
+        """The pieces of ``x`` itself, for a target that computes in a type of numpy's."""
+        starts = self.origin + self.unit * np.array(self.starts)
+        columns, stretch = np.array(self.columns), None
+        breaks = rounded(starts[1:], dtype, up=True)
+        steep = np.abs(columns[:3]).max(axis=0) > STEEP
+        if dtype is np.float32 and steep.any():
+            stretch = np.where(steep, STRETCH, 1.0)
+            starts = starts * stretch
+            # What is still too steep lies between two neighbours of float32, where no score is.
+            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -MAX_FLOAT32, MAX_FLOAT32)
+        with np.errstate(over="ignore"):
+            high = starts.astype(dtype)
+        return Tables(breaks, stretch, high, starts - high, columns)
 
     @property
     def bent(self) -> bool:

@@ -27,8 +27,6 @@ OPPOSITE = 1e-3
 """Share of their size by which two margins that are opposite may differ."""
 SUM_ROUNDING = 1e-5
 """By how much single precision may miss that probabilities sum to one."""
-STEEP, STRETCH = 1e30, 2.0**100
-"""Slopes beyond which float32 has to stretch the distance, and by how much."""
 
 
 def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> Any:
@@ -389,23 +387,11 @@ class _Graph:
         return self.node("Mul", self.node("Sign", x), self.node("Log", self.node("Add", size, root)))
 
     def _cubic(self, x: str, pieces: Pieces) -> str:
-        """The piece that ``x`` lies in, then its start and coefficients by index.
-
-        Starts are sums of two numbers, so that float32 knows the distance from them as well as it
-        knows ``x``; breaks are rounded up, as no ``x`` lies between them and what they are rounded from.
-        """
-        starts, columns = pieces.origin + pieces.unit * np.array(pieces.starts), np.array(pieces.columns)
-        i = self._piece(x, starts[1:])
-        steep = np.abs(columns[:3]).max(axis=0) > STEEP
-        if self._dtype is np.float32 and steep.any():
-            stretch = np.where(steep, STRETCH, 1.0)
+        """The piece that ``x`` lies in, then its start and coefficients by index."""
+        breaks, stretch, high, low, columns = pieces.tables(self._dtype)
+        i = self._piece(x, breaks)
+        if stretch is not None:
             x = self.node("Mul", x, self.node("Gather", self.constant(stretch), i))
-            largest = float(np.finfo(np.float32).max)
-            # What is still too steep lies between two neighbours of float32, where no score is.
-            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -largest, largest)
-            starts = starts * stretch
-        high = self._rounded(starts)
-        low = starts - high
         t = self.node("Sub", x, self.node("Gather", self.constant(high), i))
         if low.any():
             t = self.node("Sub", t, self.node("Gather", self.constant(low), i))
@@ -416,17 +402,11 @@ class _Graph:
             value = self.node("Add", self.node("Mul", value, t), self.node("Gather", self.constant(column), i))
         return value
 
-    def _piece(self, x: str, breaks: NDArray[np.float64]) -> str:
+    def _piece(self, x: str, breaks: NDArray[Any]) -> str:
         """How many breaks are at or below ``x``."""
         from onnx import TensorProto
 
-        rounded = self._rounded(breaks)
-        rounded = np.where(rounded < breaks, np.nextafter(rounded, self._dtype(np.inf)), rounded)
         last = self.constant([-1], np.int64)
-        above = self.node("GreaterOrEqual", self.node("Unsqueeze", x, last), self.constant(rounded))
+        above = self.node("GreaterOrEqual", self.node("Unsqueeze", x, last), self.constant(breaks))
         count = self._sum(self.cast(above), len(breaks))
         return self.node("Cast", self.node("Squeeze", count, last), to=TensorProto.INT64)
-
-    def _rounded(self, values: NDArray[np.float64]) -> NDArray[Any]:
-        with np.errstate(over="ignore"):
-            return values.astype(self._dtype)

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from torch import fx
 
 from calspline.arrays import Array
-from calspline.expression import LEAST_SHARE, ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
+from calspline.expression import (
+    LEAST_SHARE,
+    ROW_OPERATIONS,
+    Constant,
+    Expression,
+    Formula,
+    Lookup,
+    Pieces,
+    Program,
+    rounded,
+)
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
@@ -68,8 +78,6 @@ FUNCTIONS = {
 NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
 SHORT = 16
 """Rows of fewer numbers have a softmax in steps, which on a processor takes a sixth of the time of torch.softmax."""
-STEEP, STRETCH = 1e30, 2.0**100
-"""Slopes beyond which float32 has to stretch the distance, and by how much."""
 EXACT = {torch.float64: 1e-11, torch.float32: 1e-7}
 """How far a curve's table may be from it."""
 
@@ -197,13 +205,7 @@ class Writer:
 
     def _limits(self, values: Sequence[float], *, up: bool) -> Any:
         """Limits between which are the same numbers of this graph's type."""
-        return self._numbers(self._rounded(np.array(values), up=up).tolist())
-
-    def _rounded(self, exact: NDArray[np.float64], *, up: bool) -> NDArray[Any]:
-        with np.errstate(over="ignore"):
-            rounded = exact.astype(self._numpy)
-        wrong = rounded < exact if up else rounded > exact
-        return np.where(wrong, np.nextafter(rounded, self._numpy(np.inf if up else -np.inf)), rounded)
+        return self._numbers(rounded(np.array(values), self._numpy, up=up).tolist())
 
     def _checked(self, value: float) -> float:
         self._constant_array(value)
@@ -344,25 +346,12 @@ class Writer:
         return torch.index_select(self._constant(values), 0, i).reshape(like.shape)
 
     def _by_breaks(self, x: Any, pieces: Pieces) -> Any:
-        """The piece that ``x`` lies in by bisection.
-
-        Starts are sums of two numbers, so that float32 knows the distance from them as well as it
-        knows ``x``; breaks are rounded up, as no ``x`` lies between them and what they are rounded from.
-        """
-        starts = pieces.origin + pieces.unit * np.array(pieces.starts)
-        breaks = self._rounded(starts[1:], up=True)
+        """The piece that ``x`` lies in by bisection."""
+        breaks, stretch, high, low, columns = pieces.tables(self._numpy)
         i = torch.bucketize(x.detach().contiguous(), self._constant(breaks), right=True, out_int32=True).flatten()
-        columns = np.array(pieces.columns)
-        steep = np.abs(columns[:3]).max(axis=0) > STEEP
-        if self._numpy is np.float32 and steep.any():
-            stretch = np.where(steep, STRETCH, 1.0)
+        if stretch is not None:
             x = x * self._chosen(stretch, i, x)
-            starts = starts * stretch
-            # What is still too steep lies between two neighbours of float32, where no score is.
-            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -1e38, 1e38)
-        with np.errstate(over="ignore"):
-            high = starts.astype(self._numpy)
-        start, rest, a, b, c, d = (self._chosen(values, i, x) for values in (high, starts - high, *columns))
+        start, rest, a, b, c, d = (self._chosen(values, i, x) for values in (high, low, *columns))
         t = (x - start - rest) / self._checked(pieces.unit)
         return torch.addcmul(d, torch.addcmul(c, torch.addcmul(b, a, t), t), t)
 
