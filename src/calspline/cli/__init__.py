@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a ± that a terminal cannot show is no reason to fail
-        code = _code(given, stop)
+        code = _run_to_end(given, stop)
         if arguments is None and "narwhals" in sys.modules:
             _forget_types_of_duckdb()
         stop.cease()  # here, so that a signal in the last moment is still caught
@@ -73,14 +73,14 @@ class _Stop:
     listening: tuple[int, ...] = ()
 
     def listen(self) -> None:
-        """Have an end asked for by Ctrl-C or a supervisor leave by way of all that cleans up."""
+        """Make Ctrl-C and a supervisor's signal an interrupt, so that everything is cleaned up."""
         ignored = signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # a job in the background
         self.listening = (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGINT)
         for number in self.listening:
             signal.signal(number, self._raise)
 
     def cease(self) -> None:
-        """All is done and cleaned up: a signal while Python shuts down ends the process without a word."""
+        """Handle no more: all is cleaned up, and a signal while Python shuts down ends it without a message."""
         for number in self.listening:
             signal.signal(number, signal.SIG_DFL)
 
@@ -89,7 +89,7 @@ class _Stop:
         raise KeyboardInterrupt
 
 
-def _code(given: list[str], stop: _Stop) -> int:
+def _run_to_end(given: list[str], stop: _Stop) -> int:
     """Run the command; the exit code."""
     try:
         with temporary_files:
@@ -100,18 +100,18 @@ def _code(given: list[str], stop: _Stop) -> int:
             return STOPPED + stop.signal
         if "--debug" in given:
             traceback.print_exc()
-        return _told(error)
+        return _exit_code(error)
     return 0
 
 
-def _told(error: Exception) -> int:
+def _exit_code(error: Exception) -> int:
     """Say what went wrong; the exit code."""
     if isinstance(error, BrokenPipeError):
         # Whoever read our output has had enough; a second complaint at exit would only puzzle.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     if isinstance(error, (InputError, ValueError, TypeError, OSError, MemoryError)):
-        complain(_said(error))
+        complain(_message(error))
         return BAD_INPUT
     complain(f"a fault in calspline ({type(error).__name__}: {error}); --debug shows where")
     return OUR_FAULT
@@ -128,7 +128,7 @@ def _run(given: list[str]) -> None:
         getattr(import_module(f"calspline.cli.{options.file}"), options.command)(options)
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no file {error.filename}"
     if isinstance(error, OSError) and error.strerror:

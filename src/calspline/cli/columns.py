@@ -43,10 +43,11 @@ def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
     if given is not None:
         return named(columns, given, "--score")
     one = [name for name in columns if name.lower() in SCORES]
-    many = [name for name in columns if USUAL_PREFIX.fullmatch(name)]
+    matches = [match for name in columns if (match := USUAL_PREFIX.fullmatch(name))]
+    many = [match[0] for match in matches]
     if len(one) == 1 and not many:
         return one
-    if len(many) >= 2 and not one and len({prefix_of(name) for name in many}) == 1:
+    if len(many) >= 2 and not one and len({match[1] for match in matches}) == 1:
         return _in_order(many)
     if not one and not many:
         alone = "; if that is more than one, say what is between them with --delimiter" if len(columns) == 1 else ""
@@ -64,11 +65,6 @@ def label_column(columns: Sequence[str], given: str | None) -> str:
     if not found:
         raise InputError(f"no column has the usual name of a label; name it with --label: {shown(columns)}")
     raise InputError(f"several columns could be the labels ({shown(found)}); name the one meant with --label")
-
-
-def prefix_of(name: str) -> str:
-    """``prob`` of ``prob_cat``."""
-    return name.rpartition("_")[0] if (match := USUAL_PREFIX.fullmatch(name)) is None else match[1]
 
 
 def class_named(name: str) -> str:

@@ -23,20 +23,10 @@ from calspline.export.dialects import DIALECTS
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "arrow")
 TEXT = ("csv", "tsv")
 SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+    ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
 DELIMITERS = (",", ";", "\t", "|")
 MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 ENOUGH = 1 << 16
@@ -115,36 +105,24 @@ def check_encoding(name: str, start: bytes) -> None:
         raise InputError(f"{name} is not UTF-8; say what it is, for example --encoding latin-1") from None
 
 
-def first_line(start: bytes, encoding: str | None) -> str:
-    """The first line of text, without a byte-order mark."""
+def decoded(start: bytes, encoding: str | None) -> str:
+    """Text without a byte-order mark."""
     try:
-        text = start.decode(encoding or "utf-8", errors="replace")
+        return start.decode(encoding or "utf-8", errors="replace").lstrip("\ufeff")
     except LookupError:
         raise InputError(f"--encoding: there is no encoding {encoding!r}; try utf-8, latin-1 or utf-16") from None
-    return text.lstrip("\ufeff")
 
 
-def delimiter_of(start: bytes, encoding: str | None) -> str:
+def delimiter_of(text: str) -> str:
     """What separates fields: of the usual characters, the one most frequent in the first line."""
-    bare = "".join(first_line(start, encoding).partition("\n")[0].split('"')[::2])
+    bare = "".join(text.partition("\n")[0].split('"')[::2])
     return max(DELIMITERS, key=bare.count)
 
 
-def header_of(start: bytes, delimiter: str, encoding: str | None, *, header: bool) -> list[str]:
+def header_of(text: str, delimiter: str, *, header: bool) -> list[str]:
     """Names of the columns: in the first line, or made up."""
-    names = next(csv.reader(io.StringIO(first_line(start, encoding)), delimiter=delimiter), [])
-    return (
-        [name.strip() or f"column{i}" for i, name in enumerate(names)]
-        if header
-        else [f"column{i}" for i in range(len(names))]
-    )
-
-
-def _reading_errors() -> tuple[type[Exception], ...]:
-    """What can go wrong while rows are read."""
-    import pyarrow
-
-    return import_duckdb().Error, pyarrow.ArrowException, OSError
+    names = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+    return [(header and name.strip()) or f"column{i}" for i, name in enumerate(names)]
 
 
 def import_duckdb() -> Any:
@@ -169,9 +147,7 @@ class Source:
     ) -> None:
         self.paths, self.names, self.format = paths, names, format
         encoding, header = options.encoding, not options.no_header
-        self._duckdb = import_duckdb()
-        self.errors = _reading_errors()
-        self._connection = self._latest = self._duckdb.connect()
+        self._connection = self._latest = import_duckdb().connect()
         self._kept: str | None = None
         self._starts = [opening(path) for path in paths]
         for name, start in zip(names, self._starts, strict=True):
@@ -226,8 +202,9 @@ class Source:
 
     def _read_headers(self, delimiter: str | None, encoding: str | None, header: bool) -> list[str]:
         """The names of the columns, which all files have to share."""
-        self._delimiter = delimiter or ("\t" if self.format == "tsv" else delimiter_of(self._starts[0], encoding))
-        headers = [header_of(start, self._delimiter, encoding, header=header) for start in self._starts]
+        texts = [decoded(start, encoding) for start in self._starts]
+        self._delimiter = delimiter or ("\t" if self.format == "tsv" else delimiter_of(texts[0]))
+        headers = [header_of(text, self._delimiter, header=header) for text in texts]
         for name, other in zip(self.names, headers, strict=True):
             if other != headers[0]:
                 raise InputError(f"{name} has other columns than {self.names[0]}; give files of the same columns")
@@ -268,9 +245,11 @@ class Source:
     @contextmanager
     def reading(self, which: int | None = None) -> Iterator[None]:
         """Say of what goes wrong while rows are read which file it is."""
+        import pyarrow
+
         try:
             yield
-        except self.errors as error:
+        except (import_duckdb().Error, pyarrow.ArrowException, OSError) as error:
             raise reading_failed(self.name if which is None else self.names[which], error) from error
 
     def share_read(self) -> float:

@@ -82,11 +82,6 @@ def unpivot(rows: LazyFrame, names: list[str]) -> LazyFrame:
     return rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
 
 
-def no_barrier(frame: LazyFrame) -> LazyFrame:
-    """The frame itself: its engine computes a column of a subquery once."""
-    return frame
-
-
 @dataclass(frozen=True)
 class Engine:
     """A kind of data frame or database.
@@ -113,7 +108,7 @@ class Engine:
         One row for each class of a row, inside the query, so that all classes are summed in the same pass.
     barrier : callable
         The same rows, from a subquery that the database leaves alone: it computes columns once for each row, however
-        often they are used.
+        often they are used. Without it, the engine does that of its own accord.
     reference : callable
         The name of a column as expressions refer to it, where that is not the name itself.
     """
@@ -125,7 +120,7 @@ class Engine:
     dialect: Callable[[Any], str] | None = None
     open: Callable[[Any], Frame | None] | None = None
     unpivot: Callable[[LazyFrame, list[str]], LazyFrame] = unpivot
-    barrier: Callable[[LazyFrame], LazyFrame] = no_barrier
+    barrier: Callable[[LazyFrame], LazyFrame] = lambda frame: frame
     reference: Callable[[str], str] = str
 
     def has_nan(self, native: Any) -> bool:

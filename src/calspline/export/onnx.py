@@ -295,10 +295,8 @@ class _Graph:
             known[name] = self._write(value, known)
         result = self._write(program.result, known)
         # What is the same for all rows still has to have them.
-        return result if program.arguments else self._for_each_row(result, known["p"])
-
-    def _for_each_row(self, result: str, p: str) -> str:
-        return self.node("Add", self.node("Mul", p, self.constant(0.0)), result)
+        zeros = None if program.arguments else self.node("Mul", known["p"], self.constant(0.0))
+        return result if zeros is None else self.node("Add", zeros, result)
 
     def _row(self, formula: Expression, rows: list[str]) -> str:
         """The tensor of an operation on rows."""

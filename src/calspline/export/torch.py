@@ -154,6 +154,13 @@ class _Module(nn.Module):  # type: ignore[misc]
         segments = [list(lookup.labels) for lookup in formula.lookups]
         self.segments = segments[0] if len(segments) == 1 else segments
 
+    def forward(self, scores: torch.Tensor, by: torch.Tensor | None = None) -> torch.Tensor:
+        """Calibrated probabilities in the shape of the scores; ``by`` has the codes of segments."""
+        if not scores.is_floating_point():
+            raise TypeError("scores must be of a floating type")
+        p = self._calibrated(scores, by)
+        return p.to(scores.dtype) if self.keeps_type else p
+
     def codes(self, by: Any) -> torch.Tensor:
         """The codes of labels of segments: -1 for those that the fit has not seen."""
         several = self.n_columns > 1
@@ -193,22 +200,17 @@ class _Two(_Module):
         super().__init__(formula, dim, dtype)
         self.one, self.pair = _graph_of_one(formula, dtype), _graph_of_pair(formula, dtype)
 
-    def forward(self, scores: torch.Tensor, by: torch.Tensor | None = None) -> torch.Tensor:
-        """Calibrated probabilities in the shape of the scores; ``by`` has the codes of segments."""
-        if not scores.is_floating_point():
-            raise TypeError("scores must be of a floating type")
+    def _calibrated(self, scores: torch.Tensor, by: torch.Tensor | None) -> torch.Tensor:
         columns = [scores] if scores.dim() < 2 else scores.unbind(self.dim)
-        if len(columns) == 1:
-            codes = self._codes(by, columns[0])
-            if scores.dim() > 1:
-                codes = codes.unsqueeze(self.dim + 1 if self.dim >= 0 else self.dim)
-            p = self.one(scores, codes)
-        elif len(columns) == 2:
-            p = self.pair(columns[0], columns[1], self._codes(by, columns[0]))
-            p = torch.stack([1.0 - p, p], self.dim)
-        else:
+        if len(columns) < 1 or len(columns) > 2:
             raise ValueError(f"scores must have the size 1 or 2 along dim; got {len(columns)}")
-        return p.to(scores.dtype) if self.keeps_type else p
+        codes = self._codes(by, columns[0])
+        if len(columns) == 2:
+            p = self.pair(columns[0], columns[1], codes)
+            return torch.stack([1.0 - p, p], self.dim)
+        if scores.dim() > 1:
+            codes = codes.unsqueeze(self.dim + 1 if self.dim >= 0 else self.dim)
+        return self.one(scores, codes)
 
 
 class _Many(_Module):
@@ -219,19 +221,14 @@ class _Many(_Module):
         self.n_classes = len(formula.classes)
         self.rows = _graph_of_rows(formula, dtype, axis=-1 if dim == -1 else -2)
 
-    def forward(self, scores: torch.Tensor, by: torch.Tensor | None = None) -> torch.Tensor:
-        """Calibrated probabilities in the shape of the scores; ``by`` has the codes of segments."""
-        if not scores.is_floating_point():
-            raise TypeError("scores must be of a floating type")
+    def _calibrated(self, scores: torch.Tensor, by: torch.Tensor | None) -> torch.Tensor:
         if not torch.jit.is_tracing() and scores.size(self.dim) != self.n_classes:
             raise ValueError(f"scores must have the size {self.n_classes} along dim; got {scores.size(self.dim)}")
         codes = self._codes(by, scores.select(self.dim, 0))
         if self.dim == -1:
-            p = self.rows(scores, codes)
-        else:
-            after = self.dim + 1 if self.dim >= 0 else self.dim + scores.dim() + 1
-            p = self.rows(scores.unsqueeze(-1).flatten(after), codes.unsqueeze(-1).flatten(after)).reshape(scores.shape)
-        return p.to(scores.dtype) if self.keeps_type else p
+            return self.rows(scores, codes)
+        after = self.dim + 1 if self.dim >= 0 else self.dim + scores.dim() + 1
+        return self.rows(scores.unsqueeze(-1).flatten(after), codes.unsqueeze(-1).flatten(after)).reshape(scores.shape)
 
 
 def _graph_of_one(formula: Formula, dtype: Any) -> Any:
