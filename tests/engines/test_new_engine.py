@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from calspline import SplineCalibrator, apply_frame, fit_frame
-from calspline.engines.backends import ENGINES
-from calspline.engines.engine import Engine
+from calspline.engines.backends import ENGINES, Engine
 from calspline.engines.in_memory import array_rows
 from calspline.export import to_sql
 from calspline.export.dialects import DIALECTS

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, and_
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.engines.engine import Engine, LazyFrame
+from calspline.engines.rows import LazyFrame
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, Cells
 from calspline.histogram import ScoreHistogram
@@ -33,6 +33,9 @@ from calspline.scores import Kind
 from calspline.segments.histogram import SegmentHistograms, level_of
 from calspline.segments.labels import check_by
 from calspline.transforms import ONE, SMALLEST_COMPLEMENT, SMALLEST_PROBABILITY, ZERO, highest_location
+
+if TYPE_CHECKING:
+    from calspline.engines.backends import Engine
 
 Column = TypeVar("Column", nw.Expr, NDArray[np.float64])
 

@@ -1,21 +1,75 @@
-"""The engines that come with the package: each data frame and database declared once, as an :class:`Engine`."""
+"""What a data frame or database declares once, as an :class:`Engine`, and those that come with the package."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from calspline.engines.calibrate import Calibrate
-from calspline.engines.engine import Engine, Frame, LazyFrame
 from calspline.engines.in_memory import array_rows
 from calspline.engines.lazy import lazy_rows, partition_rows
+from calspline.engines.rows import Columns, ColumnStats, LazyFrame, Rows
 from calspline.export.dialects import DIALECTS
+
+Frame = nw.DataFrame[Any] | LazyFrame
 
 IBIS_DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
 """The dialects of ibis's backends."""
+
+
+def _unpivot(rows: LazyFrame, names: list[str]) -> LazyFrame:
+    """Columns ``w`` and ``own`` as they are, ``which`` (the name of a column) and ``u`` (its value)."""
+    return rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A kind of data frame or database.
+
+    Its calibrated columns come from SQL, if it has ``select``, or else from numpy by ``assign``; several columns of
+    scores prefer ``assign`` where there are both.
+
+    Parameters
+    ----------
+    name : str
+        What narwhals calls it, or any other name if it has ``open``.
+    rows : callable
+        ``rows(engine, frame, columns)`` gives the :class:`Rows` that count and what their columns hold.
+    assign : callable, optional
+        ``assign(native, calibrate)`` gives the native frame with the columns that a
+        :class:`~calspline.engines.calibrate.Calibrate` computes.
+    select : callable, optional
+        ``select(native, projections, outputs)`` selects lists of SQL expressions, each from the one before.
+    dialect : callable, optional
+        ``dialect(native)`` names the dialect of SQL, one of :data:`calspline.export.dialects.DIALECTS`.
+    open : callable, optional
+        ``open(native)`` gives a frame of narwhals, or None if it is another engine's. Without it, narwhals knows.
+    unpivot : callable
+        One row for each class of a row, inside the query, so that all classes are summed in the same pass.
+    barrier : callable
+        The same rows, from a subquery that the database leaves alone: it computes columns once for each row, however
+        often they are used. Without it, the engine does that of its own accord.
+    reference : callable
+        The name of a column as expressions refer to it, where that is not the name itself.
+    """
+
+    name: str
+    rows: Callable[[Engine, Any, Columns], tuple[Rows, ColumnStats]]
+    assign: Callable[[Any, Any], Any] | None = None
+    select: Callable[[Any, list[list[str]], Sequence[str]], Any] | None = None
+    dialect: Callable[[Any], str] | None = None
+    open: Callable[[Any], Frame | None] | None = None
+    unpivot: Callable[[LazyFrame, list[str]], LazyFrame] = _unpivot
+    barrier: Callable[[LazyFrame], LazyFrame] = lambda frame: frame
+    reference: Callable[[str], str] = str
+
+    def has_nan(self, native: Any) -> bool:
+        """Whether its numbers can be NaN, which is then tested for."""
+        return self.dialect is None or DIALECTS[self.dialect(native)].not_nan != "TRUE"
 
 
 def open_frame(frame: Any) -> tuple[Frame, Engine]:

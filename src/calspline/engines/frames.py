@@ -14,9 +14,12 @@ from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines import aggregate
 from calspline.engines.backends import open_frame
 from calspline.engines.calibrate import Calibrate
-from calspline.engines.checks import (
+from calspline.engines.rows import (
     Columns,
     ColumnStats,
+    Found,
+    Locations,
+    Rows,
     check_column,
     check_column_list,
     check_frame_classes,
@@ -24,7 +27,6 @@ from calspline.engines.checks import (
     check_sorted,
     declared_order,
 )
-from calspline.engines.engine import Found, Locations, Rows
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect

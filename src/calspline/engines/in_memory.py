@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array, chunks
 from calspline.engines import aggregate
 from calspline.engines.aggregate import check_no_groups, sample_place, sample_weights, share_scores
-from calspline.engines.checks import Columns, ColumnStats, check_label_count
-from calspline.engines.engine import Engine, Found, Locations, Sample
+from calspline.engines.rows import Columns, ColumnStats, Found, Locations, Sample, check_label_count
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import is_missing, label_array
@@ -22,6 +21,9 @@ from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.scores import ROUNDING, BinaryScores, MatrixScores, is_outside, rounding
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import By, check_by
+
+if TYPE_CHECKING:
+    from calspline.engines.backends import Engine
 
 
 @dataclass(frozen=True)

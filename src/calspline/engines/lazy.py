@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add, or_
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -25,13 +25,15 @@ from calspline.engines.aggregate import (
     segment_histograms,
     share_scores,
 )
-from calspline.engines.checks import Columns, ColumnStats, check_label_count
-from calspline.engines.engine import Engine, Found, LazyFrame, Locations, Sample
 from calspline.engines.in_memory import read_arrays, segments_of
+from calspline.engines.rows import Columns, ColumnStats, Found, LazyFrame, Locations, Sample, check_label_count
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.labels import MAX_LABELS, is_missing, label_array
 from calspline.scores import ROUNDING
 from calspline.segments.labels import By
+
+if TYPE_CHECKING:
+    from calspline.engines.backends import Engine
 
 MAX_ADDED = 8
 """Sums that one task adds up, so that no worker has to hold those of all partitions."""

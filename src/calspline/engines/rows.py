@@ -1,16 +1,19 @@
-"""Columns of a data frame, and what one pass over its rows tells of them: each is checked here."""
+"""Rows to fit: their columns, what one pass tells of them, with checks of both, and what an engine makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline.arrays import Array
+from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
+from calspline.histogram import ScoreHistogram
 from calspline.labels import MAX_LABELS, distinct_labels, order_columns, warn_user
 from calspline.scores import (
     LARGEST_MARGIN,
@@ -25,6 +28,11 @@ from calspline.scores import (
     rounding,
     taken_for_margins,
 )
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import By
+
+LazyFrame = nw.LazyFrame[Any]
+Found = ScoreHistogram | SegmentHistograms
 
 SHOWN = 5
 
@@ -147,6 +155,61 @@ class ColumnStats:
                 f"score must be columns whose rows sum to one (within {ROW_SUM_TOLERANCE:g}); "
                 f"one is off by {self.worst_sum:.6g}"
             )
+
+
+class Sample(NamedTuple):
+    """Rows as arrays."""
+
+    scores: Array
+    labels: NDArray[Any]
+    weight: Array
+    groups: NDArray[Any] | None
+    by: By | None
+
+
+@dataclass(frozen=True)
+class Locations:
+    """How the scores in columns ``names``, one for each class or that of the second of two, give locations.
+
+    Two classes have one location, that of class 1; with ``difference``, two margins count by theirs. Of more classes
+    each has its own, against the rest.
+    """
+
+    names: list[str]
+    kind: Kind
+    transform: str = "auto"
+    difference: bool = False
+
+    @property
+    def two(self) -> bool:
+        """Whether there are two classes."""
+        return len(self.names) <= 2
+
+    @property
+    def column_kind(self) -> Kind:
+        """What the scores of a class are."""
+        return "margin" if self.transform == "identity" else self.kind
+
+
+class Rows(Protocol):
+    """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``."""
+
+    def clipped(self, stats: ColumnStats) -> Rows:
+        """The same with probabilities within [0, 1], from which they differ by rounding at most."""
+
+    def weighted(self, factor: float) -> Rows:
+        """The same with all weights multiplied."""
+
+    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
+        """A histogram for each class in ``seen``, by its number: by segment, if there are segments."""
+
+    def moments(
+        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
+    ) -> tuple[list[GroupMoments], GroupSizes]:
+        """What groups say about the scores of the classes of ``lines``, and how large they are."""
+
+    def sample(self, names: list[str], share: float) -> Sample:
+        """A share of the rows, which are the same ones in every engine."""
 
 
 def check_column_list(names: Any, argument: str, schema: nw.Schema, *, numbers: bool = True) -> list[str]:
