@@ -10,12 +10,13 @@ import narwhals as nw
 import numpy as np
 
 from calspline.engines.calibrate import Calibrate
-from calspline.engines.in_memory import array_rows
-from calspline.engines.lazy import lazy_rows, partition_rows
-from calspline.engines.rows import Columns, ColumnStats, LazyFrame, Rows
+from calspline.engines.in_memory import ArrayRows, array_rows
+from calspline.engines.lazy import LazyRows, lazy_rows, partition_rows
+from calspline.engines.rows import Columns, ColumnStats, LazyFrame
 from calspline.export.dialects import DIALECTS
 
 Frame = nw.DataFrame[Any] | LazyFrame
+Rows = ArrayRows | LazyRows
 
 IBIS_DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
 """The dialects of ibis's backends."""
@@ -38,7 +39,7 @@ class Engine:
     name : str
         What narwhals calls it, or any other name if it has ``open``.
     rows : callable
-        ``rows(engine, frame, columns)`` gives the :class:`Rows` that count and what their columns hold.
+        ``rows(engine, frame, columns)`` gives the rows that count and what their columns hold.
     assign : callable, optional
         ``assign(native, calibrate)`` gives the native frame with the columns that a
         :class:`~calspline.engines.calibrate.Calibrate` computes.

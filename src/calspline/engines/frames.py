@@ -12,14 +12,13 @@ from calspline.arrays import one_blas_thread
 from calspline.binary_fit import Recipe, matrix_kind, pooled_line, recipe_kind
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines import aggregate
-from calspline.engines.backends import open_frame
+from calspline.engines.backends import Rows, open_frame
 from calspline.engines.calibrate import Calibrate
 from calspline.engines.rows import (
     Columns,
     ColumnStats,
     Found,
     Locations,
-    Rows,
     check_column,
     check_column_list,
     check_frame_classes,

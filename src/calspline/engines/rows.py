@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.histogram import ScoreHistogram
 from calspline.labels import MAX_LABELS, distinct_labels, order_columns, warn_user
 from calspline.scores import (
@@ -189,27 +188,6 @@ class Locations:
     def column_kind(self) -> Kind:
         """What the scores of a class are."""
         return "margin" if self.transform == "identity" else self.kind
-
-
-class Rows(Protocol):
-    """The rows to fit, wherever they are: columns ``s0``, ``s1`` ... (scores), ``y`` and ``w``."""
-
-    def clipped(self, stats: ColumnStats) -> Rows:
-        """The same with probabilities within [0, 1], from which they differ by rounding at most."""
-
-    def weighted(self, factor: float) -> Rows:
-        """The same with all weights multiplied."""
-
-    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
-        """A histogram for each class in ``seen``, by its number: by segment, if there are segments."""
-
-    def moments(
-        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
-    ) -> tuple[list[GroupMoments], GroupSizes]:
-        """What groups say about the scores of the classes of ``lines``, and how large they are."""
-
-    def sample(self, names: list[str], share: float) -> Sample:
-        """A share of the rows, which are the same ones in every engine."""
 
 
 def check_column_list(names: Any, argument: str, schema: nw.Schema, *, numbers: bool = True) -> list[str]:
