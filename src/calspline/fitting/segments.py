@@ -26,21 +26,17 @@ Several columns of segments have effects that are added up. They are fitted in t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.newton import log_loss
-from calspline.fitting.penalty import WEAK_PRIOR, curvature_coordinates
+from calspline.fitting.penalty import WEAK_PRIOR
 
-BENDS = 6
-"""Directions of least curvature in which the curves of segments may differ."""
 START = 0.02
 """Variance that the search begins with."""
 MAX_ROUNDS = 100
@@ -56,9 +52,6 @@ SWEEPS = 30
 LARGEST_VARIANCE = 25.0
 STILL = 1e-5
 """Change of an effect, in log-odds, below which the turns of several columns end."""
-USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
-"""Means of exponential priors on the standard deviations of intercepts, slopes, bends and common bends. They matter
-where segments are few: ten of them say little about their spread."""
 
 Codes = NDArray[np.intp]
 
@@ -75,119 +68,26 @@ Likelihood = Callable[[Array], Summed]
 """The loss of all rows, given the coordinates of each segment: an array of shape (S, m)."""
 
 
-def directions(knots: Array, z: Array, information: Array) -> Array:
-    """B-spline coefficients of the directions, shape (K, m): one, the line, and up to six of least curvature.
+class SegmentRows(ABC):
+    """Rows with the segments of one column or several: ``codes`` has those of each row, -1 where it has none."""
 
-    All but the first have mean zero over the places ``z``, weighted by ``information``, the line has variance one
-    there, and so has the first of the bends. The bends all have the same curvature: where one kind of effect has one
-    variance, segments are penalised as the common curve is, by the integral of the squared second derivative.
-    """
-    basis = NaturalSpline(knots)
-    design = basis.design(z)
-    T = curvature_coordinates(basis, design, z, information).T
-    line, curved = T[:, :2], T[:, 2:]
-    if not curved.shape[1]:
-        return np.asarray(line)
-    variances, vectors = np.linalg.eigh(design.in_coordinates(curved).gram(information / information.sum()))
-    largest = variances[::-1][:BENDS]
-    return np.column_stack([line, curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])])
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Counts by segment and place, sorted by segment.
-
-    ``directions`` has a row for each place and ``place`` the one of each bin; ``first`` is where each segment's bins
-    begin, with their number at its end; ``offset`` are the log-odds without effects, ``w`` is the weight of a bin and
-    ``s`` that of its positives.
-    """
-
-    directions: Array
-    place: Codes
-    first: Codes
-    offset: Array
-    w: Array
-    s: Array
-
-    @property
-    def segment(self) -> Codes:
-        """The segment of each bin."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
-
-    def likelihood(self) -> Likelihood:
-        """The loss as a function of each segment's coordinates."""
-        R, S = self.directions, len(self.first) - 1
-        n_places, m = R.shape
-        upper = np.triu_indices(m)
-        position = np.zeros((m, m), dtype=np.intp)
-        position[upper] = position.T[upper] = np.arange(len(upper[0]))
-        products = R[:, upper[0]] * R[:, upper[1]]
-        cell = self.segment * n_places + self.place
-
-        def by_segment(values: Array, table: Array) -> Array:
-            return np.asarray(scipy.sparse.csr_array((values, self.place, self.first), shape=(S, n_places)) @ table)
-
-        def at(U: Array) -> Summed:
-            value, slope, curvature = log_loss(self.offset + (U @ R.T).ravel()[cell], self.w, self.s)
-            return Summed(float(value), by_segment(slope, R), by_segment(curvature, products)[:, position])
-
-        return at
-
-    def losses(self, U: Array) -> Array:
-        """The loss of each segment's rows."""
-        eta = self.offset + (U @ self.directions.T)[self.segment, self.place]
-        each = self.w * np.logaddexp(0.0, eta) - self.s * eta
-        return np.asarray(np.add.reduceat(each, self.first[:-1]))
-
-
-class Columns(Protocol):
-    """Rows with the segments of one column or several."""
-
-    @property
-    def sizes(self) -> list[int]:
-        """How many segments each column has."""
-        ...
-
-    def likelihood(self, k: int, thetas: Sequence[Array]) -> Likelihood:
-        """The loss as a function of the coordinates of column ``k``, given the effects of the others, if any."""
-        ...
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Counts by place and by the segments of one column or several.
-
-    ``codes`` has the segment of each bin in each column, -1 where it has none; the rest is as in :class:`Bins`.
-    """
-
-    directions: Array
-    place: Codes
-    offset: Array
-    w: Array
-    s: Array
     codes: list[Codes]
+
+    @abstractmethod
+    def likelihood(self, k: int, thetas: Sequence[Array] = ()) -> Likelihood:
+        """The loss as a function of the coordinates of column ``k``, given the effects of the others, if any."""
 
     @property
     def sizes(self) -> list[int]:
         """How many segments each column has."""
         return [int(code.max(initial=-1)) + 1 for code in self.codes]
 
-    def bins(self, k: int, thetas: Sequence[Array] = ()) -> Bins:
-        """Counts sorted by column ``k``, given effects; those without a segment there are left out."""
+    def sorted_by(self, k: int) -> tuple[Codes, Codes]:
+        """Rows sorted by the segments of column ``k``, without those that have none, and where each segment begins."""
         code = self.codes[k]
         order = np.argsort(code, kind="stable")
         order = order[np.searchsorted(code[order], 0) :]
-        first = np.searchsorted(code[order], np.arange(self.sizes[k] + 1)).astype(np.intp)
-        place, offset = self.place[order], self.offset[order]
-        for j, theta in enumerate(thetas):
-            if j != k:
-                own = np.vstack([theta, np.zeros(theta.shape[1])])[self.codes[j][order]]
-                offset = offset + np.einsum("bj,bj->b", self.directions[place], own)
-        return Bins(self.directions, place, first, offset, self.w[order], self.s[order])
-
-    def likelihood(self, k: int, thetas: Sequence[Array]) -> Likelihood:
-        """The loss as a function of the coordinates of column ``k``."""
-        return self.bins(k, thetas).likelihood()
+        return order, np.searchsorted(code[order], np.arange(self.sizes[k] + 1)).astype(np.intp)
 
 
 class Components(NamedTuple):
@@ -201,17 +101,6 @@ class Components(NamedTuple):
     common: Codes
     start: Array
     usual: Array
-
-
-def curve_components(m: int, n_kinds: int = 3) -> Components:
-    """Those of ``m`` directions of curves: intercepts, slopes and bends, or only the first of these kinds.
-
-    The line of the common curve is free, its bends have a variance of their own.
-    """
-    kind = np.minimum(np.arange(m), 2)
-    start = np.where(np.arange(4) < n_kinds, START, 0.0)
-    start[3] = START
-    return Components(kind, np.where(kind < 2, -1, 3), start, USUAL_SD)
 
 
 @dataclass(frozen=True)
@@ -264,14 +153,14 @@ class _State(NamedTuple):
     objective: float
 
 
-def fit_columns(columns: Columns, components: Components) -> list[Effects]:
+def fit_columns(columns: SegmentRows, components: Components) -> list[Effects]:
     """The effects of each column of segments, all added up.
 
     Columns are fitted in turn, given the effects of the others, until nothing moves any more. All share one common
     effect; the last turn's is that of all.
     """
     m, sizes = len(components.kind), columns.sizes
-    pulls = [_pull(columns.likelihood(k, ()), S, m) for k, S in enumerate(sizes)]
+    pulls = [_pull(columns.likelihood(k), S, m) for k, S in enumerate(sizes)]
     thetas = [np.zeros((S, m)) for S in sizes]
     found: list[Effects] = []
     for sweep in range(SWEEPS):

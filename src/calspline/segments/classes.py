@@ -1,4 +1,12 @@
-"""Segments of several classes: a temperature and intercepts for each, behind the map that is common to all."""
+"""Segments of several classes: a temperature and intercepts for each, behind the map that is common to all.
+
+With ``l`` the log-probabilities of the common map and ``z`` the same, centred in each row and scaled, segment ``s`` has
+
+    softmax(l + t_s z + a_s),
+
+an inverse temperature and an intercept for each class of its own. They are found and shrunk as those of curves are:
+see :mod:`calspline.fitting.segments`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +16,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from calspline.arrays import Array
 from calspline.binary_fit import Recipe
 from calspline.expression import Constant, Lookup, Program, call, name, number
-from calspline.fitting.segments import Effects, fit_columns
-from calspline.multiclass.segment_rows import ClassRows, added, class_components, scaled
+from calspline.fitting.segments import START, Components, Effects, Likelihood, SegmentRows, Summed, fit_columns
 from calspline.options import ListOf, Number, Numbers, Record
 from calspline.scores import MatrixScores
 from calspline.segments.labels import By, Codes, Known
@@ -26,6 +33,10 @@ TEMPERATURE, INTERCEPT = "temperature_{}", "intercept_{}"
 """Names in programs, by column: what is added to the inverse temperature, and the intercepts of the classes."""
 SMALLEST = 0.01
 """Inverse temperature that is left where rows have to keep their ranking."""
+MOST_INTERCEPTS = 50
+"""Classes up to which segments have intercepts; beyond, only a temperature."""
+USUAL_SD = np.array([0.5, 0.2])
+"""Means of exponential priors on the standard deviations of intercepts and of temperatures."""
 
 CLASS_SEGMENTS = Record(
     "class_segments",
@@ -142,26 +153,21 @@ def fit_class_segments(
     right, top = raw.argmax(axis=1) == classes, raw.max(axis=1)
     columns = []
     for column, each in zip(by.columns, effects, strict=True):
-        own = column.codes >= 0
-
-        def total(values: Array, code: Codes = column.codes[own], own: Any = own, S: int = len(column.values)) -> Array:
-            return np.bincount(code, weights=values[own], minlength=S).astype(np.float64)
-
-        rows = total(w)
-        shown = np.abs(each.theta[:, : max(len(each.spread) - 1, 1)]).argmax(axis=1)  # the largest intercept, if any
+        shown = np.arange(len(each.theta)), np.abs(each.theta[:, : max(len(each.spread) - 1, 1)]).argmax(axis=1)
         columns.append(
-            SegmentColumn(
-                column.name,
-                Known(list(column.values)),
-                each.spread[:d],
-                1.0 / unit,
-                each.theta[:, :d],
-                None,
-                each.sd[np.arange(len(shown)), shown],
-                each.kept[np.arange(len(shown)), shown],
-                rows,
-                total(w * right),
-                total(w * top) / np.where(rows > 0.0, rows, 1.0),
+            SegmentColumn.summed(
+                column.codes,
+                w,
+                w * right,
+                w * top,
+                name=column.name,
+                known=Known(list(column.values)),
+                spread=each.spread[:d],
+                slope_unit=1.0 / unit,
+                theta=each.theta[:, :d],
+                difference=None,
+                sd=each.sd[shown],  # of the largest intercept, if there are any
+                kept=each.kept[shown],
             )
         )
     return ClassSegments(unit, effects[-1].beta[:d], columns)
@@ -173,3 +179,70 @@ def _upright(effects: Effects, beta: Array, most: float) -> Effects:
     theta = effects.theta.copy()
     theta[:, -1] = np.maximum(theta[:, -1], least)
     return replace(effects, theta=theta)
+
+
+def scaled(logs: Array, unit: float = 1.0) -> Array:
+    """Log-probabilities, centred in each row, in units."""
+    return np.asarray((logs - logs.mean(axis=1, keepdims=True)) / unit)
+
+
+def class_components(m: int, *, intercepts: bool = True) -> Components:
+    """A variance for the intercepts of all classes, if they have any, and one for temperatures.
+
+    What is common to all segments is free.
+    """
+    n_intercepts = m if intercepts and m <= MOST_INTERCEPTS else 0
+    kind = np.append(np.zeros(n_intercepts, dtype=np.intp), 1)
+    return Components(kind, np.full(len(kind), -1), np.full(2, START), USUAL_SD)
+
+
+@dataclass(frozen=True)
+class ClassRows(SegmentRows):
+    """Rows with the log-probabilities of the common map, their class and weight, and their segments in each column."""
+
+    logs: Array
+    classes: Codes
+    w: Array
+    codes: list[Codes]
+    unit: float
+
+    @cached_property
+    def _z(self) -> Array:
+        return scaled(self.logs, self.unit)
+
+    def likelihood(self, k: int, thetas: Sequence[Array] = ()) -> Likelihood:
+        """The loss as a function of the coordinates of column ``k``, given the effects of the others, if any."""
+        order, first = self.sorted_by(k)
+        S, segment = len(first) - 1, self.codes[k][order]
+        z, w, y, offset = self._z[order], self.w[order], self.classes[order], self.logs[order]
+        for j, theta in enumerate(thetas):
+            if j != k:
+                offset = offset + added(z, theta, self.codes[j][order])
+        rows = np.arange(len(y))
+
+        def at(U: Array) -> Summed:
+            logs = log_softmax(offset + added(z, U, segment), axis=1)
+            p = np.exp(logs)
+            slope = w[:, None] * p
+            slope[rows, y] -= w
+            wp, mean = w[:, None] * p, (p * z).sum(axis=1)
+            d = U.shape[1]
+            gradient, H = np.empty((S, d)), np.empty((S, d, d))
+            gradient[:, -1] = np.add.reduceat((slope * z).sum(axis=1), first[:-1])
+            H[:, -1, -1] = np.add.reduceat(w * ((p * z * z).sum(axis=1) - mean**2), first[:-1])
+            if d > 1:
+                gradient[:, :-1] = np.add.reduceat(slope, first[:-1], axis=0)
+                H[:, -1, :-1] = H[:, :-1, -1] = np.add.reduceat(wp * (z - mean[:, None]), first[:-1], axis=0)
+                diagonal = np.add.reduceat(wp, first[:-1], axis=0)
+                for s in range(S):
+                    part = slice(first[s], first[s + 1])
+                    H[s, :-1, :-1] = np.diag(diagonal[s]) - wp[part].T @ p[part]
+            return Summed(-float(w @ logs[rows, y]), gradient, H)
+
+        return at
+
+
+def added(z: Array, theta: Array, code: Codes, new: Array | float = 0.0) -> Array:
+    """What segments add to the log-odds of each row: ``t z + a``; -1 is a segment with the effects ``new``."""
+    own = np.vstack([theta, np.broadcast_to(new, theta.shape[1])])[code]
+    return own[:, -1:] * z + (own[:, :-1] if theta.shape[1] > 1 else 0.0)

@@ -1,21 +1,22 @@
-"""From histograms of segments to their curves."""
+"""From histograms of segments to their curves: intercepts, slopes and bends, and no fall where the common one rises."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from scipy.special import expit
 
-from calspline.arrays import Array
+from calspline.arrays import Array, blocks
 from calspline.binary_fit import FittedCurve, Recipe
 from calspline.curve import CalibrationCurve
-from calspline.fitting import segments as numerics
-from calspline.fitting.basis import evaluate
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate
 from calspline.fitting.fit import CLEAR_FALL, LEAST_INFORMATION, quantile_knots
-from calspline.fitting.rising_segments import held
+from calspline.fitting.newton import log_loss
+from calspline.fitting.penalty import curvature_coordinates
+from calspline.fitting.segments import START, Codes, Components, Effects, Likelihood, SegmentRows, Summed, fit_columns
 from calspline.scores import Kind
 from calspline.segments.curves import SegmentedCurve, flat_beyond
 from calspline.segments.histogram import SegmentHistograms
@@ -24,6 +25,15 @@ from calspline.segments.table import SegmentColumn
 
 PLACES = 96
 """Places that the scores of all segments are merged to."""
+BENDS = 6
+"""Directions of least curvature in which the curves of segments may differ."""
+USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
+"""Means of exponential priors on the standard deviations of intercepts, slopes, bends and common bends. They matter
+where segments are few: ten of them say little about their spread."""
+MIN_SLOPE = 1e-7
+"""What a curve that was held back keeps, so that rounding cannot turn it."""
+PARTS = 4
+"""Of a piece, on each of which its slope is bounded."""
 
 
 def fit_segments(
@@ -38,27 +48,42 @@ def fit_segments(
     curve = fitted.curve
     T = _directions(counts, fitted)
     pieces = flat_beyond(curve.breaks, T)
-    labels = _labels(counts, counts.n_columns)
-    names = counts.names or [None] * counts.n_columns
+    labels = counts.columns
+    names = counts.names or [None] * len(labels)
     known = [Known(in_order({label for label in each if label is not None})) for each in labels]
     own = [one.places(each) for one, each in zip(known, labels, strict=True)]
     counted = _counted(counts, curve, pieces, own, recipe.design_effect)
     # Where curves may not fall, the slopes of two columns must not add up.
     steady = recipe.monotone is True and len(own) > 1
-    effects = numerics.fit_columns(counted, numerics.curve_components(T.shape[1], 1 if steady else 3))
+    effects = fit_columns(counted, curve_components(T.shape[1], 1 if steady else 3))
     if all(each.none for each in effects):
         used = np.zeros(T.shape[1], dtype=bool)
     else:
         used = np.any([each.used for each in effects], axis=0)
-        curve = _moved(curve, pieces, effects[-1])
+        curve = replace(curve, coefficients=curve.coefficients + pieces @ effects[-1].beta)
     if recipe.monotone is not False:
         forgiven = 0.0 if recipe.monotone is True else CLEAR_FALL
         effects = [
             held(each, counted, k, curve.cubic, pieces, effects[-1].beta, forgiven) for k, each in enumerate(effects)
         ]
     slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
+    w = counts.positives + counts.negatives
+    scores = expit(counts.location) if counts.pooled.kind == "probability" else counts.location
     columns = [
-        SegmentColumn.summed(name, one, code, counts, each, used, slope_unit)
+        SegmentColumn.summed(
+            code[counts.segment],
+            w,
+            counts.positives,
+            w * scores,
+            name=name,
+            known=one,
+            spread=each.spread[used],
+            slope_unit=slope_unit,
+            theta=np.ascontiguousarray(each.theta[:, used]),
+            difference=np.ascontiguousarray(each.difference[:, used][:, :, used]),
+            sd=each.sd[:, 0],
+            kept=each.kept[:, 0],
+        )
         for name, one, code, each in zip(names, known, own, effects, strict=True)
     ]
     P, alone = (np.ascontiguousarray(each[np.ix_(used, used)]) for each in (effects[-1].covariance, effects[-1].alone))
@@ -89,19 +114,12 @@ def _directions(counts: SegmentHistograms, fitted: FittedCurve) -> Array:
     z = np.clip(_z(curve, pooled.locations, pooled.kind), curve.breaks[0], curve.breaks[-1])
     p = expit(curve.value(z))
     w = pooled.positives + pooled.negatives
-    return numerics.directions(curve.breaks, z, w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
-
-
-def _labels(counts: SegmentHistograms, n: int) -> list[list[Any]]:
-    """The label of each histogram in each column."""
-    if n == 1:
-        return [counts.labels]
-    return [[None if label is None else label[k] for label in counts.labels] for k in range(n)]
+    return directions(curve.breaks, z, w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
 
 
 def _counted(
-    counts: SegmentHistograms, curve: CalibrationCurve, pieces: Array, own: list[Any], design_effect: float
-) -> numerics.Counted:
+    counts: SegmentHistograms, curve: CalibrationCurve, pieces: Array, own: list[Codes], design_effect: float
+) -> Counted:
     """Counts by segment, at places that all segments share."""
     pooled = counts.pooled
     z, w = _z(curve, pooled.locations, pooled.kind), pooled.positives + pooled.negatives
@@ -116,9 +134,122 @@ def _counted(
     w1, w0 = (np.add.reduceat(each, new) / design_effect for each in (counts.positives, counts.negatives))
     place, segment = place[new], segment[new]
     R = evaluate(pieces, *curve.cubic.locate(centre))
-    return numerics.Counted(R, place, curve.value(centre)[place], w1 + w0, w1, [code[segment] for code in own])
+    return Counted(R, place, curve.value(centre)[place], w1 + w0, w1, [code[segment] for code in own])
 
 
-def _moved(curve: CalibrationCurve, pieces: Array, effects: numerics.Effects) -> CalibrationCurve:
-    """The curve with the common effect."""
-    return replace(curve, coefficients=curve.coefficients + pieces @ effects.beta)
+def directions(knots: Array, z: Array, information: Array) -> Array:
+    """B-spline coefficients of the directions, shape (K, m): one, the line, and up to six of least curvature.
+
+    All but the first have mean zero over the places ``z``, weighted by ``information``, the line has variance one
+    there, and so has the first of the bends. The bends all have the same curvature: where one kind of effect has one
+    variance, segments are penalised as the common curve is, by the integral of the squared second derivative.
+    """
+    basis = NaturalSpline(knots)
+    design = basis.design(z)
+    T = curvature_coordinates(basis, design, z, information).T
+    line, curved = T[:, :2], T[:, 2:]
+    if not curved.shape[1]:
+        return np.asarray(line)
+    variances, vectors = np.linalg.eigh(design.in_coordinates(curved).gram(information / information.sum()))
+    largest = variances[::-1][:BENDS]
+    return np.column_stack([line, curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])])
+
+
+@dataclass(frozen=True)
+class Counted(SegmentRows):
+    """Counts by place and by the segments of one column or several.
+
+    ``directions`` has a row for each place and ``place`` the one of each bin; ``offset`` are the log-odds without
+    effects, ``w`` is the weight of a bin and ``s`` that of its positives.
+    """
+
+    directions: Array
+    place: Codes
+    offset: Array
+    w: Array
+    s: Array
+    codes: list[Codes]
+
+    def likelihood(self, k: int, thetas: Sequence[Array] = ()) -> Likelihood:
+        """The loss as a function of the coordinates of column ``k``, given the effects of the others, if any."""
+        order, first = self.sorted_by(k)
+        place, offset, w, s = self.place[order], self.offset[order], self.w[order], self.s[order]
+        for j, theta in enumerate(thetas):
+            if j != k:
+                own = np.vstack([theta, np.zeros(theta.shape[1])])[self.codes[j][order]]
+                offset = offset + np.einsum("bj,bj->b", self.directions[place], own)
+        R, S = self.directions, len(first) - 1
+        n_places, m = R.shape
+        upper = np.triu_indices(m)
+        position = np.zeros((m, m), dtype=np.intp)
+        position[upper] = position.T[upper] = np.arange(len(upper[0]))
+        products = R[:, upper[0]] * R[:, upper[1]]
+        cell = self.codes[k][order] * n_places + place
+
+        def by_segment(values: Array, table: Array) -> Array:
+            return np.asarray(scipy.sparse.csr_array((values, place, first), shape=(S, n_places)) @ table)
+
+        def at(U: Array) -> Summed:
+            value, slope, curvature = log_loss(offset + (U @ R.T).ravel()[cell], w, s)
+            return Summed(value, by_segment(slope, R), by_segment(curvature, products)[:, position])
+
+        return at
+
+    def losses(self, k: int, U: Array) -> Array:
+        """The loss of the rows of each segment of column ``k``, given its coordinates."""
+        own = self.codes[k] >= 0
+        code = self.codes[k][own]
+        eta = self.offset[own] + (U @ self.directions.T)[code, self.place[own]]
+        each = self.w[own] * np.logaddexp(0.0, eta) - self.s[own] * eta
+        return np.bincount(code, weights=each, minlength=len(U)).astype(np.float64)
+
+
+def curve_components(m: int, n_kinds: int = 3) -> Components:
+    """Those of ``m`` directions of curves: intercepts, slopes and bends, or only the first of these kinds.
+
+    The line of the common curve is free, its bends have a variance of their own.
+    """
+    kind = np.minimum(np.arange(m), 2)
+    start = np.where(np.arange(4) < n_kinds, START, 0.0)
+    start[3] = START
+    return Components(kind, np.where(kind < 2, -1, 3), start, USUAL_SD)
+
+
+def held(
+    effects: Effects, counted: Counted, k: int, curve: PiecewiseCubic, pieces: Array, beta: Array, forgiven: float
+) -> Effects:
+    """Effects of column ``k`` that keep a segment's curve from falling where the common one rises.
+
+    Slopes and bends are held back as far as it takes, unless that costs a segment's rows more than the nats that are
+    ``forgiven``: then it is clear that its curve falls. ``pieces`` are the local coefficients of the directions.
+    """
+    bent = effects.theta[:, 1:]
+    if not bent.any():
+        return effects
+    slopes, of_bends = _least_slopes(curve.breaks, curve.coefficients), _least_slopes(curve.breaks, pieces[:, :, 1:])
+    rising = slopes >= 0.0
+    room = np.maximum(slopes[rising] - MIN_SLOPE, 0.0)
+    share = np.ones(len(bent))
+    for rows in blocks(len(bent), int(rising.sum()) + 1):
+        change = bent[rows] @ of_bends[rising].T
+        most = np.divide(-room, change, out=np.full_like(change, np.inf), where=change < 0.0)
+        share[rows] = np.minimum(most.min(axis=1, initial=1.0), 1.0)
+    theta = effects.theta.copy()
+    theta[:, 1:] *= share[:, None]
+    if forgiven:
+        lost = counted.losses(k, beta + theta) - counted.losses(k, beta + effects.theta)
+        theta = np.where((lost > forgiven)[:, None], effects.theta, theta)
+    return replace(effects, theta=theta)
+
+
+def _least_slopes(breaks: Array, coefficients: Array) -> Array:
+    """Numbers between which all slopes of a piecewise cubic lie: its Bernstein coefficients on parts of its pieces."""
+    a, b, c = coefficients[:3, 1:-1]
+    found = []
+    for i in range(PARTS):
+        t, step = np.diff(breaks) * i / PARTS, np.diff(breaks) / PARTS
+        t, step = (each.reshape(-1, *(1,) * (a.ndim - 1)) for each in (t, step))
+        at = (3.0 * a * t + 2.0 * b) * t + c
+        end = (3.0 * a * (t + step) + 2.0 * b) * (t + step) + c
+        found += [at, at + (3.0 * a * t + b) * step, end]
+    return np.concatenate(found)

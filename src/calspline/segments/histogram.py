@@ -213,8 +213,8 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         others = other.labels
         if self.several and self.names and other.names:
             order = places_by_name(self.names, other.names)
-            others = [None if label is None else tuple(label[k] for k in order) for label in others]
-        for ours, theirs in zip(*(self._by_column(each) for each in (self.labels, others)), strict=False):
+            others = [tuple(label[k] for k in order) for label in others]
+        for ours, theirs in zip(_by_column(self.labels, self.several), _by_column(others, self.several), strict=False):
             check_alike(ours, theirs)
         labels = _sorted({*self.labels, *others})
         place = {label: code for code, label in enumerate(labels)}
@@ -235,20 +235,20 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             self.names or other.names,
         )
 
-    def _by_column(self, labels: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """The labels of each column of segments."""
-        return zip(*(label for label in labels if label is not None), strict=True) if self.several else [labels]
-
     def check_some(self, name: str = "by") -> None:
         """Complain about a column of which no row has a label."""
-        for labels in self._by_column(self.labels):
-            if not any(label is not None for label in labels):
-                raise ValueError(f"{name} must have labels; all of a column are missing")
+        if any(all(label is None for label in labels) for labels in self.columns):
+            raise ValueError(f"{name} must have labels; all of a column are missing")
 
     @property
     def n_columns(self) -> int:
         """How many columns of segments there are."""
-        return len(next(label for label in self.labels if label is not None)) if self.several else 1
+        return len(self.columns)
+
+    @property
+    def columns(self) -> list[Sequence[Any]]:
+        """The label of each histogram in each column of segments."""
+        return _by_column(self.labels, self.several)
 
     @property
     def segment(self) -> Codes:
@@ -283,6 +283,10 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
 
     def __repr__(self) -> str:
         return f"SegmentHistograms({len(self)} segments, weight {self.pooled.total:g})"
+
+
+def _by_column(labels: Sequence[Any], several: bool) -> list[Sequence[Any]]:
+    return list(zip(*labels, strict=True)) if several else [labels]
 
 
 def _sorted(labels: Iterable[Any]) -> list[Any]:

@@ -8,14 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from calspline.arrays import Array
-from calspline.fitting.segments import Effects
 from calspline.formatting import number, percent, text_table
 from calspline.options import Domain, Matrix, Number, Numbers, Record, Schema, optional
-from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, Known
 
 LEVEL = 0.95
@@ -101,38 +98,16 @@ class SegmentColumn:
 
     @classmethod
     def summed(
-        cls,
-        name: str | None,
-        known: Known,
-        own: Codes,
-        counts: SegmentHistograms,
-        effects: Effects,
-        used: NDArray[np.bool_],
-        slope_unit: float,
+        cls, code: Codes, w: Array, events: Array, said: Array, *, known: Known, **effects: Any
     ) -> SegmentColumn:
-        """Effects, and what the histograms say of each segment; ``own`` is the segment of each histogram."""
-        code = own[counts.segment]
-        counted = code >= 0
-        code, S = code[counted], len(known.labels)
-
-        def total(values: Array) -> Array:
-            return np.bincount(code, weights=values[counted], minlength=S).astype(np.float64)
-
-        w = counts.positives + counts.negatives
-        scores = expit(counts.location) if counts.pooled.kind == "probability" else counts.location
-        return cls(
-            name,
-            known,
-            effects.spread[used],
-            slope_unit,
-            np.ascontiguousarray(effects.theta[:, used]),
-            np.ascontiguousarray(effects.difference[:, used][:, :, used]),
-            effects.sd[:, 0],
-            effects.kept[:, 0],
-            total(w),
-            total(counts.positives),
-            total(w * scores) / total(w),
+        """Effects, and the sums of weights, events and scores over the rows of each segment; ``code`` is a row's."""
+        own = code >= 0
+        rows, happened, scores = (
+            np.bincount(code[own], weights=each[own], minlength=len(known.labels)).astype(np.float64)
+            for each in (w, events, said)
         )
+        said = scores / np.where(rows > 0.0, rows, 1.0)
+        return cls(known=known, rows=rows, events=happened, said=said, **effects)
 
     @cached_property
     def _theta(self) -> Array:

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import log_softmax, softmax
 
 from calspline.fitting.segments import fit_columns
-from calspline.multiclass.segment_rows import MOST_INTERCEPTS, ClassRows, added, class_components, scaled
+from calspline.segments.classes import MOST_INTERCEPTS, ClassRows, added, class_components, scaled
 
 
 def rows_of(n=4000, m=3, S=6, *, sd=(0.6, 0.3), columns=1, seed=0):

@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline.fitting import segments
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
-from calspline.fitting.rising_segments import held
-from calspline.fitting.segments import Components, Counted, curve_components, directions, fit_columns
+from calspline.fitting.segments import Components, fit_columns
+from calspline.segments.fit import Counted, curve_components, directions, held
 
 KNOTS = np.linspace(0.0, 1.0, 9)
 
