@@ -166,10 +166,9 @@ def test_rows_whose_sum_vanishes_become_uniform():
     from calspline.multiclass.one_vs_rest import AgainstRest, combine
     from calspline.scores import MatrixScores
 
-    class Nothing:
-        def evaluate(self, scores):
-            return np.where(scores.values > 0.5, 1.0, 0.0)
+    def nothing(scores):
+        return np.where(scores.values > 0.5, 1.0, 0.0)
 
     scores = MatrixScores("probability", np.array([[0.4, 0.3, 0.3], [0.8, 0.1, 0.1]]))
-    out = combine([Nothing()] * 3, AgainstRest(scores, "logit"))
+    out = combine([nothing] * 3, AgainstRest(scores, "logit"))
     np.testing.assert_allclose(out, [[1 / 3] * 3, [1, 0, 0]])

@@ -184,12 +184,12 @@ def test_many_segments_are_counted_on_the_same_grid_in_arrays(monkeypatch):
         table = frame.df()
         wanted = SplineCalibrator().fit(table["p"], table["y"], by=table["s"])
         assert wanted.segment_histograms_.level is not None
-        assert len(wanted.segment_histograms_.location) <= 1000
+        assert len(wanted.segment_histograms_.locations) <= 1000
         check_alike(found, wanted, table["p"], by=table["s"])
         parts = [ScoreHistogram.from_scores(table["p"][k::3], table["y"][k::3], by=table["s"][k::3]) for k in range(3)]
         total = parts[0] + parts[1] + parts[2]
         assert total.level == wanted.segment_histograms_.level
-        np.testing.assert_allclose(total.location, wanted.segment_histograms_.location, **AGREE)
+        np.testing.assert_allclose(total.locations, wanted.segment_histograms_.locations, **AGREE)
 
 
 def test_too_many_segments_are_refused(monkeypatch):

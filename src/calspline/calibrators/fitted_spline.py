@@ -42,7 +42,7 @@ from calspline.scores import (
     check_binary_scores,
 )
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
-from calspline.segments.curves import SEGMENTED, InSegments, SegmentedCurve, lookups
+from calspline.segments.curves import SEGMENTED, SegmentedCurve, lookups
 from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, check_by
@@ -209,8 +209,10 @@ class FittedSpline(BaseCalibrator):
         if not self.curves_:
             p = self.structure_.probabilities(scores)
             return p if self._class_segments is None else self._class_segments.probabilities(p, codes)
-        curves = [InSegments(curve, codes) for curve in self._segmented] if self._segmented else self.curves_
-        return combine(curves, self._columns(scores))
+        maps: list[Callable[[BinaryScores], Array]] = [curve.evaluate for curve in self.curves_]
+        if self._segmented:
+            maps = [partial(curve.evaluate, codes=codes) for curve in self._segmented]
+        return combine(maps, self._columns(scores))
 
     def _columns(self, scores: MatrixScores) -> AgainstRest:
         """What curves are of: each class's score against the rest, or that of the most probable class."""

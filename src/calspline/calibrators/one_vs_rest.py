@@ -95,7 +95,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         return p
 
     def _many(self, scores: MatrixScores) -> Array:
-        return combine(self._maps, self._columns(scores))
+        return combine([each.evaluate for each in self._maps], self._columns(scores))
 
     def _many_program(self) -> Program:
         return one_vs_rest([each.program("pair") for each in self._maps])

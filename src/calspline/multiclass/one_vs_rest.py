@@ -272,7 +272,7 @@ def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCu
     return constant_fit(transform, 0.0, rate, total, recipe)
 
 
-def combine(maps: Sequence[ScoreMap], columns: AgainstRest) -> Array:
+def combine(maps: Sequence[Callable[[BinaryScores], Array]], columns: AgainstRest) -> Array:
     """``f_i(x_i) / sum_j f_j(x_j)``, a row whose sum vanishes being uniform; or what else the columns ask for."""
     n, m = len(columns), columns.n_classes
     out = np.empty((n, m))
@@ -280,7 +280,7 @@ def combine(maps: Sequence[ScoreMap], columns: AgainstRest) -> Array:
     def fill(start: int) -> None:
         members = list(range(start, min(start + CLASSES_AT_ONCE, m)))
         for j, column in zip(members, columns.take(members), strict=True):
-            out[:, j] = maps[j].evaluate(column)
+            out[:, j] = maps[j](column)
 
     for _ in _of_classes(fill, range(0, m, CLASSES_AT_ONCE), n):
         pass

@@ -202,15 +202,3 @@ def flat_beyond(breaks: Array, directions: Array) -> Array:
 def _quadratic(R: Array, M: Array) -> Array:
     """``r' M r`` of each row, for one matrix or one a row."""
     return np.asarray(np.einsum("ij,ijk,ik->i", R, M, R) if M.ndim == 3 else np.einsum("ij,jk,ik->i", R, M, R))
-
-
-@dataclass(frozen=True)
-class InSegments:
-    """The curves of rows whose segments are known, as one map of their scores."""
-
-    curves: SegmentedCurve
-    codes: Sequence[Codes] | None
-
-    def evaluate(self, scores: BinaryScores) -> Array:
-        """Calibrated probabilities of checked scores."""
-        return self.curves.evaluate(scores, self.codes)

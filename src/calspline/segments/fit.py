@@ -68,7 +68,7 @@ def fit_segments(
         ]
     slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
     w = counts.positives + counts.negatives
-    scores = expit(counts.location) if counts.pooled.kind == "probability" else counts.location
+    scores = expit(counts.locations) if counts.pooled.kind == "probability" else counts.locations
     columns = [
         SegmentColumn.summed(
             code[counts.segment],
@@ -128,7 +128,7 @@ def _counted(
     total = np.bincount(near, weights=w, minlength=len(edges) + 1)
     centre = np.bincount(near, weights=w * z, minlength=len(edges) + 1) / np.where(total > 0.0, total, 1.0)
 
-    place = np.searchsorted(edges, _z(curve, counts.location, pooled.kind), side="right")
+    place = np.searchsorted(edges, _z(curve, counts.locations, pooled.kind), side="right")
     segment = counts.segment
     new = np.flatnonzero(np.diff(segment * len(total) + place, prepend=-1))
     w1, w0 = (np.add.reduceat(each, new) / design_effect for each in (counts.positives, counts.negatives))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -53,7 +54,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     pooled: ScoreHistogram
     labels: list[Any]
     first: Codes = field(repr=False)
-    location: Array = field(repr=False)
+    locations: Array = field(repr=False)
     positives: Array = field(repr=False)
     negatives: Array = field(repr=False)
     cells: Cells = field(repr=False)
@@ -89,20 +90,13 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
 
         for _ in map_blocks(place_rows, chunks(n), n):
             pass
-        dense = S * places <= DENSE * n
-        size, place = S * places, keys
-        if not dense:
-            keys, place = np.unique(keys, return_inverse=True)
-            size = len(keys)
-        w = np.bincount(2 * place + positive, weights=weight, minlength=2 * size).reshape(size, 2).astype(np.float64)
-        moment = np.bincount(place, weights=moments, minlength=size).astype(np.float64)
-        if dense:
-            keys = np.flatnonzero(w.sum(axis=1))
-            w, moment = w[keys], moment[keys]
-        elif weight is not None:
-            present = w.sum(axis=1) > 0.0
-            keys, w, moment = keys[present], w[present], moment[present]
-        return cls._of_keys(pooled, by, level, keys, w.T, moment)
+        place, used = keys, np.arange(S * places)
+        if len(used) > DENSE * n:
+            used, place = np.unique(keys, return_inverse=True)
+        w = np.bincount(2 * place + positive, weights=weight, minlength=2 * len(used)).reshape(-1, 2).astype(np.float64)
+        moment = np.bincount(place, weights=moments, minlength=len(used)).astype(np.float64)
+        present = w.sum(axis=1) > 0.0
+        return cls._of_keys(pooled, by, level, used[present], w[present].T, moment[present])
 
     @classmethod
     def from_sums(cls, pooled: ScoreHistogram, by: By, level: int | None, at: NDArray[Any], sums: Array) -> Self:
@@ -147,27 +141,13 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
                 raise TypeError(
                     f"histogram must map labels to ScoreHistogram; {label!r} has {type(histogram).__name__}"
                 )
-        labels = [label for label in histograms if len(histograms[label])]
+        labels = _sorted(label for label in histograms if len(histograms[label]))
         if not labels:
             raise ValueError("histogram must hold at least one segment with rows")
-        labels = in_order([label for label in labels if label is not None]) + [
-            label for label in labels if label is None
-        ]
-        pooled = histograms[labels[0]]
-        for label in labels[1:]:
-            pooled = pooled + histograms[label]
         parts = [histograms[label] for label in labels]
         code = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         several = all(isinstance(label, tuple) for label in labels)
-        return cls._summed(
-            pooled,
-            labels,
-            code,
-            np.concatenate([part.locations for part in parts]),
-            np.concatenate([part.positives for part in parts]),
-            np.concatenate([part.negatives for part in parts]),
-            several,
-        )
+        return cls._summed(reduce(add, parts), labels, code, parts, several)
 
     @classmethod
     def _summed(
@@ -175,18 +155,20 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         pooled: ScoreHistogram,
         labels: list[Any],
         code: Codes,
-        location: Array,
-        positives: Array,
-        negatives: Array,
+        parts: Sequence[ScoreHistogram | SegmentHistograms],
         several: bool,
-        level: int | None = None,
         names: Sequence[str | None] = (),
     ) -> SegmentHistograms:
-        """Add up what is at the same place of the same segment."""
+        """Add up what is at the same place of the same segment; ``code`` is the segment of each bin of all parts."""
+        location = np.concatenate([part.locations for part in parts])
         order = np.lexsort((location, code))
-        code, location, w1, w0 = code[order], location[order], positives[order], negatives[order]
+        code, location = code[order], location[order]
+        w1 = np.concatenate([part.positives for part in parts])[order]
+        w0 = np.concatenate([part.negatives for part in parts])[order]
         cells = np.empty(0, dtype=np.int64)
-        level = max((each for each in (level, level_of(pooled, len(labels))) if each is not None), default=None)
+        levels = [part.level for part in parts if isinstance(part, SegmentHistograms)]
+        levels.append(level_of(pooled, len(labels)))
+        level = max((each for each in levels if each is not None), default=None)
         if level is None:
             apart = np.diff(location, prepend=-np.inf) != 0.0
         else:
@@ -218,22 +200,14 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             check_alike(ours, theirs)
         labels = _sorted({*self.labels, *others})
         place = {label: code for code, label in enumerate(labels)}
-        codes = [
-            np.array([place[label] for label in own])[part.segment]
-            for own, part in ((self.labels, self), (others, other))
-        ]
-        levels = [part.level for part in (self, other) if part.level is not None]
-        return self._summed(
-            self.pooled + other.pooled,
-            labels,
-            np.concatenate(codes),
-            np.concatenate([self.location, other.location]),
-            np.concatenate([self.positives, other.positives]),
-            np.concatenate([self.negatives, other.negatives]),
-            self.several,
-            max(levels, default=None),
-            self.names or other.names,
+        code = np.concatenate(
+            [
+                np.array([place[label] for label in own])[part.segment]
+                for own, part in ((self.labels, self), (others, other))
+            ]
         )
+        pooled, names = self.pooled + other.pooled, self.names or other.names
+        return self._summed(pooled, labels, code, (self, other), self.several, names)
 
     def check_some(self, name: str = "by") -> None:
         """Complain about a column of which no row has a label."""
@@ -262,7 +236,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     def __getitem__(self, label: Any) -> ScoreHistogram:
         code = self._place[label]
         rows = slice(self.first[code], self.first[code + 1])
-        location = self.location[rows]
+        location = self.locations[rows]
         return ScoreHistogram(
             self.pooled.kind,
             location,
