@@ -6,8 +6,7 @@ from sklearn.metrics import log_loss
 
 from calspline import SplineCalibrator, TemperatureCalibrator
 from calspline.multiclass import structured_fit
-from calspline.multiclass.averaging import STEADY, blend, learnt_share
-from calspline.multiclass.structured_fit import fit_structured
+from calspline.multiclass.structured_fit import STEADY, blend, fit_structured, learnt_share
 
 
 def simulate(n, m=4, seed=0, sharpness=1.0, bend=0.0):

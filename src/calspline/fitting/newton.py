@@ -178,7 +178,7 @@ class Solution:
 
     def covariance_root(self) -> Array:
         """``R`` with ``R R' = (Z' V Z + Q)^{-1}``."""
-        return np.asarray(dtrtrs(self.factor, np.eye(len(self.factor)), lower=1, trans=1)[0])
+        return inverse_root(self.factor)
 
 
 class Newton:
@@ -311,6 +311,11 @@ def factorize(gram: Array, q: Array) -> Array:
             if info == 0:
                 return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
+
+
+def inverse_root(factor: Array) -> Array:
+    """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
+    return np.asarray(dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
 
 
 def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:

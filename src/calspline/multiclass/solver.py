@@ -23,9 +23,9 @@ import scipy
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, blocks, map_blocks
-from calspline.fitting.newton import Local, Newton, Point
+from calspline.fitting.newton import Local, Newton, Point, inverse_root
 from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
-from calspline.multiclass.spread import Spread, inverse_root
+from calspline.multiclass.spread import Spread
 from calspline.multiclass.structured_map import StructuredMap
 
 CURVE_STRENGTH = 300.0
@@ -57,6 +57,14 @@ def first_strengths(m: int, total: float) -> Array:
     """
     scarce = 1.0 + SCARCE * m / total
     return np.array([2.0 * m * scarce, 2.0 * m * scarce, 2.0 * m * (m - 1.0) * scarce, CURVE_STRENGTH])
+
+
+def matrix_groups(m: int) -> NDArray[np.intp]:
+    """The group of each entry of ``(b, W)``."""
+    group = np.full((m, m + 1), 2)
+    group[:, 0] = 0
+    group[np.arange(m), np.arange(m) + 1] = 1
+    return group
 
 
 class Strengths:
@@ -108,6 +116,14 @@ class Strengths:
         self._last = place, move
         self.alpha = np.clip(np.exp(place + factor * move), MIN_STRENGTH, self.most)
         return largest
+
+    def error_variance(self, inverse: Array, group: int | list[int]) -> Array:
+        """The variance of an estimate that is shrunk by ``alpha`` where the data asked for ``a``, which may be more.
+
+        It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
+        """
+        alpha = self.alpha[group]
+        return np.asarray(inverse * (1.0 - inverse * alpha * (1.0 - alpha / np.maximum(self.asked[group], alpha))))
 
 
 @dataclass(frozen=True)
@@ -296,11 +312,7 @@ class CurveAndMatrix(Convex):
 
     def __init__(self, data: Data) -> None:
         self.data = data
-        m = len(data.u)
-        groups = np.full((m, m + 1), 2)
-        groups[:, 0] = 0
-        groups[np.arange(m), np.arange(m) + 1] = 1
-        self.group = np.concatenate([3 + data.curve_group, groups.ravel()])
+        self.group = np.concatenate([3 + data.curve_group, matrix_groups(len(data.u)).ravel()])
         self.start = np.zeros(len(self.group))
         self.start[: data.cells.basis.size] = data.cells.basis.straight
 

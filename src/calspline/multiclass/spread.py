@@ -20,7 +20,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import expit, logit
 
 from calspline.arrays import Array, blocks
@@ -119,12 +118,19 @@ class Spread:
         if self.linear is not None:
             q = len(self.linear)
             A[:, :, :q] += (x @ self.linear.reshape(q * m, -1).T).reshape(n, q, m).transpose(0, 2, 1)
-        errors = _Errors(
-            A,
-            lift**2 if self.own is None else lift**2 + self.own[:, 0] + self.own[:, 1] * u**2,
-            self.left,
-            None if self.right is None or self.scale is None else (x @ self.right) ** 2 @ self.scale.T,
-        )
+        own = lift**2 if self.own is None else lift**2 + self.own[:, 0] + self.own[:, 1] * u**2
+
+        def against(p: Array) -> Array:
+            """The variance of ``eta_j - p' eta`` for every class ``j``."""
+            errors = A - np.matmul(p[:, None], A)
+            squares = p**2 * own
+            out: Array = np.einsum("njr,njr->nj", errors, errors)
+            out += (1.0 - p) ** 2 * own - squares + squares.sum(axis=1, keepdims=True)
+            if self.left is not None and self.right is not None and self.scale is not None:
+                S, mean = (x @ self.right) ** 2 @ self.scale.T, p @ self.left
+                out += S @ (self.left**2).T - 2.0 * (S * mean) @ self.left.T + (S * mean**2).sum(axis=1, keepdims=True)
+            return out
+
         # Of the most probable class 1 - p has no digits left where p is nearly 1, but the others' sum has them all.
         top, row = p.argmax(axis=1), np.arange(n)
         others = p.copy()
@@ -132,8 +138,8 @@ class Spread:
         rest = others.sum(axis=1)
         others /= np.where(rest > 0.0, rest, 1.0)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            variance = errors.against(p) / (1.0 - p) ** 2
-        variance[row, top] = errors.against(others)[row, top]
+            variance = against(p) / (1.0 - p) ** 2
+        variance[row, top] = against(others)[row, top]
         return np.maximum(variance, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,33 +182,6 @@ def limits(p: Array, reach: Array) -> Array:
     others[np.arange(len(others)), sure[1]] = 0.0
     log_odds[sure] = np.log(p[sure]) - np.log(others.sum(axis=1))
     return np.asarray(np.clip(expit(log_odds[..., None] + reach[..., None] * [-1.0, 1.0]), LEAST, 1.0 - LEAST))
-
-
-@dataclass(frozen=True)
-class _Errors:
-    """Errors of ``eta`` in some rows: modes (n, m, r), own variances (n, m), and ``U`` with variances (n, m)."""
-
-    modes: Array
-    own: Array
-    left: Array | None
-    scale: Array | None
-
-    def against(self, p: Array) -> Array:
-        """The variance of ``eta_j - p' eta`` for every class ``j``."""
-        A = self.modes - np.matmul(p[:, None], self.modes)
-        out: Array = np.einsum("njr,njr->nj", A, A)
-        squares = p**2 * self.own
-        out += (1.0 - p) ** 2 * self.own - squares + squares.sum(axis=1, keepdims=True)
-        if self.left is not None and self.scale is not None:
-            mean = p @ self.left
-            out += self.scale @ (self.left**2).T - 2.0 * (self.scale * mean) @ self.left.T
-            out += (self.scale * mean**2).sum(axis=1, keepdims=True)
-        return out
-
-
-def inverse_root(factor: Array) -> Array:
-    """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
-    return np.asarray(solve_triangular(factor, np.eye(len(factor)), lower=True, trans=1))
 
 
 def _rounded(values: Array | None) -> Array | None:

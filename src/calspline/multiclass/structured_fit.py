@@ -3,6 +3,17 @@
 For many classes the Hessian of curve and matrix is out of reach. Newton's method would need it, so intercepts and
 matrix are then found by L-BFGS, in variables in which the Hessian is near the identity: ``B = (b, W)``, or intercepts
 and the diagonal of ``W``, is a linear map of free variables ``t``, made from an approximate Hessian and the ridge.
+
+With few rows a curve, a matrix and intercepts cost more than they gain where the scores are good already, however
+they are shrunk. The cautious fit is temperature scaling with a temperature held near one: ``log beta`` has the prior
+``N(0, 1 / STEADY)``. Coefficients are averaged, so that the result is one map. The fit that was learnt has the log-odds
+
+    1/4 (gain - spent + evidence).
+
+``gain`` is how much smaller its summed loss is, and ``spent`` how many effective parameters it has more: the
+difference estimates what it gains on new rows, as Akaike's criterion does. ``evidence`` is the log marginal likelihood
+of the temperature under its weak prior, less that under the cautious one: a temperature far from one is the surest
+sign of scores that are off in other ways too. The quarter is there because such estimates are some three nats off.
 """
 
 from __future__ import annotations
@@ -14,12 +25,21 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.special import expit
 
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
+from calspline.fitting.basis import anchors
 from calspline.fitting.smoothing import SMOOTHING_LIMITS
-from calspline.multiclass.averaging import STEADY, average
-from calspline.multiclass.scale import N_KNOTS, Scale, fit_temperature, floored, unmasked
+from calspline.multiclass.scale import (
+    N_KNOTS,
+    TEMPERATURE_PRIOR,
+    Scale,
+    fit_temperature,
+    floored,
+    softmax_loss,
+    unmasked,
+)
 from calspline.multiclass.solver import (
     SCARCE,
     STRENGTH_TOLERANCE,
@@ -28,6 +48,7 @@ from calspline.multiclass.solver import (
     Data,
     Strengths,
     added_up,
+    matrix_groups,
     softmax_columns,
     solve,
 )
@@ -46,6 +67,13 @@ STRONGEST = 60.0
 MANY_ROUNDS = 10
 GRADIENT_TOLERANCE = 0.03
 """In variables whose Hessian is near the identity: what is left of the loss is some hundredths at most."""
+
+
+STEADY = 50.0
+TEMPER = 0.25
+LEAST_INFORMATION = 1e-12
+LEARNT_BAND = 0.5
+"""Least weight of the fit that was learnt in limits: a mean does well to be cautious, limits to allow for the rest."""
 
 
 def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe) -> StructuredMap:
@@ -127,6 +155,67 @@ def fit_structured(
     return average(data, fit, steady / scale.beta) if learns else fit
 
 
+def average(data: Data, fit: StructuredMap, slope: float) -> StructuredMap:
+    """The average of a fit and of the cautious one, which is ``s(u) = slope u``."""
+    tempered = softmax_loss(lambda rows: data.u[:, rows].T, data.y, data.w, len(data.u))
+    information = max(tempered(1.0)[2], LEAST_INFORMATION)
+    gain = tempered(slope)[0] - data.loss(fit)
+    share = learnt_share(gain, float(fit.effective.sum()), float(np.log(data.scale.beta)), information)
+    return blend(fit, slope, share, 1.0 / np.sqrt(information + STEADY))
+
+
+def learnt_share(gain: float, effective: float, t: float, information: float) -> float:
+    """The weight of the fit that was learnt.
+
+    Parameters
+    ----------
+    gain, effective : float
+        By how much its loss is smaller, and how many effective parameters it has beside the temperature.
+    t, information : float
+        ``log beta``, fitted under its weak prior, and the second derivative of its loss there.
+    """
+    weak, steady = (_temperature(t, information, prior) for prior in (TEMPERATURE_PRIOR, STEADY))
+    return float(expit(TEMPER * (gain - effective - (weak[1] - steady[1]) + (weak[0] - steady[0]))))
+
+
+def _temperature(t: float, information: float, prior: float) -> tuple[float, float]:
+    """Log marginal likelihood of a temperature, but for a constant, and its effective parameters.
+
+    ``prior`` is the precision of the prior on ``t``. Without one the estimate would be ``t (information + 1) /
+    information``, which is normal with variance ``1 / information + 1 / prior``.
+    """
+    spent = information / (information + prior)
+    precision = spent * prior
+    estimate = t * (information + TEMPERATURE_PRIOR) / information
+    return 0.5 * float(np.log(precision)) - 0.5 * precision * estimate**2, spent
+
+
+def blend(fit: StructuredMap, slope: float, share: float, error: float = 0.0) -> StructuredMap:
+    """``share`` of a fit, and for the rest ``s(u) = slope u``; ``error`` is the standard error of ``log slope``.
+
+    The covariance is that of a mixture of the two about the average: within each, and between them.
+    """
+    spread = fit.spread
+    if spread is not None:
+        band = max(LEARNT_BAND, share)
+        between, B = float(np.sqrt(band * (1.0 - share) ** 2 + (1.0 - band) * share**2)), fit.b[:, None]
+        B = B if fit.W is None else np.column_stack([B, fit.W if fit.W.ndim == 2 else np.diag(fit.W)])
+        spread = spread.scaled(band).with_mode(np.sqrt(1.0 - band) * error * slope * fit.breaks)
+        spread = spread.with_mode(
+            between * (fit.curve(fit.breaks) - slope * fit.breaks), None if fit.W is None else between * B
+        )
+    line = np.zeros_like(fit.coefficients)
+    line[2], line[3] = slope, slope * anchors(fit.breaks)
+    return replace(
+        fit,
+        coefficients=share * fit.coefficients + (1.0 - share) * line,
+        W=None if fit.W is None else share * fit.W,
+        b=share * fit.b,
+        effective=share * fit.effective,
+        spread=spread,
+    )
+
+
 def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
     """Curve and matrix in one convex problem with one Hessian."""
     problem = CurveAndMatrix(data)
@@ -198,12 +287,7 @@ class Linear:
         self.data, self.matrix = data, matrix
         m = len(data.u)
         self.bent = data.lines() + (data.cells.table @ v)[data.cells.cell]
-        if matrix:
-            self.group = np.full((m, m + 1), 2)
-            self.group[:, 0] = 0
-            self.group[np.arange(m), np.arange(m) + 1] = 1
-        else:
-            self.group = np.repeat([[0, 1]], m, axis=0)
+        self.group = matrix_groups(m) if matrix else np.repeat([[0, 1]], m, axis=0)
 
     def base(self, B: Array) -> Array:
         """``eta`` without the curve's coordinates."""
@@ -242,29 +326,24 @@ class Linear:
         return p, float(self.data.w[rows] @ (log_total - at_y))
 
     def preconditioner(self, B: Array, strengths: Strengths) -> Kronecker | Diagonal:
-        """For the Hessian at ``B``."""
+        """For the Hessian at ``B``, of which intercepts and the diagonal of ``W`` have their own diagonal, (m, 2)."""
         data = self.data
 
-        def diagonal(rows: slice) -> list[Array]:
+        def part(rows: slice) -> list[Array]:
             p, _ = self._probabilities(B, rows)
-            return [self._own(p, rows)]
-
-        def factors(rows: slice) -> list[Array]:
-            p, _ = self._probabilities(B, rows)
-            own, w, x = self._own(p, rows), data.w[rows], np.vstack([np.ones(p.shape[1]), data.u[:, rows]])
+            u, w = data.u[:, rows], data.w[rows]
             wp = w * p
+            spread = wp * (1.0 - p)
+            own = np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
+            if not self.matrix:
+                return [own]
+            x = np.vstack([np.ones(p.shape[1]), u])
             return [own, np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
 
         if not self.matrix:
-            return Diagonal(added_up(diagonal, self._rows(), data.u.size)[0], strengths.alpha)
-        own, C, G = added_up(factors, self._rows(), data.u.size)
+            return Diagonal(added_up(part, self._rows(), data.u.size)[0], strengths.alpha)
+        own, C, G = added_up(part, self._rows(), data.u.size)
         return Kronecker(own, C, G, strengths.alpha)
-
-    def _own(self, p: Array, rows: slice) -> Array:
-        """Some rows' share in the Hessian's diagonal, for intercepts and the diagonal of ``W``: (m, 2)."""
-        u, spread = self.data.u[:, rows], self.data.w[rows] * p
-        spread *= 1.0 - p
-        return np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
 
     def fit(self, alpha0: Array) -> tuple[Array, Strengths, Kronecker | Diagonal]:
         """Minimise, learning the strengths; and what the Hessian is near the minimum."""
@@ -317,7 +396,7 @@ class Diagonal:
 
     def posterior(self, strengths: Strengths) -> dict[str, Array]:
         """For a :class:`Spread`."""
-        return {"own": error_variance(self.half**2, strengths, [0, 1])}
+        return {"own": strengths.error_variance(self.half**2, [0, 1])}
 
 
 class Kronecker:
@@ -359,16 +438,7 @@ class Kronecker:
 
     def posterior(self, strengths: Strengths) -> dict[str, Array]:
         """For a :class:`Spread`: what intercepts and diagonal have beyond the Kronecker product is their own."""
-        U, V, S = self.U, self.V, error_variance(self.half**2, strengths, 2)
+        U, V, S = self.U, self.V, strengths.error_variance(self.half**2, 2)
         common = U**2 @ S @ (V**2).T
-        own = error_variance(self.own**2, strengths, [0, 1]) - np.column_stack([common[:, 0], common[:, 1:].diagonal()])
+        own = strengths.error_variance(self.own**2, [0, 1]) - np.column_stack([common[:, 0], common[:, 1:].diagonal()])
         return {"own": np.maximum(own, 0.0), "left": U, "right": V, "scale": S}
-
-
-def error_variance(inverse: Array, strengths: Strengths, group: int | list[int]) -> Array:
-    """The variance of an estimate that is shrunk by ``alpha`` where the data asked for ``a``, which may be more.
-
-    It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
-    """
-    alpha = strengths.alpha[group]
-    return np.asarray(inverse * (1.0 - inverse * alpha * (1.0 - alpha / np.maximum(strengths.asked[group], alpha))))

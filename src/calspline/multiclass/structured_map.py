@@ -117,14 +117,14 @@ class StructuredMap:
         n, m = scores.values.shape
         out = np.empty((n, m))
         parts = list(blocks(n, m, BLOCK))
-        spare: list[Workspace] = []  # taken and put back, since fresh memory is slow
+        spare: list[tuple[Array, Indices]] = []  # taken and put back, since fresh memory is slow
 
         def calibrate(rows: slice) -> None:
             try:
                 work = spare.pop()
             except IndexError:
-                work = Workspace(parts[0].stop, m)
-            self._calibrate(scores, rows, out[rows], work)
+                work = np.empty((3, parts[0].stop, m)), np.empty((parts[0].stop, m), dtype=np.int64)
+            self._calibrate(scores, rows, out[rows], *work)
             spare.append(work)
 
         with one_blas_thread():
@@ -132,10 +132,10 @@ class StructuredMap:
                 pass
         return out
 
-    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array, work: Workspace) -> None:
-        """``softmax(s(u) + W u + b)`` of some rows, into ``out``."""
+    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array, work: Array, cells: Indices) -> None:
+        """``softmax(s(u) + W u + b)`` of some rows, into ``out``; the rest is overwritten."""
         values = scores.values[rows]
-        q, t, part, cell = work.first(len(values))
+        (q, t, part), cell = work[:, : len(values)], cells[: len(values)]
         if scores.kind == "probability":
             np.maximum(values, np.exp(self.scale.floor), out=q, dtype=np.float64)
             self._powers.raise_(q, t, cell)
@@ -315,18 +315,6 @@ class Cells:
         """The quartic in ``t`` nearest to a function on ``[1, 1 + 2^-digits]``, highest power first."""
         near = Chebyshev.interpolate(function, 4, domain=[1.0, 1.0 + 0.5**self.digits])
         return [float(c) for c in near.convert(kind=Polynomial, domain=[-1, 1]).coef[::-1]]
-
-
-class Workspace:
-    """Room for a block of rows: three arrays of numbers and one of cells."""
-
-    def __init__(self, rows: int, m: int) -> None:
-        self._arrays = *np.empty((3, rows, m)), np.empty((rows, m), dtype=np.int64)
-
-    def first(self, rows: int) -> tuple[Array, Array, Array, Indices]:
-        """So many rows of each."""
-        x, t, part, cell = self._arrays
-        return x[:rows], t[:rows], part[:rows], cell[:rows]
 
 
 class PowerTable:
