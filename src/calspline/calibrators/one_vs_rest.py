@@ -77,7 +77,7 @@ class OneVsRestCalibrator(BaseCalibrator):
                 columns,
                 codes,
                 rows.weight,
-                lambda classes: [self._fit_map(*one, rows.weight) for one in classes],
+                lambda column, positive: self._fit_map(column, positive, rows.weight),
                 lambda rate, total: MapFit(self._constant_map(columns.kind, rate), constant=True),
             )
         self._set_fits(fits)

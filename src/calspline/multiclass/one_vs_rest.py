@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from calspline.arrays import MIN_THREADED_SIZE, Array, filled, map_blocks
+from calspline.arrays import Array, filled
 from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curve
 from calspline.expression import LEAST_SHARE
 from calspline.histogram import ScoreHistogram
@@ -20,12 +20,11 @@ from calspline.transforms import Transform
 LEAST_LOG_PROBABILITY = float(np.log(1e-15))
 """Of a class's logit against the rest: masked classes, at -1e9 or the like, are no further down."""
 CLASSES_AT_ONCE = 16
-"""Classes fitted together: enough to share the overhead, few enough to stay in the cache."""
+"""Classes whose scores are read together: enough to share the overhead, few enough to stay in the cache."""
 
 MOST_CLASSES = 32
 """Classes that are asked how rows of a group depend on each other."""
 
-C = TypeVar("C")
 F = TypeVar("F")
 
 
@@ -73,6 +72,10 @@ class AgainstRest:
 
     def __getitem__(self, j: int) -> BinaryScores:
         return next(self.take([j]))
+
+    def __iter__(self) -> Iterator[BinaryScores]:
+        for start in range(0, self.n_classes, CLASSES_AT_ONCE):
+            yield from self.take(list(range(start, min(start + CLASSES_AT_ONCE, self.n_classes))))
 
     def codes(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         """The column of each row's class."""
@@ -163,10 +166,10 @@ def fit_classes(
     columns: AgainstRest,
     codes: NDArray[np.intp],
     weight: Array | None,
-    fit: Callable[[list[tuple[BinaryScores, NDArray[np.bool_]]]], list[F]],
+    fit: Callable[[BinaryScores, NDArray[np.bool_]], F],
     constant: Callable[[float, float], F],
 ) -> list[F]:
-    """Fit each class against the rest, several at once.
+    """Fit each class against the rest.
 
     A class that no row shows keeps the probability that the rule of succession gives
     it, ``1 / (n + 2)``, whatever its score; what all rows show (a top class that is always right) the rest of that.
@@ -178,22 +181,17 @@ def fit_classes(
         The class of each row.
     weight : array of shape (n,), optional
     fit : callable
-        Fits of some classes, given the scores of each and whether a row is of it.
+        The fit of a class, given its scores and whether a row is of it.
     constant : callable
         A fit with the same probability everywhere, given that and the total weight.
     """
     total = float(len(columns) if weight is None else weight.sum())
-    counts = np.bincount(codes, minlength=columns.n_classes)[: columns.n_classes]
-
-    divided = np.flatnonzero((counts > 0) & (counts < len(codes))).tolist()
-    fits: dict[int, F] = {}
-    for start in range(0, len(divided), CLASSES_AT_ONCE):  # threads would wait for the interpreter's lock
-        some = divided[start : start + CLASSES_AT_ONCE]
-        taken = [(column, codes == j) for j, column in zip(some, columns.take(some), strict=True)]
-        fits |= zip(some, fit(taken), strict=True)
+    counts = np.bincount(codes, minlength=columns.n_classes)
     return [
-        fits[j] if j in fits else constant(_succession(count > 0, total), total)
-        for j, count in enumerate(counts.tolist())
+        fit(column, codes == j)
+        if 0 < counts[j] < len(codes)
+        else constant(_succession(bool(counts[j] > 0), total), total)
+        for j, column in enumerate(columns)
     ]
 
 
@@ -206,20 +204,14 @@ def fit_one_vs_rest(
 ) -> list[FittedCurve]:
     """Fit a spline of each column to whether a row is of its class."""
 
-    def fit(classes: list[tuple[BinaryScores, NDArray[np.bool_]]]) -> list[FittedCurve]:
-        histograms = _of_classes(lambda one: ScoreHistogram.collect(*one, weight), classes, len(codes))
-        return [
-            fit_curve(found, recipe, None if grouped is None else grouped.parts(found, *one, recipe))
-            for found, one in zip(list(histograms), classes, strict=True)
-        ]
+    def fit(column: BinaryScores, positive: NDArray[np.bool_]) -> FittedCurve:
+        found = ScoreHistogram.collect(column, positive, weight)
+        return fit_curve(found, recipe, None if grouped is None else grouped.parts(found, column, positive, recipe))
 
-    return fit_classes(
-        columns,
-        codes,
-        weight,
-        fit,
-        lambda rate, total: _constant(columns.kind, rate, total / recipe.design_effect, recipe),
-    )
+    def constant(rate: float, total: float) -> FittedCurve:
+        return _constant(columns.kind, rate, total / recipe.design_effect, recipe)
+
+    return fit_classes(columns, codes, weight, fit, constant)
 
 
 def classes_design_effect(columns: AgainstRest, codes: NDArray[np.intp], grouped: GroupedRows) -> float:
@@ -242,11 +234,7 @@ def classes_design_effect(columns: AgainstRest, codes: NDArray[np.intp], grouped
 
 def class_histograms(columns: AgainstRest, codes: NDArray[np.intp]) -> list[ScoreHistogram]:
     """The histogram of each column."""
-    every = range(columns.n_classes)
-    return [
-        ScoreHistogram.collect(column, codes == j, None)
-        for j, column in zip(every, columns.take(list(every)), strict=True)
-    ]
+    return [ScoreHistogram.collect(column, codes == j, None) for j, column in enumerate(columns)]
 
 
 def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
@@ -274,22 +262,10 @@ def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCu
 
 def combine(maps: Sequence[Callable[[BinaryScores], Array]], columns: AgainstRest) -> Array:
     """``f_i(x_i) / sum_j f_j(x_j)``, a row whose sum vanishes being uniform; or what else the columns ask for."""
-    n, m = len(columns), columns.n_classes
-    out = np.empty((n, m))
-
-    def fill(start: int) -> None:
-        members = list(range(start, min(start + CLASSES_AT_ONCE, m)))
-        for j, column in zip(members, columns.take(members), strict=True):
-            out[:, j] = maps[j](column)
-
-    for _ in _of_classes(fill, range(0, m, CLASSES_AT_ONCE), n):
-        pass
+    out = np.empty((len(columns), columns.n_classes))
+    for j, column in enumerate(columns):
+        out[:, j] = maps[j](column)
     return columns.combined(out)
-
-
-def _of_classes(function: Callable[[C], F], classes: Iterable[C], n: int) -> Iterator[F]:
-    """Apply ``function`` to classes of ``n`` rows: on several cores if it does not share out the rows itself."""
-    return map_blocks(function, classes, MIN_THREADED_SIZE if n < MIN_THREADED_SIZE else 0)
 
 
 def normalise(p: Array) -> None:
