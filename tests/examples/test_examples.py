@@ -57,6 +57,21 @@ def test_a_network_is_calibrated_or_torch_asked_for(tmp_path):
         assert told == "PyTorch is not installed: pip install torch\n"
 
 
+def test_a_network_for_pixels_is_calibrated_or_torch_asked_for(tmp_path):
+    told = run("09", tmp_path)
+    if find_spec("torch"):
+        ((before, after),) = losses(told)
+        assert after < before
+        said = dict(re.findall(r"(before|after): says (0\.\d+)", told))
+        right = dict(re.findall(r"(before|after): says 0\.\d+, right (0\.\d+)", told))
+        off = {name: abs(float(said[name]) - float(right[name])) for name in said}
+        assert off["after"] < off["before"] / 2
+        assert "20000 kept" in told
+        assert has_picture(tmp_path)
+    else:
+        assert told == "PyTorch is not installed: pip install torch\n"
+
+
 def test_duckdb_calibrates_in_sql(tmp_path):
     told = run("04", tmp_path)
     assert 'CASE WHEN "score"::DOUBLE BETWEEN -1e-06 AND 1.000001' in told
