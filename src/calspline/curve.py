@@ -53,7 +53,6 @@ CURVE = Record(
 )
 """A curve in a file."""
 
-
 V = TypeVar("V")
 
 
@@ -144,9 +143,8 @@ class CalibrationCurve:
     def band(self, scores: ArrayLike, level: float = 0.95, *, simultaneous: bool = False) -> Array:
         """Lower and upper limit of the curve at each score, shape (n, 2).
 
-        The pointwise band is the Bayesian one, which has close to its nominal
-        coverage averaged over the scores. The simultaneous band covers the whole
-        curve between the end breaks at once; its critical value solves the tube
+        The pointwise band is the Bayesian one, which has close to its nominal coverage averaged over the scores. The
+        simultaneous band covers the whole curve between the end breaks at once; its critical value solves the tube
         formula of Sun and Loader (1994).
         """
         return self.band_of(check_binary_scores(scores, kind=self._kind), level, simultaneous=simultaneous)
@@ -225,11 +223,8 @@ class CalibrationCurve:
         checked = check_binary_scores(scores, kind=self._kind)
         z = self.place(checked, slice(None))
         slope = self.cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
-        value = self.value(z)
-        p = self.respond(value)
-        low, high = self.clip
-        free = (p > low) & (p < high)
-        return np.asarray(np.where(free, slope * (p * (1.0 - p) if self.link == "logit" else 1.0), 0.0))
+        p, (low, high) = self.respond(self.value(z)), self.clip
+        return np.where((p > low) & (p < high), slope * (p * (1.0 - p) if self.link == "logit" else 1.0), 0.0)
 
     @cached_property
     def is_monotone(self) -> bool:
@@ -251,20 +246,16 @@ class CalibrationCurve:
         # Points in every piece, and one beyond either end, which stands for all that is there.
         inside = (self.breaks[:-1, None] + np.diff(self.breaks)[:, None] * np.arange(PER_PIECE) / PER_PIECE).ravel()
         z = np.concatenate([[self.breaks[0] - span], inside, [self.breaks[-1], self.breaks[-1] + span]])
-        falling = np.concatenate([[False], np.diff(self.value(z)) < 0.0, [False]])
-        starts, ends = (
-            np.flatnonzero(np.diff(falling.astype(int)) == 1),
-            np.flatnonzero(np.diff(falling.astype(int)) == -1),
-        )
+        turns = np.diff((np.diff(self.value(z)) < 0.0).astype(int), prepend=0, append=0)
+        starts, ends = np.flatnonzero(turns == 1), np.flatnonzero(turns == -1)
         scores = self.transform.inverse(self.origin + self.unit * z)
         return [(float(scores[i]), float(scores[j])) for i, j in zip(starts, ends, strict=True)]
 
     def inverse(self, probabilities: ArrayLike) -> Array:
         """The scores that the curve maps to these probabilities.
 
-        Needs a curve that never decreases. Probabilities beyond what any score
-        reaches give the end of the range of scores; where the curve is flat any
-        score of the flat part is right.
+        Needs a curve that never decreases. Probabilities beyond what any score reaches give the end of the range of
+        scores; where the curve is flat any score of the flat part is right.
         """
         if not self.is_monotone:
             raise ValueError("the curve decreases somewhere, so it has no inverse; fit with monotone=True")
@@ -275,8 +266,7 @@ class CalibrationCurve:
         low, high = self.clip
         p = np.clip(p, low, high)
         target = np.log(p / (1.0 - p)) if self.link == "logit" else p
-        at_breaks = self.value(self.breaks)
-        piece = np.searchsorted(at_breaks, target, side="right")
+        piece = np.searchsorted(self.value(self.breaks), target, side="right")
         z = np.empty_like(target)
         for i in np.unique(piece):
             z[piece == i] = self._solve(int(i), target[piece == i])
@@ -333,8 +323,7 @@ class CalibrationCurve:
         if self.link == "identity":
             return np.asarray(np.clip(value, low, high))
         # Limits on the log-odds, not on p: 1 - p would round to a different end.
-        limit = np.log(low / (1.0 - low)), np.log(high / (1.0 - high))
-        value = np.clip(value, *limit)
+        value = np.clip(value, np.log(low / (1.0 - low)), np.log(high / (1.0 - high)))
         np.negative(value, out=value)
         np.exp(value, out=value)
         value += 1.0
@@ -413,9 +402,9 @@ class CalibrationCurve:
         if not low < high:
             raise ValueError(f"clip must be sorted, without repeats; got {data['clip']}")
         for key in ("coefficients", "variance"):
-            if read[key] is not None and len(read[key]) != len(breaks) + 1:
-                raise ValueError(f"{key} must have {len(breaks) + 1} rows; got {len(read[key])}")
             if read[key] is not None:
+                if len(read[key]) != len(breaks) + 1:
+                    raise ValueError(f"{key} must have {len(breaks) + 1} rows; got {len(read[key])}")
                 read[key] = np.ascontiguousarray(read[key].T)
         if read["modes"] is not None:
             if any(len(mode) != len(breaks) for mode in read["modes"]):
@@ -439,14 +428,12 @@ def response(y: Expression, link: str) -> Expression:
 
 def _reach(pieces: Pieces, low: float, high: float) -> tuple[float, float]:
     """Where the outer lines have long left ``low`` and ``high``: beyond, nothing changes."""
-    ends = []
-    for sign, start, (_, _, c, d) in (
-        (-1.0, pieces.breaks[0], pieces.coefficients[0]),
-        (1.0, pieces.breaks[-1], pieces.coefficients[-1]),
-    ):
-        distance = (abs(d) + abs(low) + abs(high)) / abs(c) if c else 0.0
-        ends.append(start + sign * min(2.0 * distance + 1.0, LARGEST_MARGIN))
-    return ends[0], ends[1]
+
+    def distance(coefficients: list[float]) -> float:
+        c, d = coefficients[2:]
+        return min(2.0 * (abs(d) + abs(low) + abs(high)) / abs(c) + 1.0 if c else 1.0, LARGEST_MARGIN)
+
+    return pieces.breaks[0] - distance(pieces.coefficients[0]), pieces.breaks[-1] + distance(pieces.coefficients[-1])
 
 
 def line(transform: Transform, slope: float, intercept: float, *, origin: float = 0.0) -> CalibrationCurve:
@@ -461,9 +448,3 @@ def constant(kind: Kind, rate: float) -> CalibrationCurve:
     """The probability ``rate`` for every score."""
     transform = Transform("logit" if kind == "probability" else "identity")
     return line(transform, 0.0, float(np.log(rate / (1.0 - rate))))
-
-
-def slope_and_intercept(curve: CalibrationCurve) -> tuple[float, float]:
-    """``a`` and ``b`` of a curve that is the line ``a x + b``."""
-    slope = float(curve.coefficients[2, 0])
-    return slope, float(curve.coefficients[3, 0]) - slope * curve.origin

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -33,8 +33,6 @@ COLUMN_ADVICE = (
     "Name the columns after the classes, as pandas.DataFrame(scores, columns=labels) does; evaluate, compare and "
     "reliability also take labels=[...]"
 )
-
-Key = Callable[[Any], Any]
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

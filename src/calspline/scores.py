@@ -131,6 +131,22 @@ class GivenScores:
         ways += [MEND_ADVICE] if count < len(self) else []
         return f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. {' '.join(filter(None, ways))}"
 
+    def taken_as(self, kind: MatrixKind | None, name: str, advice: str) -> tuple[Kind, NDArray[np.floating[Any]]]:
+        """What the scores are, and their values: probabilities in [0, 1], whose rows sum to one, or margins."""
+        if kind in (None, "auto"):
+            kind = self.kind(name, advice)
+        elif kind == "either":
+            kind = "margin" if self.columns_are_margins() else "probability"
+        if kind == "margin":
+            _check_size(self, name)
+            return "margin", self.values
+        if self.outside:
+            raise ValueError(self.complaint(name, advice))
+        values = self.probabilities()
+        if self.n_columns > 1:
+            check_sums(values, name)
+        return "probability", values
+
     def columns_are_margins(self) -> bool:
         """Whether several columns, said to be of either kind, are margins: some outside [0, 1], or not of sum one."""
         return self.outside or bool(_off_sums(self.values).any())
@@ -297,18 +313,11 @@ def check_binary_scores(
     array = given.values
     if given.n_columns > 2 or not given.n_columns:
         raise ValueError(f"{name} must have one or two columns for a two-class problem; got shape {array.shape}")
-    if kind == "probability" and given.outside:
-        raise ValueError(given.complaint(name, advice))
     two = given.n_columns == 2
-    if kind in (None, "auto"):
-        kind = given.kind(name, advice)
-    if kind == "probability":
-        array = given.probabilities()
-        if two:
-            check_sums(array, name)
+    taken, array = given.taken_as("margin" if kind == "either" else kind, name, advice)
+    if taken == "probability":
         first, values = (array[:, 0], array[:, 1]) if two else (None, array.reshape(-1))
         return BinaryScores("probability", values, first, array.shape)
-    _check_size(given, name)
     if difference is None:
         difference = two and given.columns_are_margins()
     if two and not difference and (off := _off_sums(array)).any():
@@ -347,18 +356,7 @@ def check_matrix_scores(
     if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):
         wanted = "a column for each class" if n_columns is None else f"{n_columns} columns, one for each class"
         raise ValueError(f"{name} must have {wanted}; got shape {array.shape}")
-    if kind == "auto":
-        kind = given.kind(name, advice)
-    elif kind == "either":
-        kind = "margin" if given.columns_are_margins() else "probability"
-    if kind == "margin":
-        _check_size(given, name)
-        return MatrixScores("margin", array)
-    if given.outside:
-        raise ValueError(given.complaint(name, advice))
-    array = given.probabilities()
-    check_sums(array, name)
-    return MatrixScores("probability", array)
+    return MatrixScores(*given.taken_as(kind, name, advice))
 
 
 def check_sums(array: NDArray[np.floating[Any]], name: str) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
-from calspline.curve import CalibrationCurve, constant, line, slope_and_intercept
+from calspline.curve import CalibrationCurve, constant, line
 from calspline.fitting.newton import fit_logistic
 from calspline.options import Choice, Domain
 from calspline.scores import BinaryScores
@@ -103,10 +103,10 @@ class SigmoidCalibrator(OneVsRestCalibrator):
 
     def _set_maps(self, maps: list[CalibrationCurve]) -> None:
         super()._set_maps(maps)
-        lines = np.array([slope_and_intercept(curve) for curve in maps])
-        one = len(maps) == 1
-        self.a_: Any = float(lines[0, 0]) if one else lines[:, 0]
-        self.b_: Any = float(lines[0, 1]) if one else lines[:, 1]
+        a = np.array([curve.coefficients[2, 0] for curve in maps])
+        b = np.array([curve.coefficients[3, 0] for curve in maps]) - a * [curve.origin for curve in maps]
+        self.a_: Any = a if len(maps) > 1 else float(a[0])
+        self.b_: Any = b if len(maps) > 1 else float(b[0])
 
 
 def _centre_and_spread(x: Array, w: Array) -> tuple[float, float]:
