@@ -62,7 +62,7 @@ def render(results: Results, *, command: str) -> str:
         _fits(results),
         "## One-vs-rest fit, milliseconds",
         'The loop is `[SplineCalibrator().fit(p[:, j], y == j) for j in range(m)]`, next to `multiclass="ovr"`, '
-        "which fits groups of classes together.",
+        "which reads the scores of several classes at a time.",
         _one_vs_rest(results),
         "## Predict",
         "The softmax is `x - max`, `exp` and `/ sum` of the same array, in plain numpy, which has one thread. "

@@ -244,32 +244,21 @@ class SegmentTable(dict[str, Any]):
         return lines
 
     def __str__(self) -> str:
-        n = len(self["segment"])
-        header = [
-            "segment",
-            "rows",
-            "events",
-            "said",
-            "happened",
-            "intercept",
-            f"{percent(LEVEL)} limits",
-            "slope",
-            "kept",
+        limits = f"{percent(LEVEL)} limits"
+        header = ["segment", "rows", "events", "said", "happened", "intercept", limits, "slope", "kept"]
+        rows = [
+            [
+                self._name(i),
+                f"{self['rows'][i]:g}",
+                f"{self['events'][i]:g}",
+                number(self["said"][i]),
+                number(self["happened"][i]),
+                f"{self['intercept'][i]:+.3f}",
+                f"{self['low'][i]:+.3f} to {self['high'][i]:+.3f}",
+                f"{self['slope'][i]:+.3f}",
+                f"{self['kept'][i]:.0%}",
+            ]
+            for i in self.farthest(SHOWN)
         ]
-        rows = []
-        for i in self.farthest(SHOWN):
-            rows.append(
-                [
-                    self._name(i),
-                    f"{self['rows'][i]:g}",
-                    f"{self['events'][i]:g}",
-                    number(self["said"][i]),
-                    number(self["happened"][i]),
-                    f"{self['intercept'][i]:+.3f}",
-                    f"{self['low'][i]:+.3f} to {self['high'][i]:+.3f}",
-                    f"{self['slope'][i]:+.3f}",
-                    f"{self['kept'][i]:.0%}",
-                ]
-            )
-        more = f"\n... and {n - SHOWN} more" if n > SHOWN else ""
-        return text_table(rows, header) + more
+        more = len(self["segment"]) - SHOWN
+        return text_table(rows, header) + (f"\n... and {more} more" if more > 0 else "")
