@@ -1,11 +1,9 @@
 """Pictures: displays for matplotlib, which hold data that ``plot`` draws, and the report as one HTML file."""
 
 from calspline.display.curve import CalibrationCurveDisplay, SmoothingDisplay
-from calspline.display.decisions import DecisionDisplay
 from calspline.display.learning import EpochsDisplay, LearningCurveDisplay
-from calspline.display.monitor import MonitorDisplay
 from calspline.display.reliability import ReliabilityDisplay
-from calspline.display.segments import SegmentDisplay
+from calspline.display.results import DecisionDisplay, MonitorDisplay, SegmentDisplay
 
 __all__ = [
     "CalibrationCurveDisplay",

@@ -45,7 +45,7 @@ from calspline.formatting import Row, html_table, number, percent, text_table
 from calspline.options import check_increasing, check_number
 
 if TYPE_CHECKING:
-    from calspline.display.decisions import DecisionDisplay
+    from calspline.display.results import DecisionDisplay
 
 ALL = "act on all"
 """The set that says 1 for every row."""
@@ -180,7 +180,7 @@ class Decision:
 
     def plot(self, ax: Any = None) -> DecisionDisplay:
         """Draw the net benefits with matplotlib; returns the display."""
-        from calspline.display.decisions import DecisionDisplay
+        from calspline.display.results import DecisionDisplay
 
         return DecisionDisplay(self).plot(ax)
 

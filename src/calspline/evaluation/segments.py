@@ -20,7 +20,7 @@ from calspline.formatting import Row, html_table, number, p_value, percent, roun
 from calspline.segments.labels import By
 
 if TYPE_CHECKING:
-    from calspline.display.segments import SegmentDisplay
+    from calspline.display.results import SegmentDisplay
 
 LEVEL = 0.95
 FALSE_SHARE = 0.05
@@ -154,7 +154,7 @@ class SegmentEvaluation:
 
     def plot(self, ax: Any = None) -> SegmentDisplay:
         """Draw the worst segments as a forest plot with matplotlib."""
-        from calspline.display.segments import SegmentDisplay
+        from calspline.display.results import SegmentDisplay
 
         return SegmentDisplay({"": self}).plot(ax)
 

@@ -58,7 +58,7 @@ from calspline.transforms import log_odds
 
 if TYPE_CHECKING:
     from calspline.calibrators.base import BaseCalibrator
-    from calspline.display.monitor import MonitorDisplay
+    from calspline.display.results import MonitorDisplay
 
 FADING = 0.9
 """What a day before counts, for those who look at the last days."""
@@ -405,7 +405,7 @@ class Monitor:
 
     def plot(self, ax: Any = None) -> MonitorDisplay:
         """Draw the evidence with matplotlib; returns the display."""
-        from calspline.display.monitor import MonitorDisplay
+        from calspline.display.results import MonitorDisplay
 
         return MonitorDisplay(self).plot(ax)
 
