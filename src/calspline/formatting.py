@@ -58,6 +58,15 @@ def p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def p_equals(p: float) -> str:
+    """Format a p-value for a sentence.
+
+    >>> p_equals(0.04), p_equals(1e-9)
+    ('p = 0.040', 'p < 0.001')
+    """
+    return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
+
+
 def percent(share: float) -> str:
     """Format a round share, such as a confidence level or a tick, as a percentage with all of its digits.
 
@@ -112,13 +121,24 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def grouping(n_rows: int, n_groups: int, n_effective: float) -> str:
-    """What rows in groups are worth, in a sentence.
+def rows_in_groups(n_rows: int, n_groups: int | None) -> str:
+    """How many rows there are, in how many groups, if in any.
+
+    >>> rows_in_groups(7424, 32), rows_in_groups(100, None)
+    ('7,424 rows in 32 groups', '100 rows')
+    """
+    return f"{n_rows:,} rows" + ("" if n_groups is None else f" in {n_groups:,} groups")
+
+
+def grouping(n_rows: int, n_groups: int | None, n_effective: float) -> str:
+    """What rows in groups are worth, in a sentence; empty without groups.
 
     >>> grouping(7424, 32, 63.2)
     'Rows of a group depend on each other: these 7,424 rows in 32 groups are worth about 63 independent ones.'
     """
-    rows = f"{n_rows:,} rows in {n_groups:,} groups"
+    if n_groups is None:
+        return ""
+    rows = rows_in_groups(n_rows, n_groups)
     if n_effective > ALMOST_ALL * n_rows:
         return f"Rows of a group hardly depend on each other: these {rows} are worth about as many independent ones."
     worth = f"{float(f'{n_effective:.2g}'):,.0f}" if n_effective >= 1.0 else "not even one"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import expit
 
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator, check_fitted
@@ -25,6 +24,7 @@ from calspline.display.style import (
     decades,
     get_panels,
 )
+from calspline.evaluation.reliability import probability_grid
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE
 from calspline.formatting import percent, scientific
 from calspline.options import check_number, check_one_of
@@ -56,9 +56,7 @@ class CurveData:
             reach = 0.05 * float(np.ptp(knots)) or 1.0
             score = np.linspace(float(knots[0]) - reach, float(knots[-1]) + reach, POINTS)
         else:
-            score = np.unique(
-                np.concatenate([np.linspace(1e-6, 1.0 - 1e-6, POINTS), expit(np.linspace(-14, 14, POINTS))])
-            )
+            score = probability_grid(1e-6, 1.0 - 1e-6, POINTS)
         bands: list[Any] = [None, None]
         if curve.has_band:
             bands = [curve.band(score, level, simultaneous=whole) for whole in (False, True)]

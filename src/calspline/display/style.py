@@ -17,6 +17,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
 from calspline.arrays import Array
+from calspline.evaluation.reliability import probability_grid
 from calspline.formatting import percent
 
 if TYPE_CHECKING:
@@ -291,10 +292,7 @@ class ProbabilityScale:
 
     def grid(self, count: int = 201) -> Array:
         """Probabilities to evaluate a curve at, none of them 0 or 1, even on both scales."""
-        tiny = 1e-6
-        low, high = max(self.low, tiny), min(self.high, 1.0 - tiny)
-        even = expit(np.linspace(logit(low), logit(high), count))
-        return np.unique(np.clip(np.concatenate([np.linspace(low, high, count), even]), low, high))
+        return probability_grid(max(self.low, 1e-6), min(self.high, 1.0 - 1e-6), count)
 
     def view_limits(self) -> tuple[float, float]:
         """Limits of the axis: a little more than the probabilities shown."""

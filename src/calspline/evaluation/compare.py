@@ -111,6 +111,12 @@ class Comparison:
         return rows, ("predictions", "log-loss", "of it calibration", "Brier", "p-value", *against)
 
     @property
+    def best_other(self) -> str | None:
+        """Of the sets but the reference, the recommended one or that with the least log-loss; None without others."""
+        others = (name for name in self.evaluations if name != self.reference)
+        return min(others, key=lambda n: (n != self.recommended, self.evaluations[n].log_loss), default=None)
+
+    @property
     def grouping(self) -> str:
         """What groups mean for these rows, in a sentence; empty without groups."""
         return self.evaluations[self.reference].grouping

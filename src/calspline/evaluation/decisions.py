@@ -39,7 +39,6 @@ from scipy.special import ndtri
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.evaluation.calibration import spline_curve
-from calspline.evaluation.dependence import squared_sums
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.formatting import Row, html_table, number, percent, text_table
 from calspline.options import check_increasing, check_number
@@ -367,17 +366,13 @@ def _covariance(a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresh
     raw = above[1, 1:, 1:] + np.outer(odds, odds) * above[0, 1:, 1:]
     sum_a, sum_b = (above[1, 1:, 0] - odds * above[0, 1:, 0], above[1, 0, 1:] - odds * above[0, 0, 1:])
     centred = raw - np.outer(sum_a, of_b) - np.outer(of_a, sum_b) + np.outer(of_a, of_b) * above[:, 0, 0].sum()
-    return np.asarray(centred / _total(a) ** 2)
+    return np.asarray(centred / a.total**2)
 
 
 def _spare(rows: Predictions, thresholds: Array) -> Array:
     """Covariance due to one event and one non-event more that are acted on: none above a threshold is no certainty."""
     odds = thresholds / (1.0 - thresholds)
-    return np.asarray((1.0 + np.outer(odds, odds)) * (float(rows.squares.sum()) / _total(rows) ** 2) ** 2)
-
-
-def _total(rows: Predictions) -> float:
-    return float(len(rows.codes) if rows.weight is None else rows.weight.sum())
+    return np.asarray((1.0 + np.outer(odds, odds)) * (float(rows.squares.sum()) / rows.total**2) ** 2)
 
 
 def _band(value: Array, covariance: Array, level: float) -> Band:
@@ -396,7 +391,7 @@ def _cost_of(rows: Predictions, base: Predictions, costs: Costs, level: float) -
 
     def mean(values: Array) -> tuple[float, float, float]:
         value = float(np.average(values, weights=rows.weight))
-        error = float(np.sqrt(squared_sums(values - value, rows.weight))) / _total(rows)
+        error = float(np.sqrt(rows.squared_sums(values - value))) / rows.total
         return value, value - z * error, value + z * error
 
     def by_row(one: Predictions, threshold: float) -> Array:

@@ -14,7 +14,7 @@ from calspline.evaluation import calibration, losses
 from calspline.evaluation.calibration import combined_p_value
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
-from calspline.formatting import grouping, html_table, number, p_value, text_table, with_error
+from calspline.formatting import grouping, html_table, number, p_value, rows_in_groups, text_table, with_error
 
 SUMMED_OVER_CLASSES = (
     "brier", "calibration_brier", "refinement_brier", "discrimination_brier", "uncertainty_brier",
@@ -133,7 +133,7 @@ class Evaluation:
     @property
     def grouping(self) -> str:
         """What groups mean for these rows, in a sentence; empty without groups."""
-        return "" if self.n_groups is None else grouping(self.n_rows, self.n_groups, self.n_effective)
+        return grouping(self.n_rows, self.n_groups, self.n_effective)
 
     @property
     def class_wise_ece(self) -> float:
@@ -214,8 +214,7 @@ class Evaluation:
         return rows
 
     def _title(self) -> str:
-        groups = "" if self.n_groups is None else f" in {self.n_groups:,} groups"
-        return f"{self.n_rows:,} rows{groups}, {len(self.classes)} classes"
+        return f"{rows_in_groups(self.n_rows, self.n_groups)}, {len(self.classes)} classes"
 
     def __str__(self) -> str:
         by_segment = "" if self.segments is None else f"\nBy segment\n{self.segments}"

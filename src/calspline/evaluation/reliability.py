@@ -16,7 +16,7 @@ from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
 from calspline.evaluation.dependence import group_squares
 from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.formatting import Row, grouping, html_table, percent, text_table
+from calspline.formatting import Row, grouping, html_table, percent, rows_in_groups, text_table
 from calspline.options import check_integer, check_number, check_one_of
 from calspline.transforms import log_odds
 
@@ -136,11 +136,7 @@ class Reliability:
     @property
     def grouping(self) -> str:
         """What groups mean for these rows, in a sentence; empty without groups."""
-        return (
-            ""
-            if self.n_groups is None
-            else grouping(self.n_rows, self.n_groups, self.total_weight / self.design_effect)
-        )
+        return grouping(self.n_rows, self.n_groups, self.total_weight / self.design_effect)
 
     @property
     def top_label(self) -> Reliability | None:
@@ -178,8 +174,7 @@ class Reliability:
                 for lower, upper, n, mean, share, low, high in zip(*columns, strict=True)
             ]
             header = "probability", "rows", "mean", "happened", f"{percent(one.level)} interval"
-            groups = "" if one.n_groups is None else f" in {one.n_groups:,} groups"
-            yield rows, header, f"Reliability of {one.name}, {one.n_rows:,} rows{groups}"
+            yield rows, header, f"Reliability of {one.name}, {rows_in_groups(one.n_rows, one.n_groups)}"
 
     def __str__(self) -> str:
         tables = "\n\n".join(f"{title}\n{text_table(rows, header)}" for rows, header, title in self._tables())
@@ -339,13 +334,17 @@ def _spline(f: Counts, design_effect: float, level: float) -> SplineBand | None:
     fit = spline_curve(f, design_effect)
     if fit is None:
         return None
-    low, high = float(f.x[0]), float(f.x[-1])
-    ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
-    even = expit(np.linspace(ends[0], ends[1], GRID_POINTS))
-    grid = np.unique(np.clip(np.concatenate([np.linspace(low, high, GRID_POINTS), even]), low, high))
+    grid = probability_grid(float(f.x[0]), float(f.x[-1]), GRID_POINTS)
     lower, upper = fit.curve.band(grid, level).T
     whole_lower, whole_upper = fit.curve.band(grid, level, simultaneous=True).T
     return SplineBand(grid, fit.curve(grid), lower, upper, whole_lower, whole_upper, fit.curve, fit.edf)
+
+
+def probability_grid(low: float, high: float, count: int) -> Array:
+    """Probabilities from ``low`` to ``high``, even in probability and in log-odds, so that both ends are smooth."""
+    ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
+    even = expit(np.linspace(ends[0], ends[1], count))
+    return np.unique(np.clip(np.concatenate([np.linspace(low, high, count), even]), low, high))
 
 
 def _to_builtin(value: Any) -> Any:

@@ -16,7 +16,7 @@ from calspline.evaluation.dependence import Ints, group_squares
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.segment_test import SegmentSums, root
-from calspline.formatting import Row, html_table, number, p_value, percent, rounded_percent, text_table
+from calspline.formatting import Row, html_table, number, p_equals, p_value, percent, rounded_percent, text_table
 from calspline.segments.labels import By
 
 if TYPE_CHECKING:
@@ -130,12 +130,11 @@ class SegmentEvaluation:
     def verdict(self) -> str:
         """The test and the segments that are off, in a sentence."""
         p, n = self.p_value, len(self)
-        shown = f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
         if p >= FALSE_SHARE:
-            return f"Nothing speaks against the calibration of any of the {n:,} segments ({shown})."
+            return f"Nothing speaks against the calibration of any of the {n:,} segments ({p_equals(p)})."
         found = len(self.off)
         which = f"{found:,} of {n:,} are off" if found else "which of them cannot be told"
-        return f"Not every segment is calibrated ({shown}): {which}."
+        return f"Not every segment is calibrated ({p_equals(p)}): {which}."
 
     def to_dict(self) -> dict[str, float]:
         """The numbers of all segments together, flat."""

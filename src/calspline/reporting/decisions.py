@@ -30,8 +30,7 @@ OUTCOMES = {
 def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
     """The section as data."""
     sets = list(comparison.evaluations)
-    others = [name for name in sets if name != found.reference]
-    best = min(others, key=lambda n: (n != comparison.recommended, comparison.evaluations[n].log_loss), default=None)
+    best = comparison.best_other
     at = np.unique(np.linspace(0, len(found.thresholds) - 1, SHOWN).round().astype(int)).tolist()
     bands = [found.net_benefit[name] for name in (*sets, ALL)]
     rate = comparison.evaluations[found.reference].base_rate

@@ -67,12 +67,10 @@ class Finding:
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
     """Name and sentence: of the set in use and, if there is another, of the best of the others."""
-    reference = comparison.reference
-    others = [name for name in view.forecasts if name != reference]
+    reference, best = comparison.reference, comparison.best_other
     n = comparison.evaluations[reference].n_rows
-    if not others:
+    if best is None:
         return [(reference, _reference_sentence(_judge(view, reference, LEVELS), view, n, alone=True))]
-    best = min(others, key=lambda name: (name != comparison.recommended, comparison.evaluations[name].log_loss))
     # At a level that both reach.
     before = _judge(view, reference, _within(LEVELS, view.forecasts[best].p))
     sentences = [(reference, _reference_sentence(before, view, n, alone=False))]

@@ -27,8 +27,7 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
     if before is None:
         return None
     names = list(rows)
-    others = [name for name in names if name != comparison.reference]
-    best = min(others, key=lambda n: (n != comparison.recommended, comparison.evaluations[n].log_loss), default=None)
+    best = comparison.best_other
     sets = [comparison.reference, *([best] if best is not None else [])]
     found = [s for name in sets if (s := comparison.evaluations[name].segments) is not None]
     colors = [names.index(name) for name in sets]

@@ -19,7 +19,7 @@ from calspline.evaluation.decisions import Decision
 from calspline.evaluation.dependence import grouping_hint
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
-from calspline.formatting import decimals, number, p_value, percent, precise_percent
+from calspline.formatting import decimals, number, p_equals, p_value, percent, precise_percent, rows_in_groups
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
 from calspline.reporting.decisions import decisions
 from calspline.reporting.headline import ALPHA, headline
@@ -97,8 +97,7 @@ def _facts(comparison: Comparison, rows: Predictions) -> list[str]:
     if rows.binary:
         classes = f"event: {rows.classes.tolist()[1]} ({precise_percent(e.base_rate)} of rows)"
     sets = "1 set of predictions" if n_sets == 1 else f"{n_sets} sets of predictions"
-    groups = "" if e.n_groups is None else f" in {e.n_groups:,} groups"
-    return [f"{e.n_rows:,} rows{groups}", *weight, classes, sets]
+    return [rows_in_groups(e.n_rows, e.n_groups), *weight, classes, sets]
 
 
 def _table(comparison: Comparison) -> list[dict[str, Any]]:
@@ -172,12 +171,10 @@ def _certainty(view: View, comparison: Comparison) -> list[str]:
 
 def _test(e: Evaluation) -> str:
     p = e.calibration_p_value
-    shown = f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
     verdict = "The probabilities are not right" if p < ALPHA else "Nothing speaks against the probabilities"
-    if e.impossible_weight:
-        rows = "row" if e.impossible_weight == 1.0 else "rows"
-        return f"{verdict} ({shown}; {e.impossible_weight:g} {rows} happened with probability 0)"
-    return f"{verdict} ({shown})"
+    rows = f"{e.impossible_weight:g} {'row' if e.impossible_weight == 1.0 else 'rows'}"
+    impossible = f"; {rows} happened with probability 0" if e.impossible_weight else ""
+    return f"{verdict} ({p_equals(p)}{impossible})"
 
 
 def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
