@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.reliability import Reliability, reliability_rows
+from calspline.evaluation.reliability import HISTOGRAM_CELLS, Reliability, reliability_rows
 from calspline.formatting import percent, precise_percent
 from calspline.transforms import log_odds
 
@@ -27,7 +27,6 @@ MIN_STEP = 0.5
 """Points of a line nearer than this to the last one are not drawn."""
 MAX_RADIUS, MIN_RADIUS = 8.5, 3.0
 
-HISTOGRAM_CELLS = 50
 CURVE_POINTS, BAND_POINTS = 81, 61
 NEAREST, FARTHEST = 0.3, 1e-6
 """The logit axis goes at least from 0.3 to 0.7, and at most from a millionth to one minus that."""

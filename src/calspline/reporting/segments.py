@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline.arrays import Array, Counts
 from calspline.evaluation.compare import Comparison
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.segments import NO_SEGMENT, Coded, SegmentEvaluation
@@ -23,14 +24,13 @@ LINE = 14
 
 def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[str, Any] | None:
     """The section as data; None if there are no segments. At most two sets are shown: the first, and the best other."""
-    before = comparison.evaluations[comparison.reference].segments
-    if before is None:
+    before, by = comparison.evaluations[comparison.reference].segments, rows[comparison.reference].by
+    if before is None or by is None:
         return None
-    names = list(rows)
-    best = comparison.best_other
+    best, coded = comparison.best_other, Coded.of(by)
     sets = [comparison.reference, *([best] if best is not None else [])]
     found = [s for name in sets if (s := comparison.evaluations[name].segments) is not None]
-    colors = [names.index(name) for name in sets]
+    colors = [list(rows).index(name) for name in sets]
     ratios = np.concatenate([np.log(s.table["ratio"][(s.table["ratio"] > 0.0)]) for s in found])
     reach = float(np.clip(np.quantile(np.abs(ratios), 0.98) * 1.3, np.log(NEAREST), np.log(FARTHEST)))
 
@@ -45,7 +45,6 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
     if best is not None:
         verdicts.append(f"{_capital(best)} against {comparison.reference}: {comparison.segments[best].verdict}")
     worst = list(dict.fromkeys(i for s in found for i in s.off))[:WORST]
-    coded = Coded.of(first.by) if (first := rows[comparison.reference]).by is not None else None
     ticks = [t for t in TICKS if abs(np.log(t)) <= reach and (reach < np.log(2.5) or t not in (0.8, 1.25))]
     return {
         "verdicts": verdicts,
@@ -55,22 +54,13 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
                 "sentence": _sentence(found, i, best),
                 "label": f"{before.names[i]}: said and happened",
                 "sets": [
-                    {"color": color} | _diagram(_event(rows[name]), coded, i)
+                    {"color": color} | _diagram(rows[name].event, (coded.code == i).any(axis=0))
                     for name, color in zip(sets, colors, strict=True)
                 ],
             }
             for i in worst
-            if coded is not None
-        ],
-        "columns": [
-            ("name", "Segment"),
-            ("rows", "Rows"),
-            ("said", "Said"),
-            ("happened", "Happened"),
-            ("rank", "Judged"),
         ],
         "ticks": [(float(x(np.array([t]))[0]), f"{t:g}") for t in ticks],
-        "middle": WIDTH / 2.0,
         "rows": [
             {
                 "name": before.names[i],
@@ -80,25 +70,16 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
                 "said_value": f"{before.table['said'][i]:.6g}",
                 "happened": precise_percent(float(before.table["happened"][i])),
                 "happened_value": f"{before.table['happened'][i]:.6g}",
-                "status": [
-                    {"color": c, "off": bool(s.table["off"][i]), "text": s.table["how"][i] or "within chance"}
-                    for s, c in zip(found, colors, strict=True)
-                ],
                 "height": LINE * len(found),
+                "radius": radius[i],
                 "label": "; ".join(
                     f"{name}: ratio {s.table['ratio'][i]:.2f}, {s.table['lower'][i]:.2f} to {s.table['upper'][i]:.2f}"
                     for name, s in zip(sets, found, strict=True)
                 ),
-                "ratios": [
-                    {
-                        "color": color,
-                        "x": at[i],
-                        "low": low[i],
-                        "high": high[i],
-                        "y": LINE * k + LINE // 2,
-                        "radius": radius[i],
-                    }
-                    for k, (color, (at, low, high)) in enumerate(zip(colors, places, strict=True))
+                "sets": [
+                    {"color": color, "y": LINE * k + LINE // 2, "off": bool(s.table["off"][i])}
+                    | {"text": s.table["how"][i] or "within chance", "x": at[i], "low": low[i], "high": high[i]}
+                    for k, (color, s, (at, low, high)) in enumerate(zip(colors, found, places, strict=True))
                 ],
             }
             for i in before.order
@@ -108,10 +89,6 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
 
 def _capital(name: str) -> str:
     return name[:1].upper() + name[1:]
-
-
-def _event(rows: Predictions) -> Predictions:
-    return rows if rows.binary else rows.top_label()
 
 
 def _sentence(found: list[SegmentEvaluation], i: int, best: str | None) -> str:
@@ -131,17 +108,10 @@ def _sentence(found: list[SegmentEvaluation], i: int, best: str | None) -> str:
     return f"{start}; {lead} said {rounded_percent(float(after['said'][i]))}, {after['how'][i]}."
 
 
-def _diagram(rows: Predictions, coded: Coded, segment: int) -> dict[str, Any]:
-    """Points of a small reliability diagram of one segment."""
-    inside = np.flatnonzero((coded.code == segment).any(axis=0))
-    p, y = rows.probs[inside], (rows.codes[inside] == 1).astype(np.float64)
-    w = np.ones(len(p)) if rows.weight is None else rows.weight[inside]
-    order = np.argsort(p, kind="stable")
-    p, y, w = p[order], y[order], w[order]
-    parts = int(np.clip(len(p) // ROWS_IN_PART, 1, PARTS))
-    part = np.minimum(((np.cumsum(w) - 0.5 * w) / w.sum() * parts).astype(np.intp), parts - 1)
-    total = np.bincount(part, w)
-    used = total > 0.0
-    said, happened = (np.bincount(part, w * values)[used] / total[used] for values in (p, y))
-    points = [(10.0 + 120.0 * a, 130.0 - 120.0 * b) for a, b in zip(said.tolist(), happened.tolist(), strict=True)]
+def _diagram(rows: Predictions, inside: NDArray[np.bool_]) -> dict[str, Any]:
+    """Points of a small reliability diagram of the rows inside a segment."""
+    parts = int(np.clip(inside.sum() // ROWS_IN_PART, 1, PARTS))
+    f = Counts.from_rows(rows.probs[inside], rows.codes[inside] == 1, rows.w[inside]).coarsened(parts)
+    places = zip(f.x.tolist(), (f.positives / f.w).tolist(), strict=True)
+    points = [(10.0 + 120.0 * said, 130.0 - 120.0 * happened) for said, happened in places]
     return {"points": points, "path": "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points)}

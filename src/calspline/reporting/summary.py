@@ -196,11 +196,10 @@ def _falls(calibrator: Any) -> str:
     curves = getattr(calibrator, "curves_", None) or []
     found = []
     for curve, label in zip(curves, calibrator.classes_[-len(curves) :], strict=False):
-        parts = [f"from {low:.3g} to {high:.3g}" for low, high in curve.falls()]
+        where = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in curve.falls())
         of = "The curve" if len(curves) == 1 else f"The curve of {label}"
-        found += (
-            [f"{of} falls {' and '.join(parts)}: there, a higher score means a lower probability."] if parts else []
-        )
+        if where:
+            found.append(f"{of} falls {where}: there, a higher score means a lower probability.")
     return " ".join(found)
 
 
