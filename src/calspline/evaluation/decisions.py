@@ -39,6 +39,7 @@ from scipy.special import ndtri
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.evaluation.calibration import spline_curve
+from calspline.evaluation.dependence import largest_normal
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.formatting import Row, html_table, number, percent, text_table
 from calspline.options import check_increasing, check_number
@@ -378,11 +379,7 @@ def _spare(rows: Predictions, thresholds: Array) -> Array:
 def _band(value: Array, covariance: Array, level: float) -> Band:
     """The band whose width, in standard errors, is the same at all thresholds."""
     error = np.sqrt(np.diag(covariance))
-    eigenvalue, vector = np.linalg.eigh(covariance / np.outer(error, error))
-    root = vector * np.sqrt(np.maximum(eigenvalue, 0.0)) @ vector.T
-    normal = np.random.default_rng(0).standard_normal((DRAWS, len(value))) @ root
-    largest = float(np.quantile(np.abs(normal).max(axis=1), level))
-    reach = max(largest, float(ndtri(0.5 + 0.5 * level))) * error
+    reach = max(largest_normal(covariance, level, DRAWS, seed=0), float(ndtri(0.5 + 0.5 * level))) * error
     return Band(value, value - reach, value + reach)
 
 

@@ -14,11 +14,16 @@ Then rows that have the same score, or neighbours in the file that have nearly t
 their probabilities let expect. With residuals ``r = y - q`` about the spline curve of all rows, the sum of products
 ``r r'`` over such pairs has mean zero if rows are independent, and variance ``sum q (1 - q) q' (1 - q')``. No number
 depends on it: it only makes a sentence.
+
+References
+----------
+T. Hothorn, F. Bretz and P. Westfall, *Simultaneous inference in general parametric models*, Biometrical Journal 50,
+2008.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +88,19 @@ def group_squares(values: Array, cell: Ints, groups: Ints, n: int) -> tuple[Arra
     squares = np.bincount(of_group, sums**2, minlength=n)
     count = np.bincount(of_group, minlength=n).astype(np.float64)
     return squares * count / np.maximum(count - 1.0, 1.0), count
+
+
+def largest_normal(covariance: Array, level: float, draws: int, seed: Any) -> float:
+    """The quantile of the largest absolute value of normal variables, in standard errors; those that do not vary aside.
+
+    So far is the farthest of all off with the chance ``1 - level`` (max-T, Hothorn et al. 2008).
+    """
+    varies = np.diag(covariance) > 0.0
+    covariance, error = covariance[np.ix_(varies, varies)], np.sqrt(np.diag(covariance)[varies])
+    values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+    normal = np.random.default_rng(seed).standard_normal((draws, len(values))) @ root
+    return float(np.quantile(np.abs(normal).max(axis=1, initial=0.0), level))
 
 
 def design_effect(p: Array, happened: NDArray[np.bool_], weight: Array | None, groups: Ints) -> float:

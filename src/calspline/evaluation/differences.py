@@ -19,8 +19,6 @@ probabilities of both sets say: few rows may all have turned out alike.
 References
 ----------
 E. B. Wilson, *Probable inference, the law of succession, and statistical inference*, JASA 22, 1927.
-T. Hothorn, F. Bretz and P. Westfall, *Simultaneous inference in general parametric models*, Biometrical Journal 50,
-2008.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.dependence import Ints, cell_sums, group_squares
+from calspline.evaluation.dependence import Ints, cell_sums, group_squares, largest_normal
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.segments import FALSE_SHARE, LEVEL, SHOWN, Coded
 from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
@@ -178,17 +176,9 @@ def critical_value(level: float, n_groups: int | None) -> float:
 
 
 def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:
-    """Standard errors by which the farthest of all differences is off with chance ``1 - level``.
-
-    The largest absolute value of correlated normal variables, with the correlation that the units show (max-T).
-    """
+    """Standard errors by which the farthest of all differences is off with chance ``1 - level``."""
     covariance = differences[0].rows.squared_sums(np.column_stack([one.influence() for one in differences]))
-    varies = np.diag(covariance) > 0.0
-    covariance, deviation = covariance[np.ix_(varies, varies)], np.sqrt(np.diag(covariance)[varies])
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    normal = np.random.default_rng([seed, 0]).standard_normal((draws, len(values)))
-    largest = np.abs(normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1, initial=0.0)
-    return float(np.quantile(largest, level))
+    return largest_normal(covariance, level, draws, [seed, 0])
 
 
 @dataclass(frozen=True, eq=False)

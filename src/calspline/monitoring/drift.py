@@ -389,8 +389,7 @@ def _bin_weights(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Ar
     )
     share = before / reference.total
     middle = np.cumsum(share) - 0.5 * share
-    bins = np.minimum((middle * N_BINS).astype(np.intp), N_BINS - 1)
-    first = run_starts(bins)
+    first = run_starts(np.minimum((middle * N_BINS).astype(np.intp), N_BINS - 1))
     return np.add.reduceat(before, first), np.add.reduceat(now, first)
 
 

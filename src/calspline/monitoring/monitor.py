@@ -219,7 +219,7 @@ def log_ratio(day: ScoreHistogram, corrected: Array) -> float:
 
 def _line(seen: ScoreHistogram, x: Array, what: str) -> Array:
     """Log-odds with a constant or a line added that fits what was seen, held back by a prior."""
-    bins = Counts(seen.locations, seen.positives, seen.negatives).coarsened(CELLS)
+    bins = seen.counts.coarsened(CELLS)
     centre = bins.mean
     spread = float(np.sqrt(bins.w @ (bins.x - centre) ** 2 / bins.total)) or 1.0
 
@@ -323,13 +323,12 @@ class Monitor:
             if named:
                 for name, day in days.items():
                     self._parts.setdefault(name, Stream()).update(day)
-        w = whole.positives + whole.negatives
         self.log.append(
             {
                 "when": str(len(self.log) + 1) if when is None else when,
                 "rows": whole.total,
                 "rate": whole.base_rate,
-                "expected_rate": float(w @ expit(whole.locations)) / whole.total,
+                "expected_rate": float((whole.positives + whole.negatives) @ expit(whole.locations)) / whole.total,
                 "evidence": self.evidence,
                 "alarm": self.alarm or self.evidence >= 1.0 / self.alpha,
             }
