@@ -156,6 +156,7 @@ def test_files_that_make_no_sense_are_refused(tmp_path):
         ({"log": [{"when": 1}]}, "entry must be a dict with the keys when"),
         ({"streams": [plain["streams"][0] | {"segment": "a"}]}, "streams must begin with that of all rows"),
         ({"streams": [plain["streams"][0] | {"curve": [[0.0, 1.0], [0.0, 1.0, 2.0]]}]}, "curve must be two lists"),
+        ({"streams": [plain["streams"][0] | {"days": 10**12}]}, "days must be at most 10000000"),
     ):
         with pytest.raises(ValueError, match=message):
             Monitor.from_dict(plain | change, monitor.calibrator)
