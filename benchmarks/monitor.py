@@ -30,7 +30,7 @@ from calspline.scores import BinaryScores
 
 Array = NDArray[np.float64]
 
-LOOKS, CHANGE_RUNS, QUIET, LAST, ROWS, DIGITS, WINDOW = 1000, 50, 60, 150, 100, 2, 30
+LOOKS, CHANGE_RUNS, QUIET, LAST, ROWS, DIGITS, WINDOW = 1000, 15, 60, 150, 100, 2, 30
 CHANGES: dict[str, Callable[[Array], Array]] = {
     "level: u + 0.4": lambda u: u + 0.4,
     "slope: 0.6 u - 0.4": lambda u: 0.6 * (u + 1.0) - 1.0,
@@ -56,7 +56,7 @@ def in_use() -> tuple[SplineCalibrator, ScoreHistogram]:
 class Ours:
     """The monitor."""
 
-    name, runs = "Monitor", 300
+    name, runs = "Monitor", 150
 
     def __init__(self) -> None:
         self.monitor = Monitor(AsTheyAre().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]))
@@ -69,7 +69,7 @@ class Ours:
 class Daily:
     """The test of ``drift`` at 5%, on the last thirty days, every day."""
 
-    name, runs = "`drift` every day", 300
+    name, runs = "`drift` every day", 40
 
     def __init__(self) -> None:
         self.days: list[ScoreHistogram] = []
@@ -85,7 +85,7 @@ class Daily:
 class Probcal:
     """probcal's monitor, with its defaults and a window of thirty days for speed."""
 
-    name, runs = "probcal", 20
+    name, runs = "probcal", 10
 
     def __init__(self) -> None:
         self.monitor = import_module("probcal.monitor").CalibrationMonitor(plug_in_window=WINDOW)
@@ -98,7 +98,7 @@ class Probcal:
 class River:
     """ADWIN on the squared error of each row."""
 
-    name, runs = "river ADWIN", 300
+    name, runs = "river ADWIN", 100
 
     def __init__(self) -> None:
         self.detector = import_module("river.drift").ADWIN()

@@ -2,11 +2,20 @@ import json
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 from scipy.stats import rankdata
 from sklearn.metrics import log_loss, roc_auc_score
 
-from calspline import ScoreHistogram, SigmoidCalibrator, SplineCalibrator, evaluate, expected, load, save
+from calspline import (
+    ScoreHistogram,
+    SigmoidCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+    evaluate,
+    expected,
+    load,
+    save,
+)
 from calspline.scores import check_binary_scores
 
 COSTS = {"false_positive": 1.0, "false_negative": 5.0}
@@ -79,6 +88,48 @@ def test_measures_with_a_jump_are_known_no_better_than_from_the_calibration_rows
         assert 0.95 * error < (high - low) / (2 * 1.959964) < 1.5 * error, name
 
 
+def four_classes(n, rng):
+    z = rng.normal(0.0, 1.2, (n, 4))
+    truth = np.exp(0.7 * z + [0.3, 0.0, -0.3, 0.0])
+    return softmax(z, axis=1), (rng.random(n)[:, None] > (truth / truth.sum(axis=1)[:, None]).cumsum(axis=1)).sum(
+        axis=1
+    )
+
+
+def test_limits_of_several_classes_know_what_few_rows_leave_open():
+    held, of_outcomes = [], []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        calibrator = SplineCalibrator().fit(*four_classes(300, rng))
+        score, y = four_classes(4000, rng)
+        p = calibrator.calibrate(score)
+        loss = -np.log(p[np.arange(4000), y])
+        found = expected(calibrator, score)
+        low, high = found.limits["log_loss"]
+        held.append(low <= loss.mean() <= high)
+        of_outcomes.append(abs(loss.mean() - found.log_loss) <= 1.96 * loss.std() / np.sqrt(4000))
+    assert np.mean(held) >= np.mean(of_outcomes) + 0.3, (np.mean(held), np.mean(of_outcomes))
+
+
+@pytest.mark.parametrize("n_classes", [3, 14])
+def test_errors_of_a_sum_of_classes_are_those_of_a_row_and_class_if_that_is_the_sum(n_classes):
+    rng = np.random.default_rng(0)
+    z = rng.normal(0.0, 1.5, (1500, n_classes))
+    labels = (rng.random(1500)[:, None] > softmax(0.6 * z, axis=1).cumsum(axis=1)).sum(axis=1)
+    calibrator = SplineCalibrator().fit(softmax(z, axis=1), labels)
+    spread, breaks = calibrator.structure_.spread, calibrator.structure_.breaks
+    u = np.log(softmax(0.8 * z[:5], axis=1))
+    p = softmax(u, axis=1)
+    want = spread.log_odds_variance(breaks, u, p, np.zeros_like(p))
+    for i, j in ((0, 0), (2, 1), (4, 2)):
+        # The log-odds of class j of row i move by the sum of these times the errors of eta.
+        weights = np.zeros_like(p)
+        weights[i] = -p[i]
+        weights[i, j] += 1.0
+        weights /= 1.0 - p[i, j]
+        assert spread.sum_variance(breaks, u, weights) == pytest.approx(want[i, j], rel=1e-6)
+
+
 def test_of_ever_more_rows_only_the_calibrator_is_uncertain(calibrator):
     score, _ = rows(400, seed=1)
     one, more, all_ = (expected(calibrator, score, n_rows=n) for n in (None, 40_000, np.inf))
@@ -126,7 +177,8 @@ def test_two_and_several_classes_agree_where_they_must():
     z = rng.normal(size=(2000, 3))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = (p.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
-    calibrator = SplineCalibrator().fit(p, y)
+    # A temperature does not know its own uncertainty, so that limits are those of the outcomes.
+    calibrator = TemperatureCalibrator().fit(p, y)
     q = calibrator.calibrate(p)
     found = expected(calibrator, p)
     drawn = []

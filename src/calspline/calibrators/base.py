@@ -357,6 +357,13 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         """
         return self.curves_[0].noise(self._check_scores(scores)) if self.curves_ else np.empty((0, len(scores)))
 
+    def sum_variance(self, scores: Any, weights: Array) -> float:
+        """Of three or more classes, the variance of a weighted sum of the log-probabilities before they are normalised.
+
+        It is 0 where the method does not know its own uncertainty.
+        """
+        return 0.0
+
     def _check_scores(self, scores: Any) -> Any:
         """Scores to calibrate, taken as those of the fit were: those of two classes, or a matrix of more."""
         given = check_scores(scores).in_class_order(self.classes_)

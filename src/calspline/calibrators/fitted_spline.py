@@ -140,6 +140,15 @@ class FittedSpline(BaseCalibrator):
             deviation = np.hypot(deviation, self.shift_.log_odds_errors)
         return limits(p, critical * deviation)
 
+    def sum_variance(self, scores: Any, weights: Array) -> float:
+        """Of three or more classes, the variance of a weighted sum of the log-probabilities before they are normalised.
+
+        Curves against the rest do not know how their errors go together, and have none.
+        """
+        variance = 0.0 if self.curves_ else self.structure_.sum_variance(self._check_scores(scores), weights)
+        errors = 0.0 if self.shift_ is None else self.shift_.log_odds_errors
+        return variance + float(((weights.sum(axis=0) * errors) ** 2).sum())
+
     def formula(self) -> Formula:
         """What it computes, in terms that the exports write."""
         formula = super().formula()

@@ -11,7 +11,8 @@ with ``e_ki`` its independent errors of the log-odds (see :meth:`CalibrationCurv
 <calspline.CalibrationCurve.noise>`). They are those of a smooth curve. But accuracy and cost jump at a threshold, so
 that they hang on a bend just there, which few rows do not show and the curve smooths away. So the second part is at
 least what it would be for a curve that may bend anyhow: that of the flips of as many rows as would know the rate of
-events as well as the calibrator does. The limits are normal ones. They hold if the calibrator is right up to chance: a
+events as well as the calibrator does. Of three or more classes errors are those of the logarithms before probabilities
+are normalised. The limits are normal ones. They hold if the calibrator is right up to chance: a
 change in how scores relate to events cannot be seen without labels, and makes them wrong.
 """
 
@@ -140,9 +141,9 @@ def expected(
     Notes
     -----
     The limits include the calibrator's own uncertainty where it knows it: that of a :class:`SplineCalibrator` for two
-    classes. Of other calibrators, and for three or more classes, they are those of the outcomes alone. As bands of
-    smooth curves do, they hold on average over what the truth may be: a bend that few rows do not show, just where a
-    threshold is, is missed more often.
+    classes, and for more with the structured map. Of others they are those of the outcomes alone. As bands of smooth
+    curves do, they hold on average over what the truth may be: a bend that few rows do not show, just where a threshold
+    is, is missed more often.
 
     Examples
     --------
@@ -176,7 +177,7 @@ def expected(
     z = float(ndtri(0.5 + 0.5 * level))
     limits = {}
     for name, one in measures.items():
-        reach = z * float(np.sqrt(_variance(rows, one.parts, n)))
+        reach = z * float(np.sqrt(_variance(calibrator, scores, rows, one.parts, n)))
         low, high = one.value - reach, one.value + reach
         limits[name] = (low, high) if name == "cost" else (max(low, 0.0), min(high, HIGHEST[name]))
     shares = np.average(rows.p, axis=0, weights=rows.weight)
@@ -240,12 +241,13 @@ def _of_many(rows: Unlabelled) -> dict[str, Measure]:
     }
 
 
-def _variance(rows: Unlabelled, parts: Array, n: float) -> float:
+def _variance(calibrator: Any, scores: Any, rows: Unlabelled, parts: Array, n: float) -> float:
     """Variance of a measure over the outcomes of ``n`` rows like these, and over the calibrator's errors."""
     p, share = rows.p, rows.weight / rows.total
     if p.ndim == 2:
-        flips = (p * parts**2).sum(axis=1) - (p * parts).sum(axis=1) ** 2
-        return float(share @ flips) / n
+        mean = (p * parts).sum(axis=1, keepdims=True)
+        own: float = calibrator.sum_variance(scores, share[:, None] * p * (parts - mean))
+        return float(share @ (p * (parts - mean) ** 2).sum(axis=1)) / n + own
     spread = p * (1.0 - p)
     flips = float(share @ (parts**2 * spread))
     smooth, rate = (float(((rows.noise @ (share * one * spread)) ** 2).sum()) for one in (parts, np.ones_like(parts)))

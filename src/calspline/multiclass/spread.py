@@ -102,13 +102,33 @@ class Spread:
         ``lift`` is a standard deviation that each ``eta`` has besides.
         """
         n, m = p.shape
-        pieces = NaturalSpline(breaks).pieces
-        modes = np.tensordot(pieces, NaturalSpline(breaks).interpolate(self.curves.T), axes=1)
-        curve = PiecewiseCubic(breaks, modes)
+        curve = self._modes(breaks)
         out = np.empty((n, m))
         for rows in blocks(n, m * max(len(self.curves), 1), MODE_VALUES):
             out[rows] = self._variance(curve, u[rows], p[rows], lift[rows])
         return out
+
+    def sum_variance(self, breaks: Array, u: Array, weights: Array) -> float:
+        """Variance of the sum of ``weights * eta`` over rows and classes, at ``u``."""
+        curve = self._modes(breaks)
+        piece, t = curve.locate(u.ravel())
+        # A sum of cubics needs the sums of the powers in each piece only.
+        powers = [np.bincount(piece, weights.ravel() * t**k, curve.coefficients.shape[1]) for k in (3, 2, 1, 0)]
+        modes = np.tensordot(np.array(powers), curve.coefficients, axes=2)
+        linear = weights.T @ np.column_stack([np.ones(len(u)), u])
+        if self.linear is not None:
+            modes[: len(self.linear)] += self.linear @ linear.ravel()
+        variance = float(modes @ modes)
+        if self.own is not None:
+            variance += float(self.own[:, 0] @ linear[:, 0] ** 2 + self.own[:, 1] @ np.diag(linear[:, 1:]) ** 2)
+        if self.left is not None and self.right is not None and self.scale is not None:
+            variance += float((self.scale * (self.left.T @ linear @ self.right) ** 2).sum())
+        return variance
+
+    def _modes(self, breaks: Array) -> PiecewiseCubic:
+        """The curves of all modes."""
+        spline = NaturalSpline(breaks)
+        return PiecewiseCubic(breaks, np.tensordot(spline.pieces, spline.interpolate(self.curves.T), axes=1))
 
     def _variance(self, curve: PiecewiseCubic, u: Array, p: Array, lift: Array) -> Array:
         n, m = p.shape

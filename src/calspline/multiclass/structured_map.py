@@ -170,13 +170,21 @@ class StructuredMap:
                 "this calibrator was saved by a version that did not keep what limits of several classes need; "
                 "fit it again"
             )
+        u = self._tempered(scores)
+        grain = np.minimum(self.scale.uniform / len(self.b) * np.exp(-u), 1.0 - LEAST)
+        return self.spread.log_odds_variance(self.breaks, u, p, -np.log1p(-grain) * self.slope(u))
+
+    def sum_variance(self, scores: MatrixScores, weights: Array) -> float:
+        """Variance of the sum of ``weights * eta`` over rows and classes, as far as it is known."""
+        return 0.0 if self.spread is None else self.spread.sum_variance(self.breaks, self._tempered(scores), weights)
+
+    def _tempered(self, scores: MatrixScores) -> Array:
+        """The ``u`` of checked scores, shape (n, m)."""
         values = scores.values.astype(np.float64, copy=False)
         if scores.kind == "probability":
             with np.errstate(divide="ignore"):
                 values = np.log(values)
-        u = self.scale.by_class(log_scores(values, self.scale.floor)).T
-        grain = np.minimum(self.scale.uniform / len(self.b) * np.exp(-u), 1.0 - LEAST)
-        return self.spread.log_odds_variance(self.breaks, u, p, -np.log1p(-grain) * self.slope(u))
+        return self.scale.by_class(log_scores(values, self.scale.floor)).T
 
     @cached_property
     def _powers(self) -> PowerTable:
