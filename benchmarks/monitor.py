@@ -5,8 +5,8 @@
 * Days until the alarm after a change of level, slope or shape on day 60.
 
 The probabilities are right before the change; they have two digits, so that histograms of many days stay small. What is
-not installed is left out. Half an hour on one core; with ``--keep FILE`` the alarms found so far are kept in a file,
-and a run that was broken off goes on where it was.
+not installed is left out. A quarter of an hour on one core; with ``--keep FILE`` the alarms found so far are kept in a
+file, and a run that was broken off goes on where it was.
 """
 
 from __future__ import annotations
