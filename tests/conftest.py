@@ -62,7 +62,7 @@ LAYER_OF_PATH = {
     "faults/files/test_schema.py::test_55_an_object_anywhere_else_breaks_the_schema": "slow",
     "faults/wrapper/test_wrapper.py::test_23_labels_of_any_type": "slow",
     "faults/wrapper/test_wrapper.py::test_51_sixteen_threads_agree": "slow",
-    "fitting/test_segments.py::test_variances_are_a_fixed_point_of_mackay": "slow",
+    "segments/test_effects.py::test_variances_are_a_fixed_point_of_mackay": "slow",
     "fuzz/test_readers.py::test_any_value_in_the_place_of_another_is_refused_or_harmless": "slow",
     "packaging/test_distribution.py": "site",
     "reporting/test_report.py::test_every_calibrator_is_told_of": "slow",
