@@ -13,6 +13,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import numpy.testing  # asks numpy 1.26 for the kind of processor, in a process, before the guard watches
 import pytest
 from hypothesis import HealthCheck, settings
 
