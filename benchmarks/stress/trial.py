@@ -166,16 +166,18 @@ def harm_done(cal: SplineCalibrator, rows: Rows, p: Array) -> float:
 def prior_at_base_rate(cal: SplineCalibrator, scores: NDArray[Any], w: Array, rate: float) -> float:
     """``0.1 (a^2 + b^2)`` for the line ``x + a + b (x - mean) / sd`` that is constant at the base rate.
 
-    That is what the documented prior takes for distrusting a model. Margins have none: their prior is about the base
-    rate itself. Nor has the paper's penalty.
+    That is what the documented prior takes for distrusting a model. Scores beyond the end knots count as those, here as
+    in the fit. Margins have none: their prior is about the base rate itself. Nor has the paper's penalty.
     """
     if len(cal.classes_) > 2 or cal.penalty == "ridge":
         return 0.0
-    transform = cal.curves_[0].transform
+    curve = cal.curves_[0]
+    transform = curve.transform
     if transform.name == "identity" and (cal.loss == "log" or scores.min() < 0.0 or scores.max() > 1.0):
         return 0.0
     pair = scores.ndim == 2
     x = transform.from_log_odds(log_odds_from_pair(*scores.T)) if pair else transform(scores.astype(float))
+    x = np.clip(x, *(curve.origin + curve.unit * curve.breaks[[0, -1]]))
     mean = w @ x / w.sum()
     variance = w @ (x - mean) ** 2 / w.sum()
     level = rate if cal.loss == "brier" else np.log(rate / (1.0 - rate))
