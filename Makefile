@@ -29,7 +29,7 @@ check: $(VENV)/.dev lint
 
 # Everything. Half of the tests wait for other processes, so there are more workers than cores.
 test: $(VENV)/.dev lint
-	$(PYTEST) -n $(shell expr 2 \* $(CORES)) --dist loadgroup --cov --cov-report=
+	$(PYTEST) -n $(shell expr 2 \* $(CORES)) --cov --cov-report=
 	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/fitting/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/grid.py,src/calspline/transforms.py' >/dev/null

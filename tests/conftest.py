@@ -98,13 +98,34 @@ def layers(item):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark every test with its layers; tests that share an engine that is slow to start share a worker."""
+    """Mark every test with its layers."""
     for item in items:
         for layer in layers(item):
             item.add_marker(layer)
-        for engine in ("spark", "postgres"):
-            if engine in item.nodeid.lower():
-                item.add_marker(pytest.mark.xdist_group(engine))
+
+
+ONE_WORKER = {
+    "spark": re.compile("tests/(engines|export)/.*spark"),
+    "postgres": re.compile("tests/export/.*postgres|tests/engines/test_databases"),
+    "site": re.compile("tests/docs/test_site"),
+    "packages": re.compile("tests/packaging/"),
+}
+"""Tests that share what is slow to start or to build, so that one worker runs them all."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Hand out tests one by one, but those of ``ONE_WORKER`` together and first.
+
+    (Their ``--dist loadgroup`` does not do so with pytest 9.2: pytest-xdist issue 1386.)
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((name for name, tests in ONE_WORKER.items() if tests.search(nodeid.lower())), nodeid)
+
+    return Together(config, log)
 
 
 class ProcessGuard:

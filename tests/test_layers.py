@@ -33,3 +33,24 @@ def test_a_test_without_a_marker_cannot_start_a_process():
 @pytest.mark.process
 def test_a_test_with_a_marker_can():
     subprocess.run([sys.executable, "--version"], check=True, capture_output=True)
+
+
+@pytest.mark.process
+def test_tests_that_share_an_engine_share_a_worker(tmp_path):
+    folder = tmp_path / "tests" / "engines"
+    folder.mkdir(parents=True)
+    (folder / "test_two.py").write_text(
+        "import pytest\n"
+        "from pathlib import Path\n"
+        "@pytest.mark.parametrize('number', range(6))\n"
+        "@pytest.mark.parametrize('engine', ['spark', 'polars'])\n"
+        "def test_where(engine, number, worker_id):\n"
+        f"    Path({str(tmp_path)!r}, f'{{engine}}-{{number}}').write_text(worker_id)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, tmp_path], cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    workers = {engine: [path.read_text() for path in tmp_path.glob(f"{engine}-*")] for engine in ("spark", "polars")}
+    assert len(workers["spark"]) == len(workers["polars"]) == 6
+    assert len(set(workers["spark"])) == 1
+    assert workers["polars"].count(workers["spark"][0]) < 6  # the other worker was there

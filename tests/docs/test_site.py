@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[2]
 LOADS = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
 LOADED_RELATIONS = {"stylesheet", "icon", "preload", "preconnect", "prefetch", "manifest", "modulepreload"}
 
-pytestmark = pytest.mark.xdist_group("site")
-
 
 class Page(HTMLParser):
     """What a page links to, what it loads, and the anchors it has."""

@@ -18,8 +18,6 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.xdist_group("distribution")  # built once
-
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
