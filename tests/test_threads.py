@@ -100,7 +100,7 @@ def test_segments_are_the_same_to_the_last_bit():
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_blocks_are_shared_out_over_as_many_threads_as_asked_for(count):
-    met = threading.Barrier(count, timeout=30)  # nobody gets on before all are here
+    met = threading.Barrier(count, timeout=600)  # nobody gets on before all are here
 
     def wait(block):
         met.wait()

@@ -1,6 +1,8 @@
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,4 +52,46 @@ def alone(tmp_path):
         )
 
     run.temporary = temporary
+    return run
+
+
+class Forks:
+    """A process that has imported what is slow to import, and forks for every run; see forks.py."""
+
+    def __init__(self, *prefix):
+        command = [*prefix, sys.executable, str(Path(__file__).with_name("forks.py"))]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **request):
+        print(json.dumps(request, default=str), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def close(self):
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """Processes to fork from, by what they are started with."""
+    found = {}
+
+    def ask(*prefix, **request):
+        if prefix not in found:
+            found[prefix] = Forks(*prefix)
+        return found[prefix].ask(**request)
+
+    yield ask
+    for process in found.values():
+        process.close()
+
+
+@pytest.fixture
+def run_fork(forks, tmp_path):
+    """Run ``python arguments`` as a fork; how it ended, and what it said."""
+
+    def run(*arguments, prefix=(), folder=tmp_path, stdin=os.devnull, stdout=tmp_path / "stdout", **more):
+        files = [stdin, stdout, tmp_path / "stderr"]
+        more = {"environment": {}} | more
+        return SimpleNamespace(**forks(*prefix, arguments=arguments, files=files, folder=folder, **more))
+
     return run

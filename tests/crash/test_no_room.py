@@ -1,20 +1,12 @@
 """A disk that is full, and a folder that nobody may write to: one clear line, the old file as it was, no other."""
 
 import os
-import resource
 import subprocess
-import sys
 
 import pytest
 
-SMALL = """
-mount -t tmpfs -o size=8k none "$DISK" && printf old > "$DISK/old" || exit 99
-cd "$DISK" && "$@"
-code=$?
-cp -a "$DISK/." "$LEFT"
-exit $code
-"""
-"""Two pages: one for the old file, one free. What is left on it is copied, as it goes with the shell."""
+SMALL = 'mount -t tmpfs -o size=8k none "$1" && shift && exec "$@"'
+"""Two pages: one for the old file, one free."""
 
 PYTHON = {
     "save": "calspline.save(calspline.load(sys.argv[1]), 'new')",
@@ -35,43 +27,32 @@ COMMANDS = {
 }
 
 
-def of_its_own():
-    """A shell in which disks may be mounted that nobody else sees; None where that is not allowed."""
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory):
+    """A small disk and what to start a process with that sees it; None where that is not allowed."""
+    disk = tmp_path_factory.mktemp("disk")
     for unshare in (["unshare", "-m"], ["unshare", "-Urm"]):
+        prefix = [*unshare, "sh", "-c", SMALL, "small", str(disk)]
         try:
-            if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0:
-                return [*unshare, "sh", "-c", SMALL, "small"]
+            if subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
+                return disk, prefix
         except FileNotFoundError:
-            return None
+            break
     return None
 
 
-@pytest.fixture(scope="module")
-def small_disk():
-    return of_its_own()
-
-
 @pytest.fixture
-def full(small_disk, tmp_path):
+def full(small_disk, run_fork, tmp_path):
     """Run a process whose folder is on a small disk, or which may write small files only; what it left there."""
-    disk, left = tmp_path / "disk", tmp_path / "left"
-    disk.mkdir()
+    left = tmp_path / "left"
     left.mkdir()
 
-    def run(*arguments):
-        environment = os.environ | {"DISK": str(disk), "LEFT": str(left)}
-        command = [sys.executable, *map(str, arguments)]
+    def run(*arguments, **more):
         if small_disk is not None:
-            done = subprocess.run([*small_disk, *command], capture_output=True, text=True, env=environment, check=False)
-            assert done.returncode != 99, done.stderr
-            return done, left
-        (disk / "old").write_text("old")
-
-        def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-        done = subprocess.run(command, capture_output=True, text=True, cwd=disk, preexec_fn=limit, check=False)
-        return done, disk
+            disk, prefix = small_disk
+            return run_fork(*arguments, prefix=prefix, small=disk, folder=left, **more), left
+        (left / "old").write_text("old")
+        return run_fork(*arguments, folder=left, room=4096, **more), left
 
     return run
 
@@ -99,12 +80,9 @@ def test_a_full_disk_is_one_line_and_no_file(name, full, inputs):
 
 
 @pytest.mark.parametrize("arguments", ["evaluate {csv}", "apply {model} {csv} -o -", "fit {csv} -o -"])
-def test_a_standard_output_that_is_full_is_one_line(arguments, alone, inputs):
+def test_a_standard_output_that_is_full_is_one_line(arguments, run_fork, inputs):
     words = [word.format(**vars(inputs)) for word in arguments.split()]
-    with open("/dev/full", "wb") as place:
-        done = subprocess.run(
-            [sys.executable, "-m", "calspline", *words], stdout=place, stderr=subprocess.PIPE, text=True, check=False
-        )
+    done = run_fork("-m", "calspline", *words, stdout="/dev/full")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "standard output: No space left on device" in done.stderr
 
@@ -113,33 +91,25 @@ def test_a_standard_output_that_is_full_is_one_line(arguments, alone, inputs):
 def test_a_full_disk_for_temporary_files_is_one_line(arguments, full, inputs, tmp_path):
     words = [word.format(**vars(inputs)) for word in arguments.split()]
     script = (
-        "import os, sys; os.environ['TMPDIR'] = os.getcwd(); place = sys.argv.pop(1)\n"
-        "os.dup2(os.open(sys.argv.pop(1), os.O_RDONLY), 0); os.chdir(place)\n"
+        "import os, sys; os.environ['TMPDIR'] = os.getcwd(); os.chdir(sys.argv.pop(1))\n"
         "from calspline.cli import main; sys.exit(main())"
     )
     (tmp_path / "work").mkdir()
-    done, left = full("-c", script, tmp_path / "work", inputs.csv, *words)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    done, left = full("-c", script, tmp_path / "work", *words, stdin=inputs.csv)
+    assert (done.returncode, (tmp_path / "stdout").read_text(), done.stderr.count("\n")) == (2, "", 1)
     assert only_the_old(left)
     assert list((tmp_path / "work").iterdir()) == []
 
 
 @pytest.fixture
-def read_only(tmp_path):
+def read_only(run_fork, tmp_path):
     """Run a process in a folder that it may not write to; root loses the right to do so all the same."""
     folder = tmp_path / "read-only"
     folder.mkdir()
     (folder / "old").write_text("old")
     folder.chmod(0o555)
     drop = ["setpriv", "--bounding-set", "-dac_override", "--"] if os.geteuid() == 0 else []
-
-    def run(*arguments):
-        done = subprocess.run(
-            [*drop, sys.executable, *map(str, arguments)], capture_output=True, text=True, cwd=folder, check=False
-        )
-        return done, folder
-
-    yield run
+    yield lambda *arguments: (run_fork(*arguments, prefix=drop, folder=folder), folder)
     folder.chmod(0o755)
 
 

@@ -1,10 +1,8 @@
 """Processes struck at random moments: outputs are there whole or not at all, and nothing else is left for long."""
 
 import hashlib
-import json
 import os
 import signal
-from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet
@@ -14,6 +12,11 @@ from tests.crash.conftest import ROWS
 from calspline import load, save
 
 ROUNDS = int(os.environ.get("CALSPLINE_STRIKES", "4"))
+SAVE = """
+import itertools, sys, calspline
+for model in itertools.cycle([calspline.load(path) for path in sys.argv[2:]]):
+    calspline.save(model, sys.argv[1])
+"""
 
 
 def hashed(path):
@@ -21,14 +24,17 @@ def hashed(path):
 
 
 @pytest.fixture
-def struck(alone, inputs):
+def struck(forks, inputs, tmp_path):
     """What is left of a command that is struck by a signal, round by round."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
 
-    def rounds(name, target, *arguments, rounds=ROUNDS):
-        script = Path(__file__).with_name("struck.py")
-        done = alone(script, name, rounds, target, *arguments, STDIN=str(inputs.csv))
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    def rounds(name, target, *arguments, rounds=ROUNDS, duration=None):
+        files = [inputs.csv if "-" in arguments else os.devnull, os.devnull, tmp_path / "said"]
+        return forks(
+            struck=name, rounds=rounds, target=target, duration=duration, arguments=arguments, files=files,
+            folder=tmp_path, environment={"TMPDIR": str(temporary)},
+        )  # fmt: skip
 
     return rounds
 
@@ -36,13 +42,16 @@ def struck(alone, inputs):
 def commands(inputs, target):
     """Commands that write a target of two kinds of contents: none or old before, and whole after."""
     return {
-        "fit": ("fit", inputs.rows, "-o", target),
-        "apply-csv": ("apply", inputs.model, inputs.rows, "-o", target),
-        "apply-parquet": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "parquet"),
-        "apply-arrow": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "arrow"),
-        "report": ("report", inputs.rows, "-o", target),
-        "export": ("export", inputs.model, "--to", "c", "-o", target),
-        "stdin-to-stdout": ("apply", inputs.model, "-", "-o", "-"),
+        name: ("-m", "calspline", *words)
+        for name, words in {
+            "fit": ("fit", inputs.rows, "-o", target),
+            "apply-csv": ("apply", inputs.model, inputs.rows, "-o", target),
+            "apply-parquet": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "parquet"),
+            "apply-arrow": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "arrow"),
+            "report": ("report", inputs.rows, "-o", target),
+            "export": ("export", inputs.model, "--to", "c", "-o", target),
+            "stdin-to-stdout": ("apply", inputs.model, "-", "-o", "-"),
+        }.items()
     }
 
 
@@ -50,9 +59,15 @@ def test_save_killed_at_random_moments_leaves_a_whole_model(struck, inputs, tmp_
     target = tmp_path / "out" / "model.json"
     target.parent.mkdir()
     save(load(inputs.model), target)
-    found = struck("SIGKILL", target, "save", inputs.model, inputs.other, rounds=10 * ROUNDS)
+    found, whole = [], {hashed(inputs.model), hashed(inputs.other)}
+    for _ in range(10):  # until both models have been seen, and one that was being written
+        found += struck(
+            "SIGKILL", target, "-c", SAVE, target, inputs.model, inputs.other, rounds=10 * ROUNDS, duration=0.2
+        )
+        if {one["target"] for one in found} >= whole and any(one["parts"] for one in found):
+            break
     assert {one["code"] for one in found} == {-signal.SIGKILL}
-    assert {one["target"] for one in found} == {hashed(inputs.model), hashed(inputs.other)}
+    assert {one["target"] for one in found} == whole
     assert any(one["parts"] for one in found)
     assert max(len(one["parts"]) for one in found) == 1  # each round removed what the last one left
     save(load(inputs.other), target)

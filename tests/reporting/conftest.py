@@ -10,6 +10,7 @@ class Opened:
     def __init__(self, context, url):
         self.requests, self.complaints = [], []
         self.page = context.new_page()
+        self.page.set_default_timeout(0)  # however busy the machine is
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
