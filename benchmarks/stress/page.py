@@ -37,7 +37,9 @@ def page(outcomes: list[Outcome], apart: dict[str, float], sample_rows: int) -> 
             "",
             "What has to hold of every fit:",
             "",
-            "- no exception, and no warning but the documented one, that all scores are equal;",
+            "- no error but that of one margin among few rows in [0, 1], and no warning but documented ones: of equal "
+            "scores, of scores or",
+            "  classes that look reversed, of scores between 0 and 100, and of weights that do not sum to the rows;",
             "- `converged_`, after at most "
             f"{MAX_STEPS} Newton steps in any one fit, be it in the search for the smoothing or the last;",
             "- probabilities finite, inside (0, 1), summing to one, and monotone where asked;",
