@@ -199,7 +199,8 @@ class _Graph:
         from onnx import helper
 
         output = output or f"{self._prefix}{operation.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operation, list(inputs), [output], **attributes))
+        # Runtimes that fuse nodes need names to tell them apart.
+        self.nodes.append(helper.make_node(operation, list(inputs), [output], name=output, **attributes))
         return output
 
     def cast(self, tensor: str) -> str:
