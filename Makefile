@@ -13,8 +13,9 @@ else
 endif
 
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-# One thread for each worker: threads of more workers than cores would only get in each other's way.
-PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
+# One thread for each worker: threads of more workers than cores would only get in each other's way. Processes that tests
+# start read the bytecode that the first has written.
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed bench-growth \
   bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-shift bench-monitor bench-expected bench-forests bench-segments bench-grouped docs figures tutorial \
