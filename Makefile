@@ -154,13 +154,13 @@ smoke: dist
 	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/smoke/bin/python -I tests/packaging/smoke.py
 
-# The lowest versions that pyproject.toml allows; their wheels end with Python 3.12.
+# The lowest versions that pyproject.toml allows; their wheels end with Python 3.12. What these import is their own affair.
 oldest:
 	$(PYTHON) -m venv --clear build/oldest
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/packaging/oldest.txt -e '.[test]'
 	build/oldest/bin/python -m pytest -q -p no:cacheprovider tests/fitting tests/multiclass tests/calibrators tests/crossfit \
 		tests/evaluation tests/engines/test_fit_frame.py \
-		$(filter-out tests/test_classifier_as_sklearn.py tests/test_datasets.py tests/test_pages.py,$(wildcard tests/test_*.py))
+		$(filter-out $(addprefix tests/test_,classifier_as_sklearn.py datasets.py imports.py pages.py),$(wildcard tests/test_*.py))
 
 pages: $(VENV)/.dev
 	$(BIN)/python -m docs.record_pages

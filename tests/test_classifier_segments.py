@@ -25,7 +25,7 @@ def rows_of(n=4000, seed=0):
     x, s, device = rng.normal(size=(n, 2)), rng.integers(0, 4, n), rng.integers(0, 2, n)
     shift = np.array([-1.5, 0.0, 0.5, 1.5])
     y = rng.random(n) < expit(2.0 * x[:, 0] + shift[s] + device)
-    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "country": COUNTRIES[s], "device": device}), y
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "country": COUNTRIES[s], "handset": device}), y
 
 
 def model():
@@ -33,7 +33,7 @@ def model():
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
-@pytest.mark.parametrize("by", ["country", ["country", "device"]])
+@pytest.mark.parametrize("by", ["country", ["country", "handset"]])
 def test_the_column_is_read_from_x(ensemble, by):
     X, y = rows_of()
     new, y_new = rows_of(seed=1)
@@ -48,13 +48,13 @@ def test_the_column_is_read_from_x(ensemble, by):
 
 def test_any_frame_and_arrays_will_do():
     X, y = rows_of(1000)
-    wanted = CalibratedClassifierCV(LogisticRegression(), by="device").fit(X[["a", "b", "device"]], y)
-    numbers = X[["a", "b", "device"]].to_numpy()
+    wanted = CalibratedClassifierCV(LogisticRegression(), by="handset").fit(X[["a", "b", "handset"]], y)
+    numbers = X[["a", "b", "handset"]].to_numpy()
     p = CalibratedClassifierCV(LogisticRegression(), by=2).fit(numbers, y).predict_proba(numbers)
-    np.testing.assert_allclose(p, wanted.predict_proba(X[["a", "b", "device"]]))
-    frame = pl.from_pandas(X[["a", "b", "device"]])
-    p = CalibratedClassifierCV(LogisticRegression(), by="device").fit(frame, y).predict_proba(frame)
-    np.testing.assert_allclose(p, wanted.predict_proba(X[["a", "b", "device"]]))
+    np.testing.assert_allclose(p, wanted.predict_proba(X[["a", "b", "handset"]]))
+    frame = pl.from_pandas(X[["a", "b", "handset"]])
+    p = CalibratedClassifierCV(LogisticRegression(), by="handset").fit(frame, y).predict_proba(frame)
+    np.testing.assert_allclose(p, wanted.predict_proba(X[["a", "b", "handset"]]))
 
 
 def test_a_frozen_model_and_weights_of_zero():
@@ -78,8 +78,8 @@ def test_it_is_an_ordinary_classifier():
 @pytest.mark.parametrize(
     ("by", "frame", "error", "message"),
     [
-        ("land", True, ValueError, "by must name columns of X; 'land' is none of 'a', 'b', 'country', 'device'"),
-        ("device", False, TypeError, "by must be numbers of columns where X is no data frame; got 'device'"),
+        ("land", True, ValueError, "by must name columns of X; 'land' is none of 'a', 'b', 'country', 'handset'"),
+        ("handset", False, TypeError, "by must be numbers of columns where X is no data frame; got 'handset'"),
         (7, False, ValueError, r"by must be a column of X, whose shape is \(400, 2\); got 7"),
     ],
 )

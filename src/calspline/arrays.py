@@ -118,10 +118,15 @@ def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: in
 
 
 def _threaded(function: Callable[[Block], T], blocks: Iterable[Block], workers: int) -> Iterator[T]:
-    context = copy_context()  # that of numpy's errstate, too
+    context, errors = copy_context(), np.geterr()  # which the context has since numpy 2
     context.run(_threads.set, 1)
+
+    def apply(block: Block) -> T:
+        with np.errstate(**errors):
+            return function(block)
+
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(lambda block: context.copy().run(function, block), blocks)
+        yield from pool.map(lambda block: context.copy().run(apply, block), blocks)
 
 
 def filled(out: Filled, function: Callable[[slice], Any], columns: int | None = None) -> Filled:
