@@ -154,6 +154,13 @@ def _dialect_ibis(native: Any) -> str:
     return IBIS_DIALECTS[name]
 
 
+def _reference_duckdb(column: str) -> str:
+    """The column's name, in quotes for DuckDB 1, which would take what is before a dot for a table."""
+    import duckdb
+
+    return DIALECTS["duckdb"].identifier(column) if duckdb.__version__.startswith("1.") else column
+
+
 def _select_ibis(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
     query = "calspline_rows"
     for k, projection in enumerate(projections):
@@ -205,7 +212,14 @@ ENGINES = {
         Engine("polars (lazy)", lazy_rows, assign=_assign_polars),
         Engine("pyarrow", array_rows, assign=_assign_pyarrow),
         Engine("dask", partition_rows, assign=_assign_dask),
-        Engine("duckdb", lazy_rows, select=_select_duckdb, dialect=lambda native: "duckdb", unpivot=_unpivot_duckdb),
+        Engine(
+            "duckdb",
+            lazy_rows,
+            select=_select_duckdb,
+            dialect=lambda native: "duckdb",
+            unpivot=_unpivot_duckdb,
+            reference=_reference_duckdb,
+        ),
         Engine(
             "pyspark",
             lazy_rows,
