@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, cast, overload
 
 import numpy as np
 
@@ -205,7 +205,7 @@ def in_stages(
 class Statement:
     """Expressions over some columns in a dialect."""
 
-    _most_compared: ClassVar[int] = BLOCK
+    _most_compared: ClassVar[int] = 2 * BLOCK
     """Breaks that are compared one after the other, before looking them up pays."""
 
     def __init__(self, writer: Dialect, columns: Sequence[str], segments: Segments) -> None:
@@ -386,15 +386,28 @@ class Statement:
                 alone[variable] = value
             k += len(alone)
             uses = [used for formula in program.formulas[k:] for used in names_in(formula)]
-            shared = [variable for variable in alone if uses.count(variable) > 1 and self._effects]
             texts = {variable: substituted(value, known) for variable, value in alone.items()}
+            # A curve and what segments add to it have the same pieces: the one that a score lies in is found once.
+            cubics = {variable: value for variable, value in texts.items() if value.operation == "cubic"}
+            cubics = cubics if len(cubics) > 1 else {}
+            shared = [v for v in alone if v in cubics or (uses.count(v) > 1 and self._effects)]
             if not shared:
                 return step(k, known | texts)
-            return self._bound(
-                shared[0],
-                [self._write(texts[variable]) for variable in shared],
-                lambda names: step(k, known | texts | dict(zip(shared, names, strict=True))),
-            )
+
+            def bound(i: str = "", t: str = "") -> str:
+                values = [
+                    self._horner(cast(Pieces, texts[v].value), i, t) if v in cubics else self._write(texts[v])
+                    for v in shared
+                ]
+                return self._bound(
+                    shared[0], values, lambda names: step(k, known | texts | dict(zip(shared, names, strict=True)))
+                )
+
+            if not cubics:
+                return bound()
+            first = next(iter(cubics.values()))
+            pieces = cast(Pieces, first.value)
+            return self._in_piece(self._write(pieces.place(first.arguments[0])), pieces, bound)
 
         return step(0, known)
 
@@ -424,7 +437,10 @@ class Statement:
         return variable
 
     def _cubic(self, z: str, pieces: Pieces) -> str:
-        """The piece that ``z`` lies in, then its start and coefficients by index."""
+        return self._in_piece(z, pieces, partial(self._horner, pieces))
+
+    def _in_piece(self, z: str, pieces: Pieces, body: Callable[[str, str], str]) -> str:
+        """``body`` of the index of the piece that ``z`` lies in, and of the distance from its start."""
 
         def find(z: list[Expression]) -> str:
             at = str(z[0].value)
@@ -432,17 +448,17 @@ class Statement:
 
         def step(z: str, i: str) -> str:
             distance = f"{z} - {self._looked_up(pieces.starts, i)}"
-            return self._bound("t", [distance], lambda t: horner(str(t[0].value), i))
-
-        def horner(t: str, i: str) -> str:
-            # Of lines there are two coefficients to look up instead of four.
-            first, *rest = pieces.columns if pieces.bent else pieces.columns[2:]
-            value = self._looked_up(first, i)
-            for column in rest:
-                value = f"({value}) * {t} + {self._looked_up(column, i)}"
-            return value
+            return self._bound("t", [distance], lambda t: body(i, str(t[0].value)))
 
         return self._bound("z", [z], find)
+
+    def _horner(self, pieces: Pieces, i: str, t: str) -> str:
+        """A cubic of the distance, with coefficients by index; of lines there are two to look up instead of four."""
+        first, *rest = pieces.columns if pieces.bent else pieces.columns[2:]
+        value = self._looked_up(first, i)
+        for column in rest:
+            value = f"({value}) * {t} + {self._looked_up(column, i)}"
+        return value
 
     def _found(self, z: str, breaks: list[float], body: Callable[[str], str]) -> str:
         """``body`` of the index of the piece that ``z`` lies in.
