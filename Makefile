@@ -18,7 +18,7 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed bench-growth \
-  bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-shift bench-monitor bench-expected bench-forests bench-segments bench-grouped docs figures tutorial \
+  bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-shift bench-monitor bench-expected bench-forests bench-segments bench-segment-test bench-grouped docs figures tutorial \
   faults picture session dist smoke oldest pages clean
 
 demo: $(VENV)/.core
@@ -121,6 +121,10 @@ bench-grouped: $(VENV)/.core
 
 bench-segments: $(VENV)/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.segments
+
+bench-segment-test: $(VENV)/.bench
+	$(INSTALL) --no-deps mcgrad psutil
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.segment_test
 
 bench-oob: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.oob
