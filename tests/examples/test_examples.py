@@ -78,6 +78,17 @@ def test_duckdb_calibrates_in_sql(tmp_path):
     assert has_picture(tmp_path)
 
 
+def test_duckdb_joins_a_thousand_segments(tmp_path):
+    told = run("10", tmp_path)
+    assert 'LEFT JOIN "effects" ON "effects"."segment" = "merchant"' in told
+    [(before, after)] = losses(told)
+    assert after < before
+    one_curve, own = map(int, re.findall(r"off: (\d+) with one curve, (\d+) with their own", told)[0])
+    assert own < one_curve / 10
+    assert "1,000 merchants" in told
+    assert has_picture(tmp_path)
+
+
 def test_spark_calibrates_in_the_cluster(tmp_path):
     assert "avg(calibrated)" in run("05", tmp_path)
     assert has_picture(tmp_path)
