@@ -43,7 +43,7 @@ segments are right this should be {LEVEL:.0%} or less, elsewhere as often as pos
 in three segments, and there are three times as many.
 
 "false" is the share of those that `segments.off` names though they are right, on average over the draws; {LEVEL:.0%} is
-promised. Draws are of ours and of MCGrad: a share of 5% is uncertain by 1.8 points (95%) with 600 draws, by 3.5 with 150.
+promised. Draws are of ours and of MCGrad; a share of 5% is uncertain by 1.8 points (95%) with 600, by 3.5 with 150.
 s are seconds of a test on a busy core.
 
 """
