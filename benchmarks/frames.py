@@ -3,7 +3,7 @@
 A Parquet file of scores and labels is fitted by each engine from the file, and the calibrated column is computed
 and summed. Then a larger file is streamed through ``partial_fit``. Each engine runs in a process of its own, whose
 memory, with that of its children, is watched from outside. ``--rows`` may be given several times. Writes
-``FRAMES.md`` beside this file.
+``FRAMES.md`` beside this file; ``--segments`` runs and writes the section on segments alone.
 """
 
 from __future__ import annotations
@@ -37,51 +37,64 @@ ROUNDS = 3
 GROUP = 1 << 20
 BATCH = 1 << 18
 LARGEST_DIFFERENCE = 1e-9
+SEGMENTS = 1000
+SEGMENT_ENGINES = ("numpy", "pandas", "polars", "duckdb")
+BY_SEGMENT = "## By segment"
 
 
-def write_rows(path: Path, n: int) -> None:
-    """An over-confident model's scores, written group by group."""
+def write_rows(path: Path, n: int, segments: int = 0) -> None:
+    """An over-confident model's scores, written group by group; off in another way in each of some segments."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    schema = pa.schema([("score", pa.float64()), ("label", pa.int64())])
+    columns = [("score", pa.float64()), ("label", pa.int64()), *([("segment", pa.string())] if segments else [])]
+    schema = pa.schema(columns)
+    level, slope, bend = rng.normal(size=(3, max(segments, 1))) * [[0.5], [0.2], [0.5]] * bool(segments)
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, GROUP):
             u = rng.normal(-0.3, 2.0, min(GROUP, n - start))
-            y = rng.random(len(u)) < truth(u)
-            writer.write_table(pa.table({"score": expit(u), "label": y.astype(np.int64)}, schema=schema))
+            s = rng.integers(0, segments, len(u)) if segments else np.zeros(len(u), dtype=np.int64)
+            y = rng.random(len(u)) < truth(u, level[s] + slope[s] * u + bend[s] * np.sin(2.0 * u))
+            rows = {"score": expit(u), "label": y.astype(np.int64), "segment": s.astype(str)}
+            writer.write_table(pa.table({name: rows[name] for name, _ in columns}, schema=schema))
 
 
-def truth(u: Array) -> Array:
+def truth(u: Array, more: Array | float = 0.0) -> Array:
     """The probability of a label whose score has these log-odds."""
-    return np.asarray(expit(0.5 * u + 0.4 * np.sin(u)))
+    return np.asarray(expit(0.5 * u + 0.4 * np.sin(u) + more))
 
 
 Jobs = tuple[Callable[[], SplineCalibrator], Callable[[SplineCalibrator], float]]
 
 
-def jobs(engine: str, path: str) -> Jobs:
+def jobs(engine: str, path: str, by: str | None = None) -> Jobs:
     """A fit from the file, and the sum of the calibrated column."""
     if engine == "numpy":
-        return _numpy(path)
+        return _numpy(path, by)
     read, total = _engine(engine, path)
 
     def fit() -> SplineCalibrator:
-        return fit_frame(read(), score="score", label="label")
+        return fit_frame(read(), score="score", label="label", by=by)
 
-    return fit, lambda calibrator: total(apply_frame(read(), calibrator, score="score"))
+    return fit, lambda calibrator: total(apply_frame(read(), calibrator, score="score", by=by))
 
 
-def _numpy(path: str) -> Jobs:
+def _numpy(path: str, by: str | None) -> Jobs:
     import pyarrow.parquet as pq
 
+    names = ["score", *([by] if by else [])]
+
+    def segments(rows: Any) -> Any:
+        return rows[by].to_numpy() if by else None
+
     def fit() -> SplineCalibrator:
-        rows = pq.read_table(path)
-        return SplineCalibrator().fit(rows["score"].to_numpy(), rows["label"].to_numpy())
+        rows = pq.read_table(path, columns=[*names, "label"])
+        return SplineCalibrator().fit(rows["score"].to_numpy(), rows["label"].to_numpy(), by=segments(rows))
 
     def apply(calibrator: SplineCalibrator) -> float:
-        return float(calibrator.calibrate(pq.read_table(path, columns=["score"])["score"].to_numpy()).sum())
+        rows = pq.read_table(path, columns=names)
+        return float(calibrator.calibrate(rows["score"].to_numpy(), by=segments(rows)).sum())
 
     return fit, apply
 
@@ -141,11 +154,12 @@ def _spark(path: str) -> tuple[Callable[[], Any], Callable[[Any], float]]:
 
 
 def work(engine: str, path: str) -> None:
-    """Run the jobs of an engine and print seconds and results as JSON."""
-    if engine == "stream":
-        print(json.dumps(stream(path)))
+    """Run the jobs of an engine, ``"... by segment"`` perhaps, and print seconds and results as JSON."""
+    if engine in ("stream", "sql"):
+        print(json.dumps((stream if engine == "stream" else sql)(path)))
         return
-    fit, apply = jobs(engine, path)
+    engine, _, by = engine.partition(" by ")
+    fit, apply = jobs(engine, path, by or None)
     calibrator, fitting = best(fit)
     total, applying = best(lambda: apply(calibrator))
     probes = calibrator.calibrate(np.linspace(0.0, 1.0, 101)).tolist()
@@ -175,6 +189,24 @@ def stream(path: str) -> dict[str, float]:
     seconds = time.perf_counter() - start
     u = np.linspace(-4.0, 4.0, 101)
     return {"seconds": seconds, "error": float(np.abs(calibrator.calibrate(expit(u)) - truth(u)).max())}
+
+
+def sql(path: str) -> dict[str, float]:
+    """Core seconds of ``to_sql``'s expressions in DuckDB, in one thread: the common curve, and effects joined."""
+    import duckdb
+
+    from calspline.export import to_sql
+
+    connection = duckdb.connect(config={"threads": 1})
+    rows = connection.sql(f"SELECT * FROM '{path}'")
+    common = to_sql(fit_frame(rows, score="score", label="label"), "score")
+    calibrator = fit_frame(rows, score="score", label="label", by="segment")
+    create, join, expression = to_sql(calibrator, "score", by="segment", table="effects")
+    connection.sql(f"CREATE TABLE rows AS SELECT score, segment FROM '{path}'")
+    for statement in create:
+        connection.sql(statement)
+    queries = {"common": f"SELECT sum({common}) FROM rows", "joined": f"SELECT sum({expression}) FROM rows {join}"}
+    return {name: best(connection.sql(query).fetchall)[1]["core"] for name, query in queries.items()}
 
 
 def core_seconds() -> float:
@@ -266,6 +298,41 @@ def streamed(n: int) -> list[str]:
     ]
 
 
+def by_segment(n: int, engines: list[str]) -> str:
+    """The section on segments."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        write_rows(path, n, SEGMENTS)
+        lines = []
+        for engine in engines:
+            pooled, own = (watched(f"{engine}{by}", path) for by in ("", " by segment"))
+            rates = [f"{n / seen[job]['core'] / 1e6:.2f}" for job in ("fit", "apply") for seen in (pooled, own)]
+            seconds = [f"{seen[job]['seconds']:.2f}" for job in ("fit", "apply") for seen in (pooled, own)]
+            lines.append([engine, *seconds, *rates, f"{own['peak'] / 2**20:,.0f}"])
+            print(*lines[-1], flush=True)
+        core = watched("sql", path)
+    header = [f"{job}{by}{unit}" for unit in (", s", ", M rows per core s") for job in ("fit", "apply")
+              for by in ("", " by segment")]  # fmt: skip
+    rates = [f"{n / core[name] / 1e6:.2f}" for name in ("common", "joined")]
+    return "\n\n".join(
+        [
+            BY_SEGMENT,
+            f"`python -m benchmarks.frames --segments` writes this section alone: {n:,} rows of a Parquet file in "
+            f"{SEGMENTS:,} segments whose intercepts, slopes and bends differ, fitted and applied without and with "
+            f"`by`, on a machine with a load average of {os.getloadavg()[0]:.1f} at the end.",
+            table(["engine", *header, "peak memory, MB"], lines),
+            "`to_sql` in DuckDB, one thread, rows in memory: the expression of the common curve, and the expression "
+            "with a joined table of effects, in million rows per core second.",
+            table(["common curve", "segments joined", "ratio"], [[*rates, f"{core['common'] / core['joined']:.2f}"]]),
+        ]
+    )
+
+
+def with_section(text: str, section: str) -> str:
+    """A page with its section on segments, which is the last, replaced."""
+    return text.partition(BY_SEGMENT)[0].rstrip() + "\n\n" + section + "\n"
+
+
 def page(sizes: dict[int, dict[str, dict[str, Any]]], streams: list[list[str]]) -> str:
     """The result as Markdown."""
     header = [
@@ -315,14 +382,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, action="append", help="default: " + ", ".join(map(str, SIZES)))
     parser.add_argument("--stream", type=int, action="append", help="default: " + ", ".join(map(str, STREAMED)))
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
+    parser.add_argument("--segments", action="store_true", help="the section on segments alone")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         work(*arguments.work)
         return
-    sizes = {n: measured(n, arguments.engines) for n in arguments.rows or SIZES}
-    streams = [streamed(n) for n in arguments.stream or STREAMED]
-    RESULT.write_text(page(sizes, streams))
+    if not arguments.segments:
+        sizes = {n: measured(n, arguments.engines) for n in arguments.rows or SIZES}
+        streams = [streamed(n) for n in arguments.stream or STREAMED]
+        RESULT.write_text(page(sizes, streams))
+    section = by_segment(SIZES[0], [engine for engine in arguments.engines if engine in SEGMENT_ENGINES])
+    RESULT.write_text(with_section(RESULT.read_text(), section))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def line(name: str, n_segments: int) -> list[str]:
         seconds[0] += time.perf_counter() - start
         assert found is not None
         ours.append(found.p_value < LEVEL)
-        false.append(np.mean(~off[found.off]) if len(found.off) else 0.0)
+        false.append(float(np.mean(~off[found.off])) if found.off else 0.0)
         if k < theirs:
             start = time.perf_counter()
             p_value = mcgrad(y, p, by)
