@@ -159,6 +159,11 @@ def test_the_effects_bend():
     assert fitted(("country",)).formula().lookups[0].numbers.keys() >= {"effect_0_0", "effect_0_1", "effect_0_2"}
 
 
+def test_the_piece_that_a_score_lies_in_is_found_once():
+    found = to_sql(fitted(("country",)), "p", by="country", table="effects").expression
+    assert found.count("lambda z:") == 1
+
+
 def test_names_that_the_expression_uses_itself_may_be_columns(database):
     cal, frame = fitted(("country",)), some(n=40)
     expected = wanted(cal, frame, ("country",), "p")
