@@ -1,16 +1,10 @@
-"""Calibrators as SQL: an expression over columns, or a query in stages.
-
-An expression has to bind names by functions of lists, which engines evaluate slowly. Where the query is ours to
-write, what is used more than once is a column of the query below: a stage is a projection, and the engine computes
-each of its columns once for every row.
-"""
+"""Calibrators as SQL: an expression over columns."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from operator import add
 from typing import Any, ClassVar, Literal, cast, overload
 
 import numpy as np
@@ -19,6 +13,7 @@ from calspline.export import formula_of
 from calspline.export.dialects import BLOCK, DIALECTS, WIDTH, Dialect, comparisons, indented, numeral
 from calspline.export.sql_segments import (
     BREAK_IN_NAME,
+    By,
     JoinedSql,
     Segments,
     constants,
@@ -27,6 +22,7 @@ from calspline.export.sql_segments import (
     listed,
     place_of,
     statements,
+    with_names,
 )
 from calspline.expression import (
     LEAST_SHARE,
@@ -48,15 +44,12 @@ from calspline.options import check_one_of
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
-By = str | Sequence[str] | None
 Row = list[Expression]
 """A number for each class."""
 
 LARGEST = float(np.finfo(np.float64).max)
 MIN_EXPONENT = -SAFE_EXPONENT
 """Powers of what is less vanish, which PostgreSQL takes for an error."""
-SEGMENT = "segment"
-"""The column of labels in a table of effects."""
 
 
 @overload
@@ -136,7 +129,7 @@ def to_sql(
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
     formula = formula_of(calibrator, segments=True)
-    segments = _check_segments(formula, by, table)
+    segments = Segments.of(formula, by, table)
     columns = [column] if isinstance(column, str) else column
     wanted = 1 if len(formula.classes) == 2 else len(formula.classes)
     if (wanted == 1) != isinstance(column, str):
@@ -153,53 +146,9 @@ def to_sql(
     result = found[0] if wanted == 1 else found
     if table is None:
         return result
-    made: list[str] = []
-    joins = []
-    for lookup, own, to in zip(formula.lookups, segments.by, segments.table_names(), strict=True):
-        create, join = statements(lookup, own, to, statement.key, writer)
-        made += create
-        joins.append(join)
-    return JoinedSql(made, "\n".join(joins), result)
-
-
-def _check_segments(formula: Formula, by: By, table: str | None) -> Segments:
-    """The columns of segments and the table of effects."""
-    if table is not None and (by is None or not isinstance(table, str) or not table or "\0" in table):
-        raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
-    if (by is None) != (not formula.lookups):
-        wanted = "named: this calibrator was fitted with segments" if formula.lookups else "left out: this one was not"
-        raise ValueError(f"by, the columns of segments, must be {wanted}")
-    return Segments([] if by is None else [by] if isinstance(by, str) else list(by), table).checked(formula)
-
-
-@dataclass(frozen=True)
-class Stages:
-    """Columns to add, stage by stage, by name; then the ``results``, which use them."""
-
-    stages: list[dict[str, str]]
-    results: list[str]
-
-
-def in_stages(
-    calibrator: Any,
-    columns: Sequence[str],
-    dialect: str,
-    *,
-    taken: Iterable[str],
-    otherwise: str = "",
-    by: Sequence[str] = (),
-) -> Stages:
-    """A calibrator as stages over some columns, with those of segments.
-
-    No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get NULL, or
-    what further branches of a CASE in ``otherwise`` say.
-    """
-    prefix = "stage_"
-    while any(prefix in column.lower() for column in taken):
-        prefix = "_" + prefix
-    formula = formula_of(calibrator, segments=True)
-    segments = Segments(by).checked(formula)
-    return _Staged(DIALECTS[dialect], columns, prefix, segments).stages(formula, otherwise)
+    tables = zip(formula.lookups, segments.by, segments.table_names(), strict=True)
+    made = [statements(lookup, own, to, statement.key, writer) for lookup, own, to in tables]
+    return JoinedSql([one for create, _ in made for one in create], "\n".join(join for _, join in made), result)
 
 
 class Statement:
@@ -224,23 +173,25 @@ class Statement:
 
     def write(self, formula: Formula) -> list[str]:
         """The probability of the second of two classes, or those of all classes."""
-        scores = self._scores(formula.kind)
-        if len(formula.classes) == 2:
-            values = [self._in_segments(formula, lambda: self._value(formula.program, {"p": scores[0]}))]
-        else:
-            columns = self._texts(scores)
-
-            def of_class(j: int) -> str:
-                return self._bound("p", columns, partial(self._element, formula.program, j))
-
-            values = [self._in_segments(formula, partial(of_class, j)) for j in range(len(formula.classes))]
-        valid = self._valid(formula.kind)
+        values, valid = self._values(formula, self._scores(formula.kind)), self._valid(formula.kind)
         return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
+
+    def _values(self, formula: Formula, p: Row) -> list[str]:
+        """The same without a check of the scores."""
+        program, m = formula.program, len(formula.classes)
+        if m == 2:
+            return [self._in_segments(formula, lambda: self._value(program, {"p": p[0]}))]
+        texts = self._texts(p)
+
+        def of_class(j: int) -> str:
+            return self._bound("p", texts, partial(self._element, program, j))
+
+        return [self._in_segments(formula, partial(of_class, j)) for j in range(m)]
 
     @property
     def key(self) -> str:
         """The column of labels in a table of effects."""
-        return self._free(SEGMENT)
+        return self._free("segment")
 
     def _in_segments(self, formula: Formula, body: Callable[[], str]) -> str:
         """``body``, when it is known what effects the segments of a row have."""
@@ -314,10 +265,10 @@ class Statement:
         if operation == "centred":
             return body([one - top for one in y])
         if operation == "normalise":
-            return body([one / _total(y) for one in y])
+            return body([one / reduce(add, y) for one in y])
         if operation == "softmax":
             powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-            return self._bound("e", self._texts(powers), lambda e: body([one / _total(e) for one in e]))
+            return self._bound("e", self._texts(powers), lambda e: body([one / reduce(add, e) for one in e]))
         if operation == "log_softmax":
             return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
         if operation == "rest":
@@ -325,7 +276,7 @@ class Statement:
         if operation == "matrix":
             assert isinstance(value.value, Constant)
             weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
-            return body([_total(terms or [number(0.0)]) for terms in weighted])
+            return body([reduce(add, terms or [number(0.0)]) for terms in weighted])
         assert isinstance(value.value, list)  # a program for each class
         if operation == "top":
             return self._top(value.value[0], y, body)
@@ -336,7 +287,7 @@ class Statement:
 
     def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
         powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-        total = self._write(call("log", _total(powers)))
+        total = self._write(call("log", reduce(add, powers)))
         return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
 
     def _top(self, program: Program, y: Row, body: Callable[[Row], str]) -> str:
@@ -368,7 +319,7 @@ class Statement:
     def _rest(self, p: Row, k: int) -> str:
         own = self._write(p[k])
         tests = [f"{own} {'>' if i < k else '>='} {self._write(one)}" for i, one in enumerate(p) if i != k]
-        others = self._write(_total([one for i, one in enumerate(p) if i != k]))
+        others = self._write(reduce(add, [one for i, one in enumerate(p) if i != k]))
         return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
 
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
@@ -489,57 +440,6 @@ class Statement:
         return self._writer.array([numeral(value) for value in values], i)
 
 
-class _Staged(Statement):
-    # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
-    _most_compared = 1
-
-    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str, segments: Segments) -> None:
-        super().__init__(writer, columns, segments)
-        self._prefix = prefix
-        self._own = re.compile(rf"\b{prefix}\d+\b")
-        self._names: dict[str, str] = {}
-        self._stage_of: dict[str, int] = {}
-        self._stages: list[dict[str, str]] = []
-
-    def stages(self, formula: Formula, otherwise: str) -> Stages:
-        """All stages and results."""
-        valid = self._named(self._valid(formula.kind))
-        # Scores in place of what is none keep the arithmetic within its bounds.
-        safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
-        scores = self._texts(self._scores(formula.kind))
-        self._columns = [self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END") for score in scores]
-        p, m = [name(column) for column in self._columns], len(formula.classes)
-        if m == 2:
-            values = [self._in_segments(formula, lambda: self._value(formula.program, {"p": p[0]}))]
-        else:
-            values = [self._in_segments(formula, partial(self._element, formula.program, j, p)) for j in range(m)]
-        return Stages(
-            [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
-            [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
-        )
-
-    def _named(self, value: str) -> str:
-        """The column of a value, in the first stage that can have it."""
-        if value not in self._names:
-            column = f"{self._prefix}{len(self._names)}"
-            used = self._own.findall(value)
-            stage = 1 + max((self._stage_of[other] for other in used), default=-1)
-            if stage == len(self._stages):
-                self._stages.append({})
-            self._stages[stage][column] = value
-            self._names[value], self._stage_of[column] = column, stage
-        return self._names[value]
-
-    def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
-        return body([name(self._named(value)) for value in values])
-
-    def _value(self, program: Program, known: dict[str, Expression]) -> str:
-        known = {key: row[0] for key, row in self._effects.items()} | known
-        for variable, value in program.steps:
-            known = known | {variable: name(self._named(self._write(substituted(value, known))))}
-        return self._write(substituted(program.result, known))
-
-
 def _number_of(k: int, constant: Constant) -> Expression:
     return number(constant.values[k])
 
@@ -547,15 +447,3 @@ def _number_of(k: int, constant: Constant) -> Expression:
 def _uses(formula: Expression, variable: str) -> int:
     """How often a formula uses a row; an operation on rows may use it any number of times."""
     return names_in(formula).count(variable) * (2 if formula.operation in ROW_OPERATIONS else 1)
-
-
-def _total(values: list[Expression]) -> Expression:
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total
-
-
-def with_names(text: str) -> str:
-    """A finished text with the line breaks of names back in it."""
-    return text.replace(BREAK_IN_NAME, "\n")

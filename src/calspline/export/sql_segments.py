@@ -12,6 +12,8 @@ from calspline.export.dialects import Dialect, numeral
 from calspline.expression import Expression, Formula, Lookup, name, number
 from calspline.segments.labels import places_by_name
 
+By = str | Sequence[str] | None
+
 BREAK_IN_NAME = "\0"
 """Stands for a line break in a name or a string, which must not be indented: neither may hold it."""
 LARGEST_INTEGER = 2**53
@@ -39,6 +41,18 @@ class Segments:
 
     by: Sequence[str] = ()
     table: str | None = None
+
+    @classmethod
+    def of(cls, formula: Formula, by: By, table: str | None) -> Segments:
+        """What a user asks for."""
+        if table is not None and (by is None or not isinstance(table, str) or not table or "\0" in table):
+            raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
+        if (by is None) != (not formula.lookups):
+            wanted = (
+                "named: this calibrator was fitted with segments" if formula.lookups else "left out: this one was not"
+            )
+            raise ValueError(f"by, the columns of segments, must be {wanted}")
+        return cls([] if by is None else [by] if isinstance(by, str) else list(by), table).checked(formula)
 
     def checked(self, formula: Formula) -> Segments:
         """The columns in the order of the fit."""
@@ -124,7 +138,7 @@ def statements(lookup: Lookup, column: str, table: str, key: str, writer: Dialec
     create = f"CREATE TABLE {quoted} ({declared})"
     insert = f"INSERT INTO {quoted} VALUES\n" + ",\n".join(f"  {row}" for row in rows)
     join = f"LEFT JOIN {quoted} ON {quoted}.{names[0]} = {value}"
-    return [create, insert.replace(BREAK_IN_NAME, "\n")], join.replace(BREAK_IN_NAME, "\n")
+    return [create, with_names(insert)], with_names(join)
 
 
 def _columns(own: str, count: int) -> list[str]:
@@ -134,3 +148,8 @@ def _columns(own: str, count: int) -> list[str]:
 def for_all(row: list[Expression], m: int) -> list[Expression]:
     """One for each of ``m`` classes, where one may be that of all."""
     return row if len(row) == m else row * m
+
+
+def with_names(text: str) -> str:
+    """A finished text with the line breaks of names back in it."""
+    return text.replace(BREAK_IN_NAME, "\n")
