@@ -35,7 +35,7 @@ CASES: dict[str, dict[str, float]] = {
 """What log-odds are off by: in a share of the segments by a fixed amount up or down, else by a normal one."""
 PAGE = f"""# The test of calibration by segment
 
-`make bench-segment-test` (`python -m benchmarks.segment_test`, tens of minutes) writes this page. How often "every segment
+`make bench-segment-test` (`python -m benchmarks.segment_test`, an hour) writes this page. How often "every segment
 is calibrated" is rejected at {LEVEL:.0%}, in simulated rows, {EACH} for a segment on average: by
 `evaluate(y, p, by=...).segments.p_value`, by MCGrad 0.1.5's `MulticalibrationError.mce_pvalue` (the smallest of its
 segments', which its documentation calls uncorrected), and by the same times the number of segments (Bonferroni). Where

@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from calspline import ScoreHistogram, SigmoidCalibrator, SplineCalibrator, compare, evaluate
 from calspline.labels import by_value, classes_of_columns, column_names, order_columns
 
 D = decimal.Decimal
@@ -153,42 +152,3 @@ def test_a_frame_made_of_a_mapping_from_whole_numbers_has_names():
     assert column_names(pd.DataFrame({1: p, 0: 1 - p}), 2) == [1, 0]  # whose index is a RangeIndex from pandas 3 on
     assert column_names(pd.DataFrame({1: p, 2: p, 3: p}), 2) == [1, 2, 3]
     assert column_names(pd.DataFrame(np.column_stack([p, p])), 2) is None
-
-
-ROWS = np.random.default_rng(0).permutation(300)
-SCORES = pd.Series(np.random.default_rng(1).random(300), index=[f"row {i}" for i in range(300)])
-LABELS = pd.Series(np.random.default_rng(2).random(300) < SCORES.to_numpy(), index=SCORES.index)
-SHUFFLED = {
-    "fit": lambda y: SplineCalibrator().fit(SCORES, y),
-    "fit a baseline": lambda y: SigmoidCalibrator().fit(SCORES, y),
-    "evaluate": lambda y: evaluate(y, SCORES),
-    "compare": lambda y: compare(y, {"scores": SCORES, "half": SCORES / 2}),
-    "histogram": lambda y: ScoreHistogram.from_scores(SCORES, y),
-    "weights": lambda y: SplineCalibrator().fit(SCORES, LABELS, sample_weight=y.astype(int) * 0 + 1),
-    "groups": lambda y: SplineCalibrator().fit(SCORES, LABELS, groups=y.astype(int) * 0 + np.arange(300) // 2),
-    "segments": lambda y: SplineCalibrator().fit(SCORES, LABELS, by=y),
-}
-
-
-@pytest.mark.parametrize("call", SHUFFLED.values(), ids=SHUFFLED)
-def test_the_same_index_in_another_order_is_told(call, recwarn):
-    call(LABELS)
-    call(LABELS.reset_index(drop=True)), call(LABELS.iloc[ROWS].reset_index(drop=True).set_axis(ROWS))
-    assert not [one for one in recwarn if "index" in str(one.message)]
-    with pytest.warns(UserWarning, match=r"have the same index in another order, .* as \w+\.loc\[.*\.index\] does"):
-        call(LABELS.iloc[ROWS])
-
-
-@pytest.mark.parametrize("shape", ["labels", "booleans", "columns"])
-def test_decisions_instead_of_probabilities_are_told(shape, recwarn):
-    rng = np.random.default_rng(3)
-    y = rng.integers(0, 2, 200)
-    decided = np.where(rng.random(200) < 0.8, y, 1 - y)
-    given = {"labels": decided, "booleans": decided == 1, "columns": np.eye(2)[decided]}[shape]
-    SplineCalibrator().fit(given[:20], y[:20])
-    SplineCalibrator().fit(0.1 + 0.8 * given, y)
-    assert not [one for one in recwarn if "predict" in str(one.message)]
-    with pytest.warns(UserWarning, match="scores are all 0 or 1: perhaps they come from predict"):
-        SplineCalibrator().fit(given, y)
-    with pytest.warns(UserWarning, match="probs are all 0 or 1: perhaps they come from predict"):
-        evaluate(y, given)

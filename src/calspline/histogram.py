@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, finest_level
-from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes, warn_if_misaligned
+from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes
 from calspline.options import (
     Choice,
     Integer,
@@ -150,7 +150,6 @@ class ScoreHistogram:
         if weight is not None:
             check_weights_as_counts(weight)
         labels = check_label_array(y, len(given))
-        warn_if_misaligned(given.index, "scores", y=y, sample_weight=sample_weight, by=by)
         known = _zero_and_one(labels) if classes is None else check_two_classes(classes)
         found, positive = check_binary_labels(labels, len(given), known)
         checked = check_binary_scores(given.in_class_order(found), kind=kind)

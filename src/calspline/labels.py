@@ -74,25 +74,6 @@ def _is_default(index: Any) -> bool:
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
-def row_index(values: Any) -> Any:
-    """The index of a series or frame of pandas, if it has one of its own."""
-    pandas = hasattr(values, "iloc") and type(values).__module__.partition(".")[0] == "pandas"
-    return values.index if pandas and not _is_default(values.index) else None
-
-
-def warn_if_misaligned(index: Any, name: str, **others: Any) -> None:
-    """Warn if others have the same index in another order: rows are taken as they stand, which cannot be meant."""
-    for other, values in others.items():
-        its = row_index(values)
-        if index is None or its is None or len(its) != len(index) or its.equals(index):
-            continue
-        if its.isin(index).all() and index.isin(its).all():
-            warn_user(
-                f"{name} and {other} have the same index in another order, and rows are taken as they stand; "
-                f"bring them into one order, as {other}.loc[{name}.index] does"
-            )
-
-
 def order_columns(
     names: Sequence[Any] | None, classes: Sequence[Any] | NDArray[Any], name: str = "scores", *, known: bool = False
 ) -> list[int] | None:

@@ -19,8 +19,6 @@ from calspline.labels import (
     column_names,
     is_missing,
     order_columns,
-    row_index,
-    warn_if_misaligned,
     warn_user,
 )
 from calspline.transforms import log_odds, log_odds_from_pair
@@ -32,8 +30,6 @@ WeightMeaning = Literal["frequency", "importance", "checked"]
 ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
 ROUNDING = 1e-6
 """What lies no further outside [0, 1], in units of the largest score, is a probability, but for rounding."""
-FEWEST_DECISIONS = 50
-"""Rows that are all 0 or 1 no longer by chance."""
 MARGIN_SHARE = 0.1
 """Scores whose kind nobody named are margins if more than this share of the rows lies outside [0, 1]."""
 PER_CENT, PER_CENT_TOLERANCE = 100.0, 0.5
@@ -57,14 +53,13 @@ PER_CENT_WARNING = (
 class GivenScores:
     """Scores as they came in: finite numbers, not yet taken for probabilities or for margins.
 
-    ``names`` are those of a data frame's columns, ``index`` that of its rows. ``margins`` declares that they are
-    margins, even if all of them lie in [0, 1]. What is checked once, here, is passed on.
+    ``names`` are those of a data frame's columns. ``margins`` declares that they are margins,
+    even if all of them lie in [0, 1]. What is checked once, here, is passed on.
     """
 
     values: NDArray[np.floating[Any]]
     names: list[Any] | None = None
     margins: bool = False
-    index: Any = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -158,7 +153,7 @@ class GivenScores:
 
     def of(self, rows: NDArray[np.bool_]) -> GivenScores:
         """Some of the rows."""
-        return replace(self, values=self.values[rows], index=None)
+        return replace(self, values=self.values[rows])
 
     def in_class_order(self, classes: NDArray[Any], name: str = "scores", *, known: bool = False) -> GivenScores:
         """Columns in the order of the classes, where a frame's columns are named after them."""
@@ -254,24 +249,13 @@ def check_scores(
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
     found = column_names(values, array.ndim) if names is None else list(names)
-    given = GivenScores(array, found, margins, row_index(values))
+    given = GivenScores(array, found, margins)
     if not np.isfinite(given.limits).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         bad = np.atleast_1d(array[row])
         bad = bad[~np.isfinite(bad)][0]
         raise ValueError(f"{name} must be finite; row {row} is {bad}")
     return given
-
-
-def warn_if_decisions(given: GivenScores, name: str = "scores") -> None:
-    """Warn if the scores of many rows are all 0 or 1, as those of ``predict`` are."""
-    if len(given) < FEWEST_DECISIONS or given.limits != (0.0, 1.0) or given.margins:
-        return
-    if all(np.all((part == 0.0) | (part == 1.0)) for part in (given.values[:FEWEST_DECISIONS], given.values)):
-        warn_user(
-            f"{name} are all 0 or 1: perhaps they come from predict and not from predict_proba. Without anything in "
-            "between, calibration can only give two probabilities"
-        )
 
 
 def _object_to_float(array: NDArray[Any], name: str) -> Array:
@@ -496,8 +480,6 @@ def check_rows(
     weight = check_weights(sample_weight, len(given))
     labels = check_label_array(y, len(given))
     group = check_groups(groups, len(given))
-    warn_if_misaligned(given.index, "scores", y=y, sample_weight=sample_weight, groups=groups)
-    warn_if_decisions(given)
     if weight is not None and weight.size and weight.min() == 0.0:
         present = weight > 0.0
         given, labels, weight = given.of(present), labels[present], weight[present]

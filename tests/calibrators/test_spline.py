@@ -541,7 +541,6 @@ def test_exact_zeros_and_ones_among_the_scores_are_finite(simulated):
     assert np.all((out > 0) & (out < 1))
 
 
-@pytest.mark.filterwarnings("ignore:scores are all 0 or 1")
 def test_scores_that_are_only_0_and_1_give_the_two_shares():
     scores = np.repeat([0.0, 1.0], [400, 600])
     y = np.concatenate([np.arange(400) < 40, np.arange(600) < 450])

@@ -151,7 +151,6 @@ ODD = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:probs are all 0 or 1")
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("weight", [None, 1e13, 1e-10, "mixed"])
 def test_odd_probabilities_and_weights_have_finite_scores(name, weight):

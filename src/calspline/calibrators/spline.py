@@ -23,7 +23,6 @@ from calspline.labels import (
     check_binary_labels,
     check_two_classes,
     label_array,
-    warn_if_misaligned,
     warn_if_reversed,
     warn_user,
 )
@@ -336,7 +335,6 @@ class SplineCalibrator(FittedSpline):
         """
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given), some=True)
-        warn_if_misaligned(given.index, "scores", by=by)
         meaning: WeightMeaning = self.weights
         if meaning == "frequency" and given is scores:
             meaning = "checked"

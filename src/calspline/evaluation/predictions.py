@@ -17,9 +17,8 @@ from calspline.labels import (
     check_label_array,
     check_matrix_labels,
     distinct_labels,
-    warn_if_misaligned,
 )
-from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups, warn_if_decisions
+from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups
 from calspline.segments.labels import By, check_by
 
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
@@ -151,8 +150,6 @@ def check_predictions(
     group = check_groups(groups, n, beside=name)
     segments = None if by is None else check_by(by, n, beside=name)
     found = check_label_array(y, n, beside=name)
-    warn_if_misaligned(given.index, name, y=y, sample_weight=sample_weight, groups=groups, by=by)
-    warn_if_decisions(given, name)
     n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
         classes = _label_list(labels, n_classes)

@@ -112,7 +112,6 @@ def test_27_perfect_separation(cal, problem, check):
     np.testing.assert_array_equal(cal.predict(scores), y)
 
 
-@pytest.mark.filterwarnings("ignore:scores and y have the same index in another order")
 def test_28_a_shuffled_index_means_nothing(cal, problem):
     order = np.random.default_rng(0).permutation(60)
     box = pd.Series if problem.n_classes == 2 else pd.DataFrame

@@ -162,7 +162,6 @@ def test_10_exact_zeros_and_ones(cal, problem, check):
     check(cal.fit(scores, problem.y).predict_proba(np.concatenate([scores, problem.grid])))
 
 
-@pytest.mark.filterwarnings("ignore:scores are all 0 or 1")
 def test_11_only_zeros_and_ones(cal, problem, check):
     top = np.arange(60) % problem.n_classes
     scores = top if problem.n_classes == 2 else np.eye(3)[top]
@@ -282,7 +281,6 @@ def test_19_narrow_floats_give_the_numbers_of_their_values(cal, problem, dtype):
     np.testing.assert_allclose(out, cal.fit(wide, problem.y).calibrate(wide), rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:scores are all 0 or 1")
 def test_19_integers_are_numbers(cal, problem):
     top = np.arange(60) % problem.n_classes
     scores = top if problem.n_classes == 2 else np.eye(3, dtype=int)[top]
