@@ -26,12 +26,12 @@ from calspline.cli import apply, evaluate, fit, main  # noqa: F401
 
 def begin(arguments, files, folder, environment, room=None):
     """A fork that works like ``python arguments``; ``files`` are those of its standard streams."""
+    Path(files[2]).write_text("")  # here, since the fork may be struck before it does anything
     child = os.fork()
     if child:
         return child
     for stream, path in enumerate(files):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if stream else os.O_RDONLY), stream)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
     os.environ.update(environment)
     tempfile.tempdir = None
     os.chdir(folder)
@@ -39,6 +39,7 @@ def begin(arguments, files, folder, environment, room=None):
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     option, program, *rest = arguments
     sys.argv = [option if option == "-c" else program, *rest]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python has it when it starts a program
     if option == "-c":
         exec(program, {"__name__": "__main__"})
         sys.exit()
@@ -110,6 +111,7 @@ def strike(struck, rounds, target, duration, **more):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a fork that is struck before its program begins says nothing
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     for line in requests:
         request = json.loads(line)
