@@ -35,11 +35,10 @@ test: $(VENV)/.dev lint
 	$(BIN)/python -m coverage report --precision=1 --fail-under=100 \
 		--include='src/calspline/fitting/*,src/calspline/curve.py,src/calspline/histogram.py,src/calspline/grid.py,src/calspline/transforms.py' >/dev/null
 
-# The long runs, up to three hours on two cores: 1,000 examples of every property, 600 nasty data sets, 100,000 hostile
-# models and 1,000 tables of each format, thirty signals for every command, a sample of a hundred mutants.
+# The long runs, within three hours on two cores: 1,000 examples of every property, 600 nasty data sets, 100,000 hostile
+# models and 1,000 tables of each format, thirty signals for every command.
 thorough: $(VENV)/.dev
 	CALSPLINE_STRIKES=30 $(BIN)/python -m pytest -q tests/crash
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutation --sample 100
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n $(CORES) tests/properties tests/fuzz
 	$(BIN)/python -m benchmarks.stress
 	$(BIN)/python -m benchmarks.fuzz --models 100000 --tables 1000

@@ -5,7 +5,7 @@
 * Days until the alarm after a change of level, slope or shape on day 60.
 
 The probabilities are right before the change; they have two digits, so that histograms of many days stay small. What is
-not installed is left out. A quarter of an hour on one core; with ``--keep FILE`` the alarms found so far are kept in a
+not installed is left out. Half an hour on one core; with ``--keep FILE`` the alarms found so far are kept in a
 file, and a run that was broken off goes on where it was.
 """
 
@@ -56,7 +56,7 @@ def in_use() -> tuple[SplineCalibrator, ScoreHistogram]:
 class Ours:
     """The monitor."""
 
-    name, runs = "Monitor", 150
+    name, runs = "Monitor", 300
 
     def __init__(self) -> None:
         self.monitor = Monitor(AsTheyAre().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]))
