@@ -205,6 +205,23 @@ def test_histograms_of_segments_know_their_classes():
     assert found["c1"].classes == ("no", "yes")
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_new_segments_are_counted_in_one_warning_and_lazy_frames_are_silent(engine, recwarn):
+    frame = rows(2000)
+    cal = fit_frame(frame, score="p", label="paid", by="country")
+    recwarn.clear()
+    new = frame[["id", "p", "country"]].head(400).copy()
+    new.loc[:5, "country"] = "nowhere"
+    new.loc[[0, 10], "p"] = np.nan
+    engine.pandas(apply_frame(engine.make(new), cal, score="p", by="country"))
+    found = [(str(one.message), one.filename) for one in recwarn if "not seen" in str(one.message)]
+    if engine.name in ("pandas", "polars", "pyarrow"):  # 5 of them nowhere, 7 of them null
+        said = "12 of 398 rows are of segments that the fit has not seen: they get the probability of a new segment"
+        assert found == [(said, __file__)]
+    else:
+        assert found == []
+
+
 @pytest.mark.filterwarnings("ignore:.*segments that the fit has not seen")
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_segments_are_applied_as_to_arrays_and_null_is_a_new_one(engine):

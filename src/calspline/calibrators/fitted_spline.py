@@ -45,7 +45,7 @@ from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
 from calspline.segments.curves import SEGMENTED, SegmentedCurve, lookups
 from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import Codes, check_by
+from calspline.segments.labels import Codes, Places, check_by, warn_of_new
 from calspline.segments.table import SegmentColumn, SegmentTable
 from calspline.transforms import TRANSFORMS, Source
 
@@ -196,20 +196,21 @@ class FittedSpline(BaseCalibrator):
                 "probability of a new segment"
             )
 
+    def places_of(self, by: Any, n: int) -> Places:
+        """The places of rows' segments among those of the fit; methods take them as ``by``, without a warning."""
+        known = self.segment_columns
+        columns = check_by(by, n).like([one.name for one in known]).columns
+        return Places([one.known.codes(column) for one, column in zip(known, columns, strict=True)])
+
     def codes_of(self, by: Any, n: int) -> list[Codes]:
         """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
-        known = self.segment_columns
-        if not known:
+        if isinstance(by, Places):
+            return by.codes
+        if not self.segment_columns:
             return super().codes_of(by, n)  # type: ignore[no-any-return]
-        columns = check_by(by, n).like([one.name for one in known]).columns
-        codes = [one.known.codes(column) for one, column in zip(known, columns, strict=True)]
-        unseen = int(np.any([code < 0 for code in codes], axis=0).sum())
-        if unseen:
-            warn_user(
-                f"{unseen} of {n} rows are of segments that the fit has not seen: they get the probability of a new "
-                "segment"
-            )
-        return codes
+        places = self.places_of(by, n)
+        warn_of_new(places.n_new, n)
+        return places.codes
 
     def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
         return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)

@@ -54,6 +54,7 @@ def apply(options: argparse.Namespace) -> None:
             if work.failure is not None:
                 raise work.failure from None
             raise writing_failed(options.output, error) from error
+    work.calibrate.warn_of_new_segments()
     if options.missing == "drop":
         data.note_missing("scores")
     if options.output != STDOUT:
@@ -66,7 +67,7 @@ class _Work:
     def __init__(self, data: Data, calibrate: Calibrate, *, drop: bool) -> None:
         import pyarrow
 
-        self._source, self._calibrate = data.source, calibrate
+        self._source, self.calibrate = data.source, calibrate
         self._select, self._where = f"*, {data.select}", data.present if drop else "true"
         self.n_written = 0
         self.failure: BaseException | None = None
@@ -82,7 +83,7 @@ class _Work:
 
         try:
             for batch in self._source.batches(self._select, self._where):
-                columns = [*batch.select(self._names).columns, *self._calibrate.arrow(batch)]
+                columns = [*batch.select(self._names).columns, *self.calibrate.arrow(batch)]
                 yield pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
                 self.n_written += batch.num_rows
         except BaseException as error:  # an interrupt, too, would come out as an error of DuckDB's

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from calspline.arrays import Array
+from calspline.segments.labels import Places, warn_of_new
 
 
 @dataclass(frozen=True)
 class Calibrate:
     """Columns of scores in, columns of probabilities out; NaN for a row that lacks a score.
 
-    An object of its own, so that engines can send it to their workers.
+    An object of its own, so that engines can send it to their workers. It counts rows and those of new segments, in
+    ``tally``, for who sees all rows and can warn once.
     """
 
     calibrator: Any
     columns: list[str]
     outputs: list[str]
     by: Sequence[str] = ()
+    tally: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         if not self.by:
@@ -29,23 +33,31 @@ class Calibrate:
 
     def __call__(self, scores: list[Array], frame: Any = None) -> list[Array]:
         """Calibrated probabilities of the second of two classes, or of all; ``frame`` has the columns of segments."""
-        by = self._segments(frame) if self.by else None
         matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]
         absent = np.isnan(matrix) if matrix.ndim == 1 else np.isnan(matrix).any(axis=1)
-        if not absent.any():
+        some = absent.any()
+        by = self._segments(frame, ~absent if some else slice(None)) if self.by else None
+        if not some:
             return self._probabilities(matrix, by)
-        parts = self._probabilities(matrix[~absent], None if by is None else by.of(~absent))
+        parts = self._probabilities(matrix[~absent], by)
         out = [np.full(len(matrix), np.nan) for _ in parts]
         for whole, part in zip(out, parts, strict=True):
             whole[~absent] = part
         return out
 
-    def _segments(self, frame: Any) -> Any:
+    def warn_of_new_segments(self) -> None:
+        """Warn if the rows so far had segments that the fit has not seen."""
+        warn_of_new(self.tally["new"], self.tally["rows"])
+
+    def _segments(self, frame: Any, rows: Any) -> Places:
         import narwhals as nw
 
         from calspline.engines.in_memory import segments_of
 
-        return segments_of(nw.from_native(frame, eager_only=True), self.by)
+        by = segments_of(nw.from_native(frame, eager_only=True), self.by)
+        places: Places = self.calibrator.places_of(by, len(frame)).of(rows)
+        self.tally.update(rows=len(places.codes[0]), new=places.n_new)
+        return places
 
     def _probabilities(self, matrix: Array, by: Any) -> list[Array]:
         p = self.calibrator.calibrate(matrix, **({} if by is None else {"by": by}))

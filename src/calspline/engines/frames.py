@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 
 from calspline.arrays import one_blas_thread
@@ -277,7 +278,9 @@ def apply_frame(
         read. Each names the column.
     by : str or list of str, optional
         The columns of segments, of a calibrator that was fitted with them. A null, and what the fit has not seen, gets
-        the probability of a new segment. PySpark evaluates segments in Python, on Arrow batches.
+        the probability of a new segment. For a frame in memory a warning says how many rows that were. What is lazy
+        does not warn, as to count them would take a pass over the rows; they are those whose label is not in
+        ``calibrator.segments_["segment"]``. PySpark evaluates segments in Python, on Arrow batches.
     output : str, default="calibrated"
         The name of the new column, with the probability of ``calibrator.classes_[1]``. Three or more classes have
         a column each, named ``<output>_<class>``.
@@ -312,7 +315,11 @@ def apply_frame(
     check_new_columns(outputs, "output", schema)
     native = known.to_native()
     if engine.assign is not None and (engine.select is None or len(columns) > 1 or segments):
-        return engine.assign(native, Calibrate(calibrator, columns, outputs, segments))
+        calibrate = Calibrate(calibrator, columns, outputs, segments)
+        applied = engine.assign(native, calibrate)
+        if isinstance(known, nw.DataFrame):
+            calibrate.warn_of_new_segments()
+        return applied
     if engine.select is None or engine.dialect is None:
         raise TypeError(f"engine {engine.name!r} must have assign, or select and dialect")
     if len(columns) == 2:

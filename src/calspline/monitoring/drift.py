@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, overload
@@ -358,9 +357,8 @@ def _drift_of(
 def _calibrate_segment(calibrator: Any, current: ScoreHistogram, segment: Any) -> Array:
     """Probabilities of a segment, which may be one that the calibrator has not seen."""
     by = [[label] * len(current) for label in (segment if isinstance(segment, tuple) else (segment,))]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*segments that the fit has not seen")
-        return np.asarray(calibrator.calibrate(current.scores, by=by if isinstance(segment, tuple) else by[0]))
+    places = calibrator.places_of(by if isinstance(segment, tuple) else by[0], len(current))
+    return np.asarray(calibrator.calibrate(current.scores, by=places))
 
 
 def _score_shift(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[float, float, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.labels import is_missing
+from calspline.labels import is_missing, warn_user
 
 Codes = NDArray[np.intp]
 
@@ -224,6 +224,30 @@ class Known:
                 f"{self.labels[0]!r}); row {first} is {value!r}, a {family(value)}"
             )
         return np.asarray(self.places([*column.values, None])[column.codes])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where rows' segments are among those of a fit: a code for each row and column, -1 for one never seen."""
+
+    codes: list[Codes]
+
+    def of(self, rows: Any) -> Places:
+        """Some of the rows."""
+        return Places([code[rows] for code in self.codes])
+
+    @property
+    def n_new(self) -> int:
+        """How many rows have a segment that was never seen."""
+        return int(np.count_nonzero(np.any([code < 0 for code in self.codes], axis=0)))
+
+
+def warn_of_new(n_new: int, n: int) -> None:
+    """Warn if rows are of segments never seen."""
+    if n_new:
+        warn_user(
+            f"{n_new} of {n} rows are of segments that the fit has not seen: they get the probability of a new segment"
+        )
 
 
 def check_alike(known: Iterable[Any], new: Iterable[Any], name: str = "by") -> None:
