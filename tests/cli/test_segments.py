@@ -1,11 +1,13 @@
 """``--by`` of the commands."""
 
 import json
+import tracemalloc
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import log_loss
 
 from calspline import SplineCalibrator, evaluate, load
 from calspline.cli import main
@@ -66,6 +68,76 @@ def test_a_model_with_segments_is_fitted_and_applied(file, capsys, tmp_path):
             expected = cal.calibrate(p, by=[country, device])
         np.testing.assert_allclose(found, expected, atol=1e-9)
     assert "20 of 1500 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weight", [[], ["--weight", "weight"]])
+def test_a_fit_by_segment_is_judged_from_its_sums_as_from_rows(file, capsys, tmp_path, weight):
+    path, y, p, country, _ = file
+    table = pd.read_csv(path, keep_default_na=False).rename(columns={"country": "p"}).assign(weight=2)
+    table.to_csv(tmp_path / "other.csv", index=False)
+    arguments = ["--score", "score", "--by", "p", *weight, "--json", "-o", str(tmp_path / "model.json")]
+    assert main(["fit", str(tmp_path / "other.csv"), *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["judged"] == "cross-validated in 5 folds"
+    assert found["before"]["log_loss"] == pytest.approx(log_loss(y, p), abs=1e-9)
+    fold = np.random.default_rng(1).integers(0, 5, len(y))
+    after = np.empty(len(y))
+    for k in range(5):
+        cal = SplineCalibrator().fit(p[fold != k], y[fold != k], by=country[fold != k])
+        with pytest.warns(UserWarning, match="has not seen"):
+            after[fold == k] = cal.calibrate(p[fold == k], by=country[fold == k])
+    # Other folds: what is gained differs by little.
+    assert found["after"]["log_loss"] == pytest.approx(log_loss(y, after), abs=0.005)
+    assert found["after"]["log_loss"] < found["before"]["log_loss"] - 0.02
+    assert load(tmp_path / "model.json").segment_columns[0].name == "p"
+
+
+def test_a_fit_by_segment_takes_no_more_memory_for_more_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("calspline.cli.fit.MAX_TO_FOLD", 1000)  # beyond, rows are not looked at for dependence
+    peaks = []
+    for n in (100_000, 400_000):
+        label = "(i % 1999 + i % 7 * 200 > i % 1500) AS label"
+        rows = duckdb.sql(f"SELECT i % 1999 / 1999 AS score, {label}, i % 7 AS s FROM range({n}) t(i)")
+        rows.write_parquet(str(tmp_path / "rows.parquet"))
+        tracemalloc.start()
+        arguments = ["--score", "score", "--by", "s", "--force", "-o", str(tmp_path / "model.json")]
+        assert main(["fit", str(tmp_path / "rows.parquet"), *arguments]) == 0
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert load(tmp_path / "model.json").segments_["rows"].sum() == n
+    assert peaks[1] < peaks[0] + 1e6  # the scores alone take 2.4 million bytes more
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (["1", "02", "3"], ["02", "1", "3"]),
+        (["1", "-2", "30"], [-2, 1, 30]),
+        (["1", "2", "9" * 25], ["1", "2", "9" * 25]),
+        (["true", "false", "true"], ["false", "true"]),
+    ],
+)
+def test_labels_are_numbers_if_all_of_them_are(file, tmp_path, texts, labels):
+    table = pd.read_csv(file[0]).assign(device=np.resize(texts, 1500))
+    table.to_csv(tmp_path / "other.csv", index=False)
+    for method in ([], ["--group", "group"]):  # by sums, and by rows
+        table.assign(group=np.arange(1500) // 3).to_csv(tmp_path / "other.csv", index=False)
+        model = str(tmp_path / "model.json")
+        arguments = ["--score", "score", "--by", "device", *method, "--force", "-o", model]
+        assert main(["fit", str(tmp_path / "other.csv"), *arguments]) == 0
+        assert list(load(model).segments_["segment"]) == labels
+
+
+def test_rows_of_new_segments_are_counted_once_for_a_file_of_many_batches(file, capsys, tmp_path):
+    model, many = tmp_path / "model.json", tmp_path / "many.csv"
+    assert main(["fit", file[0], "--score", "score", "--by", "country", "-o", str(model)]) == 0
+    n = 300_000
+    many.write_text("score,country\n" + "".join(f"0.3,{'fr' if k % 3 else 'xx'}\n" for k in range(n)))
+    capsys.readouterr()
+    assert main(["apply", str(model), str(many), "-o", str(tmp_path / "out.csv")]) == 0
+    said = capsys.readouterr().err
+    assert said.count("has not seen") == 1
+    assert f"{n // 3} of {n} rows" in said
 
 
 def test_without_the_column_all_rows_are_of_a_new_segment(file, capsys, tmp_path):

@@ -64,6 +64,21 @@ def test_parts_add_up_to_the_whole(kind):
             np.testing.assert_allclose(b.positives, a.positives, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_bins_of_no_weight_are_gone(kind):
+    scores, y, by, _ = rows_of(kind)
+    every = ScoreHistogram.from_scores(scores, y, by=by)
+    halves = [np.where(every.segment == 1, 0.0, np.floor(w * 0.5)) for w in (every.positives, every.negatives)]
+    found = every.reweighted(*halves)
+    assert list(found) == ["a", "c"]
+    assert found.pooled.total == pytest.approx(halves[0].sum() + halves[1].sum())
+    for k, label in ((0, "a"), (2, "c")):
+        own = (every.segment == k) & (halves[0] + halves[1] > 0.0)
+        np.testing.assert_array_equal(found[label].locations, every.locations[own])
+        np.testing.assert_array_equal(found[label].positives, halves[0][own])
+        np.testing.assert_array_equal(found[label].negatives, halves[1][own])
+
+
 def test_a_plain_mapping_is_put_on_one_grid():
     scores, y, by, _ = rows_of("cells")
     separate = {label: ScoreHistogram.from_scores(scores[by == label], y[by == label]) for label in "cab"}

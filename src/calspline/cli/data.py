@@ -7,9 +7,9 @@ that is true.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,7 +26,7 @@ from calspline.segments.labels import By, check_by
 
 NUMBERS = ("DOUBLE", "FLOAT", "BOOLEAN", "VARCHAR", "DECIMAL", "INT")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-INTEGER = re.compile("0|-?[1-9][0-9]*")
+INTEGER = "0|-?[1-9][0-9]*"
 HELPER = "calspline helper "
 LABEL, GROUP = f'"{HELPER}label"', f'"{HELPER}group"'
 NOT_NAN = DIALECTS["duckdb"].not_nan
@@ -114,7 +114,9 @@ class Data:
         """One pass: the labels, how many rows there are, which of them count, and which rules they break."""
         broken = [f"count_if({' OR '.join(rule.tests.values())})" for rule in self._rules]
         some = f"bool_or({self._quoted[-1]} <> 0)" if self.weight else "count(*)"
-        items = [f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *broken, some]]
+        texts = [f"CAST({_segment(k)} AS VARCHAR)" for k in range(len(self.by))]
+        whole = [f"bool_and({_whole(text)})" for text in texts if self.label is not None]
+        items = [f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *broken, *whole, some]]
         with self.source.reading():
             found = self.source.query(self.select).aggregate(", ".join([LABEL, "count(*)", *items]), LABEL)
             rows = found.limit(MAX_LABELS + 1).fetchall()
@@ -128,6 +130,8 @@ class Data:
         self._n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
         self.n_missing = self._n_rows - self.n_used
         self._broken = [sum(row[3 + i] or 0 for row in rows) for i in range(len(self._rules))]
+        first = 3 + len(self._rules)
+        self._whole = [all(row[first + k] is not False for row in rows) for k in range(len(whole))]
 
     def spellings(self) -> list[str]:
         """How the labels that occur are spelt."""
@@ -205,17 +209,24 @@ class Data:
         Labels are places among the classes, and names of columns are those of classes.
         """
         cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in self._codes.items())
-        names = ["p"] if len(self.scores) == 1 else [f"p_{j}" for j in range(len(self.scores))]
         helpers = [self._quoted[self._numbers.index(name)] for name in self.scores]
-        items = [f"{helper} AS {name}" for name, helper in zip(names, helpers, strict=True)]
-        items += [f"{self._quoted[-1]} AS weight"] if self.weight else []
-        rows = self.source.query(self.select, where=self.present)
-        columns = {"score": names, "label": "label", "weight": "weight" if self.weight else None}
+        values = {"p" if len(helpers) == 1 else f"p_{j}": helper for j, helper in enumerate(helpers)}
+        names = list(values)
+        values["label"] = f"CASE {LABEL} {cases} END"
+        if self.weight:
+            values["weight"] = self._quoted[-1]
         if self.group is not None:
-            items.append(f'{GROUP} AS "group"')
-            columns["group"] = "group"
-        items += [_segment(k) for k in range(len(self.by))]
-        return rows.project(", ".join([*items, f"CASE {LABEL} {cases} END AS label"])), columns
+            values["group"] = GROUP
+        taken = {name.lower() for name in self.by}
+        mark = next("_" * k for k in count() if not taken & {f"{'_' * k}{name}" for name in values})
+        columns: dict[str, Any] = {name: f"{mark}{name}" for name in values if name not in names}
+        items = [f"{value} AS {identifier(mark + name)}" for name, value in values.items()]
+        for k, name in enumerate(self.by):  # a text file does not tell numbers from texts
+            value = f"CAST({_segment(k)} AS BIGINT)" if self._whole[k] else _segment(k)
+            items.append(f"{value} AS {identifier(name)}")
+        rows = self.source.query(self.select, where=self.present)
+        columns |= {"score": [mark + name for name in names], "by": self.by or None}
+        return rows.project(", ".join(items)), columns
 
     def gather(self) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
         """All rows at once: scores, places of labels among the classes, weights, groups, and segments."""
@@ -223,12 +234,12 @@ class Data:
             relation, columns = self.frame()
             found = relation.fetchnumpy()
         scores = np.column_stack([np.asarray(found[name]) for name in columns["score"]])
-        by = [_as_numbers(found[name].tolist()) for name in self.segments]
+        by = [found[name].tolist() for name in self.by]
         return (
             scores[:, 0] if scores.shape[1] == 1 else scores,
-            np.asarray(found["label"], dtype=np.int64),
-            None if self.weight is None else np.asarray(found["weight"]),
-            None if self.group is None else label_array(found["group"].tolist()),
+            np.asarray(found[columns["label"]], dtype=np.int64),
+            None if self.weight is None else np.asarray(found[columns["weight"]]),
+            None if self.group is None else label_array(found[columns["group"]].tolist()),
             check_by(by, len(scores), "--by").named(self.by) if by else None,
         )
 
@@ -243,10 +254,10 @@ def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
         note(hint)
 
 
-def _as_numbers(labels: list[Any]) -> list[Any]:
-    """Labels as integers if all texts are such: a text file does not tell."""
-    whole = all(isinstance(text, str) and INTEGER.fullmatch(text) for text in set(labels) - {None})
-    return [None if label is None else int(label) for label in labels] if whole else labels
+def _whole(text: str) -> str:
+    """Whether a text is an integer, or missing."""
+    fits = f"TRY_CAST({text} AS BIGINT) IS NOT NULL"
+    return f"{text} IS NULL OR (regexp_full_match({text}, {literal(INTEGER)}) AND {fits})"
 
 
 def _segment(k: int) -> str:

@@ -8,13 +8,12 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from calspline.arrays import Array
 from calspline.cli.columns import score_columns
@@ -27,6 +26,8 @@ from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
 from calspline.registry import find
 from calspline.scores import check_scores, check_weights_as_counts
+from calspline.segments.histogram import SegmentHistograms
+from calspline.segments.labels import By, check_by
 
 FOLDS = 5
 FEWEST_TO_FOLD = 50
@@ -56,7 +57,7 @@ def fit(options: argparse.Namespace) -> None:
         if getattr(options, option) is not None and options.method != "spline":
             raise InputError(f"--{option} is for --method spline; leave it out with --method {options.method}")
     in_memory = options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD  # to fold by group
-    if len(data.classes) == 2 and options.method == "spline" and not data.by and not in_memory:
+    if len(data.classes) == 2 and options.method == "spline" and not in_memory:
         fitted = _by_frame(calibrator, data)
     else:
         fitted = _at_once(calibrator, data, margins)
@@ -96,38 +97,53 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
         relation, columns = data.frame()
         fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
-    every = fitted.histogram_
-    tests = _dealt(every)
-    trains = [reduce(add, [h for h in tests if h is not one]) for one in tests] if len(tests) > 1 else []
-    folded = (
-        data.group is None
-        and data.n_used >= FEWEST_TO_FOLD
-        and all(h.positives.any() and h.negatives.any() for h in trains)
-    )
-    after = [_histogram_losses(fitted.calibrate(every.scores), every)]
+    every = fitted.segment_histograms_ if data.by else fitted.histogram_
+    where, scores = _labels(every), expit(every.locations) if fitted.kind_ == "probability" else every.locations
+    weights = np.array([every.negatives, every.positives])
+    tests = _dealt(weights)
+    trains = [weights - test for test in tests] if len(tests) > 1 else []
+    folded = data.group is None and data.n_used >= FEWEST_TO_FOLD and all(train.any(axis=1).all() for train in trains)
+
+    def judge(cal: Any, weight: Array) -> tuple[float, float]:
+        told = {} if where is None else {"by": cal.places_of(where, len(scores))}
+        return _histogram_losses(cal.calibrate(scores, **told), weight)
+
+    after = [judge(fitted, weights)]
     if folded:
-        fits = [_quietly(_unfitted(calibrator).fit_histogram, train) for train in trains]
-        after = [_histogram_losses(fit.calibrate(test.scores), test) for fit, test in zip(fits, tests, strict=True)]
-    weights = [test.total for test in tests] if folded else None
-    log_loss, brier = np.average(after, axis=0, weights=weights)
-    before = _histogram_losses(every.scores, every) if every.kind == "probability" else None
+        fits = (_quietly(_unfitted(calibrator).fit_histogram, _reweighted(every, train)) for train in trains)
+        after = [judge(fit, test) for fit, test in zip(fits, tests, strict=True)]
+    log_loss, brier = np.average(after, axis=0, weights=[test.sum() for test in tests] if folded else None)
+    pooled = fitted.histogram_
+    before = None
+    if pooled.kind == "probability":
+        before = _histogram_losses(pooled.scores, np.array([pooled.negatives, pooled.positives]))
     return Fitted(fitted, data.n_used, _how(folded), before, (float(log_loss), float(brier)))
 
 
-def _dealt(histogram: ScoreHistogram) -> list[ScoreHistogram]:
-    """Folds of a histogram, as if its rows, which have weights of one, were dealt at random."""
+def _labels(counts: ScoreHistogram | SegmentHistograms) -> By | None:
+    """The segments of bins, if there are any."""
+    if isinstance(counts, ScoreHistogram):
+        return None
+    return check_by(list(map(list, counts.columns)), len(counts)).named(counts.names).of(counts.segment)
+
+
+def _dealt(weights: Array) -> list[Array]:
+    """Folds of the weights of negatives and positives, as if their rows, of weight one, were dealt at random."""
     rng = np.random.default_rng(0)
-    parts = []
-    for weights in (histogram.positives, histogram.negatives):
-        part = rng.multinomial(weights.astype(np.int64), np.full(FOLDS, 1.0 / FOLDS)).astype(np.float64)
-        part[np.arange(len(part)), rng.integers(0, FOLDS, len(part))] += weights % 1.0
-        parts.append(part)
-    positives, negatives = (part.T for part in parts)
-    return [
-        ScoreHistogram.from_locations(histogram.kind, histogram.locations, positives=one, negatives=zero)
-        for one, zero in zip(positives, negatives, strict=True)
-        if one.any() or zero.any()
-    ]
+    folds = np.empty((FOLDS, *weights.shape))
+    for k in (1, 0):
+        part = rng.multinomial(weights[k].astype(np.int64), np.full(FOLDS, 1.0 / FOLDS)).astype(np.float64)
+        part[np.arange(len(part)), rng.integers(0, FOLDS, len(part))] += weights[k] % 1.0
+        folds[:, k] = part.T
+    return [fold for fold in folds if fold.any()]
+
+
+def _reweighted(counts: ScoreHistogram | SegmentHistograms, weights: Array) -> ScoreHistogram | SegmentHistograms:
+    """The same bins with other weights of negatives and positives."""
+    negatives, positives = weights
+    if isinstance(counts, SegmentHistograms):
+        return counts.reweighted(positives, negatives)
+    return ScoreHistogram.from_locations(counts.kind, counts.locations, positives=positives, negatives=negatives)
 
 
 def _unfitted(calibrator: Any) -> Any:
@@ -141,9 +157,8 @@ def _quietly(fit: Callable[..., Any], *rows: Any) -> Any:
         return fit(*rows)
 
 
-def _histogram_losses(p: Array, h: ScoreHistogram) -> tuple[float, float]:
-    twice, happened = np.concatenate([p, p]), np.repeat([1, 0], len(p))
-    return _losses(twice, happened, np.concatenate([h.positives, h.negatives]))
+def _histogram_losses(p: Array, weights: Array) -> tuple[float, float]:
+    return _losses(np.tile(p, 2), np.repeat([0, 1], len(p)), weights.ravel())
 
 
 def _losses(p: Array, codes: NDArray[Any], weight: Array | None) -> tuple[float, float]:
@@ -155,7 +170,7 @@ def _how(folded: bool) -> str:
 
 
 def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
-    """Several classes, segments, groups to fold by, and the other methods: all rows in memory."""
+    """Several classes, groups to fold by, and the other methods: all rows in memory."""
     scores, codes, weight, groups, by = data.gather()
     places = None if scores.ndim == 1 else range(len(data.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, Self
@@ -208,6 +208,23 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         )
         pooled, names = self.pooled + other.pooled, self.names or other.names
         return self._summed(pooled, labels, code, (self, other), self.several, names)
+
+    def reweighted(self, positives: Array, negatives: Array) -> SegmentHistograms:
+        """The same bins with other weights; a bin, and a segment, of none is gone."""
+        present = positives + negatives > 0.0
+        w1, w0, locations = positives[present], negatives[present], self.locations[present]
+        segment = self.segment[present]
+        own = np.unique(segment)
+        return replace(
+            self,
+            pooled=ScoreHistogram.from_locations(self.pooled.kind, locations, positives=w1, negatives=w0),
+            labels=[self.labels[code] for code in own],
+            first=np.append(np.searchsorted(segment, own), len(segment)),
+            locations=locations,
+            positives=w1,
+            negatives=w0,
+            cells=self.cells if self.level is None else self.cells[present],
+        )
 
     def check_some(self, name: str = "by") -> None:
         """Complain about a column of which no row has a label."""
