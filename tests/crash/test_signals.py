@@ -138,6 +138,28 @@ def test_a_signal_once_all_is_done_ends_python_without_a_traceback(name, argumen
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_in_a_place_that_cannot_raise_is_not_lost(name, alone, tmp_path):
+    in_a_callback = tmp_path / "in_a_callback.py"
+    in_a_callback.write_text(
+        "import signal, sys, time, weakref\n"
+        "from calspline.cli import main\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.startswith('calspline.cli.'):\n"
+        "            one = Finder()\n"
+        f"            seen = weakref.ref(one, lambda _: signal.raise_signal(signal.{name}))\n"
+        "            del one\n"
+        "            time.sleep(20)\n"
+        "            print('was lost')\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.exit(main())\n"
+    )
+    done = alone(in_a_callback, "export", "no-such-model.json", "--to", "sql")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.Signals[name], "", "")
+
+
 def test_an_interrupt_stays_ignored_in_the_background(alone, tmp_path):
     ignored = tmp_path / "ignored.py"
     ignored.write_text(

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -78,15 +79,25 @@ class _Stop:
         self.listening = (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGINT)
         for number in self.listening:
             signal.signal(number, self._raise)
+        sys.unraisablehook = self._raise_again
 
     def cease(self) -> None:
         """Handle no more: all is cleaned up, and a signal while Python shuts down ends it without a message."""
         for number in self.listening:
             signal.signal(number, signal.SIG_DFL)
+        if self.listening:
+            sys.unraisablehook = sys.__unraisablehook__
 
     def _raise(self, number: int, _: Any) -> NoReturn:
         self.signal = number
         raise KeyboardInterrupt
+
+    def _raise_again(self, lost: Any) -> None:
+        """Send a signal once more if it came in a place that cannot raise, as a callback of the import system."""
+        if self.signal is not None and isinstance(lost.exc_value, KeyboardInterrupt):
+            threading.Timer(0.01, os.kill, (os.getpid(), self.signal)).start()
+        else:
+            sys.__unraisablehook__(lost)
 
 
 def _run_to_end(given: list[str], stop: _Stop) -> int:
