@@ -60,3 +60,9 @@ def test_auto_holds_for_other_fits_too(options):
 
 def test_the_papers_recipe_stays_free():
     assert SplineCalibrator.paper().monotone is False
+
+
+def test_a_curve_without_room_to_bend_writes_nothing(capfd):
+    scores, y = np.full((60, 3), 1.0 / 3.0), np.arange(60) % 3
+    np.testing.assert_allclose(SplineCalibrator(monotone=True).fit(scores, y).predict_proba(scores), scores, atol=1e-12)
+    assert capfd.readouterr() == ("", "")

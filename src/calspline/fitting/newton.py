@@ -315,7 +315,8 @@ def factorize(gram: Array, q: Array) -> Array:
 
 def inverse_root(factor: Array) -> Array:
     """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
-    return np.asarray(dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
+    # LAPACK would write a line about a matrix without rows.
+    return np.asarray(dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0]) if factor.size else factor
 
 
 def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:
