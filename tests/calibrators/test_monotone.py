@@ -31,7 +31,8 @@ def test_a_fall_by_chance_is_not():
         cal = SplineCalibrator().fit(p, y)
         automatic += not cal.curves_[0].is_monotone
         if cal.curves_[0].is_monotone:
-            np.testing.assert_array_equal(cal.calibrate(p), SplineCalibrator(monotone=True).fit(p, y).calibrate(p))
+            increasing = SplineCalibrator(monotone=True).fit(p, y)
+            np.testing.assert_allclose(cal.calibrate(p), increasing.calibrate(p), rtol=1e-12)
     assert free >= 5
     assert automatic == 0
 
