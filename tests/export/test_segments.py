@@ -144,6 +144,21 @@ def test_torch_agrees(case, how):
     np.testing.assert_allclose(module(scores, codes).numpy(), case.expected, rtol=0.0, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.* that the fit has not seen")
+def test_torch_agrees_in_float32(case):
+    torch = pytest.importorskip("torch")
+    with np.errstate(over="ignore"):
+        scores = case.scores.astype(np.float32)
+    kept = np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+    by = [[label for label, keep in zip(column, kept, strict=True) if keep] for column in case.by]
+    by = by if len(by) > 1 else by[0]
+    module = export.to_torch(case.calibrator, dtype=torch.float32)
+    got = module(torch.from_numpy(scores[kept]), module.codes(by))
+    assert got.dtype == torch.float32
+    expected = case.calibrator.calibrate(scores[kept], by=by)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=0.0, atol=2e-6)
+
+
 @pytest.mark.parametrize(("fit", "columns"), [("probabilities", 2), ("structured", 3), ("one-vs-rest", 3)])
 def test_torch_takes_a_segment_for_each_image_or_pixel(fit, columns):
     torch = pytest.importorskip("torch")

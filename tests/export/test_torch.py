@@ -9,6 +9,7 @@ from tests.export.conftest import SCORES, cached
 
 from calspline import SplineCalibrator
 from calspline.export import Calibrated, to_torch
+from calspline.export.torch import BLOCK
 
 TYPES = {torch.float64: (np.float64, 1e-9), torch.float32: (np.float32, 2e-6)}
 
@@ -62,6 +63,34 @@ def test_many_classes_agree_with_python(options, dtype):
     scores = (2.0 * logits).astype(TYPES[dtype][0])
     got = to_torch(calibrator, dtype=dtype)(torch.from_numpy(scores))
     np.testing.assert_allclose(got.numpy(), calibrator.calibrate(scores), rtol=0.0, atol=TYPES[dtype][1])
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dim", [-1, 1])
+def test_what_is_calibrated_in_blocks_agrees_with_python(fitted, dim, dtype):
+    calibrator = fitted("structured of logits")
+    scores = torch.randn((5, BLOCK // 8, 3) if dim == -1 else (5, 3, BLOCK // 8), dtype=dtype)
+    scores.requires_grad_()
+    got = to_torch(calibrator, dim=dim, dtype=dtype)(scores)
+    rows = scores.detach().movedim(dim, -1).reshape(-1, 3).numpy()
+    expected = calibrator.calibrate(rows).reshape(5, -1, 3)
+    np.testing.assert_allclose(got.detach().movedim(dim, -1).numpy(), expected, rtol=0.0, atol=TYPES[dtype][1])
+    got.square().sum().backward()
+    last = to_torch(calibrator, dim=dim, dtype=dtype)
+    again = scores.detach()[-1:].requires_grad_()
+    last(again).square().sum().backward()
+    torch.testing.assert_close(scores.grad[-1:], again.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_table_of_lines_has_the_slopes_of_the_curve(fitted):
+    calibrator = fitted("structured of logits")
+    scores = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
+    slopes = []
+    for dtype in TYPES:
+        x = torch.tensor(scores, dtype=dtype, requires_grad=True)
+        to_torch(calibrator, dtype=dtype)(x).square().sum().backward()
+        slopes.append(x.grad.double())
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=0.0, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["structured of logits", "ovr of logits", "ovr without a class", "ovr isotonic"])

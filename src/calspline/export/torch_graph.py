@@ -6,7 +6,7 @@ Curves are tables of cells of equal width, so that a cell is found by a product 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -29,19 +29,22 @@ from calspline.expression import (
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
-FEWEST_CELLS, MOST_CELLS = 256, 8192
+FEWEST_CELLS, MOST_CELLS, MOST_LINES = 256, 1 << 14, 1 << 15
 
 
 class Table(NamedTuple):
-    """Cubics on cells of equal width, in ``t = (x - start) / width`` less the cell; the outer two have no end."""
+    """Polynomials on cells of equal width, in ``t = (x - start) / width`` less the cell; the outer two have no end."""
 
     start: float
     width: float
     coefficients: Array
 
 
-def table_of(pieces: Pieces, exact: float, eps: float) -> Table | None:
-    """The table of a curve; None if it has corners, or is so steep that a place in the table is not exact."""
+def table_of(pieces: Pieces, exact: float, eps: float, degree: int = 3, most: int = MOST_CELLS) -> Table | None:
+    """The table of a curve in cubics or in lines, of so many cells at most.
+
+    None if it has corners, or is so steep that a place in the table is not exact.
+    """
     breaks = np.array(pieces.breaks)
     curve = PiecewiseCubic(breaks, np.array(pieces.columns))
     low, high = pieces.breaks[0], pieces.breaks[-1]
@@ -50,23 +53,26 @@ def table_of(pieces: Pieces, exact: float, eps: float) -> Table | None:
     a, b, c, _ = curve.coefficients[:, -2]
     gap, n = breaks[-1] - breaks[-2], FEWEST_CELLS
     end = (3.0 * a * gap + 2.0 * b) * gap + c
-    while n <= MOST_CELLS:
+    while n <= most:
         h = (high - low) / n
         edges = np.linspace(low, high, n + 1)
         f, slope = curve(edges), h * curve.slope(edges)
         slope[-1] = h * end  # of the cubic, not of the line after it
         rise, left, right = np.diff(f), slope[:-1], slope[1:]
-        inner = np.stack([left + right - 2.0 * rise, 3.0 * rise - 2.0 * left - right, left, f[:-1]], axis=1)
-        # A cell without a break has its very cubic.
-        cell = np.minimum(((breaks - low) / h).astype(np.intp), n - 1)
+        if degree == 1:
+            inner, cell = np.stack([rise, f[:-1]], axis=1), np.arange(n)
+        else:
+            inner = np.stack([left + right - 2.0 * rise, 3.0 * rise - 2.0 * left - right, left, f[:-1]], axis=1)
+            cell = np.empty(0, dtype=np.intp)  # one without a break has its very cubic
+        cell = np.concatenate([cell, np.minimum(((breaks - low) / h).astype(np.intp), n - 1)])
         probes = np.concatenate([breaks, *(low + h * (cell + part) for part in (0.25, 0.5, 0.75))])
-        cell = np.tile(cell, 4)
-        a, b, c, d = inner[cell].T
-        t = (probes - low) / h - cell
-        if np.abs(((a * t + b) * t + c) * t + d - curve(probes)).max() <= exact:
+        cell = np.concatenate([cell[-len(breaks) :], np.tile(cell, 3)])
+        if np.abs(horner(inner[cell].T, (probes - low) / h - cell) - curve(probes)).max() <= exact:
             slopes = h * curve.coefficients[2, [0, -1]]
-            first, last = [0.0, 0.0, slopes[0], f[0] - slopes[0]], [0.0, 0.0, slopes[1], f[-1]]
-            return Table(pieces.origin + pieces.unit * low, pieces.unit * h, np.concatenate([[first], inner, [last]]))
+            ends = np.zeros((2, degree + 1))
+            ends[:, -2:] = [[slopes[0], f[0] - slopes[0]], [slopes[1], f[-1]]]
+            table = np.concatenate([ends[:1], inner, ends[1:]])
+            return Table(pieces.origin + pieces.unit * low, pieces.unit * h, table)
         n *= 2
     return None
 
@@ -74,12 +80,31 @@ def table_of(pieces: Pieces, exact: float, eps: float) -> Table | None:
 FUNCTIONS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "negative": operator.neg,
     "abs": torch.abs, "log": torch.log, "exp": torch.exp, "asinh": torch.asinh, "sqrt": torch.sqrt,
+    "logistic": torch.sigmoid,
 }  # fmt: skip
 NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
 SHORT = 16
 """Rows of fewer numbers have a softmax in steps, which on a processor takes a sixth of the time of torch.softmax."""
-EXACT = {torch.float64: 1e-11, torch.float32: 1e-7}
+EXACT = {torch.float64: 2e-10, torch.float32: 1e-7}
 """How far a curve's table may be from it."""
+STRAIGHT = 4e-7
+"""The same for a table of lines, with which float32 does: to look up numbers is what a curve costs."""
+
+
+def logistic_of(formula: Expression) -> Expression | None:
+    """The ``y`` of ``1 / (1 + exp(-y))``."""
+    match formula:
+        case Expression("/", (_, Expression("+", (_, Expression("exp", (Expression("negative", (y,)),)))))):
+            return y
+    return None
+
+
+def horner(coefficients: Any, t: Any, step: Callable[..., Any] = lambda b, a, t: a * t + b) -> Any:
+    """A polynomial, of coefficients from the highest power on."""
+    value = coefficients[0]
+    for each in coefficients[1:]:
+        value = step(each, value, t)
+    return value
 
 
 class Writer:
@@ -91,6 +116,7 @@ class Writer:
     def __init__(self, dtype: Any, axis: int = -1, n_classes: int = 2) -> None:
         self._dtype, self._axis, self._n_classes = dtype, axis, n_classes
         self._numpy: Any = NUMPY[dtype]
+        self._eps = float(torch.finfo(dtype).eps)
         self._graph = fx.Graph()
         self._tracer = fx.proxy.GraphAppendingTracer(self._graph)
         self._tensors: dict[str, Any] = {}
@@ -145,15 +171,14 @@ class Writer:
         """Zero where it is good, else NaN."""
         return torch.where(good, self._constant(0.0), self._constant(np.nan))
 
-    def value(self, program: Program, known: dict[str, Any]) -> Any:
-        """The result of a program."""
-        p = known["p"]
+    def value(self, program: Program, known: dict[str, Any], doubt: Any) -> Any:
+        """The result of a program, or NaN where there is doubt."""
         result = self._values([program], known)
         if program.result.operation == "softmax":
             # It may have made a probability exactly zero.
-            return torch.clamp(result, min=float(np.finfo(self._numpy).tiny))
+            return torch.maximum(result, doubt + float(np.finfo(self._numpy).tiny))
         # What is the same for all rows still has to have them.
-        return result if program.arguments else result + 0.0 * p
+        return (result if program.arguments else result + 0.0 * known["p"]) + doubt
 
     def _values(self, programs: list[Program], known: dict[str, Any]) -> Any:
         """The results of programs that differ in their numbers alone, one for each class in ``known``."""
@@ -173,6 +198,8 @@ class Writer:
             assert isinstance(formula.value, Constant)
             return self._row(formula.value.values)
         columns = list(zip(*[each.arguments for each in formulas], strict=True))
+        if logistic_of(formula) is not None:
+            operation, columns = "logistic", [tuple(cast(Expression, logistic_of(each)) for each in formulas)]
         if operation == "log" and formula.arguments[0].operation == "max":
             least = formula.arguments[0].arguments[1].real
             return self._log(self._write([each.arguments[0].arguments[0] for each in formulas], known), least)
@@ -194,6 +221,8 @@ class Writer:
         if operation == "between":
             ends = zip(*[cast(tuple[float, float], each.value) for each in formulas], strict=True)
             low, high = (self._limits(limits, up=up) for limits, up in zip(ends, (True, False), strict=True))
+            if isinstance(low, float) and low == high == tensors[1] and formula.arguments[0] is formula.arguments[2]:
+                return tensors[2]
             return torch.where((tensors[0] >= low) & (tensors[0] <= high), tensors[1], tensors[2])
         if not any(isinstance(tensor, fx.Proxy) for tensor in tensors):
             tensors[0] = self._constant(tensors[0])
@@ -323,8 +352,13 @@ class Writer:
         return tuple(shape(formula) for formula in program.formulas)
 
     def _cubic(self, x: Any, curves: list[Pieces]) -> Any:
-        tables = [table for table in map(self._table, curves) if table is not None]
-        return self._by_cells(x, tables) if len(tables) == len(curves) else self._by_breaks(x, curves[0])
+        tables = [self._table(pieces) for pieces in curves]
+        if None in tables:
+            return self._by_breaks(x, curves[0])
+        if self._dtype == torch.float32:
+            lines = [table_of(pieces, STRAIGHT, self._eps, 1, MOST_LINES // len(curves)) for pieces in curves]
+            tables = tables if None in lines else lines
+        return self._by_cells(x, cast(list[Table], tables))
 
     def _by_cells(self, x: Any, tables: list[Table]) -> Any:
         """The cell that ``x`` lies in is a product; the first and the last go on for ever."""
@@ -338,8 +372,7 @@ class Writer:
             i = i + self._constant(first.reshape((-1,) + (1,) * (-1 - self._axis)), np.int32)
         i = torch.clamp(i, 0, sum(sizes) - 1).flatten()  # NaN is no cell
         columns = np.concatenate([table.coefficients for table in tables]).T
-        a, b, c, d = (self._chosen(column, i, t) for column in columns)
-        return torch.addcmul(d, torch.addcmul(c, torch.addcmul(b, a, t), t), t)
+        return horner([self._chosen(column, i, t) for column in columns], t, torch.addcmul)
 
     def _chosen(self, values: Any, i: Any, like: Any) -> Any:
         """The values with these numbers, in the shape of another tensor; faster than ``values[i]``."""
@@ -351,11 +384,10 @@ class Writer:
         i = torch.bucketize(x.detach().contiguous(), self._constant(breaks), right=True, out_int32=True).flatten()
         if stretch is not None:
             x = x * self._chosen(stretch, i, x)
-        start, rest, a, b, c, d = (self._chosen(values, i, x) for values in (high, low, *columns))
-        t = (x - start - rest) / self._checked(pieces.unit)
-        return torch.addcmul(d, torch.addcmul(c, torch.addcmul(b, a, t), t), t)
+        start, rest, *chosen = (self._chosen(values, i, x) for values in (high, low, *columns))
+        return horner(chosen, (x - start - rest) / self._checked(pieces.unit), torch.addcmul)
 
     def _table(self, pieces: Pieces) -> Table | None:
         if id(pieces) not in self._tables:
-            self._tables[id(pieces)] = table_of(pieces, EXACT[self._dtype], float(np.finfo(self._numpy).eps))
+            self._tables[id(pieces)] = table_of(pieces, EXACT[self._dtype], self._eps)
         return self._tables[id(pieces)]
