@@ -19,7 +19,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -53,6 +52,9 @@ def blocks(n: int, m: int, values: int = VALUES_PER_BLOCK) -> Iterator[slice]:
 
 @cache
 def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  it has a BLAS of its own, and only what is loaded is controlled
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
     return ThreadpoolController()
 
 

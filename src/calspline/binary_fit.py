@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
@@ -37,6 +36,7 @@ from calspline.transforms import (
     Transform,
     epsilon_from_log_odds,
     exactly_one,
+    expit,
 )
 
 MIN_KNOT_GAP = 1e-9

@@ -10,7 +10,6 @@ from typing import Any, Generic, Literal, TypeVar, cast
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 
 from calspline.arrays import Array, filled
 from calspline.expression import Expression, Pieces, Program, between, call, name, number
@@ -180,12 +179,12 @@ class CalibrationCurve:
 
     def critical(self, level: float, simultaneous: bool) -> float:
         """How many standard deviations a band reaches."""
-        pointwise = float(ndtri(0.5 + 0.5 * level))
+        pointwise = float(scipy.special.ndtri(0.5 + 0.5 * level))
         if not simultaneous:
             return pointwise
 
         def excess(c: float) -> float:
-            return float(self.tube / np.pi * np.exp(-0.5 * c * c) + 2.0 * ndtr(-c) - (1.0 - level))
+            return float(self.tube / np.pi * np.exp(-0.5 * c * c) + 2.0 * scipy.special.ndtr(-c) - (1.0 - level))
 
         return float(scipy.optimize.brentq(excess, pointwise, pointwise + 40.0)) if self.tube > 0.0 else pointwise
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, finest_level
@@ -35,7 +34,7 @@ from calspline.scores import (
     check_weights_as_counts,
     row_weight,
 )
-from calspline.transforms import highest_location
+from calspline.transforms import expit, highest_location
 
 MAX_LOCATIONS = 2 * MAX_POINTS
 """A cell has one location for either class."""
@@ -340,7 +339,7 @@ class ScoreHistogram:
     @property
     def scores(self) -> Array:
         """The locations as scores."""
-        return np.asarray(expit(self.locations)) if self.kind == "probability" else self.locations
+        return expit(self.locations) if self.kind == "probability" else self.locations
 
     @property
     def total(self) -> float:

@@ -5,6 +5,7 @@ Scores are finite numbers in one column, two, or one for each class; labels and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -233,7 +234,8 @@ def check_scores(
         raise TypeError(f"{name} must be given; got None")
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         raise TypeError(f"{name} must be a dense array; got a sparse {type(values).__name__}")
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    masked = "numpy.ma" in sys.modules  # else there are none, and it takes time to import
+    if masked and isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
         raise ValueError(f"{name} has missing values; the first is in row {row}")
     try:

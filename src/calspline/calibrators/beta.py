@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from calspline.arrays import Array, Counts, filled
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
@@ -44,7 +44,7 @@ class BetaMap:
         def probabilities(rows: slice) -> Array:
             first, second = _logarithms(_near(scores.locations(rows)))
             eta = self.a * first + self.b * second + self.c
-            return np.asarray(expit(np.clip(eta, -MAX_LOG_ODDS, MAX_LOG_ODDS)))
+            return np.asarray(scipy.special.expit(np.clip(eta, -MAX_LOG_ODDS, MAX_LOG_ODDS)))
 
         return filled(np.empty(len(scores)), probabilities)
 
@@ -130,7 +130,7 @@ class BetaCalibrator(OneVsRestCalibrator):
 
     def _columns(self, scores: MatrixScores) -> AgainstRest:
         if scores.kind == "margin":
-            scores = MatrixScores("probability", softmax(scores.values.astype(np.float64), axis=1))
+            scores = MatrixScores("probability", scipy.special.softmax(scores.values.astype(np.float64), axis=1))
         return AgainstRest(scores, "logit")
 
     def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:

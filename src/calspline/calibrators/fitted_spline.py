@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logit, ndtri
 
 from calspline.arrays import Array
 from calspline.binary_fit import FIT, FittedCurve, Recipe
@@ -121,7 +121,7 @@ class FittedSpline(BaseCalibrator):
         """The log-odds of each class, and on either side as many standard deviations as the level asks for."""
         if self._class_segments is not None:
             raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr" or "top"')
-        p, critical = self._many(matrix, codes), float(ndtri(0.5 + 0.5 * level))
+        p, critical = self._many(matrix, codes), float(scipy.special.ndtri(0.5 + 0.5 * level))
         if self.shift_ is not None:
             p = self.shift_.apply(p)
         if not self.curves_:
@@ -134,7 +134,7 @@ class FittedSpline(BaseCalibrator):
                     band = self._segmented[j].band_of(columns[j], codes, level, simultaneous=False)
                 else:
                     band = curve.band_of(columns[j], level, simultaneous=False)
-                deviation[:, j] = np.diff(logit(band))[:, 0] / (2.0 * critical)
+                deviation[:, j] = np.diff(scipy.special.logit(band))[:, 0] / (2.0 * critical)
             deviation = columns.spread(p, deviation)
         if self.shift_ is not None:
             deviation = np.hypot(deviation, self.shift_.log_odds_errors)

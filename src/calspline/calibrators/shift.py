@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtrc, expit, logit, ndtri
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.expression import Constant, Program, call, name
@@ -122,7 +121,7 @@ class Reference:
                 lambda rate: statistic(np.array([1.0 - rate, rate])), bounds=(0.0, 1.0), method="bounded"
             )
             least = min(least, float(best.fun))
-        return float(chdtrc(max(len(seen) - 2, 1), least))
+        return float(scipy.special.chdtrc(max(len(seen) - 2, 1), least))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists."""
@@ -177,7 +176,7 @@ class Shift:
         check_number(level, "level", above=0.0, below=1.0)
         if self.base_rates is None or self.errors is None:
             return np.full((len(self.log_ratios), 2), np.nan)
-        reach = float(ndtri(0.5 + 0.5 * level)) * self.errors[:, None] * np.array([-1.0, 1.0])
+        reach = float(scipy.special.ndtri(0.5 + 0.5 * level)) * self.errors[:, None] * np.array([-1.0, 1.0])
         return np.asarray(np.clip(self.base_rates[:, None] + reach, 0.0, 1.0))
 
     def apply(self, p: Array) -> Array:
@@ -201,8 +200,8 @@ class Shift:
         """Limits of the probability of the second of two classes, moved and, for the shift's own error, widened."""
         if self.inside:
             return band
-        reach = float(ndtri(0.5 + 0.5 * level) * np.sqrt(self.variance)) * np.array([-1.0, 1.0])
-        return np.asarray(expit(logit(band) + self.log_odds + reach))
+        reach = float(scipy.special.ndtri(0.5 + 0.5 * level) * np.sqrt(self.variance)) * np.array([-1.0, 1.0])
+        return np.asarray(scipy.special.expit(scipy.special.logit(band) + self.log_odds + reach))
 
     def program(self, program: Program) -> Program:
         """The same for what exports write."""
@@ -394,7 +393,7 @@ def log_odds_error(rate: float, error: float) -> float:
     """
     rate, reach = min(rate, 1.0 - rate), min(2.0 * error, 1.0)
     ends = max(rate - reach, 0.1 * rate), min(rate + reach, 1.0 - 0.1 * rate)
-    return 0.25 * float(logit(ends[1]) - logit(ends[0]))
+    return 0.25 * float(scipy.special.logit(ends[1]) - scipy.special.logit(ends[0]))
 
 
 def _estimate_many(ratio: Array, w: Array, start: Array) -> tuple[Array, Array]:

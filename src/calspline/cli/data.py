@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Any, NoReturn
 
@@ -228,6 +229,7 @@ class Data:
         columns |= {"score": [mark + name for name in names], "by": self.by or None}
         return rows.project(", ".join(items)), columns
 
+    @cache  # noqa: B019  of one command there is one
     def gather(self) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
         """All rows at once: scores, places of labels among the classes, weights, groups, and segments."""
         with self.source.reading():

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def import_duckdb() -> Any:
     """DuckDB, which streams through pyarrow."""
     try:
         import duckdb
-        import pyarrow  # noqa: F401
+
+        if find_spec("pyarrow") is None:  # it takes time to import, and not all need it
+            raise ImportError(name="pyarrow")
     except ImportError as error:
         raise MissingExtraError(error.name or "duckdb", "cli") from None
     return duckdb
@@ -245,11 +248,12 @@ class Source:
     @contextmanager
     def reading(self, which: int | None = None) -> Iterator[None]:
         """Say of what goes wrong while rows are read which file it is."""
-        import pyarrow
-
         try:
             yield
-        except (import_duckdb().Error, pyarrow.ArrowException, OSError) as error:
+        except Exception as error:
+            arrow = sys.modules.get("pyarrow")  # of its errors, many are not those of the system
+            if not isinstance(error, (import_duckdb().Error, OSError, *([arrow.ArrowException] if arrow else []))):
+                raise
             raise reading_failed(self.name if which is None else self.names[which], error) from error
 
     def share_read(self) -> float:

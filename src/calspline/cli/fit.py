@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from calspline.arrays import Array
 from calspline.cli.columns import score_columns
 from calspline.cli.data import Data, last, note_groups, open_labelled
 from calspline.cli.files import open_source
 from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, progress, write_text
-from calspline.engines.frames import fit_frame
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
@@ -28,7 +26,9 @@ from calspline.registry import find
 from calspline.scores import check_scores, check_weights_as_counts
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import By, check_by
+from calspline.transforms import expit
 
+Codes = NDArray[np.int64]
 FOLDS = 5
 FEWEST_TO_FOLD = 50
 MAX_TO_FOLD = 1_000_000
@@ -92,11 +92,19 @@ def _calibrator(options: argparse.Namespace) -> Any:
 
 
 def _by_frame(calibrator: Any, data: Data) -> Fitted:
-    """Two classes by the spline: DuckDB sums the rows, and the histogram is all that is needed to judge the fit."""
+    """Two classes by the spline: the histogram is all that is needed to judge the fit.
+
+    DuckDB sums the rows if they are many; few are summed here, before narwhals would be imported.
+    """
     source = data.source
-    with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
-        relation, columns = data.frame()
-        fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
+    if data.n_used <= MAX_TO_FOLD // len(data.scores) and not data.by:
+        fitted = _fit_rows(calibrator, data, *data.gather()[:3])
+    else:
+        from calspline.engines.frames import fit_frame
+
+        with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
+            relation, columns = data.frame()
+            fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
     every = fitted.segment_histograms_ if data.by else fitted.histogram_
     where, scores = _labels(every), expit(every.locations) if fitted.kind_ == "probability" else every.locations
     weights = np.array([every.negatives, every.positives])
@@ -125,6 +133,12 @@ def _labels(counts: ScoreHistogram | SegmentHistograms) -> By | None:
     if isinstance(counts, ScoreHistogram):
         return None
     return check_by(list(map(list, counts.columns)), len(counts)).named(counts.names).of(counts.segment)
+
+
+def _fit_rows(calibrator: Any, data: Data, scores: Array, codes: Codes, weight: Array | None, **told: Any) -> Any:
+    """The calibrator, fitted to these rows."""
+    places = None if scores.ndim == 1 else range(len(data.classes))
+    return calibrator.fit(check_scores(scores, names=places), codes, weight, **told)
 
 
 def _dealt(weights: Array) -> list[Array]:
@@ -172,16 +186,13 @@ def _how(folded: bool) -> str:
 def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     """Several classes, groups to fold by, and the other methods: all rows in memory."""
     scores, codes, weight, groups, by = data.gather()
-    places = None if scores.ndim == 1 else range(len(data.classes))
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     if weight is not None:
         check_weights_as_counts(weight, f"column {data.weight!r}")
 
     def fit(cal: Any, some: Any) -> Any:
         told = segments(some) | ({} if groups is None else {"groups": groups[some]})
-        return cal.fit(
-            check_scores(scores[some], names=places), codes[some], None if weight is None else weight[some], **told
-        )
+        return _fit_rows(cal, data, scores[some], codes[some], None if weight is None else weight[some], **told)
 
     def segments(some: Any) -> dict[str, Any]:
         return {} if by is None else {"by": by.of(some)}

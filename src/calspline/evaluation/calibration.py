@@ -73,7 +73,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.special import chdtrc, expit, logit, ndtr
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.binary_fit import FittedCurve, Recipe, fit_curve
@@ -113,7 +112,7 @@ def ece(f: Counts, bins: Ints) -> tuple[float, float]:
     s = np.sqrt(np.bincount(bins, weights=f.squares * f.x * (1.0 - f.x)))
     # Beyond 40 the correction vanishes, and z squared may overflow.
     z = np.divide(gap, s, out=np.full_like(gap, 40.0), where=gap < 40.0 * s)
-    debiased = gap * (2.0 * ndtr(z) - 1.0) - s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z * z)
+    debiased = gap * (2.0 * scipy.special.ndtr(z) - 1.0) - s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z * z)
     return float(gap.sum()) / f.total, max(0.0, float(debiased.sum())) / f.total
 
 
@@ -204,13 +203,14 @@ def _last_coefficient(
     X = features(f.x)
     problem = Problem(DenseDesign(X), offset * f.x, f.w, f.positives, log_loss)
     free, start = np.zeros((2, X.shape[1]))
-    start[0] = logit(f.positives.sum() / f.w.sum()) - offset * f.mean  # from far off, steps would overflow
+    # From far off, steps would overflow.
+    start[0] = scipy.special.logit(f.positives.sum() / f.w.sum()) - offset * f.mean
     fit = minimize(problem, free, problem.at(start), tolerance=LAST_DIGITS)
     root = fit.covariance_root()
     influence = root @ root[-1]
     if rows is not None and rows.n_groups is not None:
         x, n = Transform("logit")(rows.probs), rows.n_groups
-        J = rows.score_variance(expit(offset * x + features(x) @ fit.point.u), features(x))
+        J = rows.score_variance(scipy.special.expit(offset * x + features(x) @ fit.point.u), features(x))
         return float(fit.point.u[-1]), float(np.sqrt(influence @ J @ influence * n / (n - 1.0)))
     if f.squared is None:
         return float(fit.point.u[-1]), float(np.linalg.norm(root[-1]))
@@ -316,7 +316,7 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     """``P(sum_k a_k Z_k^2 >= t)`` for standard normal ``Z`` and positive ``a``."""
     if t <= 0.0:
         return 1.0
-    bound = float(chdtrc(len(a), t / a.max()))
+    bound = float(scipy.special.chdtrc(len(a), t / a.max()))
     if bound == 0.0 or a.max() - a.min() <= 1e-9 * a.max():
         return bound
 
@@ -338,7 +338,7 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     s = float(scipy.optimize.brentq(lambda s: slope(s) - t, low, high, xtol=1e-14 * top))
     w = float(np.sign(s) * np.sqrt(2.0 * (s * t - cumulant(s))))
     v = s * float(np.sqrt(2.0 * (a**2 / (1.0 - 2.0 * s * a) ** 2).sum()))
-    return float(np.clip(ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))
+    return float(np.clip(scipy.special.ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

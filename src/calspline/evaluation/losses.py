@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import xlog1py, xlogy
 
 from calspline.arrays import Array, Counts, run_starts
 
@@ -48,7 +47,8 @@ def log_loss(f: Counts, q: Array | None = None) -> float:
     q = f.x if q is None else q
     # Only what costs something is clipped: right and certain costs nothing.
     up, down = np.maximum(q, MIN_PROBABILITY), np.minimum(q, 1.0 - MIN_PROBABILITY)
-    return max(0.0, -float(xlogy(f.positives, up).sum() + xlog1py(f.negatives, -down).sum()) / f.total)
+    gained = scipy.special.xlogy(f.positives, up).sum() + scipy.special.xlog1py(f.negatives, -down).sum()
+    return max(0.0, -float(gained) / f.total)
 
 
 def brier(f: Counts, q: Array | None = None) -> float:
@@ -118,7 +118,7 @@ def multiclass_log_loss_parts(loss: float, q: Array, codes: NDArray[np.intp], we
     refinement = float(np.average(-np.log(np.maximum(given, MIN_PROBABILITY)), weights=weight))
     shares = np.bincount(codes, weights=weight, minlength=q.shape[1])
     shares = shares / shares.sum()
-    return parts("log_loss", loss, refinement, -float(xlogy(shares, shares).sum()))
+    return parts("log_loss", loss, refinement, -float(scipy.special.xlogy(shares, shares).sum()))
 
 
 def murphy(f: Counts, score: float, bins: NDArray[np.intp]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
@@ -170,8 +169,8 @@ class SplineTask:
         if self.shape.spreads is None:
             return self.bins.w
         intercept, slope = self.shape.line
-        p = expit(intercept + slope * self.bins.x)
-        return np.asarray(self.bins.w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
+        information = log_loss(intercept + slope * self.bins.x, self.bins.w, self.bins.positives).curvature
+        return np.maximum(information, LEAST_INFORMATION * self.bins.w)
 
     @cached_property
     def problem(self) -> Problem:

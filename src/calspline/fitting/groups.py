@@ -36,8 +36,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, stdtrit
 
 from calspline.arrays import Array, Counts
 from calspline.fitting.newton import fit_logistic
@@ -87,7 +87,7 @@ class PooledLine:
     def sums(self, x: Array, positive: NDArray[np.bool_], w: Array | None, group: NDArray[np.intp]) -> Array:
         """``sum w r (1, z)`` and ``sum w r^2 (1, z, z^2)`` of each group: shape (5, G)."""
         z = (np.clip(x, self.low, self.high) - self.middle) / self.unit
-        r = positive - expit(self.intercept + self.slope * z)
+        r = positive - scipy.special.expit(self.intercept + self.slope * z)
         wr = r if w is None else w * r
         terms = (wr, wr * z, wr * r, wr * r * z, wr * r * z * z)
         return np.array([np.bincount(group, weights=term) for term in terms])
@@ -151,7 +151,7 @@ def design_effect(classes: Sequence[GroupMoments], sizes: GroupSizes) -> float:
         return max(heaviest, 1.0)
     spread = error / estimate * np.sqrt(n_groups / (n_groups - 1.0))
     corrected = estimate / share.sum() * n_groups / (n_groups - 2.0)
-    upper = np.log(corrected) + stdtrit(n_groups - 1.0, LEVEL) * spread
+    upper = np.log(corrected) + scipy.special.stdtrit(n_groups - 1.0, LEVEL) * spread
     return float(np.exp(np.clip(upper, 0.0, np.log(max(heaviest, 1.0)))))
 
 

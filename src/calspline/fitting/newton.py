@@ -20,8 +20,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy
-from scipy.linalg import lstsq
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 
 from calspline.arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
@@ -174,7 +172,7 @@ class Solution:
 
     def leverages(self, rows: Array) -> Array:
         """``z' (Z' V Z + Q)^{-1} z`` for each row ``z``."""
-        return np.asarray((dtrtrs(self.factor, rows.T, lower=1)[0] ** 2).sum(axis=0))
+        return np.asarray((scipy.linalg.lapack.dtrtrs(self.factor, rows.T, lower=1)[0] ** 2).sum(axis=0))
 
     def covariance_root(self) -> Array:
         """``R`` with ``R R' = (Z' V Z + Q)^{-1}``."""
@@ -226,7 +224,7 @@ class Newton:
         gradient = gradient + self.q * u
         self.factor = factorize(hessian, self.q)
         if self.constraints is None:
-            self.step = -dpotrs(self.factor, gradient, lower=1)[0]
+            self.step = -scipy.linalg.lapack.dpotrs(self.factor, gradient, lower=1)[0]
         else:
             A, b = self.constraints.A, self.constraints.b
             self.step = _constrained_step(self.factor, gradient, A, b - A @ u)
@@ -255,7 +253,7 @@ class Newton:
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""
-        return np.asarray(dpotri(self.factor, lower=1)[0].diagonal())
+        return np.asarray(scipy.linalg.lapack.dpotri(self.factor, lower=1)[0].diagonal())
 
     def _penalised(self, point: Point) -> float:
         return point.local.value + 0.5 * float(self.q @ (point.u * point.u))
@@ -307,7 +305,7 @@ def factorize(gram: Array, q: Array) -> Array:
         for lift in LIFTS:
             if lift > 0.0:
                 entries[:] = diagonal + lift * (diagonal if relative else np.abs(diagonal).max())
-            factor, info = dpotrf(gram, lower=1)
+            factor, info = scipy.linalg.lapack.dpotrf(gram, lower=1)
             if info == 0:
                 return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
@@ -315,8 +313,9 @@ def factorize(gram: Array, q: Array) -> Array:
 
 def inverse_root(factor: Array) -> Array:
     """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
-    # LAPACK would write a line about a matrix without rows.
-    return np.asarray(dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0]) if factor.size else factor
+    if not factor.size:  # LAPACK would write a line about a matrix without rows
+        return factor
+    return np.asarray(scipy.linalg.lapack.dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
 
 
 def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:
@@ -326,8 +325,8 @@ def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Arr
     ``G y >= h``, which non-negative least squares solves (Lawson and Hanson, *Solving
     Least Squares Problems*, chapter 23).
     """
-    v = dtrtrs(factor, gradient, lower=1)[0]
-    G = dtrtrs(factor, A.T, lower=1)[0].T
+    v = scipy.linalg.lapack.dtrtrs(factor, gradient, lower=1)[0]
+    G = scipy.linalg.lapack.dtrtrs(factor, A.T, lower=1)[0].T
     h = b + G @ v
     if np.all(h <= 0.0):
         y = np.zeros_like(v)
@@ -339,5 +338,5 @@ def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Arr
         active = scipy.optimize.nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0
         # The shortest y on the active constraints. What nnls leaves over is in proportion to it, but if small has few
         # digits.
-        y = lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0]
-    return np.asarray(dtrtrs(factor, y - v, lower=1, trans=1)[0])
+        y = scipy.linalg.lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0]
+    return np.asarray(scipy.linalg.lapack.dtrtrs(factor, y - v, lower=1, trans=1)[0])

@@ -31,7 +31,7 @@ from functools import cached_property
 from math import log
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+import scipy
 
 from calspline.arrays import Array
 from calspline.fitting.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
@@ -119,7 +119,7 @@ def from_second_derivatives(basis: NaturalSpline) -> Array:
     K = basis.size
     gaps = np.diff(basis.knots)[:, None]
     gamma = np.zeros((K, K - 2))
-    gamma[1:-1] = dtrtri(dpotrf(basis.mass, lower=1)[0], lower=1)[0].T
+    gamma[1:-1] = scipy.linalg.lapack.dtrtri(scipy.linalg.lapack.dpotrf(basis.mass, lower=1)[0], lower=1)[0].T
     start = np.zeros((1, K - 2))
     slopes = np.vstack([start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)])
     rises = gaps * slopes[:-1] + gaps**2 * (2.0 * gamma[:-1] + gamma[1:]) / 6.0
@@ -212,7 +212,8 @@ def _band_weights(W: Array, bend: Array, rank: int, spreads: Array) -> Array:
 
 def _inverses(factors: Sequence[Array]) -> Array:
     """The inverses of matrices with these lower Cholesky factors."""
-    lower = np.array([dpotri(factor, lower=1)[0] for factor in factors])  # zeros above, as in the factors
+    # There are zeros above the diagonal, as in the factors.
+    lower = np.array([scipy.linalg.lapack.dpotri(factor, lower=1)[0] for factor in factors])
     both = lower + lower.swapaxes(1, 2)
     np.einsum("jkk->jk", both)[:] *= 0.5
     return np.asarray(both)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+import scipy
 
 from calspline.arrays import Array
 from calspline.fitting.groups import Parts
@@ -107,7 +107,7 @@ def _determined(gram: Array, q: Array) -> bool:
     """Whether the minimum of a quadratic is one, and not any of those that rounding takes for it."""
     H = gram + np.diag(q)
     np.einsum("ii->i", H)[:] *= 1.0 - UNDETERMINED
-    return int(dpotrf(H, lower=1)[1]) == 0
+    return int(scipy.linalg.lapack.dpotrf(H, lower=1)[1]) == 0
 
 
 def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Choice:

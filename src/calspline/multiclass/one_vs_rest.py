@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
 
 from calspline.arrays import Array, filled
 from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, constant_fit, fit_curve
@@ -52,7 +52,7 @@ class AgainstRest:
         if scores.kind == "margin" and logits:
             values = filled(
                 np.empty(values.shape),
-                lambda rows: np.maximum(log_softmax(scores.values[rows], axis=1), LEAST_LOG_PROBABILITY),
+                lambda rows: np.maximum(scipy.special.log_softmax(scores.values[rows], axis=1), LEAST_LOG_PROBABILITY),
             )
         self._values = values
         if self.kind == "probability":
@@ -159,7 +159,7 @@ class TopAgainstRest(AgainstRest):
 
 
 def _probabilities(logits: NDArray[np.floating[Any]]) -> Array:
-    return np.asarray(np.maximum(softmax(logits.astype(np.float64, copy=False), axis=1), LEAST_SHARE))
+    return np.asarray(np.maximum(scipy.special.softmax(logits.astype(np.float64, copy=False), axis=1), LEAST_SHARE))
 
 
 def fit_classes(

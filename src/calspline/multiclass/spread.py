@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+import scipy
 
 from calspline.arrays import Array, blocks
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate
@@ -196,12 +196,13 @@ class Spread:
 
 def limits(p: Array, reach: Array) -> Array:
     """Probabilities whose log-odds are ``reach`` below and above those of ``p``: shape (n, m, 2), none 0 or 1."""
-    log_odds = logit(np.minimum(p, 0.5))
+    log_odds = scipy.special.logit(np.minimum(p, 0.5))
     sure = np.nonzero(p > 0.5)
     others = p[sure[0]]
     others[np.arange(len(others)), sure[1]] = 0.0
     log_odds[sure] = np.log(p[sure]) - np.log(others.sum(axis=1))
-    return np.asarray(np.clip(expit(log_odds[..., None] + reach[..., None] * [-1.0, 1.0]), LEAST, 1.0 - LEAST))
+    ends = scipy.special.expit(log_odds[..., None] + reach[..., None] * [-1.0, 1.0])
+    return np.asarray(np.clip(ends, LEAST, 1.0 - LEAST))
 
 
 def _rounded(values: Array | None) -> Array | None:

@@ -24,8 +24,6 @@ from dataclasses import replace
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy import linalg
-from scipy.special import expit
 
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import Recipe
@@ -177,7 +175,7 @@ def learnt_share(gain: float, effective: float, t: float, information: float) ->
         ``log beta``, fitted under its weak prior, and the second derivative of its loss there.
     """
     weak, steady = (_temperature(t, information, prior) for prior in (TEMPERATURE_PRIOR, STEADY))
-    return float(expit(TEMPER * (gain - effective - (weak[1] - steady[1]) + (weak[0] - steady[0]))))
+    return float(scipy.special.expit(TEMPER * (gain - effective - (weak[1] - steady[1]) + (weak[0] - steady[0]))))
 
 
 def _temperature(t: float, information: float, prior: float) -> tuple[float, float]:
@@ -405,8 +403,8 @@ class Kronecker:
     shares = 2
 
     def __init__(self, h: Array, C: Array, G: Array, alpha: Array) -> None:
-        c, self.U = linalg.eigh(C)
-        g, self.V = linalg.eigh(G)
+        c, self.U = scipy.linalg.eigh(C)
+        g, self.V = scipy.linalg.eigh(G)
         values = np.outer(np.maximum(c, 0.0), np.maximum(g, 0.0)) / max(float(np.trace(C)), 1e-300)
         self.ridge = float(alpha[2])
         self.half = 1.0 / np.sqrt(values + self.ridge)

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
-from scipy.linalg import blas
 
 from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
 from calspline.expression import Constant, Expression, Pieces, Program, call, name
@@ -151,7 +151,7 @@ class StructuredMap:
             q *= self._linear
             out += q
         else:
-            blas.dgemm(1.0, self._linear, q.T, 1.0, out.T, trans_a=1, overwrite_c=1)  # out += q (I + W)'
+            scipy.linalg.blas.dgemm(1.0, self._linear, q.T, 1.0, out.T, trans_a=1, overwrite_c=1)  # out += q (I + W)'
         out += self.b
         if not self._bounded:
             out -= out.max(axis=1, keepdims=True)

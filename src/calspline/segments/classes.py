@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+import scipy
 
 from calspline.arrays import Array
 from calspline.binary_fit import Recipe
@@ -85,7 +85,7 @@ class ClassSegments:
         codes = codes or [everywhere - 1] * len(self.columns)
         for column, code, new in zip(self.columns, codes, self.new, strict=True):
             logs += added(z, column.theta, code, new)
-        return np.asarray(softmax(logs, axis=1))
+        return np.asarray(scipy.special.softmax(logs, axis=1))
 
     def program(self, before: Program) -> Program:
         """The steps of the map, and those of segments; :attr:`lookups` has what the names stand for.
@@ -139,7 +139,7 @@ def fit_class_segments(
     The table has the mean of the highest probability of the scores, and how often that is right. Where rows have to
     keep their ranking, segments have a temperature only.
     """
-    raw = scores.values if scores.kind == "probability" else softmax(scores.values, axis=1)
+    raw = scores.values if scores.kind == "probability" else scipy.special.softmax(scores.values, axis=1)
     logs = np.log(np.maximum(p, LEAST))
     unit = float(np.sqrt((scaled(logs) ** 2).mean())) or 1.0
     w = np.ones(len(p)) if weight is None else weight
@@ -221,7 +221,7 @@ class ClassRows(SegmentRows):
         rows = np.arange(len(y))
 
         def at(U: Array) -> Summed:
-            logs = log_softmax(offset + added(z, U, segment), axis=1)
+            logs = scipy.special.log_softmax(offset + added(z, U, segment), axis=1)
             p = np.exp(logs)
             slope = w[:, None] * p
             slope[rows, y] -= w

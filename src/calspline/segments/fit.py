@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from scipy.special import expit
 
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import FittedCurve, Recipe
@@ -68,7 +67,7 @@ def fit_segments(
         ]
     slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
     w = counts.positives + counts.negatives
-    scores = expit(counts.locations) if counts.pooled.kind == "probability" else counts.locations
+    scores = scipy.special.expit(counts.locations) if counts.pooled.kind == "probability" else counts.locations
     columns = [
         SegmentColumn.summed(
             code[counts.segment],
@@ -112,7 +111,7 @@ def _directions(counts: SegmentHistograms, fitted: FittedCurve) -> Array:
     if np.isinf(fitted.smoothing):
         return np.ones((len(curve.breaks), 1))
     z = np.clip(_z(curve, pooled.locations, pooled.kind), curve.breaks[0], curve.breaks[-1])
-    p = expit(curve.value(z))
+    p = scipy.special.expit(curve.value(z))
     w = pooled.positives + pooled.negatives
     return directions(curve.breaks, z, w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
 

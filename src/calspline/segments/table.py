@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from calspline.arrays import Array
 from calspline.formatting import number, percent, text_table
@@ -130,7 +130,7 @@ class SegmentColumn:
         """Columns of the table."""
         theta, S = self.theta, len(self.rows)
         intercept, slope = np.zeros((2, S))
-        reach = float(ndtri(0.5 + 0.5 * LEVEL)) * self.sd
+        reach = float(scipy.special.ndtri(0.5 + 0.5 * LEVEL)) * self.sd
         if self.difference is not None:
             if theta.shape[1]:
                 intercept = theta[:, 0]
