@@ -201,7 +201,8 @@ def folder(tmp_path_factory):
 @pytest.mark.process
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_on_two_classes_loads_no_scikit_learn_and_nothing_else_that_is_slow(name, folder):
-    more = {"fit": ["pyarrow"], "apply": SCIPY, "export": [*SCIPY, "pyarrow", "duckdb"]}[name]
+    few = ["pyarrow", "scipy.special", "scipy.optimize"]
+    more = {"fit": few, "apply": SCIPY, "export": [*SCIPY, "pyarrow", "duckdb"]}[name]
     assert command(COMMANDS[name], folder, HEAVY + more) == []
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
+from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
@@ -186,3 +187,20 @@ def test_leverages_and_covariance_come_from_the_hessian():
     np.testing.assert_allclose(root @ root.T, inverse, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(solution.leverages(Z), np.einsum("ij,jk,ik->i", Z, inverse, Z), rtol=1e-6)
     assert solution.log_det == pytest.approx(np.linalg.slogdet(hessian)[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("m", [3, 12, 60])
+def test_active_constraints_are_those_of_non_negative_least_squares(m, seed, monkeypatch):
+    # The steps of a random walk that have to rise, as those of a curve do: neighbours are much alike.
+    rng = np.random.default_rng(seed)
+    E = np.vstack([np.diff(np.eye(m + 1), axis=1) + 0.1 * rng.normal(size=(m + 1, m)), rng.normal(size=m)])
+    E /= np.sqrt((E * E).sum(axis=0))
+    f = np.zeros(len(E))
+    f[-1] = 1.0
+    wanted = nnls(E, f)[0] > 0.0
+    for guess in (E[-1] > 0.0, wanted, rng.random(m) < 0.5, np.zeros(m, dtype=bool)):
+        assert np.array_equal(newton._active(E, guess), wanted)
+    # By exchanges alone, which is how it is done where they lead there.
+    monkeypatch.setattr(newton, "FEW_EXCHANGES", 100 * m)
+    assert np.array_equal(newton._active(E, E[-1] > 0.0), wanted)

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
@@ -31,6 +32,8 @@ ROUNDING, SOLVER_ROUNDING = 1e-15, 1e-10
 """Promised decrease, as a share of the objective, that rounding would eat up."""
 EXCHANGES = 100
 """How often, for each of them, constraints may take turns in being active. Weights over many decades take some ten."""
+FEW_EXCHANGES, NO_GAIN = 8, 1e-13
+"""How often constraints are exchanged here, and the cosine that counts as a right angle."""
 MIN_KEPT, SLACK = 0.25, 1e-12
 """What a step has to keep of the decrease it promised, and what rounding may add to the objective, as a share of it."""
 LAST_DIGITS = 1e-9
@@ -216,6 +219,7 @@ class Newton:
     ) -> None:
         self.objective, self.q, self.point, self.constraints = objective, q, start, constraints
         self.kept, self.slack = kept, slack
+        self._active: NDArray[np.bool_] | None = None
 
     def aim(self) -> None:
         """The Newton step, with the factor of the Hessian and the decrease that the step promises, twice the gain."""
@@ -227,7 +231,7 @@ class Newton:
             self.step = -scipy.linalg.lapack.dpotrs(self.factor, gradient, lower=1)[0]
         else:
             A, b = self.constraints.A, self.constraints.b
-            self.step = _constrained_step(self.factor, gradient, A, b - A @ u)
+            self.step, self._active = _constrained_step(self.factor, gradient, A, b - A @ u, self._active)
         self.promised = -float(gradient @ self.step)
 
     def search(self, halvings: int | None = None) -> bool:
@@ -318,25 +322,48 @@ def inverse_root(factor: Array) -> Array:
     return np.asarray(scipy.linalg.lapack.dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
 
 
-def _constrained_step(factor: Array, gradient: Array, A: Array, b: Array) -> Array:
-    """Minimise ``1/2 d' H d + g' d`` subject to ``A d >= b``, with ``H = L L'``.
+def _constrained_step(
+    factor: Array, gradient: Array, A: Array, b: Array, guess: NDArray[np.bool_] | None = None
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Minimise ``1/2 d' H d + g' d`` subject to ``A d >= b``, with ``H = L L'``; and which constraints are active.
 
     With ``y = L' d + L^{-1} g`` this is the least-distance problem ``min |y|`` subject to
     ``G y >= h``, which non-negative least squares solves (Lawson and Hanson, *Solving
-    Least Squares Problems*, chapter 23).
+    Least Squares Problems*, chapter 23). ``guess`` are constraints that may be active.
     """
     v = scipy.linalg.lapack.dtrtrs(factor, gradient, lower=1)[0]
     G = scipy.linalg.lapack.dtrtrs(factor, A.T, lower=1)[0].T
     h = b + G @ v
-    if np.all(h <= 0.0):
-        y = np.zeros_like(v)
-    else:
+    active = h > 0.0
+    y = np.zeros_like(v)
+    if active.any():
         scale = 1.0 / np.maximum(np.sqrt((G * G).sum(axis=1) + h * h), np.finfo(float).tiny)
         E = np.vstack([(G * scale[:, None]).T, h * scale])
-        f = np.zeros(len(E))
-        f[-1] = 1.0
-        active = scipy.optimize.nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0
-        # The shortest y on the active constraints. What nnls leaves over is in proportion to it, but if small has few
-        # digits.
+        active = _active(E, active if guess is None or not guess.any() else guess)
+        # The shortest y on the active constraints. What least squares leave over is in proportion to it, but if small
+        # has few digits.
         y = scipy.linalg.lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0]
-    return np.asarray(scipy.linalg.lapack.dtrtrs(factor, y - v, lower=1, trans=1)[0])
+    return np.asarray(scipy.linalg.lapack.dtrtrs(factor, y - v, lower=1, trans=1)[0]), active
+
+
+def _active(E: Array, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The columns that non-negative least squares use for ``(0, ..., 0, 1)``.
+
+    A few exchanges mostly lead there from a good guess. Else scipy finds them; to import its solver takes as long as
+    many a fit.
+    """
+    f = np.zeros(len(E))
+    f[-1] = 1.0
+    used = guess
+    for _ in range(FEW_EXCHANGES):
+        x = np.zeros(E.shape[1])
+        x[used] = scipy.linalg.lstsq(E[:, used], f, lapack_driver="gelsy", check_finite=False)[0]
+        if np.any(x[used] <= 0.0):
+            used = x > 0.0
+            continue
+        rest = f - E @ x
+        gain = np.where(used, 0.0, rest @ E)
+        if gain.max() <= NO_GAIN * float(np.sqrt(rest @ rest)):
+            return used
+        used = used | (gain == gain.max())
+    return np.asarray(scipy.optimize.nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0)
