@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +44,11 @@ class Seconds(NamedTuple):
     calibrate: float
 
 
+Methods = Mapping[str, Callable[[], Seconds]]
+Last = dict[str, tuple[int, float]]
+"""The largest size that a method was timed at, and the seconds of its fit."""
+
+
 def rows(n: int) -> Iterator[tuple[Array, Labels]]:
     """Two classes: log-odds u ~ N(-1, 2), true log-odds 0.7 u + 0.2, in chunks."""
     rng = np.random.default_rng(n)
@@ -68,7 +74,7 @@ def clock(call: Callable[[], Any]) -> float:
         return time.perf_counter() - start
 
 
-def take_turns(methods: Mapping[str, Callable[[], Seconds]]) -> dict[str, Seconds]:
+def take_turns(methods: Methods) -> dict[str, Seconds]:
     """The best of several rounds, in which all methods take turns."""
     found: dict[str, list[Seconds]] = {name: [] for name in methods}
     start = time.perf_counter()
@@ -125,9 +131,15 @@ def isotonic() -> Any:
     return IsotonicRegression(out_of_bounds="clip")
 
 
+def within(methods: Methods, last: Last, size: int, cap: float) -> Methods:
+    """The methods whose fit should not take longer than ``cap`` at this size, if it grows in proportion."""
+    return {n: run for n, run in methods.items() if n not in last or last[n][1] * size / last[n][0] <= cap}
+
+
 def by_rows(sizes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
     """Times for two classes."""
     found: dict[int, dict[str, Seconds]] = {}
+    last: Last = {}
     for n in sizes:
         print(f"{n:,} rows", flush=True)
         if n > LARGEST_ARRAY:
@@ -140,17 +152,15 @@ def by_rows(sizes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
             "isotonic": partial(each_class, isotonic, p, y),
             "sigmoid": partial(each_class, _SigmoidCalibration, p, y),
         }
-        before = found.get(n // 10, {})
-        found[n] = take_turns(
-            {name: run for name, run in methods.items() if name not in before or 10 * before[name].fit < cap}
-        )
+        found[n] = take_turns(within(methods, last, n, cap))
+        last |= {name: (n, seconds.fit) for name, seconds in found[n].items()}
     return found
 
 
 def by_classes(classes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
     """Times for several classes."""
     found: dict[int, dict[str, Seconds]] = {}
-    last: dict[str, tuple[int, float]] = {}
+    last: Last = {}
     for m in classes:
         print(f"{m} classes", flush=True)
         p, y = matrix(m)
@@ -160,10 +170,7 @@ def by_classes(classes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
             "isotonic, ovr": partial(each_class, isotonic, p, y),
             "sigmoid, ovr": partial(each_class, _SigmoidCalibration, p, y),
         }
-        used = {
-            name: run for name, run in methods.items() if name not in last or last[name][1] * m / last[name][0] < cap
-        }
-        found[m] = take_turns(used)
+        found[m] = take_turns(within(methods, last, m, cap))
         last |= {name: (m, seconds.fit) for name, seconds in found[m].items()}
     return found
 
@@ -190,12 +197,12 @@ def main() -> None:
     cli.add_argument("--cap-seconds", type=float, default=10.0, help="leave out fits that would take longer")
     cli.add_argument("--output", type=Path, default=Path(__file__).with_name("GROWTH.md"))
     args = cli.parse_args()
+    command, load = " ".join(["python -m benchmarks.growth", *sys.argv[1:]]), os.getloadavg()[0]
     two, many = by_rows([int(n) for n in args.sizes], args.cap_seconds), by_classes(args.classes, args.cap_seconds)
     parts = [
         "# Growth with rows and classes",
-        f"Made by `make bench-growth`: milliseconds, the best of {ROUNDS} rounds or more in which all methods take "
-        f"turns, BLAS with one thread, on a machine of {ALL} cores that did other things, too. Methods have "
-        "their defaults; "
+        f"Made by `{command}`: milliseconds, the best of {ROUNDS} rounds or more in which all methods take "
+        f"turns, BLAS with one thread; {ALL} CPUs, load average {load:.1f} at the start. Methods have their defaults; "
         f'"-" is left out because a fit would take more than {args.cap_seconds:g} s. Beyond {LARGEST_ARRAY:,} rows the '
         "histograms of chunks of a million are added up, once; the making of the data is not timed.",
         "## Rows: fit",

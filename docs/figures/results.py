@@ -28,7 +28,11 @@ def draw() -> dict[str, Figure]:
         _win_rates(ax, kind)
     speed = sheet(6.4, 3.8)
     _times(speed.subplots())
-    return {"arena": arena, "speed": speed}
+    growth = sheet(7.6, 6.0)
+    for line, of in zip(growth.subplots(2, 2), ("Rows", "Classes"), strict=True):
+        for ax, what in zip(line, ("fit", "calibrate"), strict=True):
+            _growth(ax, of, what)
+    return {"arena": arena, "speed": speed, "growth": growth}
 
 
 def _win_rates(ax: Axes, kind: str) -> None:
@@ -64,6 +68,19 @@ def _times(ax: Axes) -> None:
         style.note(ax, name, (x, y), offset=(7, lift), va="center", color=COLOURS[name], fontweight=bold)
     ax.set_xlim(right=1.2e8)
     ax.set_xticks(list(ROWS.values()), list(ROWS))
+
+
+def _growth(ax: Axes, of: str, what: str) -> None:
+    style.style_axes(ax)
+    for row in _rows("benchmarks/GROWTH.md", f"{of}: {what}"):
+        name = row.pop("method")
+        points = [(float(n), float(ms.replace(",", ""))) for n, ms in row.items() if ms != "-"]
+        dashes = "--" if name.endswith(("one core", f"{OURS}, ovr")) else "-"
+        colour = COLOURS[name.partition(",")[0]]
+        ax.plot(*zip(*points, strict=True), dashes, marker="o", color=colour, lw=1.6, ms=3, label=name)
+    ax.set(xscale="log", yscale="log", xlabel=of.lower(), ylabel=f"time to {what}, ms")
+    if what == "fit":
+        ax.legend(frameon=False, fontsize="small")
 
 
 def _rows(file: str, heading: str) -> list[dict[str, str]]:
