@@ -6,7 +6,7 @@ the program of a calibrator with what there is to know about its scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple, cast
@@ -37,8 +37,9 @@ class Expression:
 
     Operations are ``+ - * / negative max min log exp asinh abs sqrt``; ``number`` and ``name``, which hold a
     ``value``; ``between``, which chooses its second argument if the first lies in ``value``, else the third; and
-    ``cubic``, the curve in ``value`` of its argument. On rows, which have a number for each class, all of these
-    work class by class; ``constant`` is a row, the same for all scores.
+    ``cubic``, the curve in ``value`` of its argument (or the sum of several, with further arguments as weights). On
+    rows, which have a number for each class, all of these work class by class; ``constant`` is a row, the same for
+    all scores.
 
     Some operations are on whole rows, which have to be names (see :data:`ROW_OPERATIONS`):
 
@@ -155,6 +156,39 @@ def names_in(formula: Expression) -> list[str]:
     return [str(part.value) for part in parts(formula) if part.operation == "name"]
 
 
+def simplified(formula: Expression) -> Expression:
+    """The same formula without what numbers decide: sums with zero, products with zero, quotients by one."""
+    arguments = tuple(simplified(argument) for argument in formula.arguments)
+    numbers = [argument.real if argument.operation == "number" else None for argument in arguments]
+    if formula.operation in NUMPY and None not in numbers:
+        return number(float(evaluate(Expression(formula.operation, arguments), {})))
+    if formula.operation == "*" and 0.0 in numbers:
+        return number(0.0)
+    if formula.operation == "+" and 0.0 in numbers:
+        return arguments[1 - numbers.index(0.0)]
+    if formula.operation == "/" and numbers[1] == 1.0:
+        return arguments[0]
+    return replace(formula, arguments=arguments)
+
+
+def weights_of(formula: Expression, names: Collection[str]) -> tuple[dict[str, Expression], Expression] | None:
+    """What names are multiplied by in a sum, and the rest of it; None if it is no such sum."""
+    if not set(names_in(formula)) & set(names):
+        return {}, formula
+    if formula.operation == "name":
+        return {str(formula.value): number(1.0)}, number(0.0)
+    if formula.operation == "*" and formula.arguments[1].value in names:
+        weight, variable = formula.arguments
+        return ({str(variable.value): weight}, number(0.0)) if weights_of(weight, names) == ({}, weight) else None
+    if formula.operation != "+":
+        return None
+    left, right = (weights_of(argument, names) for argument in formula.arguments)
+    if left is None or right is None:
+        return None
+    total = left[0] | {key: left[0][key] + each if key in left[0] else each for key, each in right[0].items()}
+    return total, simplified(left[1] + right[1])
+
+
 def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
     """The numbers that a formula stands for, given those of its names."""
     if formula.operation == "number":
@@ -198,11 +232,12 @@ def rounded(exact: Array, dtype: Any, *, up: bool) -> NDArray[Any]:
 class Pieces:
     """A curve in ``z = (x - origin) / unit``: cubics in the distance from ``starts``.
 
-    There is one before, between and after the ``breaks``.
+    There is one before, between and after the ``breaks``. Several curves that are added up with weights have a list of
+    numbers for each coefficient.
     """
 
     breaks: list[float]
-    coefficients: list[list[float]]
+    coefficients: list[list[Any]]
     origin: float = 0.0
     unit: float = 1.0
 
@@ -217,7 +252,7 @@ class Pieces:
         return [self.breaks[0], *self.breaks]
 
     @property
-    def columns(self) -> list[list[float]]:
+    def columns(self) -> list[list[Any]]:
         """Coefficients of each power over all pieces, the highest power first."""
         return [list(column) for column in zip(*self.coefficients, strict=True)]
 
@@ -303,6 +338,38 @@ class Program:
                 used.update(names_in(value))
         return Program(kept[::-1], self.result)
 
+    def given(self, numbers: Mapping[str, float]) -> Program:
+        """The program where some names are numbers."""
+        known, steps = {key: number(value) for key, value in numbers.items()}, []
+        for variable, value in self.steps:
+            new = simplified(substituted(value, known))
+            if new.operation == "number":
+                known[variable] = new
+            else:
+                steps.append((variable, new))
+        return Program(steps, simplified(substituted(self.result, known))).trimmed()
+
+    def blended(self) -> Program:
+        """The program with curves of the same pieces that are only added up as one ``cubic`` with weights."""
+        curves = {variable: value for variable, value in self.steps if value.operation == "cubic"}
+        steps: list[tuple[str, Expression]] = []
+
+        def replaced(formula: Expression) -> Expression:
+            found = weights_of(formula, curves)
+            if found is None:
+                return replace(formula, arguments=tuple(map(replaced, formula.arguments)))
+            weights, rest = found
+            if len(weights) < 2:
+                return formula
+            pieces = [cast(Pieces, curves[variable].value) for variable in weights]
+            stacked = np.array([each.coefficients for each in pieces]).transpose(1, 2, 0).tolist()
+            arguments = curves[next(iter(weights))].arguments[0], *weights.values()
+            return Expression("cubic", arguments, replace(pieces[0], coefficients=stacked)) + rest
+
+        for variable, value in self.steps:
+            steps.append((variable, replaced(value)))
+        return Program(steps, self.result).trimmed()
+
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
@@ -371,13 +438,14 @@ class Syntax:
 
     ``functions`` has its names of functions; ``choice`` is its conditional, with the places ``{value}``, ``{low}``,
     ``{high}``, ``{inside}`` and ``{outside}``; ``cubic`` writes a curve, given its
-    place ``z`` as text. Calls longer than ``width`` have their arguments in lines of their own.
+    place ``z`` as text, and weights if it is several (see :meth:`Program.blended`). Calls longer than ``width`` have
+    their arguments in lines of their own.
     """
 
     number: Callable[[float], str]
     functions: Mapping[str, str]
     choice: str
-    cubic: Callable[[str, Pieces], str]
+    cubic: Callable[..., str]
     width: int | None = None
 
     def write(self, formula: Expression) -> str:
@@ -398,7 +466,8 @@ class Syntax:
             return self.choice.format(value=value, low=low, high=high, inside=inside, outside=outside), 0
         if operation == "cubic":
             pieces = cast(Pieces, formula.value)
-            return self.cubic(self.write(pieces.place(formula.arguments[0])), pieces), ATOM
+            x, *weights = formula.arguments
+            return self.cubic(self.write(pieces.place(x)), pieces, *map(self.write, weights)), ATOM
         if operation not in PRECEDENCE:
             arguments = [self.write(argument) for argument in formula.arguments]
             text = f"{self.functions[operation]}({', '.join(arguments)})"

@@ -14,6 +14,8 @@ from tests.export.conftest import values
 from calspline import SplineCalibrator
 from calspline.export import to_sql
 from calspline.export.dialects import DIALECTS
+from calspline.expression import call, evaluate, parts, weights_of
+from calspline.expression import name as named
 
 ODD = ["c0", "it's", "", "line\nbreak", "back\\slash", "é ü", 'quo"te', "C0", "{0} %s ?", "known_segment", "2", " c0"]
 AGREE = {"rtol": 0.0, "atol": 1e-9}
@@ -116,6 +118,31 @@ def run(database, query, frame, statements=()):
     return values(connection.execute(query).fetchall())
 
 
+@pytest.mark.parametrize("by", [("country",), ("country", "device")])
+def test_a_segment_that_is_known_has_one_curve_with_weights(by):
+    cal = fitted(by)
+    expression = to_sql(cal, "p", by=list(by), table="effects").expression
+    assert expression.count("list_dot_product") == 4  # one for each power
+    program = cal.formula().program
+    steps = dict(program.given({f"new_{k}": 0.0 for k in range(len(by))}).blended().steps)
+    assert sum(value.operation == "cubic" for value in dict(program.steps).values()) == 7
+    assert "sqrt" in {part.operation for value in dict(program.steps).values() for part in parts(value)}
+    found = [part for value in steps.values() for part in parts(value)]
+    assert "sqrt" not in {part.operation for part in found}
+    [curves] = [part for part in found if part.operation == "cubic"]
+    assert len(curves.arguments) == 1 + 7
+
+
+def test_what_is_no_weighted_sum_is_left_alone():
+    x, y, w = named("x"), named("y"), named("w")
+    weights, rest = weights_of(x + w * y + 2.0 + 3.0 * y, {"x", "y"})
+    numbers = {"w": np.array(5.0)}
+    assert {key: float(evaluate(each, numbers)) for key, each in weights.items()} == {"x": 1.0, "y": 8.0}
+    assert rest.real == 2.0
+    for formula in (x * y, x - y, w * (x + y), call("exp", x) + y):
+        assert weights_of(formula, {"x", "y"}) is None
+
+
 def wanted(cal, frame, by, score):
     scores = frame[list("abc")].to_numpy() if score == "abc" else frame[score].to_numpy(dtype=float)
     columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in by]
@@ -161,7 +188,7 @@ def test_the_effects_bend():
 
 def test_the_piece_that_a_score_lies_in_is_found_once():
     found = to_sql(fitted(("country",)), "p", by="country", table="effects").expression
-    assert found.count("lambda z:") == 1
+    assert found.count("lambda z:") == 2  # for known segments, and for new ones
 
 
 def test_names_that_the_expression_uses_itself_may_be_columns(database):

@@ -37,6 +37,8 @@ class Dialect:
         ``index(z, breaks)`` finds the piece, where there is a function for it.
     list : str, optional
         A list of values, where there are lists.
+    dot : str, optional
+        The sum of the products of two lists, with places for them.
     not_nan : str
         Whether a quoted column holds a number, with a place for it.
     within : str
@@ -61,6 +63,7 @@ class Dialect:
     array: Callable[[list[str], str], str]
     index: Callable[[str, list[str]], str] | None = None
     list: str | None = None
+    dot: str | None = None
     not_nan: str = "NOT isnan({})"
     within: str = "{} BETWEEN {}"
     refuse: str = "error('{}')"
@@ -181,6 +184,7 @@ DIALECTS: dict[str, Dialect] = {
         types=("VARCHAR", "DOUBLE"),
         bind=_list_lambda,
         list="[{}]",
+        dot="list_dot_product({}, {})",
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
         # DuckDB 2.0 believes the range that a Parquet file states for its numbers of NaN, too; CASE hides it.
         not_nan="NOT isnan(CASE WHEN {0} IS NOT NULL THEN {0} END)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from operator import add
 from typing import Any, ClassVar, Literal, cast, overload
@@ -42,6 +42,7 @@ from calspline.expression import (
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
+from calspline.segments.curves import NEW
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 Row = list[Expression]
@@ -180,13 +181,22 @@ class Statement:
         """The same without a check of the scores."""
         program, m = formula.program, len(formula.classes)
         if m == 2:
-            return [self._in_segments(formula, lambda: self._value(program, {"p": p[0]}))]
+            return [self._in_segments(formula, lambda: self._two(program, {"p": p[0]}))]
         texts = self._texts(p)
 
         def of_class(j: int) -> str:
             return self._bound("p", texts, partial(self._element, program, j))
 
         return [self._in_segments(formula, partial(of_class, j)) for j in range(m)]
+
+    def _two(self, program: Program, known: dict[str, Expression]) -> str:
+        """The value of two classes, where effects are joined in two ways: few rows, if any, are of new segments."""
+        new = [key for key in program.names if key.startswith(NEW.format(""))]
+        if self._segments.table is None or self._writer.dot is None or not new:
+            return self._value(program, known)
+        tests = " AND ".join(f"{self._write(self._effects[key][0])} = 0" for key in sorted(new))
+        own = self._value(program.given(dict.fromkeys(new, 0.0)).blended(), known)
+        return f"CASE WHEN {tests} THEN\n  {indented(own)}\nELSE\n  {indented(self._value(program, known))}\nEND"
 
     @property
     def key(self) -> str:
@@ -387,8 +397,13 @@ class Statement:
             variable += "_"
         return variable
 
-    def _cubic(self, z: str, pieces: Pieces) -> str:
-        return self._in_piece(z, pieces, partial(self._horner, pieces))
+    def _cubic(self, z: str, pieces: Pieces, *weights: str) -> str:
+        if not weights:
+            return self._in_piece(z, pieces, partial(self._horner, pieces))
+        w = self._free("w")
+        return self._writer.bind(
+            w, self._listed(weights), self._in_piece(z, pieces, partial(self._horner, pieces, weights=w))
+        )
 
     def _in_piece(self, z: str, pieces: Pieces, body: Callable[[str, str], str]) -> str:
         """``body`` of the index of the piece that ``z`` lies in, and of the distance from its start."""
@@ -403,13 +418,12 @@ class Statement:
 
         return self._bound("z", [z], find)
 
-    def _horner(self, pieces: Pieces, i: str, t: str) -> str:
+    def _horner(self, pieces: Pieces, i: str, t: str, weights: str = "") -> str:
         """A cubic of the distance, with coefficients by index; of lines there are two to look up instead of four."""
-        first, *rest = pieces.columns if pieces.bent else pieces.columns[2:]
-        value = self._looked_up(first, i)
-        for column in rest:
-            value = f"({value}) * {t} + {self._looked_up(column, i)}"
-        return value
+        found = [self._looked_up(column, i) for column in (pieces.columns if pieces.bent else pieces.columns[2:])]
+        if weights:
+            found = [str(self._writer.dot).format(weights, each) for each in found]
+        return reduce(lambda value, each: f"({value}) * {t} + {each}", found)
 
     def _found(self, z: str, breaks: list[float], body: Callable[[str], str]) -> str:
         """``body`` of the index of the piece that ``z`` lies in.
@@ -436,8 +450,13 @@ class Statement:
         first = comparisons(z, [numeral(value) for value in padded[between - 1 :: between]], 0)
         return self._bound("i", [first], lambda i: halved(str(i[0].value), between // 2))
 
-    def _looked_up(self, values: list[float], i: str) -> str:
-        return self._writer.array([numeral(value) for value in values], i)
+    def _looked_up(self, values: list[Any], i: str) -> str:
+        """The number at an index, or the list of numbers."""
+        items = [self._listed(map(numeral, value)) if isinstance(value, list) else numeral(value) for value in values]
+        return self._writer.array(items, i)
+
+    def _listed(self, items: Iterable[str]) -> str:
+        return str(self._writer.list).format(", ".join(items))
 
 
 def _number_of(k: int, constant: Constant) -> Expression:
