@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from calspline.fitting import segments
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
 from calspline.fitting.segments import Components, fit_columns
-from calspline.segments.fit import Counted, curve_components, directions, held
+from calspline.segments.fit import FULL, Counted, curve_components, directions, held
 
 KNOTS = np.linspace(0.0, 1.0, 9)
 
@@ -129,6 +129,18 @@ def test_variances_are_found():
     true = 3.0 * ((np.arange(40) + 0.5) / 40 - 0.5) + truth[0] @ R[:, :2].T
     sd = np.sqrt(np.einsum("ij,sjk,ik->si", R, effects.difference + effects.covariance, R))
     assert 0.93 < (np.abs(ours - true) < 1.96 * sd).mean() < 0.98
+
+
+def test_a_table_of_all_places_gives_the_same_sums():
+    rows, _ = simulated(30, 9000, [0.5, 0.3])
+    cell, own = np.unique(rows.codes[0] * 40 + rows.place, return_inverse=True)
+    w, s = np.bincount(own), np.bincount(own, weights=rows.s)
+    offset = np.bincount(own, weights=rows.offset) / w
+    counted = Counted(rows.directions, cell % 40, offset, w.astype(float), s, [cell // 40])
+    assert len(cell) > FULL * 30 * 40
+    U = np.random.default_rng(0).normal(size=(30, rows.directions.shape[1]))
+    for found, wanted in zip(counted.likelihood(0)(U), rows.likelihood(0)(U), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-10)
 
 
 def test_each_of_two_columns_has_its_own_variance():

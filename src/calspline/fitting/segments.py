@@ -160,14 +160,16 @@ def fit_columns(columns: SegmentRows, components: Components) -> list[Effects]:
     effect; the last turn's is that of all.
     """
     m, sizes = len(components.kind), columns.sizes
-    pulls = [_pull(columns.likelihood(k), S, m) for k, S in enumerate(sizes)]
+    alone = [columns.likelihood(k) for k in range(len(sizes))]
+    pulls = [_pull(likelihood, S, m) for likelihood, S in zip(alone, sizes, strict=True)]
     thetas = [np.zeros((S, m)) for S in sizes]
     found: list[Effects] = []
     for sweep in range(SWEEPS):
         moved = 0.0
         for k in range(len(sizes)):
             start = replace(found[k], beta=found[k - 1].beta) if sweep else None
-            effects = fit_effects(columns.likelihood(k, thetas), pulls[k], components, start=start)
+            likelihood = alone[k] if len(sizes) == 1 else columns.likelihood(k, thetas)
+            effects = fit_effects(likelihood, pulls[k], components, start=start)
             moved = max(moved, float(np.abs(effects.theta - thetas[k]).max(initial=0.0)))
             thetas[k] = effects.theta
             found[k : k + 1] = [effects]
@@ -264,6 +266,12 @@ def _descend(
     return now
 
 
+def _block(H: Array, rows: Codes, columns: Codes) -> Array:
+    """Some rows and columns of every matrix."""
+    whole = len(rows) == len(columns) == H.shape[1]
+    return H if whole else np.asarray(H[:, rows[:, None], columns])
+
+
 class _Arrowhead:
     """The Hessian at a place, solved segment by segment."""
 
@@ -274,10 +282,10 @@ class _Arrowhead:
         self.own = np.flatnonzero(tau[kind] > 0.0)
         self.moved = np.flatnonzero((common < 0) | (tau[common] > 0.0))
         own, moved = self.own, self.moved
-        self.A = np.linalg.inv(H[:, own[:, None], own] + np.diag(self.D[own]))
-        cross = H[:, own[:, None], moved]
+        self.A = np.linalg.inv(_block(H, own, own) + np.diag(self.D[own]))
+        cross = _block(H, own, moved)
         self.B = self.A @ cross
-        total = H[:, moved[:, None], moved].sum(axis=0)
+        total = H.sum(axis=0)[np.ix_(moved, moved)]
         schur = total - np.tensordot(cross, self.B, axes=([0, 1], [0, 1])) + np.diag(self.Q[moved])
         self.inner = np.linalg.inv(0.5 * (schur + schur.T))
         self.P, self.alone = np.zeros((2, len(kind), len(kind)))
@@ -302,11 +310,16 @@ class _Arrowhead:
         kept[:, self.own] = np.clip(1.0 - np.einsum("sjj->sj", self.A) * self.D[self.own], 0.0, 1.0)
         return sd, kept
 
+    def _spread(self) -> Array:
+        """``B_s P B_s'``, the first product as that of one long matrix, which is quicker."""
+        S, n, m = self.B.shape
+        return np.asarray((self.B.reshape(S * n, m) @ self.inner).reshape(S, n, m) @ self.B.swapaxes(1, 2))
+
     def difference(self) -> Array:
         """What the covariance of ``beta + theta_s`` has in excess of ``P``: ``V_s - B_s P - P B_s'``."""
         m = len(self.D)
         V, BP = np.zeros((2, len(self.A), m, m))
-        V[:, self.own[:, None], self.own] = self.A + self.B @ self.inner @ self.B.swapaxes(1, 2)
+        V[:, self.own[:, None], self.own] = self.A + self._spread()
         BP[:, self.own[:, None], self.moved] = self.B @ self.inner
         D = V - BP - BP.swapaxes(1, 2)
         return np.asarray(0.5 * (D + D.swapaxes(1, 2)))
@@ -315,7 +328,7 @@ class _Arrowhead:
         """The step of Fisher scoring for log tau, the effective parameters of each kind, and the nats it gains."""
         kind, common = self.components.kind, self.components.common
         root = np.sqrt(self.D[self.own])
-        V = self.A + self.B @ self.inner @ self.B.swapaxes(1, 2)
+        V = self.A + self._spread()
         W = np.eye(len(self.own)) - root[:, None] * V * root
         n = len(self.tau)
         member = (kind[self.own] == np.arange(n)[:, None]).astype(np.float64)

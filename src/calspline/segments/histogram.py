@@ -90,13 +90,15 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
 
         for _ in map_blocks(place_rows, chunks(n), n):
             pass
-        place, used = keys, np.arange(S * places)
-        if len(used) > DENSE * n:
+        place, used, size = keys, None, S * places
+        if size > DENSE * n:
             used, place = np.unique(keys, return_inverse=True)
-        w = np.bincount(2 * place + positive, weights=weight, minlength=2 * len(used)).reshape(-1, 2).astype(np.float64)
-        moment = np.bincount(place, weights=moments, minlength=len(used)).astype(np.float64)
-        present = w.sum(axis=1) > 0.0
-        return cls._of_keys(pooled, by, level, used[present], w[present].T, moment[present])
+            size = len(used)
+        w = np.bincount(place + size * positive, weights=weight, minlength=2 * size).reshape(2, size)
+        moment = np.bincount(place, weights=moments, minlength=size).astype(np.float64)
+        present = np.flatnonzero(w[0] + w[1] > 0.0)
+        found = present if used is None else used[present]
+        return cls._of_keys(pooled, by, level, found, w[:, present].astype(np.float64), moment[present])
 
     @classmethod
     def from_sums(cls, pooled: ScoreHistogram, by: By, level: int | None, at: NDArray[Any], sums: Array) -> Self:
@@ -116,12 +118,12 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         """Weights of negatives and positives, and moments, by segment and place: ``keys`` are sorted."""
         where = _places(pooled, level)
         segment, place = np.divmod(keys, len(where))
-        present = np.unique(segment)
+        start = np.flatnonzero(np.diff(segment, prepend=-1))
         labels = [*by.combined.values, None]
         return cls(
             pooled,
-            [labels[code] for code in present.tolist()],
-            np.append(np.searchsorted(segment, present), len(segment)),
+            [labels[code] for code in segment[start].tolist()],
+            np.append(start, len(segment)),
             where[place] if level is None else _means(moment, w.sum(axis=0), where[place], pooled),
             w[1],
             w[0],
@@ -327,5 +329,5 @@ def _means(moment: Array, w: Array, cells: Cells, pooled: ScoreHistogram) -> Arr
     mean = moment / w
     if pooled.kind == "probability":
         for end, location in ((FIRST_CELL, pooled.locations[0]), (LAST_CELL, pooled.locations[-1])):
-            mean = np.where(cells == end, location, mean)
+            mean[cells == end] = location
     return mean

@@ -143,10 +143,13 @@ def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Co
     if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and n:
         low, high = int(array.min()), int(array.max())
         if high - low < SMALL_RANGE:
-            shifted = (array.astype(np.int64) - low) if array.dtype.kind == "i" else (array - array.dtype.type(low))
-            seen = np.bincount(shifted.astype(np.intp), minlength=high - low + 1) > 0
-            place = np.cumsum(seen) - 1
-            return Column(label, [low + each for each in np.flatnonzero(seen).tolist()], place[shifted.astype(np.intp)])
+            if array.dtype.kind == "i":
+                shifted = np.subtract(array, low, dtype=np.int64)
+            else:
+                shifted = (array - array.dtype.type(low)).astype(np.int64)
+            seen = np.bincount(shifted, minlength=high - low + 1) > 0
+            codes = shifted if seen.all() else (np.cumsum(seen) - 1)[shifted]
+            return Column(label, [low + each for each in np.flatnonzero(seen).tolist()], codes)
     return _looked_up(_plain(array), label, name)
 
 

@@ -102,8 +102,11 @@ class SegmentColumn:
     ) -> SegmentColumn:
         """Effects, and the sums of weights, events and scores over the rows of each segment; ``code`` is a row's."""
         own = code >= 0
+        if not own.all():
+            code = code[own]
+            w, events, said = (each[own] for each in (w, events, said))
         rows, happened, scores = (
-            np.bincount(code[own], weights=each[own], minlength=len(known.labels)).astype(np.float64)
+            np.bincount(code, weights=each, minlength=len(known.labels)).astype(np.float64)
             for each in (w, events, said)
         )
         said = scores / np.where(rows > 0.0, rows, 1.0)
