@@ -20,7 +20,7 @@ RESULT = Path(__file__).with_name("SEGMENT_TEST.md")
 LEVEL = 0.05
 EACH = 50
 """Rows of a segment, on average."""
-SIZE = {10: (600, 200), 100: (300, 60), 1000: (150, 8)}
+SIZE = {10: (5000, 200), 100: (300, 60), 1000: (150, 8)}
 POWER = {10: (100, 100), 100: (50, 50), 1000: (20, 8)}
 """Draws by number of segments, for ours and the first of them for MCGrad, which needs seconds for 1,000 segments."""
 CASES: dict[str, dict[str, float]] = {
@@ -35,7 +35,7 @@ CASES: dict[str, dict[str, float]] = {
 """What log-odds are off by: in a share of the segments by a fixed amount up or down, else by a normal one."""
 PAGE = f"""# The test of calibration by segment
 
-`make bench-segment-test` (`python -m benchmarks.segment_test`, an hour) writes this page. How often "every segment
+`make bench-segment-test` (`python -m benchmarks.segment_test`, some hours) writes this page. How often "every segment
 is calibrated" is rejected at {LEVEL:.0%}, in simulated rows, {EACH} for a segment on average: by
 `evaluate(y, p, by=...).segments.p_value`, by MCGrad 0.1.5's `MulticalibrationError.mce_pvalue` (the smallest of its
 segments', which its documentation calls uncorrected), and by the same times the number of segments (Bonferroni). Where
@@ -43,7 +43,7 @@ segments are right this should be {LEVEL:.0%} or less, elsewhere as often as pos
 in three segments, and there are three times as many.
 
 "false" is the share of those that `segments.off` names though they are right, on average over the draws; {LEVEL:.0%} is
-promised. Draws are of ours and of MCGrad; a share of 5% is uncertain by 1.8 points (95%) with 600, by 3.5 with 150.
+promised. Draws are of ours and of MCGrad; a share of 5% is uncertain by 0.6 points (95%) with 5,000, by 3.5 with 150.
 s are seconds of a test on a busy core.
 
 """
