@@ -195,7 +195,6 @@ def test_an_increasing_curve_is_the_best_of_those_that_increase():
     assert best.success
     assert fit.slope(places).min() > 0.0
     # B-spline coefficients that rise are a little more than a curve that does: that costs 2 of 120 nats.
-    # With a smoothing that makes the curve rise there were 20 more.
     assert problem.local(best.x)[0] - 0.1 < data.loss(fit) < problem.local(best.x)[0] + 5.0
 
 
