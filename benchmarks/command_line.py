@@ -18,8 +18,8 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.frames import write_rows
 from benchmarks.tables import table
+from calspline import __version__
 
 RESULT = Path(__file__).with_name("COMMAND_LINE.md")
 COPY = "import duckdb; duckdb.sql(\"COPY (SELECT * FROM 'rows.parquet') TO 'copy.parquet' (FORMAT parquet)\")"
@@ -36,6 +36,12 @@ START = {
     "apply": [PYTHON, "-m", "calspline", "apply", "few.json", "few.parquet", "-o", "few-out.parquet", "--force"],
     "export": [PYTHON, "-m", "calspline", "export", "few.json", "--to", "sql", "-o", "few.sql", "--force"],
 }
+
+
+def write_rows(path: Path, n: int) -> None:
+    """Write rows in another process: what this one holds would count as the most that its children held."""
+    code = "import sys; from pathlib import Path; from benchmarks.frames import write_rows as write; "
+    subprocess.run([PYTHON, "-c", f"{code} write(Path(sys.argv[1]), int(sys.argv[2]))", str(path), str(n)], check=True)
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> tuple[float, float, int]:
@@ -111,7 +117,8 @@ def main() -> None:
     lines = [line for n in sizes for line in measured(n, options.rounds)]
     header = ["rows", "", "seconds", "million rows a second", "of the copy's time", "peak MB"]
     said = " ".join(["python -m benchmarks.command_line", *(f"--rows {n}" for n in options.rows or [])])
-    versions = ", ".join(f"{name} {version(name)}" for name in ("calspline", "duckdb", "pyarrow", "scikit-learn"))
+    others = [f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "scikit-learn")]
+    versions = ", ".join([f"calspline {__version__}", *others])
     RESULT.write_text(
         f"""# The command line next to a plain copy
 
