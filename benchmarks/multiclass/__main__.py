@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.multiclass import peers
 from benchmarks.multiclass.data import Case, Rows, log_loss, make, real, softmax, synthetic
-from benchmarks.multiclass.large import KINDS, measure
+from benchmarks.multiclass.large import measure
 from benchmarks.multiclass.peers import OURS, SMS, Make
 from benchmarks.multiclass.report import Fits, Results, render
 from benchmarks.multiclass.timing import Times, one_core, take_turns
@@ -19,7 +19,13 @@ from calspline import SplineCalibrator
 SIZES = ((10_000, 10), (5000, 100))
 PREDICT = (5000, 50_000, 100)
 """Rows to fit, rows to predict, classes."""
-LARGE = (20_000, 1000)
+LARGE = (
+    ("structured", 20_000, False),
+    ("structured", 20_000, True),
+    ("structured", 50_000, True),
+    ("ovr", 20_000, False),
+)
+"""Kind, rows and whether classes are confusable, of 1,000 classes; 50,000 rows are the size of ImageNet's."""
 
 
 def run(*, rounds: int, large: bool) -> Results:
@@ -45,9 +51,10 @@ def run(*, rounds: int, large: bool) -> Results:
         if held:
             results.predict[size, "one core"] = predict(*PREDICT, rounds)
     if large:
-        for kind in KINDS:
-            _say(f"{kind}, {_size(*LARGE)}")
-            results.large[kind, _size(*LARGE)] = measure(kind, *LARGE)
+        for kind, n, confusable in LARGE:
+            name = _size(n, 1000) + ", confusable" * confusable
+            _say(f"{kind}, {name}")
+            results.large[kind, name] = measure(kind, n, 1000, confusable=confusable)
     return results
 
 

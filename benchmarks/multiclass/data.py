@@ -14,6 +14,10 @@ Labels = NDArray[np.intp]
 DESCRIPTION = (
     "true class logits t ~ N(c_j, 1.5), offsets c_j ~ N(0, 0.5); the model says softmax(z + 0.3 sin z), z = 1.8 t"
 )
+CONFUSABLE = (
+    "classes in families of ten that share a part of t ~ N(0, 2), and the model takes 0.3 of a class's t for its "
+    "neighbour's"
+)
 HELD_OUT = 10_000
 REAL = ("m_cifar10__resnet110_markus93", "m_cifar100__wideresnet-16-4_netcal")
 VALUES_AT_ONCE = 1 << 18
@@ -34,8 +38,8 @@ class Case(NamedTuple):
     held: Rows
 
 
-def make(n: int, m: int) -> Rows:
-    """The same ``n`` rows of ``m`` classes at every call.
+def make(n: int, m: int, *, confusable: bool = False) -> Rows:
+    """The same ``n`` rows of ``m`` classes at every call; ``confusable`` ones come in families.
 
     Filled in small parts, so that making the data leaves no peak of memory behind.
     """
@@ -46,7 +50,11 @@ def make(n: int, m: int) -> Rows:
     for start in range(0, n, step):
         p, y = data.p[start : start + step], data.y[start : start + step]
         truth = rng.normal(0.0, 1.5, p.shape) + offsets
+        if confusable:
+            truth += np.repeat(rng.normal(0.0, 2.0, (len(p), m // 10)), 10, axis=1)
         y[:] = np.argmax(truth + rng.gumbel(size=p.shape), axis=1)
+        if confusable:
+            truth += 0.3 * np.roll(truth, 1, axis=1)
         truth *= 1.8
         p[:] = softmax(truth + 0.3 * np.sin(truth))
     return data
