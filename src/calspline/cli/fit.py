@@ -98,7 +98,10 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     """
     source = data.source
     if data.n_used <= MAX_TO_FOLD // len(data.scores) and not data.by:
-        fitted = _fit_rows(calibrator, data, *data.gather()[:3])
+        scores, codes, weight, *_ = data.gather()
+        if weight is not None:
+            check_weights_as_counts(weight, f"column {data.weight!r}")
+        fitted = _fit_rows(calibrator, data, scores, codes, weight)
     else:
         from calspline.engines.frames import fit_frame
 
