@@ -1,5 +1,6 @@
 """How a command ends: by a signal, by a fault of ours, for want of memory."""
 
+import gc
 import io
 import signal
 
@@ -8,6 +9,7 @@ import pytest
 from tests.cli.conftest import command
 
 from calspline.cli import main
+from calspline.cli.data import Data
 
 
 @pytest.fixture
@@ -77,3 +79,11 @@ def test_a_fit_that_succeeds_leaves_standard_error_empty(tmp_path):
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="score,label", comments="", fmt=["%.6f", "%d"])
     done = command("fit", tmp_path / "rows.csv", "-o", tmp_path / "model.json")
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_command_leaves_no_open_files_in_the_process_of_its_caller(tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("p,y\n" + "".join(f"{k / 50},{k % 3 % 2}\n" for k in range(50)))
+    assert main(["fit", str(rows), "--score", "p", "--label", "y", "-o", str(tmp_path / "model.json")]) == 0
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) is Data]

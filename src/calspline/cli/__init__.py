@@ -79,14 +79,14 @@ class _Stop:
         self.listening = (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGINT)
         for number in self.listening:
             signal.signal(number, self._raise)
-        sys.unraisablehook = self._raise_again
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._raise_again
 
     def cease(self) -> None:
         """Handle no more: all is cleaned up, and a signal while Python shuts down ends it without a message."""
         for number in self.listening:
             signal.signal(number, signal.SIG_DFL)
         if self.listening:
-            sys.unraisablehook = sys.__unraisablehook__
+            sys.unraisablehook = self._hook
 
     def _raise(self, number: int, _: Any) -> NoReturn:
         self.signal = number
@@ -97,7 +97,7 @@ class _Stop:
         if self.signal is not None and isinstance(lost.exc_value, KeyboardInterrupt):
             threading.Timer(0.01, os.kill, (os.getpid(), self.signal)).start()
         else:
-            sys.__unraisablehook__(lost)
+            self._hook(lost)
 
 
 def _run_to_end(given: list[str], stop: _Stop) -> int:

@@ -116,7 +116,7 @@ def _histogram(model: Any, path: Path, options: argparse.Namespace) -> ScoreHist
     own = copy.copy(options)
     own.data = [str(path)]
     data = open_for_model(own, model)
-    scores, codes, weight, *_ = data.gather()
+    scores, codes, weight, *_ = data.gathered
     data.note_missing(file=f"{path.name}: ")
     found: ScoreHistogram = ScoreHistogram.from_scores(scores, codes, weight, kind=model.kind_, classes=[0, 1])
     return found

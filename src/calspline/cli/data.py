@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from itertools import count
 from typing import Any, NoReturn
 
@@ -229,8 +229,8 @@ class Data:
         columns |= {"score": [mark + name for name in names], "by": self.by or None}
         return rows.project(", ".join(items)), columns
 
-    @cache  # noqa: B019  of one command there is one
-    def gather(self) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
+    @cached_property
+    def gathered(self) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
         """All rows at once: scores, places of labels among the classes, weights, groups, and segments."""
         with self.source.reading():
             relation, columns = self.frame()

@@ -127,7 +127,7 @@ def read_sets(
 
 def _read(data: Data, sets: dict[str, list[str]]) -> tuple[dict[str, Array], NDArray[Any], dict[str, Any]]:
     """Sets of probabilities, what happened, and what else an evaluation wants to know, in memory."""
-    scores, codes, weight, groups, segments = data.gather()
+    scores, codes, weight, groups, segments = data.gathered
     data.note_missing()
     table = scores.reshape(len(codes), -1)
     out = {}

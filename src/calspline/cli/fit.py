@@ -65,7 +65,7 @@ def fit(options: argparse.Namespace) -> None:
     classes = fitted.calibrator.classes_ = np.array(data.classes)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
     if data.group is None and fitted.before is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD:
-        scores, codes, weight, *_ = data.gather()
+        scores, codes, weight, *_ = data.gathered
         note_groups(classes[codes], scores, sample_weight=weight, labels=data.classes)
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
@@ -98,7 +98,7 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     """
     source = data.source
     if data.n_used <= MAX_TO_FOLD // len(data.scores) and not data.by:
-        scores, codes, weight, *_ = data.gather()
+        scores, codes, weight, *_ = data.gathered
         if weight is not None:
             check_weights_as_counts(weight, f"column {data.weight!r}")
         fitted = _fit_rows(calibrator, data, scores, codes, weight)
@@ -188,7 +188,7 @@ def _how(folded: bool) -> str:
 
 def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     """Several classes, groups to fold by, and the other methods: all rows in memory."""
-    scores, codes, weight, groups, by = data.gather()
+    scores, codes, weight, groups, by = data.gathered
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     if weight is not None:
         check_weights_as_counts(weight, f"column {data.weight!r}")
