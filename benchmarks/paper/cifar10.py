@@ -66,7 +66,8 @@ class Plan(NamedTuple):
         """Of the command that makes the same page again."""
         settings, every, epochs = self.settings, self.checkpoints[0], self.checkpoints[-1]
         said = f"--epochs {epochs} --hold-out-epochs {self.hold_out[-1]} --every {every} --batch {settings.batch}"
-        return f"{said} --rate {settings.rate:g}" + " --adam" * settings.adam + " --plain" * (not settings.augment)
+        said += f" --rate {settings.rate:g}" + " --adam" * settings.adam + " --plain" * (not settings.augment)
+        return said + f" --average {settings.average}" * (settings.average > 1)
 
     def of(self, run: str) -> list[int]:
         """The checkpoints of a run: the first fold, being the hold-out experiment too, may go on for longer."""
@@ -218,6 +219,9 @@ def main() -> int:
     cli.add_argument("--rate", type=float, default=1e-4, help="learning rate")
     cli.add_argument("--adam", action="store_true", help="instead of RMSprop, which is unsteady at higher rates")
     cli.add_argument("--plain", action="store_true", help="neither mirror nor move the images")
+    cli.add_argument(
+        "--average", type=int, default=1, help="steps over which the weights are averaged, for a steady network"
+    )
     cli.add_argument("--images", type=int, default=50_000, help="fewer, for a trial")
     cli.add_argument("--hold-out-only", action="store_true", help="one training instead of six: figures a and b")
     cli.add_argument("--only", nargs="+", choices=RUNS, help="train these and stop, for a share of the work")
@@ -235,7 +239,7 @@ def main() -> int:
     except FileNotFoundError as reason:
         print(reason, file=sys.stderr)
         return 1
-    settings = Settings(args.batch, args.rate, not args.plain, args.adam)
+    settings = Settings(args.batch, args.rate, not args.plain, args.adam, args.average)
     most = max(args.epochs, args.hold_out_epochs or 0)
     checkpoints, longer = (list(range(args.every, epochs + 1, args.every)) for epochs in (args.epochs, most))
     place = f"cifar10-{len(images.y)}-{settings.name}-every-{args.every}"
@@ -257,14 +261,15 @@ def page(plan: Plan, output: Path, *, cross: bool) -> str:
     settings, n = plan.settings, len(plan.images.y)
     optimiser = "Adam" if settings.adam else "RMSprop"
     moved = "mirrored and moved by up to a tenth" if settings.augment else "as they are"
+    averaged = f", weights averaged over some {settings.average:,} steps" * (settings.average > 1)
     epochs = str(plan.checkpoints[-1])
     if plan.hold_out[-1] > plan.checkpoints[-1]:
         epochs = f"{plan.hold_out[-1]} (hold-out) and {epochs} (cross-validated)"
     parts = [
         "# CIFAR-10 (sections 6.1 and 7 and figure 2 of the paper)",
         f"`python -m benchmarks.paper.cifar10 {plan.options}`: the network of Keras's `cifar10_cnn.py`, "
-        f"{epochs} epochs (the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}, "
-        f"images {moved}; {n:,} images to train and calibrate on, {len(plan.images.test_y):,} to judge on. "
+        f"{epochs} epochs (the paper: 800), {optimiser} with rate {settings.rate:g}, batches of {settings.batch}"
+        f"{averaged}, images {moved}; {n:,} images to train and calibrate on, {len(plan.images.test_y):,} to judge on. "
         "Clipping is the best of the paper's four floors by the test rows themselves, as there.",
     ]
     jobs = [("Hold-out (a, b)", "holdout", plan.hold_out, hold_out, HOLD_OUT)]
