@@ -50,6 +50,34 @@ def blocks(n: int, m: int, values: int = VALUES_PER_BLOCK) -> Iterator[slice]:
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
 
+class Workspace:
+    """Arrays to work in, as large as the largest block of rows: taken and put back, since fresh memory is slow.
+
+    Parameters
+    ----------
+    rows : list of slice
+        The blocks, the first of which is the largest.
+    columns : int
+        Of each array.
+    *kinds : type
+        Of each array.
+    """
+
+    def __init__(self, rows: list[slice], columns: int, *kinds: Any) -> None:
+        self._shape, self._kinds = (rows[0].stop, columns), kinds
+        self._spare: list[list[NDArray[Any]]] = []
+
+    @contextmanager
+    def taken(self, rows: slice) -> Iterator[list[Any]]:
+        """The arrays, with as many rows as a block has."""
+        try:
+            arrays = self._spare.pop()
+        except IndexError:
+            arrays = [np.empty(self._shape, dtype=kind) for kind in self._kinds]
+        yield [one[: rows.stop - rows.start] for one in arrays]
+        self._spare.append(arrays)
+
+
 @cache
 def _controller() -> Any:
     import scipy.linalg  # noqa: F401  it has a BLAS of its own, and only what is loaded is controlled
@@ -117,6 +145,14 @@ def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: in
     """Apply ``function`` to every block, in order; in several threads if ``size``, the number of values, is large."""
     workers = available() if size >= MIN_THREADED_SIZE else 1
     return map(function, blocks) if workers == 1 else _threaded(function, blocks, workers)
+
+
+def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: int) -> list[Array]:
+    """The sums over all blocks of rows of what ``part`` gives for each."""
+    totals: list[Array] = []
+    for values in map_blocks(part, rows, size):
+        totals = [a + b for a, b in zip(totals, values, strict=True)] if totals else values
+    return totals
 
 
 def _threaded(function: Callable[[Block], T], blocks: Iterable[Block], workers: int) -> Iterator[T]:

@@ -1,7 +1,14 @@
+import tracemalloc
+
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-from calspline.multiclass.structured_fit import Diagonal, Kronecker
+from calspline import SplineCalibrator
+from calspline.multiclass import structured_fit
+from calspline.multiclass.scale import Scale
+from calspline.multiclass.solver import Data, Strengths, first_strengths
+from calspline.multiclass.structured_fit import Diagonal, Kronecker, Linear
 
 
 def made(kind, m=5, seed=0):
@@ -34,3 +41,39 @@ def test_the_inverse_is_right_where_the_hessian_is_diagonal():
     near = Kronecker(np.ones((3, 2)), np.diag(c), np.diag(g), alpha)
     q = np.full((3, 4), 7.0)
     np.testing.assert_allclose(near.inverse(q), 1.0 / (np.outer(c, g) / c.sum() + 7.0))
+
+
+def rows(n, m, seed=0):
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(n, m))
+    y = np.argmax(logits + rng.gumbel(size=(n, m)), axis=1)
+    return softmax(1.8 * logits, axis=1), y
+
+
+@pytest.mark.parametrize("m", [50, 500])
+def test_a_fit_needs_little_more_memory_than_a_copy_of_the_scores(m):
+    p, y = rows(2_000_000 // m, m)
+    SplineCalibrator().fit(p[:1000], np.arange(1000) % m)  # what is made once, and stays
+    tracemalloc.start()
+    SplineCalibrator().fit(p, y)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2.0 * p.nbytes  # the copy, cells of two bytes each, and blocks to work in
+
+
+@pytest.mark.parametrize("matrix", [True, False])
+def test_single_precision_is_enough_for_gradient_and_preconditioner(matrix, monkeypatch):
+    p, y = rows(3000, 40)
+    data = Data.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
+    found = []
+    for cost in (0.0, np.inf):
+        monkeypatch.setattr(structured_fit, "SINGLE_COST", cost)
+        linear = Linear(data, data.cells.basis.straight, matrix=matrix)
+        strengths = Strengths(first_strengths(40, 3000.0)[:3], linear.group)
+        B = 0.01 * np.random.default_rng(2).normal(size=linear.group.shape)
+        found.append([*linear.local(B), linear.preconditioner(B, strengths).inverse(strengths.each)])
+    (f, g, inverse), (f64, g64, inverse64) = found
+    assert f != f64  # they differ at all
+    assert f == pytest.approx(f64, rel=1e-6)
+    np.testing.assert_allclose(g, g64, atol=1e-5 * np.abs(g64).max())
+    np.testing.assert_allclose(inverse, inverse64, rtol=1e-4)

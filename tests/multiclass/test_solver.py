@@ -57,7 +57,7 @@ def test_the_loss_is_the_log_loss_of_the_model():
     v, b, W = problem.split(theta)
     u = data.u
     bend = (data.cells.table @ v)[data.cells.cell]
-    log_p = log_softmax((u + bend + W @ u + b[:, None]).T, axis=1)
+    log_p = log_softmax(u + bend + u @ W.T + b, axis=1)
     expected = -data.w @ log_p[np.arange(len(data.y)), data.y]
     assert problem.local(theta)[0] == pytest.approx(expected)
 
@@ -70,8 +70,8 @@ def test_with_a_free_slope_the_line_is_a_temperature_with_a_normal_prior_around_
     v, _, _ = problem.split(theta)
 
     def loss(beta):
-        log_p = log_softmax(beta / 0.7 * data.u, axis=0)
-        return -(data.w @ log_p[data.y, np.arange(len(data.y))]) + 0.5 * (beta - 1) ** 2
+        log_p = log_softmax(beta / 0.7 * data.u, axis=1)
+        return -(data.w @ log_p[np.arange(len(data.y)), data.y]) + 0.5 * (beta - 1) ** 2
 
     reference = minimize_scalar(loss, bracket=(0.3, 1.0), tol=1e-12).x
     curve = data.cells.basis.curve(v)
@@ -84,9 +84,9 @@ def test_the_loss_of_a_map_is_that_of_its_probabilities(matrix):
     data = prepared()
     fit = fit_joint(data)
     W = {"full": fit.W, "diagonal": np.diag(fit.W.diagonal()), "none": np.zeros((4, 4))}[matrix]
-    eta = fit.curve(data.u) + fit.b[:, None] + W @ data.u
+    eta = fit.curve(data.u) + fit.b + data.u @ W.T
     fit = replace(fit, W={"full": W, "diagonal": W.diagonal(), "none": None}[matrix])
-    expected = -data.w @ log_softmax(eta, axis=0)[data.y, np.arange(len(data.y))]
+    expected = -data.w @ log_softmax(eta, axis=1)[np.arange(len(data.y)), data.y]
     assert data.loss(fit) == pytest.approx(expected)
 
 
@@ -103,12 +103,12 @@ def test_the_temperature_is_that_of_an_independent_minimiser():
 def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
     z, y, w = rows(n=1000)
     beta = fit_temperature(z, y, w)
-    data = Data.on_scale(Scale(-1e3, beta, 1e-12), z, y, w)
+    data = Data.on_scale(Scale(-1e3, beta, 1e-12), z.copy(), y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
     theta, *_ = solve(problem, strengths, np.zeros(len(problem.group)))
     np.testing.assert_allclose(theta, 0.0, atol=1e-9)
-    np.testing.assert_allclose(np.exp(data.u.T), softmax(beta * z, axis=1), atol=1e-9)
+    np.testing.assert_allclose(np.exp(data.u), softmax(beta * z, axis=1), atol=1e-9)
 
 
 def test_strengths_are_the_fixed_point_of_mackays_update():
@@ -132,8 +132,8 @@ def test_both_solvers_find_about_the_same():
     losses = []
     for fit in (fit_joint(data), fit_many(data, matrix=True), fit_many(data, matrix=False)):
         W = fit.W if fit.W.ndim == 2 else np.diag(fit.W)
-        log_p = log_softmax(fit.curve(data.u) + W @ data.u + fit.b[:, None], axis=0)
-        losses.append(-data.w @ log_p[data.y, np.arange(len(data.y))] / data.w.sum())
+        log_p = log_softmax(fit.curve(data.u) + data.u @ W.T + fit.b, axis=1)
+        losses.append(-data.w @ log_p[np.arange(len(data.y)), data.y] / data.w.sum())
     assert losses[1] == pytest.approx(losses[0], abs=0.005)
     assert losses[2] == pytest.approx(losses[0], abs=0.01)
 

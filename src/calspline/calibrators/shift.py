@@ -69,6 +69,14 @@ SHIFT = Record(
 )
 
 
+def _bins(p: Array, w: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Edges between bins of equal weight, and the bin of every probability."""
+    table = Counts.from_sums(p, w, np.zeros(len(p)))
+    first = run_starts(table.equal_weight_bins(BINS))[1:]
+    edges = np.unique(0.5 * (table.x[first - 1] + table.x[first]))
+    return edges, np.searchsorted(edges, p)
+
+
 @dataclass(frozen=True, eq=False)
 class Reference:
     """Weight of each class in bins of the calibrated probability (of its highest), in the rows of a fit.
@@ -82,19 +90,18 @@ class Reference:
     @classmethod
     def of(cls, p: Array, weights: Array) -> Reference:
         """Bins of equal weight; ``weights`` has a row for each probability and a column for each class."""
-        table = Counts.from_sums(p, weights.sum(axis=1), np.zeros(len(p)))
-        first = run_starts(table.equal_weight_bins(BINS))[1:]
-        edges = np.unique(0.5 * (table.x[first - 1] + table.x[first]))
-        bins = np.searchsorted(edges, p)
+        edges, bins = _bins(p, weights.sum(axis=1))
         counts = np.array([np.bincount(bins, column, minlength=len(edges) + 1) for column in weights.T]).T
         return cls(edges, counts)
 
     @classmethod
     def of_rows(cls, p: Array, codes: NDArray[np.intp], weight: Array | None) -> Reference:
         """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
-        weights = np.zeros((len(p), 2 if p.ndim == 1 else p.shape[1]))
-        weights[np.arange(len(p)), codes] = 1.0 if weight is None else weight
-        return cls.of(p if p.ndim == 1 else p.max(axis=1), weights)
+        m = 2 if p.ndim == 1 else p.shape[1]
+        w = np.ones(len(p)) if weight is None else weight
+        edges, bins = _bins(p if p.ndim == 1 else p.max(axis=1), w)
+        counts = np.bincount(bins * m + codes, w, minlength=(len(edges) + 1) * m).reshape(-1, m)
+        return cls(edges, counts.astype(np.float64, copy=False))
 
     @property
     def base_rates(self) -> Array:

@@ -16,7 +16,7 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks, map_blocks
+from calspline.arrays import Array, Workspace, added_up, blocks, map_blocks
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
 from calspline.fitting.fit import apart
 from calspline.fitting.penalty import from_second_derivatives
@@ -86,20 +86,25 @@ def log_scores(z: Array, floor: float) -> Array:
 
 
 def floored(z: Array, w: Array) -> tuple[Array, float]:
-    """Log-softmax of every row, and the floor under it.
+    """Log-softmax of every row, in place of ``z``, and the floor under it.
 
     The floor is the log of half the least positive probability among rows that count, at least 1e-38.
     """
-    x = np.empty_like(z)
+    parts = list(blocks(*z.shape))
+    workspace = Workspace(parts, z.shape[1], np.float64)
 
     def part(rows: slice) -> float:
-        x[rows] = log_softmax(z[rows])
-        block = x[rows][w[rows] > 0.0]
-        return float(block.min(initial=0.0, where=np.isfinite(block)))
+        x = z[rows]
+        x -= x.max(axis=1, keepdims=True)
+        with workspace.taken(rows) as (e,):
+            x -= np.log(np.exp(x, out=e).sum(axis=1, keepdims=True))
+        least = x.min(axis=1)
+        if np.isinf(least).any():
+            least = x.min(axis=1, initial=0.0, where=np.isfinite(x))
+        return float(least[w[rows] > 0.0].min(initial=0.0))
 
-    least = min(map_blocks(part, blocks(*z.shape), z.size))
-    floor = max(least - float(np.log(2.0)), MIN_LOG_PROBABILITY)
-    return np.maximum(x, floor, out=x), floor
+    floor = max(min(map_blocks(part, parts, z.size)) - float(np.log(2.0)), MIN_LOG_PROBABILITY)
+    return np.maximum(z, floor, out=z), floor
 
 
 Derivatives = tuple[float, float, float]
@@ -114,22 +119,23 @@ def softmax_loss(
     With ``E`` and ``V`` the mean and variance of ``z`` under ``softmax(beta z)``, its derivatives are
     ``sum w (E - z_y)`` and ``sum w V``.
     """
+    parts = list(blocks(len(y), n_classes))
+    workspace = Workspace(parts, n_classes, np.float64)
 
     def at(beta: float) -> Derivatives:
         def part(rows: slice) -> Derivatives:
             zb, wb = z(rows), w[rows]
             zy = zb[np.arange(len(zb)), y[rows]]
-            e = beta * zb
-            np.exp(e, out=e)
-            total = e.sum(axis=1)
-            e *= zb
-            mean = e.sum(axis=1) / total
-            square = np.einsum("ij,ij->i", e, zb) / total
+            with workspace.taken(rows) as (e,):
+                np.exp(np.multiply(zb, beta, out=e), out=e)
+                total = e.sum(axis=1)
+                e *= zb
+                mean = e.sum(axis=1) / total
+                square = np.einsum("ij,ij->i", e, zb) / total
             loss = np.log(total) - beta * zy
             return float(wb @ loss), float(wb @ (mean - zy)), float(wb @ (square - mean**2))
 
-        n = len(y)
-        f, g, h = (sum(values) for values in zip(*map_blocks(part, blocks(n, n_classes), n * n_classes), strict=True))
+        f, g, h = (sum(values) for values in zip(*map_blocks(part, parts, len(y) * n_classes), strict=True))
         return f, g, h
 
     return at
@@ -182,21 +188,20 @@ class Scale:
     beta: float
     uniform: float
 
-    def by_class(self, x: Array) -> Array:
-        """``u = log((1 - e) softmax(beta x) + e / m)``, shape (m, n), of log-scores (n, m) that have their floor."""
-        n, m = x.shape
-        out = np.empty((m, n))
+    def tempered(self, x: Array) -> Array:
+        """``u = log((1 - e) softmax(beta x) + e / m)`` in place of log-scores that have their floor."""
 
         def part(rows: slice) -> None:
-            u: Array = self.beta * x[rows]
+            u = x[rows]
+            u *= self.beta
             np.exp(u, out=u)
             u *= (1.0 - self.uniform) / u.sum(axis=1, keepdims=True)
-            u += self.uniform / m
-            out[:, rows] = np.log(u, out=u).T
+            u += self.uniform / u.shape[1]
+            np.log(u, out=u)
 
-        for _ in map_blocks(part, blocks(n, m), n * m):
+        for _ in map_blocks(part, blocks(*x.shape), x.size):
             pass
-        return out
+        return x
 
 
 @dataclass(frozen=True)
@@ -276,7 +281,7 @@ def _quantiles(u: Array, mass: Array, count: int) -> Array:
 
 @dataclass(frozen=True)
 class CurveCells:
-    """All ``u`` in uniform cells: which cell each value is in, class by class, and the basis there."""
+    """All ``u`` in uniform cells: which cell each value is in, and the basis there."""
 
     cell: NDArray[np.int16]
     table: Array
@@ -284,16 +289,27 @@ class CurveCells:
 
 
 def curve_cells(u: Array, w: Array, n_knots: int = N_KNOTS, slope: float | None = None) -> CurveCells:
-    """Sort the values of ``u``, shape (m, n), into cells and lay out the basis on them."""
-    low, high = float(u[:, w > 0.0].min()), float(u[:, w > 0.0].max())
-    width = max((high - low) / CELLS, 1e-12)
+    """Sort the values of ``u`` into cells and lay out the basis on them."""
+    parts = list(blocks(*u.shape))
+    low = min(map_blocks(lambda rows: u[rows].min(axis=1)[w[rows] > 0.0].min(initial=np.inf), parts, u.size))
+    high = max(map_blocks(lambda rows: u[rows].max(axis=1)[w[rows] > 0.0].max(initial=-np.inf), parts, u.size))
+    width = max(float(high - low) / CELLS, 1e-12)
     cell = np.empty(u.shape, dtype=np.int16)
-    count, total = np.zeros(CELLS), np.zeros(CELLS)
-    for j in range(len(u)):
-        i = np.clip((u[j] - low) / width, 0, CELLS - 1).astype(np.intp)
-        cell[j] = i
-        count += np.bincount(i, weights=w, minlength=CELLS)
-        total += np.bincount(i, weights=w * u[j], minlength=CELLS)
+    workspace = Workspace(parts, u.shape[1], np.float64, np.intp)
+
+    def part(rows: slice) -> list[Array]:
+        with workspace.taken(rows) as (t, i):
+            np.subtract(u[rows], low, out=t)
+            t /= width
+            np.copyto(i, np.clip(t, 0, CELLS - 1, out=t), casting="unsafe")
+            cell[rows] = i
+            t[:] = w[rows, None]
+            count = np.bincount(i.ravel(), weights=t.ravel(), minlength=CELLS)
+            t *= u[rows]
+            total = np.bincount(i.ravel(), weights=t.ravel(), minlength=CELLS)
+            return [count.astype(np.float64, copy=False), total.astype(np.float64, copy=False)]
+
+    count, total = added_up(part, parts, u.size)
     used = count > 0.0
     middle: Array = low + (np.arange(CELLS, dtype=np.float64) + 0.5) * width
     middle[used] = total[used] / count[used]

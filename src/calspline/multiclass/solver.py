@@ -8,13 +8,13 @@ strength: ``beta s'``, the inverse temperature it makes, has the prior ``N(1, 1)
     alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),    gamma = sum_g (1 - alpha (H^{-1})_ii),
 
 the fixed point of the Laplace evidence under a Gamma prior on ``alpha``, and never exceeds ``alpha_0``.
-Arrays are class by class: shape (m, n).
+Arrays have a row for each row of scores: shape (n, m).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks, map_blocks
+from calspline.arrays import Array, Workspace, added_up, blocks
 from calspline.fitting.newton import Local, Newton, Point, inverse_root
 from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
 from calspline.multiclass.spread import Spread
@@ -128,7 +128,7 @@ class Strengths:
 
 @dataclass(frozen=True)
 class Data:
-    """Values ``u`` (m, n) on a scale, labels, weights, and the curve's basis on the values."""
+    """Values ``u`` (n, m) on a scale, labels, weights, and the curve's basis on the values."""
 
     scale: Scale
     u: Array
@@ -147,8 +147,8 @@ class Data:
         *,
         free_slope: bool = False,
     ) -> Data:
-        """Put log-scores (n, m) on a scale, and lay out the basis of a curve whose slope is one, or free."""
-        u = scale.by_class(x)
+        """Put log-scores on a scale, in place, and lay out the basis of a curve whose slope is one, or free."""
+        u = scale.tempered(x)
         return cls(scale, u, y, w, curve_cells(u, w, n_knots, 1.0 / scale.beta if free_slope else None))
 
     @property
@@ -159,16 +159,17 @@ class Data:
 
     def first_strengths(self) -> Array:
         """``alpha_0`` of the four groups, and the strength of the slope if that is free."""
-        alpha = first_strengths(len(self.u), float(self.w.sum()))
+        alpha = first_strengths(self.u.shape[1], float(self.w.sum()))
         return alpha if self.cells.basis.slope is None else np.append(alpha, TEMPERATURE_PRIOR * self.scale.beta**2)
 
     def held(self, curve_strength: float | None, first: int = 0) -> dict[int, float | None]:
         """The strengths that are given, by group; ``first`` is the curve's."""
         return {first: curve_strength} | {first + 1 + i: float(a) for i, a in enumerate(self.first_strengths()[4:])}
 
-    def lines(self) -> Array:
-        """``eta`` where all coordinates are zero."""
-        return self.cells.basis.first_slope * self.u
+    def lines(self, B: Array) -> tuple[Array, Array]:
+        """``b`` and ``W``, or its diagonal, for ``eta`` where all coordinates of the curve are zero."""
+        b, W, slope = B[:, 0].copy(), B[:, 1:], self.cells.basis.first_slope
+        return (b, slope + W[:, 0]) if W.shape[1] == 1 else (b, slope * np.eye(len(b)) + W)
 
     def fitted(
         self,
@@ -200,37 +201,27 @@ class Data:
 
     def loss(self, fit: StructuredMap) -> float:
         """The summed loss of a map."""
-        m, n = self.u.shape
 
         def part(rows: slice) -> list[Array]:
-            y, u = self.y[rows], self.u[:, rows]
+            u = self.u[rows]
             eta = fit.curve(u)
             if fit.W is not None:
-                eta += fit.W @ u if fit.W.ndim == 2 else fit.W[:, None] * u
-            eta += fit.b[:, None]
-            at_y = eta[y, np.arange(len(y))]
-            _, log_total = softmax_columns(eta)
-            return [np.asarray(self.w[rows] @ (log_total - at_y))]
+                eta += u @ fit.W.T if fit.W.ndim == 2 else fit.W * u
+            eta += fit.b
+            return [np.asarray(softmax(eta, self.y[rows], self.w[rows]))]
 
-        return float(added_up(part, blocks(n, m), n * m)[0])
+        return float(added_up(part, blocks(*self.u.shape), self.u.size)[0])
 
 
-def softmax_columns(eta: Array) -> tuple[Array, Array]:
-    """Probabilities and the log-normaliser, in place of ``eta``."""
-    top = eta.max(axis=0)
-    eta -= top
+def softmax(eta: Array, y: NDArray[np.intp], w: Array) -> float:
+    """The summed loss of rows, and their probabilities in place of ``eta``."""
+    at_y = eta[np.arange(len(y)), y]
+    top = eta.max(axis=1)
+    eta -= top[:, None]
     np.exp(eta, out=eta)
-    total = eta.sum(axis=0)
-    eta /= total
-    return eta, top + np.log(total)
-
-
-def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: int) -> list[Array]:
-    """The sums over all blocks of rows of what ``part`` gives for each."""
-    totals: list[Array] = []
-    for values in map_blocks(part, rows, size):
-        totals = [a + b for a, b in zip(totals, values, strict=True)] if totals else values
-    return totals
+    total = eta.sum(axis=1)
+    eta *= (1.0 / total)[:, None]
+    return float(w @ (top - at_y + np.log(total, dtype=np.float64)))
 
 
 class Solved(NamedTuple):
@@ -312,20 +303,20 @@ class CurveAndMatrix(Convex):
 
     def __init__(self, data: Data) -> None:
         self.data = data
-        self.group = np.concatenate([3 + data.curve_group, matrix_groups(len(data.u)).ravel()])
+        self.group = np.concatenate([3 + data.curve_group, matrix_groups(data.u.shape[1]).ravel()])
         self.start = np.zeros(len(self.group))
         self.start[: data.cells.basis.size] = data.cells.basis.straight
 
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """``v``, ``b``, ``W``."""
-        m, k = len(self.data.u), self.data.cells.basis.size
+        m, k = self.data.u.shape[1], self.data.cells.basis.size
         B = theta[k:].reshape(m, m + 1)
         return theta[:k], B[:, 0], B[:, 1:]
 
     def local(self, theta: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``theta``."""
         data, table = self.data, self.data.cells.table
-        m, n = data.u.shape
+        n, m = data.u.shape
         d, k = m + 1, table.shape[1]
         v, B = theta[:k], theta[k:].reshape(m, d)
         bend, by_coordinate, size = table @ v, np.ascontiguousarray(table.T), len(table)
@@ -334,27 +325,26 @@ class CurveAndMatrix(Convex):
         same = np.flatnonzero(ja == jb)
 
         def part(rows: slice) -> list[Array]:
-            y, w, cell = data.y[rows], data.w[rows], data.cells.cell[:, rows].astype(np.intp)
+            # Class by class: inner loops run over rows.
+            y, w, cell = data.y[rows], data.w[rows], data.cells.cell[rows].T.astype(np.intp, order="C")
             c = len(y)
             x = np.ones((d, c))
-            x[1:] = data.u[:, rows]
-            eta = B @ x
-            eta += data.cells.basis.first_slope * x[1:]
-            eta += bend.take(cell)
-            at_y = eta[y, np.arange(c)]
-            p, log_total = softmax_columns(eta)
+            x[1:] = data.u[rows].T
+            p = B @ x
+            p += data.cells.basis.first_slope * x[1:]
+            p += bend.take(cell)
+            loss = softmax(p.T, y, w)
             wp = w * p
             residual = wp.copy()
             residual[y, np.arange(c)] -= w
             spread = -wp[ja] * p[jb]
             spread[same] += wp
-            # The curve's coordinates come first: inner loops run over rows.
             D = by_coordinate.take(cell, axis=1)
             mean = np.einsum("jc,kjc->kc", p, D)
             D -= mean[:, None]
             D *= wp
             return [
-                np.asarray(w @ (log_total - at_y)),
+                np.asarray(loss),
                 np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size).astype(np.float64),
                 np.bincount(cell[y, np.arange(c)], weights=w, minlength=size).astype(np.float64),
                 residual @ x.T,
@@ -377,38 +367,49 @@ class CurveAndMatrix(Convex):
 
 
 class CurveOnly(Convex):
-    """Loss, gradient and Hessian in ``v`` alone, ``eta = base + B(u) v``.
+    """Loss, gradient and Hessian in ``v`` alone, given ``(b, W)`` or intercepts and diagonal, which are zero if None.
 
     The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in each cell, and a
-    row's mean of ``B`` is a sparse row of ``p`` by cell times the table.
+    row's mean of ``B`` is a sparse row of ``p`` by cell times the table. That is for the Hessian, which single
+    precision is enough for.
     """
 
-    def __init__(self, data: Data, base: Array | None = None) -> None:
-        self.data = data
-        self.base = data.lines() if base is None else base
+    def __init__(self, data: Data, B: Array | None = None) -> None:
+        self.data, self.lines = data, data.lines(np.zeros((data.u.shape[1], 2)) if B is None else B)
         self.group = data.curve_group
+        self._rows = list(blocks(*data.u.shape))
+        self._workspace = Workspace(self._rows, data.u.shape[1], np.float64, np.float64, np.intp, np.float32, np.int32)
 
     def local(self, v: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``v``."""
         data, table = self.data, self.data.cells.table
-        m, n = data.u.shape
-        bend, size = table @ v, len(table)
+        m = data.u.shape[1]
+        bend, size, coarse = table @ v, len(table), table.astype(np.float32)
 
         def part(rows: slice) -> list[Array]:
-            y, w, cell = data.y[rows], data.w[rows], data.cells.cell[:, rows]
-            eta = self.base[:, rows] + bend.take(cell)
-            at_y = eta[y, np.arange(len(y))]
-            p, log_total = softmax_columns(eta)
-            by_row = cell.T.ravel()
-            indptr = np.arange(0, m * len(y) + 1, m)
-            shares = scipy.sparse.csr_array((p.T.ravel(), by_row.astype(np.int32), indptr), shape=(len(y), size))
-            mean = shares @ table
-            return [
-                np.asarray(w @ (log_total - at_y)),
-                np.bincount(by_row, weights=(p * w).T.ravel(), minlength=size).astype(np.float64),
-                np.bincount(cell[y, np.arange(len(y))], weights=w, minlength=size).astype(np.float64),
-                (mean.T * w) @ mean,
-            ]
+            y, w = data.y[rows], data.w[rows]
+            with self._workspace.taken(rows) as (p, t, cell, share, place):
+                place[:] = cell[:] = data.cells.cell[rows]
+                predictor(data.u[rows], *self.lines, p)
+                p += bend.take(cell, mode="clip", out=t)
+                loss = softmax(p, y, w)
+                share[:] = p
+                ends = np.arange(0, m * len(y) + 1, m, dtype=np.int32)
+                shares = scipy.sparse.csr_array((share.ravel(), place.ravel(), ends), shape=(len(y), size))
+                mean = shares @ coarse
+                p *= w[:, None]
+                return [
+                    np.asarray(loss),
+                    np.bincount(cell.ravel(), weights=p.ravel(), minlength=size),
+                    np.bincount(cell[np.arange(len(y)), y], weights=w, minlength=size),
+                    (mean.T * w) @ mean,
+                ]
 
-        f, mass, observed, outer = added_up(part, blocks(n, m), n * m)
+        f, mass, observed, outer = added_up(part, self._rows, data.u.size)
         return float(f), (mass - observed) @ table, (table.T * mass) @ table - outer
+
+
+def predictor(u: Array, b: Array, W: Array, out: Array) -> None:
+    """``b + W u`` for rows ``u``, into ``out``; ``W`` is a matrix or a diagonal."""
+    np.multiply(u, W, out=out) if W.ndim == 1 else np.matmul(u, W.T, out=out)
+    out += b

@@ -206,9 +206,9 @@ def limits(p: Array, reach: Array) -> Array:
 
 
 def _rounded(values: Array | None) -> Array | None:
-    """Numbers with ``DIGITS`` significant digits."""
+    """Numbers with ``DIGITS`` significant digits, laid out as those of a file are: so sums of them are the same."""
     if values is None:
         return None
     with np.errstate(all="ignore"):
         place = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(values))))
-        return np.asarray(np.where(np.isfinite(place) & (place > 0.0), np.round(values * place) / place, 0.0))
+        return np.ascontiguousarray(np.where(np.isfinite(place) & (place > 0.0), np.round(values * place) / place, 0.0))

@@ -18,14 +18,15 @@ sign of scores that are off in other ways too. The quarter is there because such
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks
+from calspline.arrays import Array, Workspace, added_up, blocks
 from calspline.binary_fit import Recipe
 from calspline.fitting.basis import anchors
 from calspline.fitting.newton import Constraints, minimize
@@ -47,9 +48,9 @@ from calspline.multiclass.solver import (
     Data,
     Solved,
     Strengths,
-    added_up,
     matrix_groups,
-    softmax_columns,
+    predictor,
+    softmax,
     solve,
 )
 from calspline.multiclass.spread import DENSE_CLASSES
@@ -61,6 +62,8 @@ JOINT_COST = 4e9
 """Curve and matrix are fitted jointly up to so many classes and multiplications per Hessian, ``n (m^2 / 2)^2``."""
 MATRIX_COST = 5e8
 """Most multiplications per gradient, ``n m^2``, for which more than the diagonal of ``W`` is fitted."""
+SINGLE_COST = 1e7
+"""From so many multiplications per gradient of matrix or diagonal they are done in single precision."""
 MIN_SLOPE = 1e-3
 CONSTRAINED_TOLERANCE = 1e-6
 """The largest last move of a curve's coordinate under constraints."""
@@ -79,14 +82,16 @@ LEARNT_BAND = 0.5
 def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array | None, recipe: Recipe) -> StructuredMap:
     """Fit one shared curve, a matrix and intercepts."""
     _check(recipe)
-    values = unmasked(scores, weight).values.astype(np.float64, copy=False)
+    values = unmasked(scores, weight).values
     if scores.kind == "probability":
         with np.errstate(divide="ignore"):
-            values = np.log(values)
+            z = np.log(values, dtype=np.float64)
+    else:
+        z = values.astype(np.float64)
     w = (np.ones(len(values)) if weight is None else weight) / recipe.design_effect
     strength = None if isinstance(recipe.smoothing, str) else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
     fit = fit_structured(
-        values,
+        z,
         codes,
         w,
         monotone=recipe.monotone is True,
@@ -128,7 +133,7 @@ def fit_structured(
     Parameters
     ----------
     z : array of shape (n, m)
-        Logarithms of probabilities (``-inf`` is allowed), or logits.
+        Logarithms of probabilities (``-inf`` is allowed), or logits; overwritten.
     y : array of shape (n,)
         Classes, from 0 to m-1.
     w : array of shape (n,)
@@ -145,19 +150,19 @@ def fit_structured(
     x, floor = floored(z, w)
     scale = Scale(floor, fit_temperature(x, y, w), 1.0 / (float(w.sum()) + SCARCE * m + 1.0))
     learns = curve_strength is None
+    many = not monotone and (m > JOINT_CLASSES or n * (m * m / 2.0) ** 2 > JOINT_COST)
+    steady = fit_temperature(x, y, w, STEADY) if learns and not many else scale.beta
     data = Data.on_scale(scale, x, y, w, n_knots, free_slope=learns and not monotone)
-    if not monotone and (m > JOINT_CLASSES or n * (m * m / 2.0) ** 2 > JOINT_COST):
+    if many:
         # Not averaged: effective parameters are only known roughly, and so many strong ridges are caution enough.
-        del x
         return fit_many(data, matrix=n * m * m <= MATRIX_COST, curve_strength=curve_strength)
-    steady = fit_temperature(x, y, w, STEADY) if learns else scale.beta
     fit = _increasing(data, curve_strength) if monotone else fit_joint(data, curve_strength)
     return average(data, fit, steady / scale.beta) if learns else fit
 
 
 def average(data: Data, fit: StructuredMap, slope: float) -> StructuredMap:
     """The average of a fit and of the cautious one, which is ``s(u) = slope u``."""
-    tempered = softmax_loss(lambda rows: data.u[:, rows].T, data.y, data.w, len(data.u))
+    tempered = softmax_loss(data.u.__getitem__, data.y, data.w, data.u.shape[1])
     information = max(tempered(1.0)[2], LEAST_INFORMATION)
     gain = tempered(slope)[0] - data.loss(fit)
     share = learnt_share(gain, float(fit.effective.sum()), float(np.log(data.scale.beta)), information)
@@ -235,7 +240,7 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
 
 def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     """The curve alone, the best of those that increase."""
-    m, basis, curve = len(data.u), data.cells.basis, CurveOnly(data)
+    m, basis, curve = data.u.shape[1], data.cells.basis, CurveOnly(data)
     strengths = Strengths(data.first_strengths()[3:], curve.group, data.held(curve_strength))
     solved = solve(curve, strengths, basis.straight)
     if basis.curve(solved.theta).smallest_slope <= MIN_SLOPE:
@@ -261,7 +266,7 @@ def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -
     v = solve(curve, bending, data.cells.basis.straight).theta
     linear = Linear(data, v, matrix=matrix)
     B, shrinking, near = linear.fit(alpha0[:3])
-    solved = solve(CurveOnly(data, linear.base(B)), bending, v)
+    solved = solve(CurveOnly(data, B), bending, v)
     W = B[:, 1:].copy() if matrix else B[:, 1].copy()
     alpha = np.concatenate([shrinking.alpha, bending.alpha])
     effective = np.concatenate([shrinking.effective, bending.effective])
@@ -279,64 +284,56 @@ class Linear:
 
     def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
         self.data, self.matrix = data, matrix
-        m = len(data.u)
-        self.bent = data.lines() + (data.cells.table @ v)[data.cells.cell]
+        m = data.u.shape[1]
+        self.precision: type[Any] = np.float32 if data.u.size * m > SINGLE_COST else np.float64
         self.group = matrix_groups(m) if matrix else np.repeat([[0, 1]], m, axis=0)
-
-    def base(self, B: Array) -> Array:
-        """``eta`` without the curve's coordinates."""
-        u = self.data.u
-        out = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
-        out += self.data.lines()
-        out += B[:, :1]
-        return out
+        self._bend: Array = (data.cells.table @ v).astype(self.precision)
+        self._rows = list(blocks(*data.u.shape))
+        self._workspace = Workspace(self._rows, m, *[self.precision] * 3, np.intp)
 
     def local(self, B: Array) -> tuple[float, Array]:
         """Summed loss and gradient."""
-        data = self.data
 
-        def part(rows: slice) -> list[Array]:
-            y, w, u = data.y[rows], data.w[rows], data.u[:, rows]
-            p, loss = self._probabilities(B, rows)
-            p *= w
-            p[y, np.arange(len(y))] -= w
-            slopes = p @ u.T if self.matrix else np.einsum("jc,jc->j", p, u)[:, None]
-            return [np.asarray(loss), np.column_stack([p.sum(axis=1), slopes])]
+        def part(p: Array, u: Array, spare: Array, y: NDArray[np.intp], w: Array) -> list[Array]:
+            p *= w[:, None]
+            p[np.arange(len(y)), y] -= w
+            slopes = p.T @ u if self.matrix else np.einsum("ij,ij->j", p, u)[:, None]
+            return [np.column_stack([p.sum(axis=0), slopes])]
 
-        f, g = added_up(part, self._rows(), data.u.size)
+        f, g = self._added_up(part, B)
         return float(f), g
 
-    def _rows(self) -> Iterator[slice]:
-        return blocks(self.data.u.shape[1], len(self.data.u))
+    def _added_up(self, part: Callable[..., list[Array]], B: Array) -> list[Array]:
+        """The loss at ``B``, and sums over blocks of what ``part`` makes of probabilities and values."""
+        data = self.data
+        b, W = (self.precision(one) for one in data.lines(B))
 
-    def _probabilities(self, B: Array, rows: slice) -> tuple[Array, float]:
-        """Probabilities of some rows, and their summed loss."""
-        y, u = self.data.y[rows], self.data.u[:, rows]
-        eta = B[:, 1:] @ u if self.matrix else B[:, 1:] * u
-        eta += self.bent[:, rows]
-        eta += B[:, :1]
-        at_y = eta[y, np.arange(len(y))]
-        p, log_total = softmax_columns(eta)
-        return p, float(self.data.w[rows] @ (log_total - at_y))
+        def block(rows: slice) -> list[Array]:
+            y, w = data.y[rows], self.precision(data.w[rows])
+            with self._workspace.taken(rows) as (p, u, spare, cell):
+                u[:], cell[:] = data.u[rows], data.cells.cell[rows]
+                predictor(u, b, W, p)
+                p += self._bend.take(cell, mode="clip", out=spare)
+                loss = softmax(p, y, data.w[rows])
+                return [np.asarray(loss), *(one.astype(np.float64) for one in part(p, u, spare, y, w))]
+
+        return added_up(block, self._rows, data.u.size)
 
     def preconditioner(self, B: Array, strengths: Strengths) -> Kronecker | Diagonal:
         """For the Hessian at ``B``, of which intercepts and the diagonal of ``W`` have their own diagonal, (m, 2)."""
-        data = self.data
 
-        def part(rows: slice) -> list[Array]:
-            p, _ = self._probabilities(B, rows)
-            u, w = data.u[:, rows], data.w[rows]
-            wp = w * p
-            spread = wp * (1.0 - p)
-            own = np.column_stack([spread.sum(axis=1), np.einsum("jc,jc,jc->j", spread, u, u)])
+        def part(p: Array, u: Array, spare: Array, y: NDArray[np.intp], w: Array) -> list[Array]:
+            np.multiply(p, w[:, None], out=spare)
             if not self.matrix:
-                return [own]
-            x = np.vstack([np.ones(p.shape[1]), u])
-            return [own, np.diag(wp.sum(axis=1)) - wp @ p.T, (x * (w - np.einsum("jc,jc->c", wp, p))) @ x.T]
+                return [_own(p, u, spare)]
+            x = np.column_stack([np.ones_like(w), u])
+            left = w - np.einsum("ij,ij->i", spare, p)
+            C = np.diag(spare.sum(axis=0)) - spare.T @ p
+            return [_own(p, u, spare), C, (x * left[:, None]).T @ x]
 
         if not self.matrix:
-            return Diagonal(added_up(part, self._rows(), data.u.size)[0], strengths.alpha)
-        own, C, G = added_up(part, self._rows(), data.u.size)
+            return Diagonal(self._added_up(part, B)[1], strengths.alpha)
+        _, own, C, G = self._added_up(part, B)
         return Kronecker(own, C, G, strengths.alpha)
 
     def fit(self, alpha0: Array) -> tuple[Array, Strengths, Kronecker | Diagonal]:
@@ -365,6 +362,14 @@ class Linear:
         options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
         found = scipy.optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
         return B + near.forth(unit * found.x)
+
+
+def _own(p: Array, u: Array, wp: Array) -> Array:
+    """Sums of ``w p_j (1 - p_j)`` and of that times ``u_j^2``; all are overwritten."""
+    np.subtract(1.0, p, out=p)
+    p *= wp
+    u *= u
+    return np.column_stack([p.sum(axis=0), np.einsum("ij,ij->j", p, u)])
 
 
 class Diagonal:

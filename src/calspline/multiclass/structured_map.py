@@ -184,7 +184,7 @@ class StructuredMap:
         if scores.kind == "probability":
             with np.errstate(divide="ignore"):
                 values = np.log(values)
-        return self.scale.by_class(log_scores(values, self.scale.floor)).T
+        return self.scale.tempered(log_scores(values, self.scale.floor))
 
     @cached_property
     def _powers(self) -> PowerTable:
