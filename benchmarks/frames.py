@@ -3,7 +3,7 @@
 A Parquet file of scores and labels is fitted by each engine from the file, and the calibrated column is computed
 and summed. Then a larger file is streamed through ``partial_fit``. Each engine runs in a process of its own, whose
 memory, with that of its children, is watched from outside. ``--rows`` may be given several times. Writes
-``FRAMES.md`` beside this file; ``--segments`` runs and writes the section on segments alone.
+``FRAMES.md`` beside this file; ``--segments`` and ``--classes`` run and write their sections alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from benchmarks.tables import table
 from calspline import SplineCalibrator, apply_frame, fit_frame
@@ -39,7 +39,8 @@ BATCH = 1 << 18
 LARGEST_DIFFERENCE = 1e-9
 SEGMENTS = 1000
 SEGMENT_ENGINES = ("numpy", "pandas", "polars", "duckdb")
-BY_SEGMENT = "## By segment"
+BY_SEGMENT, SPARK_CLASSES = "## By segment", "## Several classes in Spark"
+CLASSES = (3, 10)
 
 
 def write_rows(path: Path, n: int, segments: int = 0) -> None:
@@ -155,8 +156,9 @@ def _spark(path: str) -> tuple[Callable[[], Any], Callable[[Any], float]]:
 
 def work(engine: str, path: str) -> None:
     """Run the jobs of an engine, ``"... by segment"`` perhaps, and print seconds and results as JSON."""
-    if engine in ("stream", "sql"):
-        print(json.dumps((stream if engine == "stream" else sql)(path)))
+    alone = {"stream": stream, "sql": sql, "classes": spark_classes}
+    if engine in alone:
+        print(json.dumps(alone[engine](path)))
         return
     engine, _, by = engine.partition(" by ")
     fit, apply = jobs(engine, path, by or None)
@@ -207,6 +209,56 @@ def sql(path: str) -> dict[str, float]:
         connection.sql(statement)
     queries = {"common": f"SELECT sum({common}) FROM rows", "joined": f"SELECT sum({expression}) FROM rows {join}"}
     return {name: best(connection.sql(query).fetchall)[1]["core"] for name, query in queries.items()}
+
+
+def write_classes(path: Path, n: int, classes: int) -> tuple[Array, NDArray[np.int64]]:
+    """Scores of several classes in a file, and the same with labels as arrays."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    logits = 2.0 * rng.normal(size=(n, classes))
+    y = np.argmax(0.6 * logits + rng.gumbel(size=logits.shape), axis=1)
+    p = softmax(logits, axis=1)
+    rows = pa.table({f"p{j}": p[:, j] for j in range(classes)})
+    pq.write_table(rows, path, row_group_size=n // 8)
+    return p, y
+
+
+def spark_classes(path: str) -> dict[str, Any]:
+    """Rows, and seconds of Spark to plan and to work, the first time and then at best, for each way."""
+    from calspline.export import to_sql
+
+    read, _ = _spark(path)
+
+    def applied(calibrator: SplineCalibrator, names: list[str], results: list[str]) -> Any:
+        return apply_frame(read(), calibrator, score=names)
+
+    def queried(calibrator: SplineCalibrator, names: list[str], results: list[str]) -> Any:
+        expressions = to_sql(calibrator, names, dialect="spark")
+        return read().selectExpr(*[f"{one} AS {name}" for one, name in zip(expressions, results, strict=True)])
+
+    found: dict[str, Any] = {}
+    for way, make, n in (("apply_frame", applied, SIZES[0]), ("to_sql", queried, SIZES[0] // 20)):
+        for classes in CLASSES:
+            p, y = write_classes(Path(path), n, classes)
+            calibrator = SplineCalibrator().fit(p[:5000], y[:5000])
+            names, results = ([f"{name}{j}" for j in range(classes)] for name in ("p", "calibrated_"))
+            expected = calibrator.predict_proba(p).sum(axis=0)
+            times = []
+            for _ in range(1 + ROUNDS):
+                start = time.perf_counter()
+                frame = make(calibrator, names, results).agg(dict.fromkeys(results, "sum"))
+                frame._jdf.queryExecution().executedPlan()
+                planned = time.perf_counter()
+                (sums,) = frame.collect()
+                times.append((planned - start, time.perf_counter() - planned))
+                far = max(abs(sums[f"sum({name})"] - one) for name, one in zip(results, expected, strict=True))
+                if far > LARGEST_DIFFERENCE * n:
+                    raise RuntimeError(f"{way} of {classes} classes does not agree with numpy")
+            best_plan, best_work = (min(each) for each in zip(*times[1:], strict=True))
+            found[f"{way}, {classes} classes"] = [n, *times[0], best_plan, best_work]
+    return found
 
 
 def core_seconds() -> float:
@@ -328,9 +380,33 @@ def by_segment(n: int, engines: list[str]) -> str:
     )
 
 
+def classes_in_spark() -> str:
+    """The section on several classes."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = watched("classes", Path(folder) / "rows.parquet")
+    found.pop("peak")
+    lines = [
+        [way, f"{n:,}", *(f"{t:.2f}" for t in times), f"{n / times[-1] / 1e6:.2f}"]
+        for way, (n, *times) in found.items()
+    ]
+    return "\n\n".join(
+        [
+            SPARK_CLASSES,
+            "`python -m benchmarks.frames --classes` writes this section alone: rows of a Parquet file, the "
+            "structured map, all columns of its result summed. Seconds to plan and to work: the first time, when "
+            f"Spark compiles itself and starts its Python, and the best of {ROUNDS} times after. On a machine with a "
+            f"load average of {os.getloadavg()[0]:.1f} at the end.",
+            table(["", "rows", "first plan", "first work", "plan", "work", "million rows a second"], lines),
+        ]
+    )
+
+
 def with_section(text: str, section: str) -> str:
-    """A page with its section on segments, which is the last, replaced."""
-    return text.partition(BY_SEGMENT)[0].rstrip() + "\n\n" + section + "\n"
+    """A page with one of its sections replaced."""
+    title = section.partition("\n")[0]
+    before, _, after = text.partition(title)
+    _, mark, rest = after.partition("\n## ")
+    return before.rstrip() + "\n\n" + section + "\n" + (mark + rest if mark else "")
 
 
 def page(sizes: dict[int, dict[str, dict[str, Any]]], streams: list[list[str]]) -> str:
@@ -383,17 +459,22 @@ def main() -> None:
     parser.add_argument("--stream", type=int, action="append", help="default: " + ", ".join(map(str, STREAMED)))
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
     parser.add_argument("--segments", action="store_true", help="the section on segments alone")
+    parser.add_argument("--classes", action="store_true", help="the section on several classes alone")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         work(*arguments.work)
         return
-    if not arguments.segments:
+    alone = arguments.segments or arguments.classes
+    if not alone:
         sizes = {n: measured(n, arguments.engines) for n in arguments.rows or SIZES}
         streams = [streamed(n) for n in arguments.stream or STREAMED]
         RESULT.write_text(page(sizes, streams))
-    section = by_segment(SIZES[0], [engine for engine in arguments.engines if engine in SEGMENT_ENGINES])
-    RESULT.write_text(with_section(RESULT.read_text(), section))
+    if arguments.segments or not alone:
+        section = by_segment(SIZES[0], [engine for engine in arguments.engines if engine in SEGMENT_ENGINES])
+        RESULT.write_text(with_section(RESULT.read_text(), section))
+    if arguments.classes or not alone:
+        RESULT.write_text(with_section(RESULT.read_text(), classes_in_spark()))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from calspline import SplineCalibrator
-from calspline.export import to_sql
+from calspline.export import formula_of, to_sql
 
 
 def calibrate(database, calibrator, columns, rows):
@@ -79,6 +79,14 @@ def test_the_logarithm_is_written_once_for_each_side(fitted, dialect):
     text = to_sql(fitted("logit"), "score", dialect=dialect)
     assert text.count("ln(") == 2
     assert max(map(len, text.splitlines())) < 160
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+def test_a_curve_that_all_classes_share_is_written_once(fitted, dialect):
+    calibrator = fitted("structured")
+    pieces = dict(formula_of(calibrator).program.steps)["f"].value
+    text = to_sql(calibrator, ["a", "b", "c"], dialect=dialect)[0]
+    assert [text.count(repr(value)) for value in pieces.columns[2][2:]] == [1] * (len(pieces.breaks) - 1)
 
 
 def test_a_column_that_does_not_exist_is_an_error_and_not_null(database, fitted):

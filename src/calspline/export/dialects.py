@@ -37,6 +37,8 @@ class Dialect:
         ``index(z, breaks)`` finds the piece, where there is a function for it.
     list : str, optional
         A list of values, where there are lists.
+    each : callable, optional
+        ``each(values, variable, body)`` is a list of ``body`` for each of a list of values, where there are lists.
     dot : str, optional
         The sum of the products of two lists, with places for them.
     not_nan : str
@@ -63,6 +65,7 @@ class Dialect:
     array: Callable[[list[str], str], str]
     index: Callable[[str, list[str]], str] | None = None
     list: str | None = None
+    each: Callable[[str, str, str], str] | None = None
     dot: str | None = None
     not_nan: str = "NOT isnan({})"
     within: str = "{} BETWEEN {}"
@@ -133,12 +136,20 @@ def _select_once(variable: str, value: str, body: str) -> str:
     return _select(variable, value, body, " OFFSET 0")
 
 
-def _list_lambda(variable: str, value: str, body: str) -> str:
-    return f"list_transform([\n  {indented(value)}\n], lambda {variable}:\n  {indented(body)}\n)[1]"
+def _list_lambda(values: str, variable: str, body: str) -> str:
+    return f"list_transform({values}, lambda {variable}:\n  {indented(body)}\n)"
 
 
-def _array_lambda(variable: str, value: str, body: str) -> str:
-    return f"transform(array(\n  {indented(value)}\n), {variable} ->\n  {indented(body)}\n)[0]"
+def _array_lambda(values: str, variable: str, body: str) -> str:
+    return f"transform({values}, {variable} ->\n  {indented(body)}\n)"
+
+
+def _list_of_one(variable: str, value: str, body: str) -> str:
+    return _list_lambda(f"[\n  {indented(value)}\n]", variable, body) + "[1]"
+
+
+def _array_of_one(variable: str, value: str, body: str) -> str:
+    return _array_lambda(f"array(\n  {indented(value)}\n)", variable, body) + "[0]"
 
 
 def _cases(items: list[str], i: str) -> str:
@@ -182,7 +193,8 @@ DIALECTS: dict[str, Dialect] = {
         first=1,
         position=_among_values,
         types=("VARCHAR", "DOUBLE"),
-        bind=_list_lambda,
+        bind=_list_of_one,
+        each=_list_lambda,
         list="[{}]",
         dot="list_dot_product({}, {})",
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
@@ -212,7 +224,8 @@ DIALECTS: dict[str, Dialect] = {
         first=0,
         position=_in_array,
         types=("string", "double"),
-        bind=_array_lambda,
+        bind=_array_of_one,
+        each=_array_lambda,
         list="array({})",
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
         refuse="raise_error('{}')",

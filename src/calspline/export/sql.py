@@ -48,6 +48,15 @@ DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 Row = list[Expression]
 """A number for each class."""
 
+
+class ListedRow(Row):
+    """A row whose numbers are the items of a list, which has a name."""
+
+    def __init__(self, list_name: str, length: int, first: int) -> None:
+        super().__init__(name(f"{list_name}[{k + first}]") for k in range(length))
+        self.list_name = list_name
+
+
 LARGEST = float(np.finfo(np.float64).max)
 MIN_EXPONENT = -SAFE_EXPONENT
 """Powers of what is less vanish, which PostgreSQL takes for an error."""
@@ -247,6 +256,11 @@ class Statement:
             variable, value = program.steps[k]
             used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
             shared = used > 1 or value.operation in ("classes", "rest", "top")  # which are texts, not formulas
+            given = rows.get(str(value.arguments[0].value)) if value.operation == "cubic" else None
+            if isinstance(given, ListedRow):  # the same curve of all classes
+                return self._listed_row(
+                    variable, self._each(given, value), len(given), lambda row: step(k + 1, rows | {variable: row})
+                )
 
             def go_on(row: Row) -> str:
                 if not shared:
@@ -271,16 +285,11 @@ class Statement:
     def _operation(self, value: Expression, rows: list[Row], body: Callable[[Row], str]) -> str:
         """The same for an operation on rows."""
         y, operation = rows[0], value.operation
-        top = call("max", *y)
-        if operation == "centred":
-            return body([one - top for one in y])
+        if operation in ("softmax", "log_softmax", "centred"):
+            top, always = call("max", *y), operation == "log_softmax"
+            return self._once("top", top, lambda top: self._softmax(operation, [one - top for one in y], body), always)
         if operation == "normalise":
             return body([one / reduce(add, y) for one in y])
-        if operation == "softmax":
-            powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-            return self._bound("e", self._texts(powers), lambda e: body([one / reduce(add, e) for one in e]))
-        if operation == "log_softmax":
-            return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
         if operation == "rest":
             return body([name(self._rest(y, k)) for k in range(len(y))])
         if operation == "matrix":
@@ -295,10 +304,24 @@ class Statement:
             own |= {key: row[k] for key, row in self._effects.items()}
         return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
 
-    def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
-        powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
+    def _softmax(self, operation: str, y: Row, body: Callable[[Row], str]) -> str:
+        """The same for a row that is less its largest number."""
+        if operation == "centred":
+            return body(y)
+        powers = [call("exp", call("max", one, MIN_EXPONENT)) for one in y]
+        if operation == "softmax":
+            return self._bound("e", self._texts(powers), partial(self._normalised, body))
         total = self._write(call("log", reduce(add, powers)))
-        return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
+        return self._bound("total", [total], lambda total: body([one - total[0] for one in y]))
+
+    def _normalised(self, body: Callable[[Row], str], e: Row) -> str:
+        return self._once("total", reduce(add, e), lambda total: body([one / total for one in e]))
+
+    def _once(self, variable: str, value: Expression, body: Callable[[Expression], str], always: bool = False) -> str:
+        """``body`` of a value, bound where names need no subquery: SQLite bears few of them in each other."""
+        if self._writer.list is None and not always:
+            return body(value)
+        return self._bound(variable, [self._write(value)], lambda bound: body(bound[0]))
 
     def _top(self, program: Program, y: Row, body: Callable[[Row], str]) -> str:
         """The largest of a row and its place, the sums of the others, what the program makes of them; then all."""
@@ -385,11 +408,21 @@ class Statement:
             return writer.bind(variable, values[0], body([name(variable)]))
         if writer.list is not None:
             items = "\n  " + indented(",\n".join(values)) + "\n"
-            names = [name(f"{variable}[{k + writer.first}]") for k in range(len(values))]
-            return writer.bind(variable, writer.list.format(items), body(names))
+            return self._listed_row(variable, writer.list.format(items), len(values), body)
         columns = [f"{variable}{k + 1}" for k in range(len(values))]
         listed = ",\n  ".join(f"{indented(value)} AS {column}" for value, column in zip(values, columns, strict=True))
         return writer.bind(columns[-1], listed.removesuffix(f" AS {columns[-1]}"), body([name(c) for c in columns]))
+
+    def _listed_row(self, variable: str, values: str, length: int, body: Callable[[Row], str]) -> str:
+        """``body`` of the items of a list of values."""
+        variable = self._free(variable)
+        return self._writer.bind(variable, values, body(ListedRow(variable, length, self._writer.first)))
+
+    def _each(self, row: ListedRow, curve: Expression) -> str:
+        """The list of what a curve makes of each number of a row."""
+        x, pieces = self._free("x"), cast(Pieces, curve.value)
+        assert self._writer.each is not None
+        return self._writer.each(row.list_name, x, self._cubic(self._write(pieces.place(name(x))), pieces))
 
     def _free(self, variable: str) -> str:
         """A name like this that is none of the columns: a bound name would hide them."""

@@ -218,8 +218,9 @@ class StructuredMap:
             steps += [("v", scale.beta * call("log", call("max", p, float(np.exp(scale.floor)))))]
         mixed = (1.0 - scale.uniform) * q + scale.uniform / len(self.b)
         steps += [("q", call("softmax", name("v"))), ("u", call("log", mixed))]
-        y = Expression("cubic", (u,), Pieces(self.breaks.tolist(), self.coefficients.T.tolist()))
-        y = y + Constant("INTERCEPTS", self.b.tolist()).expression
+        curve = Expression("cubic", (u,), Pieces(self.breaks.tolist(), self.coefficients.T.tolist()))
+        steps.append(("f", curve))
+        y = name("f") + Constant("INTERCEPTS", self.b.tolist()).expression
         if self.W is not None and self.W.ndim == 2:
             steps.append(("w", Expression("matrix", (u,), Constant("MATRIX", self.W.tolist()))))
             y = y + name("w")
