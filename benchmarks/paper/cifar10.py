@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 
 RESULT = Path(__file__).with_name("CIFAR10.md")
 FOLDS = 5
+ALL_IMAGES = 50_000
 SCORES = ("loss", "accuracy")
 FULL, HOLD_OUT_RUN = "full", "fold-0"
 RUNS = [HOLD_OUT_RUN, FULL, *(f"fold-{i}" for i in range(1, FOLDS))]
@@ -67,7 +68,8 @@ class Plan(NamedTuple):
         settings, every, epochs = self.settings, self.checkpoints[0], self.checkpoints[-1]
         said = f"--epochs {epochs} --hold-out-epochs {self.hold_out[-1]} --every {every} --batch {settings.batch}"
         said += f" --rate {settings.rate:g}" + " --adam" * settings.adam + " --plain" * (not settings.augment)
-        return said + f" --average {settings.average}" * (settings.average > 1)
+        said += f" --average {settings.average}" * (settings.average > 1)
+        return said + f" --images {len(self.images.y)}" * (len(self.images.y) < ALL_IMAGES)
 
     def of(self, run: str) -> list[int]:
         """The checkpoints of a run: the first fold, being the hold-out experiment too, may go on for longer."""
@@ -222,7 +224,7 @@ def main() -> int:
     cli.add_argument(
         "--average", type=int, default=1, help="steps over which the weights are averaged, for a steady network"
     )
-    cli.add_argument("--images", type=int, default=50_000, help="fewer, for a trial")
+    cli.add_argument("--images", type=int, default=ALL_IMAGES, help="fewer, for a trial")
     cli.add_argument("--hold-out-only", action="store_true", help="one training instead of six: figures a and b")
     cli.add_argument("--only", nargs="+", choices=RUNS, help="train these and stop, for a share of the work")
     cli.add_argument("--threads", type=int, help="of torch; all cores unless told")
