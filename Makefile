@@ -166,7 +166,7 @@ oldest:
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 build/oldest/bin/python -m pytest -q -p no:cacheprovider \
 		-W ignore::pytest.PytestUnraisableExceptionWarning tests/fitting tests/multiclass tests/calibrators tests/crossfit \
 		tests/evaluation tests/engines/test_fit_frame.py \
-		$(filter-out $(addprefix tests/test_,classifier_as_sklearn.py datasets.py imports.py pages.py threads.py),$(wildcard tests/test_*.py))
+		$(filter-out $(addprefix tests/test_,classifier_as_sklearn.py imports.py pages.py threads.py),$(wildcard tests/test_*.py))
 
 pages: $(VENV)/.dev
 	$(BIN)/python -m docs.record_pages

@@ -21,10 +21,10 @@ from scipy.stats import norm
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.datasets import grouped_names, load_grouped
 from benchmarks.tables import table
 from calspline import BetaCalibrator, SplineCalibrator, compare, evaluate
 from calspline.arrays import Counts, one_blas_thread
-from calspline.datasets import grouped_names, load_grouped
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -18,8 +18,9 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
+from benchmarks import datasets
 from benchmarks.tables import table
-from calspline import CalibratedClassifierCV, datasets
+from calspline import CalibratedClassifierCV
 
 RESULT = Path(__file__).with_name("OOB.md")
 TREES = 200

@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from benchmarks import datasets
 from benchmarks.tables import table
-from calspline import SplineCalibrator, datasets
+from calspline import SplineCalibrator
 
 Array = NDArray[np.float64]
 

@@ -3,18 +3,19 @@
 Published forecasts of basketball (NBA) and baseball (MLB) games, judged and not changed.
 """
 
+import os
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from calspline import ReliabilityDisplay, evaluate
-from calspline.datasets import load_scores
 
 SPORTS = {"Basketball": "538_nba_games", "Baseball": "538_mlb_games"}
-try:
-    games = {sport: load_scores(name) for sport, name in SPORTS.items()}
-except FileNotFoundError as error:
-    raise SystemExit(print(f"The forecasts are not part of this project: {error}")) from None
+folder = Path(os.environ.get("CALSPLINE_DATA", "../shared/data")) / "scores"
+if not folder.is_dir():
+    raise SystemExit(print("The forecasts are not here; set CALSPLINE_DATA to the folder that has it"))
+games = {sport: dict(np.load(folder / f"{name}.npz")) for sport, name in SPORTS.items()}
 
 figure, axes = plt.subplots(1, 2, figsize=(10.8, 6), layout="constrained")
 for ax, (sport, data) in zip(axes, games.items(), strict=True):

@@ -3,18 +3,18 @@
 Both are judged for calibration, and the physicians again after a calibrator has learnt from other patients.
 """
 
+import os
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from calspline import ReliabilityDisplay, SplineCalibrator, evaluate
-from calspline.datasets import load_scores
 
-try:
-    said, model = load_scores("support2_physician_prg2m"), load_scores("support2_model_surv2m")
-except FileNotFoundError as error:
-    raise SystemExit(print(f"The estimates are not part of this project: {error}")) from None
+folder = Path(os.environ.get("CALSPLINE_DATA", "../shared/data")) / "scores"
+if not folder.is_dir():
+    raise SystemExit(print("The estimates are not here; set CALSPLINE_DATA to the folder that has it"))
+said, model = (dict(np.load(folder / f"support2_{name}.npz")) for name in ("physician_prg2m", "model_surv2m"))
 
 half = np.arange(len(said["labels"])) % 2 == 0
 calibrator = SplineCalibrator().fit(said["scores"][half], said["labels"][half])

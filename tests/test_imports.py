@@ -34,7 +34,6 @@ ALLOWED = {
     "calibrators": CORE | FITS | {"calibrators", "registry", "segments"},
     "crossfit": CORE | {"formatting"},
     "classifier": CORE | {"calibrators", "crossfit", "registry", "segments"},
-    "datasets": set(),
     "learning_curve": CORE | {"calibrators", "formatting"},
     "evaluation": CORE
     | NUMERICS

@@ -1,6 +1,6 @@
 """Section 5.2 of the paper, naive Bayes on Adult: ``python -m benchmarks.paper.adult``.
 
-Writes ``ADULT.md`` beside this file. Needs the UCI Adult data; see :mod:`calspline.datasets`.
+Writes ``ADULT.md`` beside this file. Needs the UCI Adult data; see :mod:`benchmarks.datasets`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from benchmarks import datasets
 from benchmarks.paper.judge import Judged, Scores, as_table, judge_all
 from benchmarks.paper.rows import ROWS
-from calspline import datasets
 
 RESULT = Path(__file__).with_name("ADULT.md")
 FEATURES = ["workclass", "education_num", "marital_status", "relationship", "race", "sex"]

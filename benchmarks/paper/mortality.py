@@ -1,8 +1,8 @@
 """Section 4.1 of the paper, a random forest that predicts deaths: ``python -m benchmarks.paper.mortality``.
 
 The paper's MIMIC-III may not be passed on; GUSTO-I and SUPPORT2 take its place. Writes ``MORTALITY.md`` and
-``mortality.png`` beside this file. Needs both data sets, see :mod:`calspline.datasets`; keeps the forests' votes in the
-folder ``CALSPLINE_CACHE``, or ``~/.cache/calspline``, and does not grow again those that it finds there.
+``mortality.png`` beside this file. Needs both data sets, see :mod:`benchmarks.datasets`; keeps the forests' votes in
+the folder ``CALSPLINE_CACHE``, or ``~/.cache/calspline``, and does not grow again those that it finds there.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from benchmarks import datasets
 from benchmarks.paper import cache
 from benchmarks.paper.judge import Judged, Scores, as_table, judge_all
 from benchmarks.paper.progress import Progress
-from calspline import IsotonicCalibrator, datasets
+from calspline import IsotonicCalibrator
 
 RESULT = Path(__file__).with_name("MORTALITY.md")
 TREES = 1000

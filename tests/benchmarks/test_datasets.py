@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calspline import datasets
+from benchmarks import datasets
 
 
 @pytest.fixture

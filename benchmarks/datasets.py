@@ -1,6 +1,6 @@
-"""The real data sets that examples and benchmarks use.
+"""The real data sets that benchmarks use, which are not part of this project.
 
-They are not part of the package. The folder is named by the environment variable
+The folder is named by the environment variable
 ``CALSPLINE_DATA``; without it, ``../shared/data`` next to the working directory is tried.
 """
 
