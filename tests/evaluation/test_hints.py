@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from calspline.evaluation.dependence import HINT, belong_together, grouping_hint
-from calspline.evaluation.predictions import check_predictions
+from calspline.evaluation.predictions import HINT, belong_together, check_predictions, grouping_hint
 
 
 def games(seed=0, n_games=60, size=20, noise=0.02):

@@ -10,9 +10,23 @@ from scipy.stats import beta, binom
 from calspline import evaluate, reliability
 from calspline.arrays import Counts
 from calspline.evaluation.calibration import Flips
-from calspline.evaluation.dependence import design_effect, row_powers, squared_sums
 from calspline.evaluation.evaluate import evaluate_rows
 from calspline.evaluation.predictions import Predictions
+
+
+def rows_of(n, weight=None, groups=None, p=0.5, happened=0):
+    """Predictions of two classes."""
+    codes = np.broadcast_to(np.asarray(happened, dtype=np.intp), n)
+    return Predictions(np.broadcast_to(p, n), codes, weight, np.array([0, 1]), groups)
+
+
+def squared_sums(values, weight, groups=None):
+    return rows_of(len(values), weight, groups).squared_sums(values)
+
+
+def design_effect(p, happened, weight, groups):
+    return rows_of(len(p), weight, groups, p, happened).design_effect
+
 
 WEIGHTS = {
     "uniform": lambda rng, n: rng.uniform(0.0, 2.0, n),
@@ -105,9 +119,9 @@ def test_squares_are_summed_over_rows_counted_rows_and_groups():
 
 
 def test_row_squares_are_weights_where_those_count_rows():
-    assert row_powers(None, 3).tolist() == [1.0, 1.0, 1.0]
-    assert row_powers(np.array([2.0, 3.0]), 2).tolist() == [2.0, 3.0]
-    assert row_powers(np.array([2.0, 0.5]), 2).tolist() == [4.0, 0.25]
+    assert rows_of(3, None).powers().tolist() == [1.0, 1.0, 1.0]
+    assert rows_of(2, np.array([2.0, 3.0])).powers().tolist() == [2.0, 3.0]
+    assert rows_of(2, np.array([2.0, 0.5])).powers().tolist() == [4.0, 0.25]
 
 
 def test_flips_have_the_moments_of_weighted_rows():

@@ -248,8 +248,7 @@ class Data:
 
 def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
     """Say so if rows seem to belong together."""
-    from calspline.evaluation.dependence import grouping_hint
-    from calspline.evaluation.predictions import check_predictions
+    from calspline.evaluation.predictions import check_predictions, grouping_hint
 
     hint = grouping_hint(check_predictions(y, probs, **more))
     if hint:

@@ -46,7 +46,7 @@ kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddl
 ``|p - curve(p)|`` has the mean ICI (integrated calibration index), the median E50, the 90th percentile E90 and the
 maximum Emax (Austin and Steyerberg 2019, with this curve in place of loess).
 
-Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.dependence` for the
+Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.predictions` for the
 variances.
 
 References

@@ -39,8 +39,7 @@ from scipy.special import ndtri
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.evaluation.calibration import spline_curve
-from calspline.evaluation.dependence import largest_normal
-from calspline.evaluation.predictions import Predictions, check_prediction_sets
+from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
 from calspline.formatting import Row, html_table, number, percent, text_table
 from calspline.options import check_increasing, check_number
 

@@ -36,8 +36,8 @@ from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.dependence import Ints, cell_sums, group_squares, largest_normal
-from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.calibration import Ints
+from calspline.evaluation.predictions import Predictions, cell_sums, group_squares, largest_normal
 from calspline.evaluation.segments import FALSE_SHARE, LEVEL, SHOWN, Coded
 from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
 from calspline.formatting import p_value, percent, text_table

@@ -14,8 +14,7 @@ from scipy.special import betaincinv, expit
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
-from calspline.evaluation.dependence import group_squares
-from calspline.evaluation.predictions import Predictions, check_predictions
+from calspline.evaluation.predictions import Predictions, check_predictions, group_squares
 from calspline.formatting import Row, grouping, html_table, percent, rows_in_groups, text_table
 from calspline.options import check_integer, check_number, check_one_of
 from calspline.transforms import log_odds

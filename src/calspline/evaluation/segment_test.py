@@ -40,9 +40,8 @@ from scipy.stats import t as student
 
 from calspline.arrays import Array
 from calspline.evaluation.calibration import SEED, Ints, combined_p_value
-from calspline.evaluation.dependence import cell_sums
 from calspline.evaluation.losses import probability_of_outcome
-from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.predictions import Predictions, cell_sums
 from calspline.transforms import Transform
 
 USUAL_SPREAD = (0.5, 0.2)

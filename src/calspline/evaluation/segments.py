@@ -12,9 +12,9 @@ from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
 from calspline.arrays import Array
-from calspline.evaluation.dependence import Ints, group_squares
+from calspline.evaluation.calibration import Ints
 from calspline.evaluation.losses import row_log_losses
-from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.predictions import Predictions, group_squares
 from calspline.evaluation.segment_test import SegmentSums, root
 from calspline.formatting import Row, html_table, number, p_equals, p_value, percent, rounded_percent, text_table
 from calspline.segments.labels import By

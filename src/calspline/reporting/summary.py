@@ -16,9 +16,8 @@ import calspline
 from calspline.arrays import Array
 from calspline.evaluation.compare import Comparison, Difference
 from calspline.evaluation.decisions import Decision
-from calspline.evaluation.dependence import grouping_hint
 from calspline.evaluation.evaluate import Evaluation
-from calspline.evaluation.predictions import Predictions
+from calspline.evaluation.predictions import Predictions, grouping_hint
 from calspline.formatting import decimals, number, p_equals, p_value, percent, precise_percent, rows_in_groups
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
 from calspline.reporting.decisions import decisions
