@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, as_numpy, filled
-from calspline.labels import (
-    check_label_array,
-    column_names,
-    is_missing,
-    order_columns,
-    warn_user,
-)
+from calspline.labels import check_label_array, column_names, is_missing, order_columns, warn_user
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]

@@ -19,28 +19,11 @@ from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest, top_against_rest
 from calspline.histogram import ScoreHistogram
 from calspline.labels import warn_user
-from calspline.multiclass.one_vs_rest import (
-    LEAST_LOG_PROBABILITY,
-    AgainstRest,
-    TopAgainstRest,
-    combine,
-)
+from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY, AgainstRest, TopAgainstRest, combine
 from calspline.multiclass.spread import limits
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
-from calspline.options import (
-    Domain,
-    ListOf,
-    Number,
-    Record,
-    check_number,
-    optional,
-)
-from calspline.scores import (
-    BinaryScores,
-    Kind,
-    MatrixScores,
-    check_binary_scores,
-)
+from calspline.options import Domain, ListOf, Number, Record, check_number, optional
+from calspline.scores import BinaryScores, Kind, MatrixScores, check_binary_scores
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
 from calspline.segments.curves import SEGMENTED, SegmentedCurve, lookups
 from calspline.segments.fit import fit_segments_of_classes

@@ -19,13 +19,7 @@ from calspline.calibrators.shift import Reference
 from calspline.fitting.groups import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
-from calspline.labels import (
-    check_binary_labels,
-    check_two_classes,
-    label_array,
-    warn_if_reversed,
-    warn_user,
-)
+from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_if_reversed, warn_user
 from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     TopAgainstRest,

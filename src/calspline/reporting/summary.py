@@ -20,9 +20,8 @@ from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions, grouping_hint
 from calspline.formatting import decimals, number, p_equals, p_value, percent, precise_percent, rows_in_groups
 from calspline.reporting.charts import View, calibrator_charts, reliability_charts, starting_scale, views
-from calspline.reporting.decisions import decisions
 from calspline.reporting.headline import ALPHA, headline
-from calspline.reporting.segments import by_segment
+from calspline.reporting.sections import by_segment, decisions
 
 NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
 LOSSES = {"log_loss": ("Log-loss", "mean surprise in nats"), "brier": ("Brier score", "mean squared error")}
