@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,18 +15,14 @@ if sys.platform != "win32":
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file: to a temporary file first, which is flushed to disk and moved into place."""
+    """Write a text file: all of it, or nothing."""
     with atomic_path(path) as part:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        part.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary file in the folder of ``path``, to be written and moved into place; if it is not, it is removed.
+def atomic_path(path: Path, move: Callable[[Path, Path], object] = Path.replace) -> Iterator[Path]:
+    """A temporary file in the folder of ``path`` to write to, which is then flushed to disk and moved into place.
 
     A process that is killed cannot remove its temporary file, so what such processes left for this ``path`` is removed
     first. Files that another process is writing are locked, and a lock ends with its process.
@@ -38,8 +34,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
         while (held := _create_locked(part)) is None:
             part = _new_name(path)
         yield part
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        move(part, path)
     except OSError as error:
-        _set_filename(error, path)
+        if error.filename2 is None:  # a full disk names no file, and the temporary one would be confusing
+            error.filename = str(path)
         raise
     finally:
         try:
@@ -66,12 +66,6 @@ def _create_locked(part: Path) -> int | None:
         return held
     os.close(held)
     return None
-
-
-def _set_filename(error: OSError, path: Path) -> None:
-    """Let an error name ``path``: a full disk names no file, and the temporary one would be confusing."""
-    if error.filename2 is None:
-        error.filename = str(path)
 
 
 def _remove_leftovers(path: Path) -> None:

@@ -133,21 +133,14 @@ def whole(name: str, *, force: bool) -> Iterator[Path]:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
-    target = Path(name)
     try:
-        with atomic_path(target) as part:
+        with atomic_path(Path(name), Path.replace if force else _link) as part:
             yield part
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())
-            _move(part, target, force=force)
     except OSError as error:
         raise writing_failed(name, error) from error
 
 
-def _move(part: Path, target: Path, *, force: bool) -> None:
-    if force:
-        part.replace(target)
-        return
+def _link(part: Path, target: Path) -> None:
     try:
         os.link(part, target)  # unlike a rename, it fails if somebody made the file meanwhile
     except FileExistsError:
