@@ -15,29 +15,31 @@ from calspline.registry import homes
 
 __version__ = "0.2.0"
 
-if TYPE_CHECKING:
-    from calspline.arrays import threads
-    from calspline.calibrators.beta import BetaCalibrator
-    from calspline.calibrators.clipping import ClippingCalibrator
-    from calspline.calibrators.isotonic import IsotonicCalibrator
-    from calspline.calibrators.sigmoid import SigmoidCalibrator
-    from calspline.calibrators.spline import SplineCalibrator
-    from calspline.calibrators.temperature import TemperatureCalibrator
-    from calspline.classifier import CalibratedClassifierCV
-    from calspline.curve import CalibrationCurve
-    from calspline.display.reliability import ReliabilityDisplay
-    from calspline.engines.frames import apply_frame, fit_frame
-    from calspline.evaluation.compare import compare
-    from calspline.evaluation.decisions import decide
-    from calspline.evaluation.evaluate import evaluate
-    from calspline.evaluation.reliability import reliability
-    from calspline.histogram import ScoreHistogram
-    from calspline.learning_curve import calibration_learning_curve
-    from calspline.monitoring.drift import drift
-    from calspline.monitoring.expected import expected
-    from calspline.monitoring.monitor import Monitor
-    from calspline.persistence import load, save
-    from calspline.reporting.report import report
+if TYPE_CHECKING:  # "as" says that names are passed on
+    from calspline.arrays import threads as threads
+    from calspline.calibrators.beta import BetaCalibrator as BetaCalibrator
+    from calspline.calibrators.clipping import ClippingCalibrator as ClippingCalibrator
+    from calspline.calibrators.isotonic import IsotonicCalibrator as IsotonicCalibrator
+    from calspline.calibrators.sigmoid import SigmoidCalibrator as SigmoidCalibrator
+    from calspline.calibrators.spline import SplineCalibrator as SplineCalibrator
+    from calspline.calibrators.temperature import TemperatureCalibrator as TemperatureCalibrator
+    from calspline.classifier import CalibratedClassifierCV as CalibratedClassifierCV
+    from calspline.curve import CalibrationCurve as CalibrationCurve
+    from calspline.display.reliability import ReliabilityDisplay as ReliabilityDisplay
+    from calspline.engines.frames import apply_frame as apply_frame
+    from calspline.engines.frames import fit_frame as fit_frame
+    from calspline.evaluation.compare import compare as compare
+    from calspline.evaluation.decisions import decide as decide
+    from calspline.evaluation.evaluate import evaluate as evaluate
+    from calspline.evaluation.reliability import reliability as reliability
+    from calspline.histogram import ScoreHistogram as ScoreHistogram
+    from calspline.learning_curve import calibration_learning_curve as calibration_learning_curve
+    from calspline.monitoring.drift import drift as drift
+    from calspline.monitoring.expected import expected as expected
+    from calspline.monitoring.monitor import Monitor as Monitor
+    from calspline.persistence import load as load
+    from calspline.persistence import save as save
+    from calspline.reporting.report import report as report
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
 _HOMES = homes() | {
@@ -61,32 +63,7 @@ _HOMES = homes() | {
     "threads": "calspline.arrays",
 }
 
-__all__ = [
-    "BetaCalibrator",
-    "CalibratedClassifierCV",
-    "CalibrationCurve",
-    "ClippingCalibrator",
-    "IsotonicCalibrator",
-    "Monitor",
-    "ReliabilityDisplay",
-    "ScoreHistogram",
-    "SigmoidCalibrator",
-    "SplineCalibrator",
-    "TemperatureCalibrator",
-    "apply_frame",
-    "calibration_learning_curve",
-    "compare",
-    "decide",
-    "drift",
-    "evaluate",
-    "expected",
-    "fit_frame",
-    "load",
-    "reliability",
-    "report",
-    "save",
-    "threads",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
