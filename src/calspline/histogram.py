@@ -13,10 +13,10 @@ from calspline.arrays import Array, Counts, chunks
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, finest_level
 from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes
 from calspline.options import (
+    LABEL,
     Choice,
     Integer,
     Integers,
-    Label,
     ListOf,
     Number,
     Numbers,
@@ -49,7 +49,7 @@ HISTOGRAM = Record(
         "negatives": Numbers(most=MAX_LOCATIONS, not_negative=True),
         "cells": Integers(most=MAX_LOCATIONS),
         "highest": optional(Number()),
-        "classes": optional(ListOf(Label(), least=2, most=2)),
+        "classes": optional(ListOf(LABEL, least=2, most=2)),
         "row_weight": Number(above=0.0),
     },
     added={"classes": None, "row_weight": 1.0},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +64,15 @@ def check_increasing(values: Any, name: str, *, least: int) -> Array:
 
 
 def check_seed(value: Any, name: str) -> int:
-    """The seed that an option says."""
-    return RandomState().check(value, name)
+    """A seed from an integer, a RandomState (a new one every time) or None (always 0), as in scikit-learn."""
+    if value is None:
+        return 0
+    if isinstance(value, np.random.RandomState):
+        return int(value.randint(2**31))
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not whole or not 0 <= int(value) < 2**32:
+        raise ValueError(f"{name} must be an integer in [0, 2**32), a RandomState or None; got {value!r}")
+    return int(value)
 
 
 def check_fitted_calibrator(value: Any, n_classes: int) -> None:
@@ -120,6 +127,27 @@ class Domain(ABC):
     @abstractmethod
     def schema(self, records: dict[str, Schema]) -> Schema:
         """The domain as JSON schema; records are written into ``records`` and referred to."""
+
+
+@dataclass(frozen=True)
+class Checked(Domain):
+    """What a function of a value and its name lets through; its JSON schema, or another domain that has it."""
+
+    function: Callable[[Any, str], Any]
+    written: Schema | Domain
+
+    def check(self, value: Any, name: str, also: str = "") -> Any:
+        """What the function makes of it."""
+        return self.function(value, name)
+
+    def schema(self, records: dict[str, Schema]) -> Schema:
+        """As it was given."""
+        return self.written.schema(records) if isinstance(self.written, Domain) else self.written
+
+
+TEXT = Checked(check_text, {"type": "string"})
+RANDOM_STATE = Checked(check_seed, {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0}]})
+"""What seeds a random generator; a generator is saved as null."""
 
 
 class Choice(Domain):
@@ -201,28 +229,6 @@ class Integer(Domain):
         return {"type": "integer", "minimum": self.least} | limit
 
 
-class RandomState(Domain):
-    """What seeds a random generator, as in scikit-learn."""
-
-    def check(self, value: Any, name: str, also: str = "") -> int:
-        """A seed from an integer, a RandomState (a new one every time) or None (always 0)."""
-        if value is None:
-            return 0
-        if isinstance(value, np.random.RandomState):
-            return int(value.randint(2**31))
-        if (
-            isinstance(value, (bool, np.bool_))
-            or not isinstance(value, numbers.Integral)
-            or not 0 <= int(value) < 2**32
-        ):
-            raise ValueError(f"{name} must be an integer in [0, 2**32), a RandomState or None; got {value!r}")
-        return int(value)
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """An integer or null; a generator is saved as null."""
-        return {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0}]}
-
-
 @dataclass(frozen=True)
 class Numbers(Domain):
     """A list of finite numbers, or rows of ``columns`` numbers each."""
@@ -292,20 +298,6 @@ class Integers(Domain):
     def schema(self, records: dict[str, Schema]) -> Schema:
         """An array."""
         return _array({"type": "integer"}, 0, self.most)
-
-
-class Label(Domain):
-    """The label of a class, as JSON has it."""
-
-    def check(self, value: Any, name: str, also: str = "") -> Any:
-        """A string, number or boolean."""
-        if not isinstance(value, (bool, int, float, str)):
-            raise ValueError(f"{name} must be strings, numbers or booleans; got {value!r}")
-        return value
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """Any of these types."""
-        return {"type": ["string", "number", "boolean"]}
 
 
 @dataclass(frozen=True)
@@ -402,43 +394,48 @@ def _array(items: Schema, least: int, most: int | None, note: str = "") -> Schem
     return found | ({"description": note} if note else {})
 
 
-class ClassLabels(Domain):
-    """Class labels with their dtype, so that the same labels come back."""
+def check_label(value: Any, name: str) -> Any:
+    """Check that a value of a file can be the label of a class: a string, number or boolean."""
+    if not isinstance(value, (bool, int, float, str)):
+        raise ValueError(f"{name} must be strings, numbers or booleans; got {value!r}")
+    return value
 
-    def check(self, value: Any, name: str, also: str = "") -> NDArray[Any]:
-        """An array of two or more labels."""
-        if not isinstance(value, dict) or set(value) != {"dtype", "values"} or not isinstance(value["dtype"], str):
-            raise ValueError(f"{name} must be a dict with dtype and values")
-        values = value["values"]
-        if not isinstance(values, list) or not all(isinstance(label, (bool, int, float, str)) for label in values):
-            raise ValueError(f"{name} must be strings or numbers")
-        if len(values) < 2 or len(set(values)) != len(values):
-            raise ValueError(f"{name} must be two or more different labels")
-        dtype = np.dtype(value["dtype"])
-        if dtype.kind not in "biufUO":
-            raise ValueError(f"{name} cannot have dtype {dtype}")
-        if dtype.itemsize * len(values) > MAX_CLASSES_SIZE:
-            # A file of a few bytes may name a dtype of gigabytes.
-            raise ValueError(f"{name} must take at most {MAX_CLASSES_SIZE >> 20} MB; dtype {dtype} takes more")
-        labels = np.array(values, dtype=dtype)
-        if labels.tolist() != values:
-            raise ValueError(f"{name} must be labels that dtype {dtype} can hold")
-        return labels
 
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """An object."""
-        labels = {
-            "type": "array",
-            "minItems": 2,
-            "uniqueItems": True,
-            "items": {"type": ["string", "number", "boolean"]},
+def check_class_labels(value: Any, name: str) -> NDArray[Any]:
+    """Check class labels of a file, with their dtype, so that the same labels come back."""
+    if not isinstance(value, dict) or set(value) != {"dtype", "values"} or not isinstance(value["dtype"], str):
+        raise ValueError(f"{name} must be a dict with dtype and values")
+    values = value["values"]
+    if not isinstance(values, list) or not all(isinstance(label, (bool, int, float, str)) for label in values):
+        raise ValueError(f"{name} must be strings or numbers")
+    if len(values) < 2 or len(set(values)) != len(values):
+        raise ValueError(f"{name} must be two or more different labels")
+    dtype = np.dtype(value["dtype"])
+    if dtype.kind not in "biufUO":
+        raise ValueError(f"{name} cannot have dtype {dtype}")
+    if dtype.itemsize * len(values) > MAX_CLASSES_SIZE:
+        # A file of a few bytes may name a dtype of gigabytes.
+        raise ValueError(f"{name} must take at most {MAX_CLASSES_SIZE >> 20} MB; dtype {dtype} takes more")
+    labels = np.array(values, dtype=dtype)
+    if labels.tolist() != values:
+        raise ValueError(f"{name} must be labels that dtype {dtype} can hold")
+    return labels
+
+
+LABEL = Checked(check_label, {"type": ["string", "number", "boolean"]})
+CLASS_LABELS = Checked(
+    check_class_labels,
+    object_schema(
+        {
+            "dtype": {"type": "string", "description": "As numpy writes it, or object."},
+            "values": {"type": "array", "minItems": 2, "uniqueItems": True, "items": LABEL.written},
         }
-        dtype = {"type": "string", "description": "As numpy writes it, or object."}
-        return object_schema({"dtype": dtype, "values": labels})
+    ),
+)
 
 
 def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    """Labels as JSON values that :class:`ClassLabels` reads."""
+    """Labels as JSON values that ``CLASS_LABELS`` reads."""
     values = classes.tolist()
     if not all(isinstance(value, (bool, int, float, str)) for value in values):
         kinds = ", ".join(sorted({type(value).__name__ for value in values}))

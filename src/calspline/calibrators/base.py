@@ -23,9 +23,9 @@ from calspline.labels import (
 )
 from calspline.options import (
     BOOLEAN,
+    CLASS_LABELS,
     NULL,
     Choice,
-    ClassLabels,
     Domain,
     ListOf,
     Number,
@@ -386,7 +386,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             {
                 "class": Choice(name),
                 "parameters": Record(f"{name}.parameters", cls._parameter_constraints, cls._parameters_since),
-                "classes": ClassLabels(),
+                "classes": CLASS_LABELS,
                 "fitted": Record(f"{name}.fitted", fitted, since),
                 "curves": ListOf(CURVE, most=None if cls._stores_curves else 0),
                 "structure": NULL if cls._structure_record is None else optional(cls._structure_record),

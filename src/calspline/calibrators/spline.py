@@ -31,13 +31,13 @@ from calspline.multiclass.one_vs_rest import (
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.options import (
     BOOLEAN,
+    RANDOM_STATE,
     Choice,
     Domain,
     Either,
     Integer,
     Number,
     Numbers,
-    RandomState,
     check_integer,
     check_number,
     check_one_of,
@@ -212,7 +212,7 @@ class SplineCalibrator(FittedSpline):
         "monotone": Either(Choice("auto"), BOOLEAN),
         "weights": Choice("frequency", "importance"),
         "multiclass": Choice("structured", "ovr", "top"),
-        "random_state": RandomState(),
+        "random_state": RANDOM_STATE,
     }
     exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE

@@ -27,7 +27,7 @@ Science 38, 2023.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,16 +42,15 @@ from calspline.formatting import text_table
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import (
     BOOLEAN,
-    Domain,
+    TEXT,
+    Checked,
     Integer,
     ListOf,
     Number,
     Numbers,
     Record,
-    Schema,
     check_fitted_calibrator,
     check_number,
-    check_text,
     optional,
 )
 from calspline.transforms import log_odds
@@ -76,24 +75,7 @@ GAMBLERS = (("level", False), ("level", True), ("slope", False), ("slope", True)
 """What each corrects, and whether it looks at the last days only; the simplest first."""
 
 
-@dataclass(frozen=True)
-class Stored(Domain):
-    """A value of a file: what ``read`` makes of it, and its JSON schema."""
-
-    read: Callable[[Any, str], Any]
-    written: Callable[[dict[str, Schema]], Schema]
-
-    def check(self, value: Any, name: str, also: str = "") -> Any:
-        """What was read."""
-        return self.read(value, name)
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """As in a file of its own."""
-        return self.written(records)
-
-
-TEXT = Stored(check_text, lambda _: {"type": "string"})
-STORED_HISTOGRAM = Stored(lambda value, _: ScoreHistogram.from_dict(value), HISTOGRAM.schema)
+STORED_HISTOGRAM = Checked(lambda value, _: ScoreHistogram.from_dict(value), HISTOGRAM)
 STREAM = Record(
     "stream",
     {
@@ -119,7 +101,7 @@ ENTRY = Record(
 MONITOR = Record(
     "monitor",
     {
-        "calibrator": Stored(lambda value, _: value, lambda _: {"type": "object"}),
+        "calibrator": Checked(lambda value, _: value, {"type": "object"}),
         "alpha": Number(above=0.0, below=1.0),
         "log": ListOf(ENTRY),
         "streams": ListOf(STREAM, least=1),

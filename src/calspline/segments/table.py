@@ -12,7 +12,7 @@ import scipy
 
 from calspline.arrays import Array
 from calspline.formatting import number, percent, text_table
-from calspline.options import Domain, Matrix, Number, Numbers, Record, Schema, optional
+from calspline.options import LABEL, TEXT, Checked, Matrix, Number, Numbers, Record, optional
 from calspline.segments.labels import Codes, Known
 
 LEVEL = 0.95
@@ -23,41 +23,25 @@ SHOWN = 20
 SCALARS = (bool, int, float, str)
 
 
-class Text(Domain):
-    """A text."""
-
-    def check(self, value: Any, name: str, also: str = "") -> str:
-        """The text itself."""
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be a text{also}; got {value!r}")
-        return value
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """A string."""
-        return {"type": "string"}
+def _check_name(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text or None; got {value!r}")
+    return value
 
 
-class SegmentLabels(Domain):
-    """Different labels of segments: texts, numbers or booleans."""
-
-    def check(self, value: Any, name: str, also: str = "") -> list[Any]:
-        """The list itself."""
-        if not isinstance(value, list) or not all(isinstance(label, SCALARS) for label in value):
-            raise ValueError(f"{name} must be a list of texts and numbers")
-        if len(set(value)) != len(value):
-            raise ValueError(f"{name} must all be different")
-        return value
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        """An array."""
-        return {"type": "array", "uniqueItems": True, "items": {"type": ["string", "number", "boolean"]}}
+def _check_labels(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(label, SCALARS) for label in value):
+        raise ValueError(f"{name} must be a list of texts and numbers")
+    if len(set(value)) != len(value):
+        raise ValueError(f"{name} must all be different")
+    return value
 
 
 SEGMENT_COLUMN = Record(
     "segment_column",
     {
-        "name": optional(Text()),
-        "labels": SegmentLabels(),
+        "name": optional(Checked(_check_name, TEXT)),
+        "labels": Checked(_check_labels, {"type": "array", "uniqueItems": True, "items": LABEL.written}),
         "spread": Numbers(not_negative=True),
         "slope_unit": Number(),
         "theta": Matrix(),
