@@ -184,12 +184,6 @@ class Counts:
     """Values ``x``, increasing, and the weight of positives and negatives at each.
 
     Whatever is fitted to one column of scores, or measured on it, is a function of this table, so rows are sorted once.
-
-    Examples
-    --------
-    >>> counts = Counts.from_rows(np.array([0.8, 0.2, 0.8]), np.array([True, False, False]))
-    >>> counts.x, counts.positives, counts.negatives
-    (array([0.2, 0.8]), array([0., 1.]), array([1., 1.]))
     """
 
     x: Array
@@ -259,10 +253,7 @@ class Counts:
         return Counts(self.x[at], self.positives[at], self.negatives[at], squared)
 
     def equal_weight_bins(self, n_bins: int) -> NDArray[np.intp]:
-        """The bin of each value when bins share the weight evenly.
-
-        Equal values are never split: each goes where the middle of its weight lies.
-        """
+        """The bin of each value when bins share the weight; equal values go where the middle of their weight lies."""
         middle = (np.cumsum(self.w) - 0.5 * self.w) / self.total
         return np.minimum((middle * n_bins).astype(np.intp), n_bins - 1)
 
@@ -316,10 +307,7 @@ def as_numpy(values: Any) -> NDArray[Any]:
 
 
 def like(result: NDArray[Any], values: Any) -> Any:
-    """An array of numpy as one of another library: on the device of ``values``, and probabilities in their type.
-
-    Labels that the library cannot hold stay what they are.
-    """
+    """An array as one like ``values``, on their device; probabilities in their type, labels if the library has them."""
     if result.dtype.kind not in "fiub":
         return result
     if is_tensor(values):

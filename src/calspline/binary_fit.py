@@ -197,10 +197,7 @@ class FittedCurve:
 
 
 def fit_curve(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> FittedCurve:
-    """Fit the curve of a histogram that holds both classes.
-
-    ``parts`` says which of its weights have to be left out together.
-    """
+    """Fit the curve of a histogram that holds both classes; ``parts`` of its weights are left out together."""
     rivals = _rivals(histogram, recipe, parts)
     if not rivals:
         return _constant(histogram, recipe)

@@ -63,10 +63,7 @@ class ModelScores:
 
 
 def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classes: NDArray[Any]) -> ModelScores:
-    """Scores of the rows of ``X``, from the first of ``methods`` that the model has.
-
-    A class that the model has not seen gets probability 0, or the model's least margin.
-    """
+    """Scores by the first of ``methods`` that the model has; 0, or the least margin, for a class it has not seen."""
     name = type(model).__name__
     method = next((method for method in methods if hasattr(model, method)), None)
     if method is None:
@@ -171,10 +168,7 @@ def _is_split(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Fold:
-    """A model, rows, and their scores by a model that has not seen them.
-
-    ``share`` is the part of its weight that a row has here, if it is scored more than once.
-    """
+    """A model, rows, their scores by a model that has not seen them, and the ``share`` of their weight, if not all."""
 
     model: Any
     rows: Rows
@@ -183,10 +177,7 @@ class Fold:
 
 
 def pool(folds: list[Fold], model: Any = None) -> Fold:
-    """The scores of all folds, by row.
-
-    A row that several folds score (repeated splits) counts once, in shares.
-    """
+    """The scores of all folds, by row; one that several folds score (repeated splits) counts once, in shares."""
     rows = np.concatenate([fold.rows for fold in folds])
     by_row = np.argsort(rows, kind="stable")
     values = np.concatenate([fold.scores.values for fold in folds])[by_row]
@@ -198,10 +189,7 @@ def pool(folds: list[Fold], model: Any = None) -> Fold:
 
 
 def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_class: bool) -> list[tuple[Rows, Rows]]:
-    """Rows to train on and rows to score, for each fold.
-
-    ``every_class`` requires that the scored rows of each fold can show every class.
-    """
+    """Rows to train on and to score, for each fold; with ``every_class``, the latter can show every class."""
     y = training.y[training.rows]
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if cv is None:
@@ -297,10 +285,7 @@ def _fit_fold(estimator: Any, training: Training, train: Rows, test: Rows, *, ke
 
 
 def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
-    """Fit once on all rows, and score each row by the votes of the trees that did not draw it.
-
-    A row that every tree drew has no such vote and is left out.
-    """
+    """Fit once on all rows, and score each row by the trees that did not draw it; what all drew is left out."""
     # The bagging estimator is the estimator itself, or the last step of a pipeline.
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     model = clone(estimator)

@@ -77,25 +77,9 @@ def demonstrate() -> Demonstration:
 
 
 def reliability_text(y: Any, predictions: Mapping[str, Any], *, plain: bool = False) -> str:
-    """Reliability diagrams side by side: how often it happened, against the probability given.
+    """Reliability diagrams side by side: how often it happened, against the probability given; ``plain`` is ASCII.
 
-    A point is a bin of probabilities, with its 95% interval; dots mark the diagonal, where a point of
-    right probabilities lies.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        What happened: labels of two classes.
-    predictions : mapping of str to array-like of shape (n,)
-        Probabilities by name.
-    plain : bool, default=False
-        True: ASCII alone.
-
-    Examples
-    --------
-    >>> from calspline.demo import reliability_text
-    >>> print(reliability_text([0, 1, 0, 1], {"raw": [0.2, 0.2, 0.8, 0.8]}, plain=True).splitlines()[0].strip())
-    raw
+    A point is a bin of probabilities, with its 95% interval; dots mark the diagonal, where that of right ones lies.
     """
     panels = [_panel(name, reliability(y, p, strategy="uniform").bins) for name, p in predictions.items()]
     # Only the first panel has numbers at its left.

@@ -407,10 +407,7 @@ class Formula:
 
 
 def one_vs_rest(programs: list[Program], first: str = "", least: float | None = None) -> Program:
-    """A program for each class, whose results are normalised.
-
-    ``first`` is an operation on the row before, ``least`` the least that is taken of what it gives.
-    """
+    """A program for each class, then normalise; ``first`` is done to the row before, ``least`` is the least of it."""
     steps, p = [], name("p")
     if first:
         steps.append(("v", call(first, p)))

@@ -29,11 +29,7 @@ WINDOW = 1 << 14
 
 
 def stretched(location: Array, kind: Kind) -> Array:
-    """The line on which cells are even.
-
-    For log-odds it is their own up to 16 and logarithmic beyond, ``16 + 16 log(u / 16)``; for
-    margins it is their ``asinh``.
-    """
+    """The line on which cells are even: log-odds up to 16, beyond ``16 + 16 log(u / 16)``; ``asinh`` of margins."""
     if kind == "margin":
         return np.asarray(np.arcsinh(location))
     far = np.flatnonzero(np.abs(location) > CORE)
@@ -45,11 +41,7 @@ def stretched(location: Array, kind: Kind) -> Array:
 
 
 def cells_of(location: Array, kind: Kind, level: int) -> Cells:
-    """Cells of a level. Each is the union of two of the level below.
-
-    Exact 0 and 1 (log-odds as clipped by :func:`~calspline.transforms.log_odds`) have cells
-    of their own, at the ends.
-    """
+    """Cells of a level, each two of the level below; exact 0 and 1 have cells of their own, at the ends."""
     cells = np.floor(stretched(location, kind) * (FINEST / 2.0**level)).astype(np.int64)
     if kind == "probability" and location.size:
         if location.min() <= ZERO:

@@ -282,10 +282,7 @@ def check_label_array(y: Any, n: int, name: str = "y", *, beside: str = "scores"
 def check_binary_labels(
     y: Any, n: int, classes: NDArray[Any] | None = None, name: str = "y"
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The two classes, in sorted order, and which rows are of the second.
-
-    With ``classes`` given the labels must be among them, and one may be absent.
-    """
+    """The two classes, sorted or as given (then one may be absent), and which rows are of the second."""
     array = check_label_array(y, n, name)
     if classes is None:
         if n == 0:
@@ -304,10 +301,7 @@ def check_binary_labels(
 def check_matrix_labels(
     y: Any, n: int, n_columns: int, names: list[Any] | None, name: str = "y", *, beside: str = "scores", least: int = 2
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The classes of a matrix of scores, one a column, and the class of every row.
-
-    See :func:`classes_of_columns`. A class of which no row is shown may be one too.
-    """
+    """The class of every row and those of the columns, of which some may be absent; see :func:`classes_of_columns`."""
     array = check_label_array(y, n, name, beside=beside)
     found = distinct_labels(array, name)
     if len(found) < least:

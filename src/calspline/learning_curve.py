@@ -227,10 +227,7 @@ def calibration_learning_curve(
 
 @dataclass(frozen=True)
 class _Rarest:
-    """The class that the fewest rows, or groups, hold.
-
-    ``rows`` is the mean number of its rows in a row or group, ``share`` the share of rows or groups that hold it.
-    """
+    """The class that the fewest rows, or groups, hold: its mean ``rows`` in one, and the ``share`` that hold it."""
 
     words: str
     rows: float

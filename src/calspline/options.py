@@ -351,10 +351,7 @@ def optional(domain: Domain) -> Either:
 
 @dataclass(frozen=True)
 class Record(Domain):
-    """A JSON object with exactly these fields, known to the schema by its ``title``.
-
-    ``added`` has values for fields that files of earlier versions do not have.
-    """
+    """A JSON object with exactly these fields; ``added`` has values of those that earlier versions do not have."""
 
     title: str
     fields: dict[str, Domain]

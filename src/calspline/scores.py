@@ -218,10 +218,7 @@ def check_numeric_array(values: Any, name: str) -> Array:
 def check_scores(
     values: Any, name: str = "scores", *, margins: bool = False, names: Sequence[Any] | None = None
 ) -> GivenScores:
-    """``values`` as floats of the type they have, one or two dimensions, all finite.
-
-    ``names`` are those of the columns, where the values themselves have none.
-    """
+    """``values`` as floats, one or two dimensions, all finite; ``names`` are those of columns that have none."""
     if isinstance(values, GivenScores):
         return values
     if values is None:
@@ -279,15 +276,9 @@ def check_binary_scores(
 ) -> BinaryScores:
     """Check scores of a two-class problem, in one column or two.
 
-    Parameters
-    ----------
-    kind : {"probability", "margin", "auto", "either"}
-        What the scores have to be. ``"auto"`` and None leave it to :meth:`GivenScores.kind`; ``"either"`` is a margin.
-    difference : bool or None
-        What the margin of two columns is: their difference, or the second of probabilities, whose rows sum to one.
-        None: whichever they are. A calibrator of one margin has False, so that it refuses two columns of margins.
-    advice : str
-        What to do about scores outside [0, 1].
+    ``kind`` is what they are to be: ``"auto"`` and None leave it to :meth:`GivenScores.kind`; ``"either"`` is a margin.
+    ``difference`` says what the margin of two columns is: their difference, or the second of probabilities, whose rows
+    sum to one; None: whichever they are. A calibrator of one margin has False, so that it refuses two of them.
     """
     given = check_scores(scores, name)
     array = given.values
@@ -321,15 +312,9 @@ def check_matrix_scores(
     name: str = "scores",
     advice: str = MARGIN_ADVICE,
 ) -> MatrixScores:
-    """Check scores of a problem with three or more classes.
+    """Check scores of a problem with three or more classes, in so many columns.
 
-    Parameters
-    ----------
-    kind : {"probability", "margin", "auto", "either"}
-        What the scores have to be. ``"auto"`` leaves it to :meth:`GivenScores.kind`; ``"either"`` also takes
-        rows that do not sum to one for margins.
-    n_columns : int, optional
-        How many columns there have to be.
+    ``kind`` is as for two classes, but ``"either"`` also takes rows that do not sum to one for margins.
     """
     given = check_scores(scores, name)
     array = given.values

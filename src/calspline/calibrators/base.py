@@ -157,10 +157,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         reference: Reference | Callable[[], Reference] | None = None,
         inside: float | None = None,
     ) -> Self:
-        """How the scores of the fit were taken: those to calibrate are taken the same way.
-
-        ``inside`` is the share of margins that lay in [0, 1].
-        """
+        """How the scores of the fit were taken, to take others so; ``inside`` is the share of margins in [0, 1]."""
         self._inside = inside if kind == "margin" else None
         self.classes_ = classes
         self.kind_ = kind
@@ -258,10 +255,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
 
     def _probability(self, scores: Any, by: Any = None) -> tuple[Array, tuple[int, ...]]:
-        """Calibrated probabilities, and the shape of the scores.
-
-        Two classes: those of the second, flat. More: a column for each.
-        """
+        """Calibrated probabilities, of two classes those of the second, flat; and the shape of the scores."""
         check_fitted(self)
         given = check_scores(scores)
         segments = {} if by is None else {"codes": self.codes_of(by, len(given))}
@@ -351,10 +345,7 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
         """Move what the method can move itself, and leave the rest of the shift to the end."""
 
     def noise(self, scores: Any) -> Array:
-        """Independent errors of the log-odds of two classes, one standard deviation each, shape (r, n).
-
-        There are none (r = 0) where the method does not know its own uncertainty.
-        """
+        """Independent errors of the log-odds of two classes, one standard deviation each, (r, n); r is 0 if unknown."""
         return self.curves_[0].noise(self._check_scores(scores)) if self.curves_ else np.empty((0, len(scores)))
 
     def sum_variance(self, scores: Any, weights: Array) -> float:

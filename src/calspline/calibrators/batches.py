@@ -54,10 +54,7 @@ def read_batches(batches: Iterable[Any], dim: int, ignore_index: int | None) -> 
 
 
 class Reservoir:
-    """A random sample of at most so many rows, each as likely as any other, whatever the batches.
-
-    Every row draws a number, and those with the smallest are kept.
-    """
+    """A random sample of at most so many rows: each draws a number, and those with the smallest are kept."""
 
     def __init__(self, most: int, seed: int) -> None:
         self.most, self.seen = most, 0

@@ -197,10 +197,7 @@ def _logarithms(x: Array) -> tuple[Array, Array]:
 
 
 def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> _RisingFit:
-    """Intercept and coefficients, none of the latter negative, that fit best.
-
-    Coefficients that would be negative are zero, whichever of them makes the loss least.
-    """
+    """Intercept and coefficients that fit best; any that would be negative are zero, whichever makes the loss least."""
     k = features.shape[1]
     found = [_fit_some(features, counts, tuple(range(k)), intercept=intercept)]
     if found[0].theta[1:].min() < 0.0:

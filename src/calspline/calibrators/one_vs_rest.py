@@ -30,11 +30,7 @@ class MapFit:
 
 
 class OneVsRestCalibrator(BaseCalibrator):
-    """A calibrator whose method maps one class's score to its probability.
-
-    For three or more classes each has its map against the rest, and rows are then
-    normalised; a row that sums to nothing becomes uniform. A class that no row shows
-    has the probability that the rule of succession gives it, ``1 / (n + 2)``, before that.
+    """A calibrator whose method maps one class's score to its probability; see :func:`fit_classes` and :func:`combine`.
 
     Maps are :class:`~calspline.CalibrationCurve` objects, unless a method overrides what is done with them.
     """

@@ -79,10 +79,7 @@ def _bins(p: Array, w: Array) -> tuple[Array, NDArray[np.intp]]:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Weight of each class in bins of the calibrated probability (of its highest), in the rows of a fit.
-
-    ``edges`` are between the bins, of which ``counts`` has a row each.
-    """
+    """Weight of each class in bins of the calibrated (highest) probability of the rows of a fit, between ``edges``."""
 
     edges: Array
     counts: Array

@@ -25,19 +25,10 @@ STOPPED = 128
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command; the exit code.
 
-    Returns
-    -------
-    int
-        0, or 2 if something is wrong with the input: then one line on standard error says what to do,
-        and no output is left behind.
-
-    Examples
-    --------
-    >>> from calspline.cli import main
-    >>> main(["export", "no-such-model.json", "--to", "sql"])
-    2
+    It is 0, or 2 if something is wrong with the input: then one line on standard error says what to do, and no output
+    is left behind.
     """
     stop = _Stop()
     try:

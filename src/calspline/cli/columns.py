@@ -142,10 +142,7 @@ def _type(labels: list[Any]) -> str:
 def classes_of(
     texts: list[str], options: argparse.Namespace, score: list[str], column: str, file: str
 ) -> tuple[list[Value], dict[str, int]]:
-    """Classes in the order of the columns of scores, and the place there of every text that is a label in a file.
-
-    Of one column, the second class is what the score is of.
-    """
+    """Classes in the order of the columns of scores (of one: the second is its own), and the place of every text."""
     values, where = values_of(texts, column), f"column {column!r} of {file}"
     found, m = sorted(set(values), key=_order), max(len(score), 2)
     classes: list[Value] = found if options.classes is None else _given(options.classes, values, column)

@@ -271,10 +271,7 @@ class Source:
         return []
 
     def batches(self, select: str, where: str = "true") -> Iterator[Any]:
-        """Arrow record batches, in the order of the files and of the rows in each.
-
-        One file after the other: a scan of several may take them in any order.
-        """
+        """Arrow record batches in the order of rows, one file after the other: a scan of several may take any order."""
         for which in range(len(self.names)):
             with self.reading(which):
                 yield from self.query(select, which, where=where).to_arrow_reader(ROWS)

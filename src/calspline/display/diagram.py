@@ -47,10 +47,7 @@ class Spread:
 
 
 def log_odds_spreads(rows: Predictions) -> tuple[Spread, ...]:
-    """Of two classes: the second's. Of more: the top label's, then each class's, in the order of ``Reliability``.
-
-    Cells are of equal width in log-odds; the outermost take all that is beyond.
-    """
+    """In cells even in log-odds, as many as ``Reliability`` has diagrams; the outermost take all that is beyond."""
     columns = [rows.probs] if rows.binary else [rows.probs.max(axis=1), *rows.probs.T]
     edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
     edges[0], edges[-1] = 0.0, 1.0

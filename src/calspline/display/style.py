@@ -63,11 +63,7 @@ class SeriesStyle(NamedTuple):
 
 
 def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
-    """Styles that tell ``count`` series apart.
-
-    One alone is blue. Of several the first is vermilion and the second blue: what was
-    before, and what is better.
-    """
+    """Styles that tell series apart. One alone is blue; of several, the first is vermilion and the second blue."""
     several = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY)
     order = tuple(colors) if colors is not None else (BLUE,) if count == 1 else several
     dashes = DASHES if count == 1 else (DASHES[1], DASHES[0], *DASHES[2:])
@@ -158,11 +154,7 @@ def get_axes(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes
 
 
 def add_strip_below(ax: Axes, share: float, gap: float = 0.05) -> Axes:
-    """Give the lower ``share`` of an axes' space to a new one with the same x axis.
-
-    The slot in the grid is divided, not the figure, so that it holds among other axes and
-    under any layout.
-    """
+    """Give the lower ``share`` of an axes' slot in the grid, if it has one, to a new one with the same x axis."""
     figure, slot = ax.figure, ax.get_subplotspec()
     if slot is not None:
         parts = slot.subgridspec(2, 1, height_ratios=[1.0 - share, share], hspace=gap)
@@ -218,10 +210,7 @@ def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
 
 
 def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> Panels:
-    """Small diagrams in a new figure or in the place of the axes given, which goes blank.
-
-    ``strip`` is the share of each that a strip below takes.
-    """
+    """Small diagrams, with a share ``strip`` for one below, in a new figure or in place of axes, which go blank."""
     columns = columns_for(count)
     rows = -(-count // columns)
     ax = get_axes(ax, PANEL * columns, PANEL * rows * (1.0 if strip is None else 1.15))
@@ -281,10 +270,7 @@ class ProbabilityScale:
         return bool(values.min() < self.low), bool(values.max() > self.high)
 
     def cut(self, x: Array, *ys: Array) -> tuple[Array, ...]:
-        """The part of lines over increasing ``x`` that is shown, with their values at the limits.
-
-        Clamping would heap up at a limit what lies beyond it.
-        """
+        """The part of lines over increasing ``x`` that is shown, and its ends; clamping would heap up the rest."""
         ends = [end for end in (self.low, self.high) if x[0] < end < x[-1]]
         within = x[(x >= self.low) & (x <= self.high)]
         at = np.unique(np.concatenate([within, ends])) if ends else within

@@ -208,10 +208,7 @@ def log_odds_from_pair(p0: nw.Expr, p1: nw.Expr) -> nw.Expr:
 
 
 def one_vs_rest_locations(frame: LazyFrame, names: Sequence[str], kind: Kind, transform: str) -> LazyFrame:
-    """The location of each class's score against the rest, as in the one-vs-rest fit of arrays.
-
-    The columns are named ``"0"``, ``"1"`` and so on.
-    """
+    """The location of each class's score against the rest, as in the fit of arrays, in columns ``"0"``, ``"1"``, ..."""
     p = [nw.col(name) for name in names]
     if kind == "margin":
         tops = [nw.when(_first_largest(p, j)).then(one).otherwise(nw.lit(0.0)) for j, one in enumerate(p)]

@@ -48,10 +48,7 @@ ZERO, ONE = nw.lit(0).cast(nw.Float64), nw.lit(1).cast(nw.Float64)
 
 @dataclass(frozen=True)
 class LazyRows:
-    """Columns ``s0``, ``s1`` ... (scores), ``y``, ``w`` and, if there are groups, ``g``, of the rows that count.
-
-    ``b0``, ``b1`` ... are segments, whose names were those of ``by``.
-    """
+    """Columns ``s0`` ... (scores), ``y``, ``w``, ``g`` (groups) and ``b0`` ... (segments ``by``) of rows that count."""
 
     frame: LazyFrame
     engine: Engine

@@ -137,10 +137,7 @@ def smooth_ece(f: Counts) -> float:
 
 
 def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
-    """The spline calibrator's curve for these probabilities; None if only one class occurs.
-
-    ``design_effect`` is the part of it in ``f.squares`` that comes of groups.
-    """
+    """The spline's curve for these probabilities, whose squares have groups in them; None if only one class occurs."""
     if not (f.positives.any() and f.negatives.any()):
         return None
     # As many rows as would say as much, if those of a group did not depend on each other.

@@ -101,10 +101,7 @@ class Predictions:
         return self.weight is not None and self.powers() is not self.weight
 
     def powers(self, power: float = 2.0) -> Array:
-        """What each row's moment, its variance for the power 2, is multiplied by in that of a sum.
-
-        It is ``w^power``, or ``w`` for ``w`` rows of their own.
-        """
+        """What a row's moment, its variance for 2, counts in that of a sum: ``w^power``, or ``w`` of ``w`` rows."""
         if self.weight is None:
             return np.ones(len(self.codes))
         return self.weight if bool((self.weight == np.floor(self.weight)).all()) else self.weight**power

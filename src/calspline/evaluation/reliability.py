@@ -147,18 +147,7 @@ class Reliability:
         return {f.name: _to_builtin(getattr(self, f.name)) for f in fields(self)}
 
     def plot(self, ax: Any = None, **options: Any) -> ReliabilityDisplay:
-        """Draw the diagram with matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        **options
-            As for :meth:`ReliabilityDisplay.plot <calspline.ReliabilityDisplay.plot>`.
-
-        Returns
-        -------
-        ReliabilityDisplay
-        """
+        """Draw the diagram with matplotlib; options are those of :meth:`calspline.ReliabilityDisplay.plot`."""
         from calspline.display.reliability import ReliabilityDisplay
 
         return ReliabilityDisplay(self).plot(ax, **options)

@@ -101,10 +101,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class SegmentSums:
-    """Rows of a two-class problem in segments, and sums over each of these.
-
-    ``code`` has a row for each column of segments, and the ``n`` segments of all columns are numbered through.
-    """
+    """Rows of a two-class problem in ``n`` segments; ``code`` has a row for each column of segments."""
 
     rows: Predictions
     code: Ints

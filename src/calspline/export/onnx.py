@@ -222,10 +222,7 @@ class _Graph:
         return self._known[key]
 
     def calibrated(self, formula: Formula, scores: str, columns: int, *, proper: bool | None = None) -> str:
-        """Calibrated probabilities of all classes, from scores in so many columns.
-
-        ``proper`` says whether several columns have to be probabilities, which is so if the calibrator takes them.
-        """
+        """Calibrated probabilities of all classes from columns of scores, if ``proper`` of probabilities."""
         proper = formula.kind == "probability" if proper is None else proper
         doubt = self._doubt(formula, scores, columns, proper=proper)
         if formula.kind == "probability":

@@ -40,10 +40,7 @@ class ClassifierScores:
     reversed: bool = False
 
     def check(self, formula: Formula, proper: bool) -> None:
-        """Complain if these are not the scores that a calibrator was fitted on.
-
-        ``proper`` says that the calibrator takes probabilities.
-        """
+        """Complain if a calibrator, which takes probabilities if ``proper``, was not fitted on such scores."""
         if self.kind == "probability" and not proper:
             raise ValueError(
                 "after gives probabilities, and the calibrator was fitted on margins; convert the model with "

@@ -108,10 +108,7 @@ def horner(coefficients: Any, t: Any, step: Callable[..., Any] = lambda b, a, t:
 
 
 class Writer:
-    """A graph of operations on tensors, and its constants.
-
-    Formulas are written side by side: those of several classes, which differ in their numbers alone, are one.
-    """
+    """A graph of operations on tensors: formulas of several classes, which differ in numbers alone, are one."""
 
     def __init__(self, dtype: Any, axis: int = -1, n_classes: int = 2) -> None:
         self._dtype, self._axis, self._n_classes = dtype, axis, n_classes

@@ -373,10 +373,7 @@ def _score_shift(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[fl
 
 
 def _bin_weights(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Array, Array]:
-    """Weights of both in bins of the reference's quantiles.
-
-    The bins are made of cells of one grid, so that equal scores fall in the same bin in both.
-    """
+    """Weights of both in bins of the reference's quantiles, made of cells of one grid so that equal scores meet."""
     level = (reference + current).level
     keys = [_cells(histogram, level) for histogram in (reference, current)]
     cells, place = np.unique(np.concatenate(keys), return_inverse=True)

@@ -169,21 +169,11 @@ def fit_classes(
     fit: Callable[[BinaryScores, NDArray[np.bool_]], F],
     constant: Callable[[float, float], F],
 ) -> list[F]:
-    """Fit each class against the rest.
+    """Fit each class against the rest, given its scores and whether a row is of it.
 
-    A class that no row shows keeps the probability that the rule of succession gives
-    it, ``1 / (n + 2)``, whatever its score; what all rows show (a top class that is always right) the rest of that.
-
-    Parameters
-    ----------
-    columns : AgainstRest
-    codes : array of shape (n,)
-        The class of each row.
-    weight : array of shape (n,), optional
-    fit : callable
-        The fit of a class, given its scores and whether a row is of it.
-    constant : callable
-        A fit with the same probability everywhere, given that and the total weight.
+    A class that no row shows keeps the probability that the rule of succession gives it, ``1 / (n + 2)``, whatever its
+    score; what all rows show (a top class that is always right) the rest of that. ``constant`` makes a fit of such a
+    probability and the total weight.
     """
     total = float(len(columns) if weight is None else weight.sum())
     counts = np.bincount(codes, minlength=columns.n_classes)

@@ -51,10 +51,7 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A question, and what each set of predictions says: did the event happen; was the answer right; was it this class.
-
-    The name is the label that the probabilities are of, or "top label" for the most probable one.
-    """
+    """What each set says on a question: did the event, or this class, happen, or was the top label right."""
 
     name: str
     top_label: bool

@@ -187,10 +187,7 @@ def scaled(logs: Array, unit: float = 1.0) -> Array:
 
 
 def class_components(m: int, *, intercepts: bool = True) -> Components:
-    """A variance for the intercepts of all classes, if they have any, and one for temperatures.
-
-    What is common to all segments is free.
-    """
+    """A variance for the intercepts of all classes, if any, and one for temperatures; the common part is free."""
     n_intercepts = m if intercepts and m <= MOST_INTERCEPTS else 0
     kind = np.append(np.zeros(n_intercepts, dtype=np.intp), 1)
     return Components(kind, np.full(len(kind), -1), np.full(2, START), USUAL_SD)

@@ -39,19 +39,11 @@ SEGMENTED = Record(
 
 @dataclass(frozen=True, eq=False)
 class SegmentedCurve:
-    """A common curve, and what segments add to it.
+    """A common curve, that of a segment without effects, and what segments add to it.
 
-    Parameters
-    ----------
-    curve : CalibrationCurve
-        The curve of a segment without effects of its own.
-    directions : array of shape (K, m)
-        Coefficients of the functions that segments differ by; m is 0 where none does. They are constant beyond the
-        breaks of the curve.
-    covariance, alone : arrays of shape (m, m)
-        Posterior covariance of the common curve in these directions, and what it would be if no segment differed.
-    columns : list of SegmentColumn
-        Effects of one column of segments or of several, which are added up.
+    ``directions``, of shape (K, m), has coefficients of the functions that segments differ by, constant beyond the
+    breaks; m is 0 where none does. ``covariance`` is that of the common curve in these directions, ``alone`` what it
+    would be if no segment differed. The effects of several ``columns`` are added up.
     """
 
     curve: CalibrationCurve

@@ -191,10 +191,7 @@ class SegmentTable(dict[str, Any]):
 
     @classmethod
     def of(cls, columns: Sequence[SegmentColumn], classes: Sequence[Any] = ()) -> SegmentTable:
-        """The table of one column of segments, or of several one after the other.
-
-        Where ``classes`` have curves of their own, ``columns`` has those of each class after the other.
-        """
+        """The table of columns of segments one after the other; of ``classes`` with own curves, class by class."""
         parts = [column.facts() for column in columns]
         table: dict[str, Any] = {}
         each = max(len(columns) // max(len(classes), 1), 1)
