@@ -122,9 +122,10 @@ class Training:
         """Fit a copy of ``estimator`` on some rows, by default on all that count."""
         rows = self.rows if rows is None else rows
         model = clone(estimator)
-        if _is_split(self.params.get("eval_set")):
-            params = dict(self.params)
-            rows, held_out = self._inner_split(params.pop("eval_set"), rows)
+        split = self.params.get("eval_set")
+        if callable(split) or hasattr(split, "split"):
+            params = {name: value for name, value in self.params.items() if name != "eval_set"}
+            rows, held_out = self._inner_split(split, rows)
             X, y = self._labelled(held_out)
             # LightGBM from 4.7 on has other names for it.
             params |= {"eval_X": X, "eval_y": y} if has_fit_parameter(model, "eval_X") else {"eval_set": [(X, y)]}
@@ -160,10 +161,6 @@ class Training:
         except (TypeError, IndexError):
             return value
         return _safe_indexing(value, rows) if length == len(self.y) else value
-
-
-def _is_split(value: Any) -> bool:
-    return callable(value) or hasattr(value, "split")
 
 
 @dataclass(frozen=True)
@@ -206,7 +203,10 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
             "use folds of several rows, or ensemble=False"
         )
     if isinstance(cv, int) and "groups" in params:
-        cv = _group_folds(cv, training)
+        n_groups = 0 if training.groups is None else len(np.unique(training.groups[training.rows]))
+        if n_groups < 2:
+            raise ValueError(f"groups must have at least two groups that count; got {n_groups}")
+        cv = StratifiedGroupKFold(min(cv, n_groups))
     splitter = check_cv(cv, y, classifier=True)
     if hasattr(cv, "split") or not isinstance(cv, Iterable):
         X = _safe_indexing(training.X, training.rows)
@@ -220,14 +220,6 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
     if not found:
         raise ValueError("cv must give at least one split")
     return found
-
-
-def _group_folds(cv: int, training: Training) -> StratifiedGroupKFold:
-    """So many folds of whole groups, which have to be as many at least."""
-    n_groups = 0 if training.groups is None else len(np.unique(training.groups[training.rows]))
-    if n_groups < 2:
-        raise ValueError(f"groups must have at least two groups that count; got {n_groups}")
-    return StratifiedGroupKFold(min(cv, n_groups))
 
 
 def fit_folds(

@@ -346,6 +346,10 @@ class ScoreHistogram:
         """Sum of all weights."""
         return float(self.positives.sum() + self.negatives.sum())
 
+    def reweighted(self, positives: Array, negatives: Array) -> ScoreHistogram:
+        """The same bins with other weights; a bin of none is gone."""
+        return self.from_locations(self.kind, self.locations, positives, negatives)
+
     def in_rows(self) -> ScoreHistogram:
         """The same with weights that count rows: as many, of equal weight, as would say as much as these."""
         if self.row_weight == 1.0:
@@ -388,7 +392,8 @@ class ScoreHistogram:
             "highest": self.highest if np.isfinite(self.highest) else None,
         }
         if self.classes is not None:  # which files of the first version do not have, nor weights of rows
-            found["classes"] = [_plain_label(label) for label in self.classes]
+            plain = (bool, int, float, str)
+            found["classes"] = [label if isinstance(label, plain) else by_value(label) for label in self.classes]
         return found if self.row_weight == 1.0 else found | {"row_weight": self.row_weight}
 
     @classmethod
@@ -435,8 +440,3 @@ def _zero_and_one(labels: NDArray[Any]) -> NDArray[Any] | None:
     if labels.dtype.kind != "b" and labels.size and labels.min() == 1:
         raise ValueError("y shows one class, 1; give both as classes, the second being what scores are of")
     return np.array([0, 1], dtype=labels.dtype)
-
-
-def _plain_label(label: Any) -> Any:
-    """A label that JSON knows."""
-    return label if isinstance(label, (bool, int, float, str)) else by_value(label)

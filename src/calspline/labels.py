@@ -62,16 +62,13 @@ def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
     if n_dimensions != 2 or isinstance(scores, (np.ndarray, list, tuple)):
         return None
     if hasattr(scores, "columns") and hasattr(scores, "iloc"):
-        return None if _is_default(scores.columns) else list(scores.columns)
+        index = scores.columns  # of pandas: DataFrame({1: p, 0: q}) has a RangeIndex, too, which counts
+        default = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+        return None if default else list(index)
     import narwhals as nw
 
     frame = nw.from_native(scores, eager_only=True, pass_through=True)
     return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
-
-
-def _is_default(index: Any) -> bool:
-    """Whether an index of pandas is 0, 1, 2, ...; ``DataFrame({1: p, 0: q})`` has a RangeIndex, too, which counts."""
-    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
 def order_columns(

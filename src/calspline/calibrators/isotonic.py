@@ -68,7 +68,11 @@ class IsotonicCalibrator(OneVsRestCalibrator):
         f = isotonic_regression(counts.positives / counts.w, sample_weight=counts.w, y_min=0.0, y_max=1.0)
         corner = np.ones(len(f), dtype=bool)
         corner[1:-1] = (f[1:-1] != f[:-2]) | (f[1:-1] != f[2:])
-        return MapFit(_through(counts.x[corner], f[corner]))
+        x, f = counts.x[corner], f[corner]
+        coefficients = np.zeros((4, len(x) + 1))  # linear between the corners, flat beyond them
+        coefficients[2, 1:-1] = np.diff(f) / np.diff(x)
+        coefficients[3] = np.concatenate([f[:1], f])
+        return MapFit(CalibrationCurve(Transform("identity"), x, coefficients, link="identity"))
 
 
 def _apart(counts: Counts) -> Counts:
@@ -76,11 +80,3 @@ def _apart(counts: Counts) -> Counts:
     least = max(MIN_GAP * float(np.ptp(counts.x)), MIN_SPAN)
     first = np.flatnonzero(np.append(np.inf, np.diff(counts.x)) > least)
     return counts.merged(first, counts.x[first])
-
-
-def _through(x: Array, f: Array) -> CalibrationCurve:
-    """Linear between points, flat beyond them."""
-    coefficients = np.zeros((4, len(x) + 1))
-    coefficients[2, 1:-1] = np.diff(f) / np.diff(x)
-    coefficients[3] = np.concatenate([f[:1], f])
-    return CalibrationCurve(Transform("identity"), x, coefficients, link="identity")

@@ -294,7 +294,9 @@ def find_shift(
     rates = None if reference is None else reference.base_rates
     errors, p_value, variance = None, None, 0.0
     if kept is not None:
-        ratios = 1.0 / check_kept(kept, classes)
+        if not isinstance(kept, Mapping):
+            raise TypeError(f"kept must be a mapping of label to share, such as {{0: 0.1, 1: 1.0}}; got {kept!r}")
+        ratios = 1.0 / _by_label(kept, classes, "kept")
         if earlier is not None:
             ratios, variance = ratios * np.exp(earlier.log_ratios), earlier.variance
         new = None if rates is None else rates * ratios / float(rates @ ratios)
@@ -338,13 +340,6 @@ def check_rates(value: Any, classes: NDArray[Any]) -> Array:
     if abs(rates.sum() - 1.0) > 1e-6:
         raise ValueError(f"base_rate must be shares that sum to 1; they sum to {rates.sum():g}")
     return np.asarray(rates / rates.sum())
-
-
-def check_kept(value: Any, classes: NDArray[Any]) -> Array:
-    """Shares of the rows of each class that were kept; above 1 if rows were repeated."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"kept must be a mapping of label to share, such as {{0: 0.1, 1: 1.0}}; got {value!r}")
-    return _by_label(value, classes, "kept")
 
 
 def _by_label(given: Mapping[Any, Any], classes: NDArray[Any], name: str) -> Array:

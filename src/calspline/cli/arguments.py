@@ -58,7 +58,6 @@ def parser() -> Parser:
     demo.add_argument("folder", nargs="?", default=".", help="where to put the report (default: here)")
 
     fit = command("fit", "fit", "Learn a calibration from scores and what happened.")
-    _data(fit)
     _labelled(fit)
     _by(fit)
     _output(fit, "the model, a JSON file; - prints it")
@@ -85,23 +84,20 @@ def parser() -> Parser:
     _missing(apply, keep=True)
 
     evaluate = command("evaluate", "evaluate", "Numbers: how good are the probabilities in a file?")
-    _data(evaluate)
     _labelled(evaluate)
     _by(evaluate)
     _missing(evaluate)
     evaluate.add_argument("--json", action="store_true", help="the numbers as JSON")
 
     compare = command("compare", "evaluate", "Several sets of probabilities of the same rows: which to use?")
-    _data(compare, several=True)
-    _labelled(compare)
+    _labelled(compare, several=True)
     _by(compare)
     _missing(compare)
     compare.add_argument("--reference", metavar="NAME", help="the set to compare with (default: the first)")
     compare.add_argument("--json", action="store_true", help="the numbers as JSON")
 
     report = command("report", "evaluate", "One self-contained HTML file with pictures.")
-    _data(report, several=True)
-    _labelled(report)
+    _labelled(report, several=True)
     _by(report)
     _output(report, "the report; - prints it")
     _missing(report)
@@ -137,8 +133,7 @@ def parser() -> Parser:
     expect.add_argument("--json", action="store_true", help="the numbers as JSON")
 
     decide = command("decide", "after", "What probabilities are worth to somebody who acts on them.")
-    _data(decide, several=True)
-    _labelled(decide)
+    _labelled(decide, several=True)
     _missing(decide)
     _costs(decide)
     _thresholds(decide)
@@ -146,7 +141,6 @@ def parser() -> Parser:
 
     monitor = command("monitor", "after", "Is a model still right? Looked at as often as one likes.")
     monitor.add_argument("state", help="a JSON file that the monitor keeps; a new one needs --model")
-    _data(monitor)
     _labelled(monitor)
     _missing(monitor)
     monitor.add_argument("--model", metavar="FILE", help="to begin: the model to watch")
@@ -185,7 +179,8 @@ def _data(command: argparse.ArgumentParser, *, several: bool = False, optional: 
     group.add_argument("--no-header", action="store_true", help="CSV without names: columns are column0, column1, ...")
 
 
-def _labelled(command: argparse.ArgumentParser) -> None:
+def _labelled(command: argparse.ArgumentParser, *, several: bool = False) -> None:
+    _data(command, several=several)
     group = command.add_argument_group("labels")
     group.add_argument("--label", metavar="COLUMN", help="what happened (default: the obvious one)")
     group.add_argument("--positive", metavar="LABEL", help="what the score is the probability of")

@@ -114,12 +114,6 @@ def decoded(start: bytes, encoding: str | None) -> str:
         raise InputError(f"--encoding: there is no encoding {encoding!r}; try utf-8, latin-1 or utf-16") from None
 
 
-def delimiter_of(text: str) -> str:
-    """What separates fields: of the usual characters, the one most frequent in the first line."""
-    bare = "".join(text.partition("\n")[0].split('"')[::2])
-    return max(DELIMITERS, key=bare.count)
-
-
 def header_of(text: str, delimiter: str, *, header: bool) -> list[str]:
     """Names of the columns: in the first line, or made up."""
     names = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
@@ -206,7 +200,8 @@ class Source:
     def _read_headers(self, delimiter: str | None, encoding: str | None, header: bool) -> list[str]:
         """The names of the columns, which all files have to share."""
         texts = [decoded(start, encoding) for start in self._starts]
-        self._delimiter = delimiter or ("\t" if self.format == "tsv" else delimiter_of(texts[0]))
+        bare = "".join(texts[0].partition("\n")[0].split('"')[::2])  # the first line without what is quoted
+        self._delimiter = delimiter or ("\t" if self.format == "tsv" else max(DELIMITERS, key=bare.count))
         headers = [header_of(text, self._delimiter, header=header) for text in texts]
         for name, other in zip(self.names, headers, strict=True):
             if other != headers[0]:

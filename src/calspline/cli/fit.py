@@ -121,7 +121,8 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
 
     after = [judge(fitted, weights)]
     if folded:
-        fits = (_quietly(_unfitted(calibrator).fit_histogram, _reweighted(every, train)) for train in trains)
+        parts = (every.reweighted(positives, negatives) for negatives, positives in trains)
+        fits = (_quietly(_unfitted(calibrator).fit_histogram, part) for part in parts)
         after = [judge(fit, test) for fit, test in zip(fits, tests, strict=True)]
     log_loss, brier = np.average(after, axis=0, weights=[test.sum() for test in tests] if folded else None)
     pooled = fitted.histogram_
@@ -153,14 +154,6 @@ def _dealt(weights: Array) -> list[Array]:
         part[np.arange(len(part)), rng.integers(0, FOLDS, len(part))] += weights[k] % 1.0
         folds[:, k] = part.T
     return [fold for fold in folds if fold.any()]
-
-
-def _reweighted(counts: ScoreHistogram | SegmentHistograms, weights: Array) -> ScoreHistogram | SegmentHistograms:
-    """The same bins with other weights of negatives and positives."""
-    negatives, positives = weights
-    if isinstance(counts, SegmentHistograms):
-        return counts.reweighted(positives, negatives)
-    return ScoreHistogram.from_locations(counts.kind, counts.locations, positives=positives, negatives=negatives)
 
 
 def _unfitted(calibrator: Any) -> Any:

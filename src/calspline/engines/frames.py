@@ -232,10 +232,11 @@ def _checked(rows: Rows, stats: ColumnStats, columns: Columns, kind: Kind) -> Ro
 
 
 def _pooled(found: Found) -> ScoreHistogram:
-    """The histogram of all rows."""
+    """The histogram of all rows, of which some have labels of segments, if there are any."""
     if isinstance(found, ScoreHistogram):
         return found
-    found.check_some()
+    if any(all(label is None for label in labels) for labels in found.columns):
+        raise ValueError("by must have labels; all of a column are missing")
     return found.pooled
 
 

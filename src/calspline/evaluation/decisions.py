@@ -326,7 +326,9 @@ def decide_rows(
     with one_blas_thread():
         values = {name: net_benefit(one.counts(), t) for name, one in every.items()}
         own = {name: _covariance(one, one, values[name], values[name], t) for name, one in every.items()}
-        spare = _spare(base, t)
+        # One event and one non-event more count as acted on: none above a threshold is no certainty.
+        odds = t / (1.0 - t)
+        spare = (1.0 + np.outer(odds, odds)) * (float(base.squares.sum()) / base.total**2) ** 2
         bands = {name: _band(values[name], own[name] + spare, level) for name in every}
         differences = {}
         for name, one in every.items():
@@ -367,12 +369,6 @@ def _covariance(a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresh
     sum_a, sum_b = (above[1, 1:, 0] - odds * above[0, 1:, 0], above[1, 0, 1:] - odds * above[0, 0, 1:])
     centred = raw - np.outer(sum_a, of_b) - np.outer(of_a, sum_b) + np.outer(of_a, of_b) * above[:, 0, 0].sum()
     return np.asarray(centred / a.total**2)
-
-
-def _spare(rows: Predictions, thresholds: Array) -> Array:
-    """Covariance due to one event and one non-event more that are acted on: none above a threshold is no certainty."""
-    odds = thresholds / (1.0 - thresholds)
-    return np.asarray((1.0 + np.outer(odds, odds)) * (float(rows.squares.sum()) / rows.total**2) ** 2)
 
 
 def _band(value: Array, covariance: Array, level: float) -> Band:

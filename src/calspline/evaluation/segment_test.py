@@ -217,14 +217,10 @@ class SegmentSums:
         sums.sum_duplicates()
         return sums
 
-    @property
-    def groups_in(self) -> Array:
-        """How many groups have rows in each segment."""
-        return np.asarray(np.diff(self._group_sums.indptr)[: self.n], dtype=np.float64)
-
     def _student(self) -> Array:
         """P-values of Student's test that the sums of groups have mean zero; 1 where there is one group."""
-        sums, G = self._group_sums, np.tile(self.groups_in, 2)
+        sums = self._group_sums
+        G = np.tile(np.diff(sums.indptr)[: self.n].astype(np.float64), 2)  # groups with rows in each segment
         U, squares = np.asarray(sums.sum(axis=1)).ravel(), np.asarray(sums.power(2).sum(axis=1)).ravel()
         spread = (squares - U**2 / G) * G / np.maximum(G - 1.0, 1.0)
         known = (G > 1.0) & (spread > 0.0)

@@ -66,18 +66,14 @@ def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
         return [View(str(first.classes[1]), False, found)]
     tops = {name: evaluation.top_label or evaluation for name, evaluation in evaluations.items()}
     out = [View("top label", True, {name: _forecast(one.top_label(), tops[name]) for name, one in rows.items()})]
-    for j in _shown_classes(evaluations):
+    # All classes or, of many, those whose miscalibration costs most.
+    costs = [[one.calibration_brier for one in e.per_class.values()] for e in evaluations.values()]
+    most = max(1, min(MAX_CLASSES, MAX_DIAGRAMS // len(evaluations)))
+    for j in sorted(np.argsort(-np.max(costs, axis=0), kind="stable")[:most].tolist()):
         label = first.classes.tolist()[j]
         found = {name: _forecast(one.against_rest(j), evaluations[name].per_class[label]) for name, one in rows.items()}
         out.append(View(str(label), False, found))
     return out
-
-
-def _shown_classes(evaluations: Mapping[str, Evaluation]) -> list[int]:
-    """Indices of the classes to show: all, or of many those whose miscalibration costs most, in their order."""
-    worst = np.max([[one.calibration_brier for one in e.per_class.values()] for e in evaluations.values()], axis=0)
-    most = max(1, min(MAX_CLASSES, MAX_DIAGRAMS // len(evaluations)))
-    return sorted(np.argsort(-worst, kind="stable")[:most].tolist())
 
 
 def _forecast(rows: Predictions, evaluation: Evaluation) -> Forecast:

@@ -52,18 +52,6 @@ class Finding:
         """Half the width of the band."""
         return 0.5 * (self.upper - self.lower)
 
-    @property
-    def tells_nothing(self) -> bool:
-        """Whether the band is too wide to say anything."""
-        low, high = log_odds([self.lower, self.upper])
-        return self.half_width > WIDE or bool(0.5 * (high - low) > WIDE_LOG_ODDS)
-
-    @property
-    def off_by(self) -> float:
-        """Log-odds between what was given and what happened."""
-        given, happened = log_odds([self.level, self.happened])
-        return float(abs(given - happened))
-
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
     """Name and sentence: of the set in use and, if there is another, of the best of the others."""
@@ -108,7 +96,9 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
     found = Finding(name, "right", float(levels[at]), float(happened[at]), float(lower[at]), float(upper[at]))
     if rejected:
         return replace(found, kind=_kind(forecast, spline.curve, view.top_label))
-    return replace(found, kind="unknown") if found.tells_nothing else found
+    low, high = log_odds([found.lower, found.upper])
+    tells_nothing = found.half_width > WIDE or 0.5 * (high - low) > WIDE_LOG_ODDS
+    return replace(found, kind="unknown") if tells_nothing else found
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
@@ -158,14 +148,16 @@ def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
         )
     if f.kind == "right":
         return f"{_subject(f.name)} {'' if alone else 'already '}well calibrated: {_meaning(f)}."
-    slightly = "slightly " if f.off_by < SLIGHT else ""
+    given, happened = log_odds([f.level, f.happened])
+    slightly = "slightly " if abs(given - happened) < SLIGHT else ""
     what, verb = ("answers", "were right") if view.top_label else ("events", "happened")
     said = f"{what} given {level} {verb} {rounded_percent(f.happened)} of the time"
     return f"{_subject(f.name)} {slightly}{f.kind}: {said}."
 
 
 def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> str:
-    lead = _lead(f.name)
+    known = f.name.strip().lower() in ("calibrated", "after", "after calibration", "calibration")
+    lead = "After calibration" if known else f"With {f.name},"
     if f.kind == "unknown":
         return (
             f"{lead} nothing speaks against it, but {n:,} rows leave {rounded_percent(f.level)} "
@@ -200,8 +192,3 @@ def _subject(name: str) -> str:
         return "Raw scores are"
     start = name[0].upper() + name[1:] if name.replace(" ", "").isalpha() and name[0].islower() else name
     return f"{start} is"
-
-
-def _lead(name: str) -> str:
-    known = ("calibrated", "after", "after calibration", "calibration")
-    return "After calibration" if name.strip().lower() in known else f"With {name},"

@@ -143,7 +143,7 @@ class SegmentedCurve:
             variance = np.zeros(len(z)) if self.curve.variance is None else evaluate(self.curve.variance, *where)
         eta, R = self.curve.value(z), evaluate(self._pieces, *where)
         for column, code in self._each(rows, codes):
-            eta = eta + np.einsum("ij,ij->i", R, column.theta_of(code))
+            eta = eta + np.einsum("ij,ij->i", R, column.effects[code])
         return eta, R, variance
 
     @cached_property

@@ -228,11 +228,6 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             cells=self.cells if self.level is None else self.cells[present],
         )
 
-    def check_some(self, name: str = "by") -> None:
-        """Complain about a column of which no row has a label."""
-        if any(all(label is None for label in labels) for labels in self.columns):
-            raise ValueError(f"{name} must have labels; all of a column are missing")
-
     @property
     def n_columns(self) -> int:
         """How many columns of segments there are."""

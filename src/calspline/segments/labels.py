@@ -105,7 +105,8 @@ def check_by(by: Any, n: int, name: str = "by", *, some: bool = False, beside: s
 
 
 def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
-    if isinstance(by, (list, tuple)) and by and all(_is_column(each) for each in by):
+    labels = (str, bytes, tuple, set, frozenset, dict)  # which are no columns
+    if isinstance(by, (list, tuple)) and by and all(hasattr(e, "__len__") and not isinstance(e, labels) for e in by):
         return [(each, _name_of(each)) for each in by]
     import narwhals as nw
 
@@ -117,11 +118,6 @@ def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
     if isinstance(by, np.ndarray) and by.ndim == 2:
         return [(by[:, j], None) for j in range(by.shape[1])]
     return [(by, _name_of(by))]
-
-
-def _is_column(value: Any) -> bool:
-    """Whether a value is a column rather than a label."""
-    return not isinstance(value, (str, bytes, tuple, set, frozenset, dict)) and hasattr(value, "__len__")
 
 
 def _name_of(column: Any) -> str | None:
@@ -172,11 +168,8 @@ def _looked_up(values: list[Any], label: str | None, name: str) -> Column:
         codes = np.fromiter((place.get(value, -1) for value in values), dtype=np.intp, count=len(values))
     else:
         codes = np.fromiter(map(place.__getitem__, values), dtype=np.intp, count=len(values))
-    return Column(label, [_unwrapped(value) for value in known], codes)
-
-
-def _unwrapped(value: Any) -> Any:
-    return value.item() if isinstance(value, (np.bool_, np.number, np.str_)) else value
+    own = (np.bool_, np.number, np.str_)
+    return Column(label, [value.item() if isinstance(value, own) else value for value in known], codes)
 
 
 def in_order(labels: Iterable[Any]) -> list[Any]:

@@ -97,16 +97,13 @@ class SegmentColumn:
         return cls(known=known, rows=rows, events=happened, said=said, **effects)
 
     @cached_property
-    def _theta(self) -> Array:
+    def effects(self) -> Array:
+        """The effects of all segments and, last, of one never seen, which has none."""
         return np.vstack([self.theta, np.zeros((1, self.theta.shape[1]))])
 
-    def theta_of(self, codes: Codes) -> Array:
-        """The effects of each row's segment; none for -1."""
-        return np.asarray(self._theta[codes])
-
     def effect(self, k: int) -> Array:
-        """The effects of all segments in a direction, and that of one never seen; zeros if it is not used."""
-        return self._theta[:, k] if k < self._theta.shape[1] else np.zeros(len(self._theta))
+        """Those in a direction; zeros if it is not used."""
+        return self.effects[:, k] if k < self.effects.shape[1] else np.zeros(len(self.effects))
 
     def difference_of(self, codes: Codes) -> Array:
         """The covariance of each row's segment in excess of the common one; any for -1."""
