@@ -40,20 +40,18 @@ def homes() -> dict[str, str]:
 
 def find(name: str) -> type[BaseCalibrator]:
     """The class of the calibrator of this name."""
-    module, _, cls = _HOMES[name].rpartition(".")
-    found: type[BaseCalibrator] = getattr(import_module(module), cls)
-    return found
+    return find_class(_HOMES[name].rpartition(".")[2])
 
 
 def find_class(name: str) -> type[BaseCalibrator]:
     """The class of this name of its own, as a saved model has it."""
-    return find(next(key for key, home in _HOMES.items() if home.rpartition(".")[2] == name))
+    found: type[BaseCalibrator] = getattr(import_module(homes()[name]), name)
+    return found
 
 
 def classes() -> dict[str, type[BaseCalibrator]]:
     """Every class, by its own name, as a saved model names it."""
-    found = (find(name) for name in _HOMES)
-    return {cls.__name__: cls for cls in found}
+    return {name: find_class(name) for name in homes()}
 
 
 def register(name: str, home: str) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,7 @@ from calspline.arrays import Array, as_numpy
 Codes = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Rows of scores with their labels and the number of the image (the sequence, the row) that each is of."""
 
     scores: NDArray[Any]
@@ -67,21 +65,16 @@ class Reservoir:
         key = self._rng.random(len(batch.labels))
         self.seen += len(key)
         kept = key < self._limit
-        self._parts.append((key[kept], _taken(batch, kept)))
+        self._parts.append((key[kept], Batch(*(each[kept] for each in batch))))
         if sum(len(each) for each, _ in self._parts) > 2 * self.most:
             self._settle()
 
     def _settle(self) -> tuple[Array, Batch]:
         key = np.concatenate([each for each, _ in self._parts])
-        batches = [each for _, each in self._parts]
-        rows = Batch(
-            np.concatenate([each.scores for each in batches]),
-            np.concatenate([each.labels for each in batches]),
-            np.concatenate([each.image for each in batches]),
-        )
+        rows = Batch(*map(np.concatenate, zip(*(each for _, each in self._parts), strict=True)))
         if len(key) > self.most:
             self._limit = float(np.partition(key, self.most)[self.most])
-            key, rows = key[key < self._limit], _taken(rows, key < self._limit)
+            rows, key = Batch(*(each[key < self._limit] for each in rows)), key[key < self._limit]
         self._parts = [(key, rows)]
         return key, rows
 
@@ -89,7 +82,3 @@ class Reservoir:
     def rows(self) -> Batch:
         """The sample."""
         return self._settle()[1]
-
-
-def _taken(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
-    return Batch(batch.scores[kept], batch.labels[kept], batch.image[kept])

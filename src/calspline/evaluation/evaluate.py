@@ -275,30 +275,9 @@ def evaluate(
     >>> result.calibration_p_value > 0.05, result.smooth_ece < 0.03
     (True, True)
     >>> overconfident = p**3 / (p**3 + (1 - p) ** 3)
-    >>> print(evaluate(happened, overconfident))
-    2,000 rows, 2 classes
-    log-loss                                         0.6848
-      calibration (would be saved)                   0.2063
-      refinement (would remain)                      0.4785
-    Brier score                                      0.1887
-      calibration (would be saved)                   0.0286
-      refinement (would remain)                      0.1600
-    accuracy                                         0.7485
-    AUC                                              0.8402
-    ECE                                              0.1483
-      debiased                                       0.1445
-      on bins of equal weight                        0.1446
-      the same, debiased                             0.1432
-    smooth ECE                                       0.1380
-    ICI (distance from the spline curve)             0.1369
-      E50 (median)                                   0.1486
-      E90 (90th percentile)                          0.2165
-      Emax (largest)                                 0.2277
-    mean probability                                 0.4988
-      what happened                                  0.5040
-    calibration in the large (0 is right)     0.069 ± 0.081
-    calibration slope (1 is right)            0.345 ± 0.016
-    p-value of 'the probabilities are right'          0.001
+    >>> result = evaluate(happened, overconfident)  # print it, to see all
+    >>> round(result.calibration_log_loss, 3), round(result.calibration_slope, 1)
+    (0.206, 0.3)
 
     Segments: in two of five countries, events are more frequent, or less, than is said.
 

@@ -206,7 +206,7 @@ class Known:
         """The place of each label; -1 for one that is not known, and for None."""
         return np.array([self._place.get(label, -1) for label in labels], dtype=np.intp)
 
-    def codes(self, column: Column, name: str = "by") -> Codes:
+    def codes(self, column: Column) -> Codes:
         """The place of each row's label among those known, -1 for one never seen and for none.
 
         Labels of which none is even of a known kind are an error: nobody means 1 by "1".
@@ -216,7 +216,7 @@ class Known:
             first = int(np.argmax(column.codes >= 0))
             value = column.values[column.codes[first]]
             raise TypeError(
-                f"{name} must have labels like those of the fit ({_shown(self._families)}, such as "
+                f"by must have labels like those of the fit ({_shown(self._families)}, such as "
                 f"{self.labels[0]!r}); row {first} is {value!r}, a {family(value)}"
             )
         return np.asarray(self.places([*column.values, None])[column.codes])
@@ -246,13 +246,13 @@ def warn_of_new(n_new: int, n: int) -> None:
         )
 
 
-def check_alike(known: Iterable[Any], new: Iterable[Any], name: str = "by") -> None:
+def check_alike(known: Iterable[Any], new: Iterable[Any]) -> None:
     """Check that the labels of further rows may be those known: that some are of the same kind, if there are any."""
     ours, theirs = ([label for label in labels if label is not None] for labels in (known, new))
     families = {family(label) for label in ours}
     if ours and theirs and not families & {family(label) for label in theirs}:
         raise TypeError(
-            f"{name} must have labels like those of earlier rows ({_shown(families)}, such as {ours[0]!r}); got "
+            f"by must have labels like those of earlier rows ({_shown(families)}, such as {ours[0]!r}); got "
             f"{theirs[0]!r}, a {family(theirs[0])}"
         )
 
