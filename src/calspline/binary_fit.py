@@ -184,9 +184,7 @@ class FittedCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """How the curve came about, as JSON values; an infinite smoothing becomes null."""
-        found = {name: getattr(self, name) for name in FIT.fields}
-        smoothing = self.smoothing if np.isfinite(self.smoothing) else None
-        return found | {"smoothing": smoothing, "grid": self.grid.tolist(), "criterion": self.criterion.tolist()}
+        return FIT.described(self, smoothing=self.smoothing if np.isfinite(self.smoothing) else None)
 
     @classmethod
     def restored(cls, curve: CalibrationCurve, read: dict[str, Any]) -> FittedCurve:

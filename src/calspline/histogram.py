@@ -382,19 +382,14 @@ class ScoreHistogram:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON."""
-        found: dict[str, Any] = {
-            "kind": self.kind,
-            "level": self.level,
-            "locations": self.locations.tolist(),
-            "positives": self.positives.tolist(),
-            "negatives": self.negatives.tolist(),
-            "cells": self.cells.tolist(),
-            "highest": self.highest if np.isfinite(self.highest) else None,
-        }
-        if self.classes is not None:  # which files of the first version do not have, nor weights of rows
-            plain = (bool, int, float, str)
-            found["classes"] = [label if isinstance(label, plain) else by_value(label) for label in self.classes]
-        return found if self.row_weight == 1.0 else found | {"row_weight": self.row_weight}
+        plain = (bool, int, float, str)
+        labels = [label if isinstance(label, plain) else by_value(label) for label in self.classes or ()]
+        found = HISTOGRAM.described(self, highest=self.highest if np.isfinite(self.highest) else None, classes=labels)
+        if self.classes is None:  # which files of the first version do not have, nor weights of rows
+            del found["classes"]
+        if self.row_weight == 1.0:
+            del found["row_weight"]
+        return found
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:

@@ -364,12 +364,24 @@ class Record(Domain):
         value = self.added | value
         return {each: domain.check(value[each], each) for each, domain in self.fields.items()}
 
+    def described(self, value: Any, **others: Any) -> dict[str, Any]:
+        """The fields of an object as JSON values, but for ``others``, which are given."""
+        return {name: others[name] if name in others else _described(getattr(value, name)) for name in self.fields}
+
     def schema(self, records: dict[str, Schema]) -> Schema:
         """A reference; the object itself goes to ``records``."""
         if self.title not in records:
             own = object_schema({name: one.schema(records) for name, one in self.fields.items()})
             records[self.title] = own | {"required": [name for name in self.fields if name not in self.added]}
         return {"$ref": f"#/$defs/{self.title}"}
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_described(one) for one in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def object_schema(properties: dict[str, Schema]) -> Schema:

@@ -129,7 +129,7 @@ class Reference:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists."""
-        return {"edges": self.edges.tolist(), "counts": self.counts.tolist()}
+        return REFERENCE.described(self)
 
     @classmethod
     def from_dict(cls, read: dict[str, Any], n_classes: int) -> Reference:
@@ -222,14 +222,7 @@ class Shift:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists."""
-        return {
-            "log_ratios": self.log_ratios.tolist(),
-            "variance": self.variance,
-            "base_rates": None if self.base_rates is None else self.base_rates.tolist(),
-            "errors": None if self.errors is None else self.errors.tolist(),
-            "p_value": self.p_value,
-            "inside": self.inside,
-        }
+        return SHIFT.described(self)
 
     @classmethod
     def from_dict(cls, read: dict[str, Any], n_classes: int) -> Shift:

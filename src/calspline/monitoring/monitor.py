@@ -147,16 +147,10 @@ class Stream:
         fortunes = self.fortunes
         return GAMBLERS[int(np.argmax(fortunes >= fortunes.max() - CLEARLY))][0]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists."""
-        past, lately = (None if one is None else one.to_dict() for one in (self.past, self.lately))
-        return {
-            "days": self.days,
-            "stakes": [value if np.isfinite(value) else None for value in self.stakes.tolist()],
-            "past": past,
-            "lately": lately,
-            "curve": None if self.curve is None else [part.tolist() for part in self.curve],
-        }
+    def to_dict(self, segment: str | None = None) -> dict[str, Any]:
+        """Plain numbers and lists; ``segment`` is whose rows they are, if not all."""
+        stakes = [value if np.isfinite(value) else None for value in self.stakes.tolist()]
+        return STREAM.described(self, segment=segment, stakes=stakes)
 
     @classmethod
     def from_dict(cls, read: dict[str, Any]) -> Stream:
@@ -408,8 +402,7 @@ class Monitor:
             "calibrator": self.calibrator.to_dict(),
             "alpha": self.alpha,
             "log": self.log,
-            "streams": [{"segment": None} | self._all.to_dict()]
-            + [{"segment": name} | stream.to_dict() for name, stream in self._parts.items()],
+            "streams": [self._all.to_dict(), *(stream.to_dict(name) for name, stream in self._parts.items())],
         }
 
     @classmethod

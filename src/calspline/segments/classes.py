@@ -118,8 +118,7 @@ class ClassSegments:
 
     def to_dict(self) -> dict[str, Any]:
         """The effects as JSON values."""
-        columns = [column.to_dict() for column in self.columns]
-        return {"unit": self.unit, "common": self.common.tolist(), "columns": columns}
+        return CLASS_SEGMENTS.described(self)
 
     @classmethod
     def restored(cls, read: dict[str, Any], n_classes: int) -> ClassSegments:

@@ -152,12 +152,7 @@ class SegmentedCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """How segments depart from the curve, as JSON values; the curve itself is stored with the others."""
-        return {
-            "directions": self.directions.tolist(),
-            "covariance": self.covariance.tolist(),
-            "alone": self.alone.tolist(),
-            "columns": [column.to_dict() for column in self.columns],
-        }
+        return SEGMENTED.described(self)
 
     @classmethod
     def restored(cls, curve: CalibrationCurve, read: dict[str, Any]) -> SegmentedCurve:

@@ -146,10 +146,8 @@ class SegmentColumn:
         if odd:
             raise TypeError(f"segments of type {type(odd[0]).__name__} cannot be saved; use texts or numbers")
         lower = np.tril_indices(self.theta.shape[1])
-        plain = {
-            key: getattr(self, key).tolist() for key in ("spread", "theta", "sd", "kept", "rows", "events", "said")
-        }
-        return plain | {
+        keys = ("spread", "theta", "sd", "kept", "rows", "events", "said")
+        return {key: getattr(self, key).tolist() for key in keys} | {
             "name": self.name,
             "labels": list(self.known.labels),
             "slope_unit": self.slope_unit,
