@@ -380,18 +380,12 @@ class CalibrationCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON."""
-        return {
-            "transform": self.transform.name,
-            "epsilon": self.transform.epsilon,
-            "origin": self.origin,
-            "unit": self.unit,
-            "breaks": self.breaks.tolist(),
-            "coefficients": self.coefficients.T.tolist(),
-            "link": self.link,
-            "clip": list(self.clip),
-            "variance": None if self.variance is None else self.variance.T.tolist(),
-            "tube": self.tube,
-        } | ({} if self.modes is None else {"modes": self.modes.tolist()})
+        rows = {"coefficients": self.coefficients.T.tolist()}
+        rows |= {"variance": None if self.variance is None else self.variance.T.tolist()}
+        found = CURVE.described(self, transform=self.transform.name, epsilon=self.transform.epsilon, **rows)
+        if self.modes is None:
+            del found["modes"]
+        return found
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:

@@ -137,11 +137,9 @@ class Checked(Domain):
     written: Schema | Domain
 
     def check(self, value: Any, name: str, also: str = "") -> Any:
-        """What the function makes of it."""
         return self.function(value, name)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """As it was given."""
         return self.written.schema(records) if isinstance(self.written, Domain) else self.written
 
 
@@ -162,12 +160,10 @@ class Choice(Domain):
         return (*self.constants, *self.registry)
 
     def check(self, value: Any, name: str, also: str = "") -> Any:
-        """One of the constants."""
         check_one_of(value, name, self.choices)
         return value
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """A constant or an enumeration."""
         if self.choices == (True, False):
             return {"type": "boolean"}
         if self.choices == (None,):
@@ -188,7 +184,6 @@ class Number(Domain):
     infinite: bool = False
 
     def check(self, value: Any, name: str, also: str = "") -> float:
-        """A float."""
         expected = "a number of at least 0" if self.not_negative else f"a number in ({self.above:g}, {self.below:g})"
         number = float(_of_type(numbers.Real, value, name, expected + also))
         if not (number >= 0.0 if self.not_negative else self.above < number < self.below):
@@ -196,7 +191,6 @@ class Number(Domain):
         return number
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """A number; JSON has none for infinity, which is a word in files."""
         found: Schema = {"type": "number"}
         if self.not_negative:
             found["minimum"] = 0
@@ -204,6 +198,7 @@ class Number(Domain):
             found["exclusiveMinimum"] = self.above
         if np.isfinite(self.below):
             found["exclusiveMaximum"] = self.below
+        # JSON has no number for infinity, which is a word in files.
         return {"anyOf": [{"const": "infinity"}, found]} if self.infinite else found
 
 
@@ -215,7 +210,6 @@ class Integer(Domain):
     largest: int | None = None
 
     def check(self, value: Any, name: str, also: str = "") -> int:
-        """An int."""
         expected = f"an integer of at least {self.least}{also}"
         if _of_type(numbers.Integral, value, name, expected) < self.least:
             raise ValueError(f"{name} must be {expected}; got {value!r}")
@@ -224,7 +218,6 @@ class Integer(Domain):
         return int(value)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """An integer."""
         limit = {} if self.largest is None else {"maximum": self.largest}
         return {"type": "integer", "minimum": self.least} | limit
 
@@ -242,7 +235,6 @@ class Numbers(Domain):
     note: str = ""
 
     def check(self, value: Any, name: str, also: str = "") -> Array:
-        """An array."""
         if self.most is not None and isinstance(value, list) and len(value) > self.most:
             raise ValueError(f"{name} must have at most {self.most} numbers; got {len(value)}")
         if self.increasing:
@@ -259,7 +251,6 @@ class Numbers(Domain):
         return array
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """An array, of arrays if there are columns."""
         items: Schema = {"type": "number"}
         if self.positive:
             items["exclusiveMinimum"] = 0
@@ -274,11 +265,9 @@ class Matrix(Domain):
     """A matrix of finite numbers, or its diagonal as a list."""
 
     def check(self, value: Any, name: str, also: str = "") -> Array:
-        """An array."""
         return check_numeric_array(value, name)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """An array of numbers, or of arrays."""
         row = {"type": "array", "items": {"type": "number"}}
         return {"anyOf": [row, {"type": "array", "items": row}]}
 
@@ -290,13 +279,11 @@ class Integers(Domain):
     most: int | None = None
 
     def check(self, value: Any, name: str, also: str = "") -> NDArray[np.int64]:
-        """An array."""
         if not isinstance(value, list) or not all(type(one) is int for one in value):
             raise ValueError(f"{name} must be a list of whole numbers")
         return np.array(value, dtype=np.int64)
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """An array."""
         return _array({"type": "integer"}, 0, self.most)
 
 
@@ -309,7 +296,6 @@ class ListOf(Domain):
     most: int | None = None
 
     def check(self, value: Any, name: str, also: str = "") -> list[Any]:
-        """A list of checked items."""
         if not isinstance(value, list):
             raise ValueError(f"{name} must be a list")
         if len(value) < self.least or (self.most is not None and len(value) > self.most):
@@ -318,7 +304,6 @@ class ListOf(Domain):
         return [self.items.check(item, each) for item in value]
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """An array."""
         return _array(self.items.schema(records), self.least, self.most)
 
 
@@ -330,7 +315,6 @@ class Either(Domain):
     domain: Domain
 
     def check(self, value: Any, name: str, also: str = "") -> Any:
-        """The word itself, or what the domain makes of the value."""
         words = self.choice.choices
         if (value is None or isinstance(value, str)) and value in words:
             return value
@@ -340,7 +324,6 @@ class Either(Domain):
         return self.domain.check(value, name, f" or {'one of ' if len(words) > 1 else ''}{shown}")
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """Either of the two."""
         return {"anyOf": [self.choice.schema(records), self.domain.schema(records)]}
 
 
@@ -358,7 +341,6 @@ class Record(Domain):
     added: dict[str, Any] = field(default_factory=dict)
 
     def check(self, value: Any, name: str, also: str = "") -> dict[str, Any]:
-        """A dict of checked values."""
         if not isinstance(value, dict) or set(self.added | value) != set(self.fields):
             raise ValueError(f"{name} must be a dict with the keys {', '.join(self.fields)}")
         value = self.added | value
@@ -369,7 +351,6 @@ class Record(Domain):
         return {name: others[name] if name in others else _described(getattr(value, name)) for name in self.fields}
 
     def schema(self, records: dict[str, Schema]) -> Schema:
-        """A reference; the object itself goes to ``records``."""
         if self.title not in records:
             own = object_schema({name: one.schema(records) for name, one in self.fields.items()})
             records[self.title] = own | {"required": [name for name in self.fields if name not in self.added]}
