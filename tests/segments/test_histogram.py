@@ -108,7 +108,7 @@ def test_rows_without_a_label_are_under_none():
     assert found[None].total == 100
     assert list(found + found)[-1] is None
     several = ScoreHistogram.from_scores(scores, y, by=[named, by])
-    assert several.n_columns == 2
+    assert len(several.columns) == 2
     assert (None, "a") in several
 
 

@@ -254,10 +254,8 @@ def check_agreement(model: Any, pair: Any, dtype: str) -> None:
         import onnxruntime
     except ModuleNotFoundError:
         return
-    name, advice = (
-        type(pair.estimator).__name__,
-        "try another dtype, or convert the model yourself and give it as after",
-    )
+    name = type(pair.estimator).__name__
+    advice = "try another dtype, or convert the model yourself and give it as after"
     X = np.random.default_rng(0).normal(size=(N_PROBES, pair.estimator.n_features_in_)).astype(np.float32)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ONLY_ERRORS

@@ -200,7 +200,7 @@ class _Two(_Module):
 
     def __init__(self, formula: Formula, dim: int, dtype: Any) -> None:
         super().__init__(formula, dim, dtype)
-        self.one, self.pair = _graph_of_one(formula, dtype), _graph_of_pair(formula, dtype)
+        self.one, self.pair = _graph(formula, dtype), _graph_of_pair(formula, dtype)
 
     def _calibrated(self, scores: torch.Tensor, by: torch.Tensor | None) -> torch.Tensor:
         columns = [scores] if scores.dim() < 2 else scores.unbind(self.dim)
@@ -221,7 +221,7 @@ class _Many(_Module):
     def __init__(self, formula: Formula, dim: int, dtype: Any) -> None:
         super().__init__(formula, dim, dtype)
         self.n_classes = len(formula.classes)
-        self.rows = _graph_of_rows(formula, dtype, axis=-1 if dim == -1 else -2)
+        self.rows = _graph(formula, dtype, axis=-1 if dim == -1 else -2)
 
     def _calibrated(self, scores: torch.Tensor, by: torch.Tensor | None) -> torch.Tensor:
         if not torch.jit.is_tracing() and scores.size(self.dim) != self.n_classes:
@@ -246,12 +246,13 @@ class _Many(_Module):
         return torch.cat([self.rows(*part) for part in parts], along)
 
 
-def _graph_of_one(formula: Formula, dtype: Any) -> Any:
-    writer = Writer(dtype or torch.float64)
-    p = writer.input("scores")
-    writer.look_up(formula.lookups)
-    doubt = writer.doubt(p, formula)
-    return writer.module(writer.value(formula.program, {"p": writer.proper(p, formula.kind)}, doubt))
+def _graph(formula: Formula, dtype: Any, axis: int | None = None) -> Any:
+    """From one score or, along an ``axis``, from rows of them."""
+    writer = Writer(dtype or torch.float64, -1 if axis is None else axis, len(formula.classes))
+    scores = writer.input("scores")
+    writer.look_up(formula.lookups, rows=axis is not None)
+    doubt = writer.doubt(scores, formula) if axis is None else writer.doubt_of_rows(scores, formula.kind)
+    return writer.module(writer.value(formula.program, {"p": writer.proper(scores, formula.kind)}, doubt))
 
 
 def _graph_of_pair(formula: Formula, dtype: Any) -> Any:
@@ -266,11 +267,3 @@ def _graph_of_pair(formula: Formula, dtype: Any) -> Any:
         p = p - rest
     assert formula.from_pair is not None
     return writer.module(writer.value(formula.from_pair, {"p": p, "rest": rest}, doubt))
-
-
-def _graph_of_rows(formula: Formula, dtype: Any, axis: int) -> Any:
-    writer = Writer(dtype or torch.float64, axis, len(formula.classes))
-    rows = writer.input("scores")
-    writer.look_up(formula.lookups, rows=True)
-    doubt = writer.doubt_of_rows(rows, formula.kind)
-    return writer.module(writer.value(formula.program, {"p": writer.proper(rows, formula.kind)}, doubt))

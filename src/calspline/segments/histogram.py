@@ -229,11 +229,6 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         )
 
     @property
-    def n_columns(self) -> int:
-        """How many columns of segments there are."""
-        return len(self.columns)
-
-    @property
     def columns(self) -> list[Sequence[Any]]:
         """The label of each histogram in each column of segments."""
         return _by_column(self.labels, self.several)
