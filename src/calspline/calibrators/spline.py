@@ -23,7 +23,6 @@ from calspline.labels import check_binary_labels, check_two_classes, label_array
 from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     TopAgainstRest,
-    class_histograms,
     classes_design_effect,
     fit_histograms,
     fit_one_vs_rest,
@@ -386,7 +385,8 @@ class SplineCalibrator(FittedSpline):
                 matrix = check_matrix_scores(check_scores(batch.scores), kind=kind, advice=self._fit_advice)
                 kind, columns = matrix.kind, self._against_rest(matrix)
                 recipe = columns.recipe(recipe)
-                found = class_histograms(columns, columns.codes(batch.labels))
+                codes = columns.codes(batch.labels)
+                found = [ScoreHistogram.collect(column, codes == j, None) for j, column in enumerate(columns)]
                 histograms = found if histograms is None else list(map(add, histograms, found))
         if not sample.seen:
             raise ValueError("batches must hold rows that count; there are none")

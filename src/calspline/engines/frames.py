@@ -23,7 +23,6 @@ from calspline.engines.rows import (
     check_column,
     check_column_list,
     check_frame_classes,
-    check_new_columns,
     check_sorted,
     declared_order,
 )
@@ -313,7 +312,10 @@ def apply_frame(
     order = order_columns(columns, classes, "score")
     columns = columns if order is None else [columns[place] for place in order]
     outputs = [output] if len(classes) == 2 else [f"{output}_{label}" for label in classes.tolist()]
-    check_new_columns(outputs, "output", schema)
+    taken = {name.lower() for name in schema}  # in SQL names differ by more than upper and lower case
+    for name in outputs:
+        if name.lower() in taken:
+            raise ValueError(f"output must be a new column; frame already has {name!r}")
     native = known.to_native()
     if engine.assign is not None and (engine.select is None or len(columns) > 1 or segments):
         calibrate = Calibrate(calibrator, columns, outputs, segments)

@@ -221,15 +221,6 @@ def check_column(name: Any, argument: str, schema: nw.Schema) -> str:
     return name
 
 
-def check_new_columns(names: Sequence[str], argument: str, schema: nw.Schema) -> None:
-    """Names that the frame does not have yet."""
-    # In SQL names differ by more than upper and lower case.
-    taken = {name.lower() for name in schema}
-    for name in names:
-        if name.lower() in taken:
-            raise ValueError(f"{argument} must be a new column; frame already has {name!r}")
-
-
 def declared_order(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], column: str) -> list[Any] | None:
     """The categories of a column in the order that was declared for them, if one was."""
     dtype = frame.collect_schema()[column]

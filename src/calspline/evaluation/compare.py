@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import t as student
 
 from calspline.evaluation.differences import (
     PairedDifference,
     SegmentDifferences,
-    critical_value,
     family_critical_value,
     segment_differences,
 )
@@ -218,7 +218,8 @@ def compare_rows(
     evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
     base = rows[reference]
     one_outcome = len(np.unique(base.codes)) == 1
-    z = critical_value(level, base.n_groups)
+    # Standard errors: of the normal distribution, or of Student's for few groups.
+    z = float(student.isf(0.5 * (1.0 - level), np.inf if base.n_groups is None else max(base.n_groups - 1, 1)))
     paired = {
         (measure, name): PairedDifference(losses, one, base)
         for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers))

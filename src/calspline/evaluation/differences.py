@@ -170,11 +170,6 @@ def _log_odds(difference: PairedDifference) -> Array:
     return np.asarray(x + intercept + slope * (x - f.mean) / spread)
 
 
-def critical_value(level: float, n_groups: int | None) -> float:
-    """How many standard errors an interval reaches: of the normal distribution, or of Student's for few groups."""
-    return float(student.isf(0.5 * (1.0 - level), np.inf if n_groups is None else max(n_groups - 1, 1)))
-
-
 def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:
     """Standard errors by which the farthest of all differences is off with chance ``1 - level``."""
     covariance = differences[0].rows.squared_sums(np.column_stack([one.influence() for one in differences]))

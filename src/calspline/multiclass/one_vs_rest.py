@@ -222,11 +222,6 @@ def classes_design_effect(columns: AgainstRest, codes: NDArray[np.intp], grouped
     return grouped.design_effect(moments)
 
 
-def class_histograms(columns: AgainstRest, codes: NDArray[np.intp]) -> list[ScoreHistogram]:
-    """The histogram of each column."""
-    return [ScoreHistogram.collect(column, codes == j, None) for j, column in enumerate(columns)]
-
-
 def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: Recipe) -> list[FittedCurve]:
     """The same from a histogram for each class; None for a class that no row shows."""
     total = next(histogram.total for histogram in histograms if histogram is not None)
