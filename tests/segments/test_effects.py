@@ -105,6 +105,14 @@ def test_covariances_are_blocks_of_the_dense_inverse():
         )
 
 
+def test_few_rounds_find_variances_far_from_the_start():
+    counted, truth = simulated(200, 100_000, (1.5, 0.4), seed=5)
+    (effects,) = fit_columns(counted, curve_components(counted.directions.shape[1]))
+    assert effects.converged
+    assert effects.n_iter <= 10
+    np.testing.assert_allclose(np.sqrt(effects.variances[:2]), truth[0].std(axis=0), rtol=0.1)
+
+
 def test_variances_are_a_fixed_point_of_mackay():
     counted, _ = simulated(40, 20000, (0.5, 0.3))
     components = curve_components(counted.directions.shape[1])._replace(usual=np.full(4, np.inf))

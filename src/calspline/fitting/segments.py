@@ -17,9 +17,10 @@ With ``A_s = (H_s + D)^{-1}`` and ``B_s = A_s H_s``,
     V_s = A_s + B_s P B_s'                that of theta_s,
 
 so that work and memory are linear in the number of segments. The variances are found along with the mode: theirs is
-a step of Fisher scoring on the Laplace approximation of the marginal likelihood, for log tau. Its fixed point is that
-of MacKay (*Bayesian interpolation*, Neural Computation 4, 1992) and of Fellner and Schall (*Estimation in generalized
-linear models with random effects*, Biometrika 78, 1991), ``tau = sum theta_s^2 / sum(1 - V_s / tau)``.
+a step of Fisher scoring on the Laplace approximation of the marginal likelihood, as long as the secant of the last two
+says. Its fixed point is that of MacKay (*Bayesian interpolation*, Neural Computation 4, 1992) and of Fellner and Schall
+(*Estimation in generalized linear models with random effects*, Biometrika 78, 1991),
+``tau = sum theta_s^2 / sum(1 - V_s / tau)``.
 
 Several columns of segments have effects that are added up. They are fitted in turn, given the others.
 """
@@ -40,11 +41,15 @@ from calspline.fitting.penalty import WEAK_PRIOR
 START = 0.02
 """Variance that the search begins with."""
 MAX_ROUNDS = 100
-LARGEST_FALL, LARGEST_RISE, LARGEST_TRUST = 3.0, 1.0, 2.0
-"""Of a log variance in a round, and how many of its steps are taken at once where they all go the same way."""
+LARGEST_FALL = 0.95
+"""Of a variance in a round, as a share of it."""
+SHORTEST, LONGEST = 0.5, 2.0
+"""How many steps of the variances may be taken at once, as far as the last one says..."""
+SURE = 3
+"""...which it does after so many rounds, when the effects are near their mode."""
 NEGLIGIBLE = 0.05
 """Effective parameters, of all segments together, below which a kind of effect is dropped."""
-SETTLED, CLOSE = 1e-6, 1e-8
+SETTLED, CLOSE = 1e-7, 1e-4
 """Nats that a step of the variances, and one of the effects, still promise when the search ends."""
 MAX_HALVINGS = 30
 SWEEPS = 30
@@ -161,15 +166,17 @@ def fit_columns(columns: SegmentRows, components: Components) -> list[Effects]:
     """
     m, sizes = len(components.kind), columns.sizes
     alone = [columns.likelihood(k) for k in range(len(sizes))]
-    pulls = [_pull(likelihood, S, m) for likelihood, S in zip(alone, sizes, strict=True)]
     thetas = [np.zeros((S, m)) for S in sizes]
+    before = [likelihood(theta) for likelihood, theta in zip(alone, thetas, strict=True)]
+    pulls = [_pull(summed) for summed in before]
     found: list[Effects] = []
     for sweep in range(SWEEPS):
         moved = 0.0
         for k in range(len(sizes)):
             start = replace(found[k], beta=found[k - 1].beta) if sweep else None
-            likelihood = alone[k] if len(sizes) == 1 else columns.likelihood(k, thetas)
-            effects = fit_effects(likelihood, pulls[k], components, start=start)
+            first = sweep == k == 0
+            likelihood = alone[k] if first else columns.likelihood(k, thetas)
+            effects = fit_effects(likelihood, pulls[k], components, start=start, at=before[k] if first else None)
             moved = max(moved, float(np.abs(effects.theta - thetas[k]).max(initial=0.0)))
             thetas[k] = effects.theta
             found[k : k + 1] = [effects]
@@ -179,12 +186,17 @@ def fit_columns(columns: SegmentRows, components: Components) -> list[Effects]:
 
 
 def fit_effects(
-    likelihood: Likelihood, pull: Array, components: Components, *, start: Effects | None = None
+    likelihood: Likelihood,
+    pull: Array,
+    components: Components,
+    *,
+    start: Effects | None = None,
+    at: Summed | None = None,
 ) -> Effects:
     """Find variances, common effect and effects of segments.
 
     ``pull`` has a row for each segment, which tilts its loss: see :func:`_pull`. The last of the variances is that of
-    the common bends.
+    the common bends. ``at`` is the loss at the start, if it is known.
     """
     S = len(pull)
     kind, common = components.kind, components.common
@@ -193,15 +205,15 @@ def fit_effects(
     beta = np.zeros(m) if start is None else start.beta
     theta = np.zeros((S, m)) if start is None else start.theta
 
-    def state(beta: Array, theta: Array) -> _State:
-        value, gradient, hessian = likelihood(beta + theta)
+    def state(beta: Array, theta: Array, at: Summed | None = None) -> _State:
+        value, gradient, hessian = likelihood(beta + theta) if at is None else at
         summed = Summed(value - float((pull * (beta + theta)).sum()), gradient - pull, hessian)
         return _State(beta, theta, summed, _objective(summed, beta, theta, tau, components))
 
-    now = state(beta, theta)
+    now = state(beta, theta, at)
     converged, round_ = False, 0
-    trust, last = np.ones(n_kinds), np.zeros(n_kinds)
-    for round_ in range(1, MAX_ROUNDS + 1):  # noqa: B007
+    step = last = np.zeros(n_kinds)
+    for round_ in range(1, MAX_ROUNDS + 1):
         arrow = _Arrowhead(now.summed.hessian, tau, components)
         step_beta, step_theta, promised = arrow.step(now)
         now = now._replace(objective=_objective(now.summed, now.beta, now.theta, tau, components))
@@ -210,10 +222,11 @@ def fit_effects(
         if promised < CLOSE and gain < SETTLED:
             converged = True
             break
-        # A step that turns back was too long.
-        trust = np.where(change * last < 0.0, 0.5 * trust, np.minimum(1.5 * trust, LARGEST_TRUST))
-        last = change
-        new = np.where(tau > 0.0, np.minimum(tau * np.exp(trust * change), LARGEST_VARIANCE), 0.0)
+        # The secant: as far as the last step went, for as much as it took off what was left to go.
+        less = last - change
+        times = np.divide(step, less, out=np.full(n_kinds, LONGEST), where=step * less > 0.0) if round_ > SURE else 1.0
+        step, last = change * np.clip(times, SHORTEST, LONGEST), change
+        new = np.where(tau > 0.0, np.minimum(tau * np.exp(step), LARGEST_VARIANCE), 0.0)
         new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
         if (new != tau).any():
             dropped = ((new == 0.0) & (tau > 0.0)).any()
@@ -231,12 +244,12 @@ def fit_effects(
     )
 
 
-def _pull(likelihood: Likelihood, S: int, m: int) -> Array:
+def _pull(before: Summed) -> Array:
     """The gradient of the loss without any effects, shared out to the segments by their information.
 
     The curve of all rows is no minimum of their loss: it was held back. Less this gradient, it is.
     """
-    _, gradient, hessian = likelihood(np.zeros((S, m)))
+    _, gradient, hessian = before
     share = hessian[:, 0, 0] / hessian[:, 0, 0].sum()
     return np.asarray(share[:, None] * gradient.sum(axis=0))
 
@@ -325,7 +338,11 @@ class _Arrowhead:
         return np.asarray(0.5 * (D + D.swapaxes(1, 2)))
 
     def scoring(self, beta: Array, theta: Array) -> tuple[Array, Array, float]:
-        """The step of Fisher scoring for log tau, the effective parameters of each kind, and the nats it gains."""
+        """The change of log tau, the effective parameters of each kind, and the nats that are gained.
+
+        It is a step of Fisher scoring for tau, which is all that it takes where segments are alike in size; one for
+        log tau goes much too far up. What would fall too far is held, and the others are solved for again.
+        """
         kind, common = self.components.kind, self.components.common
         root = np.sqrt(self.D[self.own])
         V = self.A + self._spread()
@@ -341,11 +358,17 @@ class _Arrowhead:
             W_common = np.eye(len(bent)) - self.Q[bent[0]] * self.P[np.ix_(bent, bent)]
             edf[k], size[k] = np.trace(W_common), self.Q[bent[0]] * (beta[bent] ** 2).sum()
             information[k, k] = (W_common**2).sum()
-        change, gain = np.zeros(n), 0.0
-        score = size - edf - np.sqrt(self.tau) / self.components.usual
-        live = np.flatnonzero((np.diag(information) > 0.0) & ((self.tau < LARGEST_VARIANCE) | (score < 0.0)))
-        if len(live):
-            score = score[live]
-            change[live] = np.linalg.lstsq(information[np.ix_(live, live)], score, rcond=None)[0]
-            gain = 0.25 * float(score @ change[live])
-        return np.clip(change, -LARGEST_FALL, LARGEST_RISE), edf, gain
+        prior = np.sqrt(self.tau) / self.components.usual
+        score = size - edf - prior
+        change = np.zeros(n)
+        free = (np.diag(information) > 0.0) & ((self.tau < LARGEST_VARIANCE) | (score < 0.0))
+        information += np.diag(0.5 * prior)
+        while free.any():
+            rest = score - information @ np.where(free, 0.0, change)
+            change[free] = np.linalg.solve(information[np.ix_(free, free)], rest[free])
+            falls = free & (change < -LARGEST_FALL)
+            if not falls.any():
+                break
+            change[falls] = -LARGEST_FALL
+            free &= ~falls
+        return np.log1p(change), edf, 0.25 * float(score @ change)

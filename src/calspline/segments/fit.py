@@ -32,6 +32,8 @@ USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
 where segments are few: ten of them say little about their spread."""
 FULL = 0.6
 """Share of the places of all segments, each counted once, from which on all are computed: long products are quicker."""
+IN_CACHE = 1 << 13
+"""Values of places and segments that are computed at a time."""
 MIN_SLOPE = 1e-7
 """What a curve that was held back keeps, so that rounding cannot turn it."""
 PARTS = 4
@@ -69,11 +71,11 @@ def fit_segments(
             held(each, counted, k, curve.cubic, pieces, effects[-1].beta, forgiven) for k, each in enumerate(effects)
         ]
     slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
-    w = counts.positives + counts.negatives
+    w, segment = counts.positives + counts.negatives, counts.segment
     scores = scipy.special.expit(counts.locations) if counts.pooled.kind == "probability" else counts.locations
     columns = [
         SegmentColumn.summed(
-            code[counts.segment],
+            code[segment],
             w,
             counts.positives,
             w * scores,
@@ -191,16 +193,26 @@ class Counted(SegmentRows):
         if full:
             table = np.zeros((3, S * n_places))
             table[:, cell] = offset, w, s
-            cell, (offset, w, s) = slice(None), table
+            (offset, w, s), first = table, np.arange(S + 1) * n_places
 
-        def by_segment(values: Array, table: Array) -> Array:
+        def by_segment(values: Array, bins: slice, starts: Codes, table: Array) -> Array:
             if full:
-                return np.asarray(values.reshape(S, n_places) @ table)
-            return np.asarray(scipy.sparse.csr_array((values, place, first), shape=(S, n_places)) @ table)
+                return np.asarray(values.reshape(-1, n_places) @ table)
+            shape = len(starts) - 1, n_places
+            return np.asarray(scipy.sparse.csr_array((values, place[bins], starts), shape=shape) @ table)
 
         def at(U: Array) -> Summed:
-            value, slope, curvature = log_loss(offset + (U @ R.T).ravel()[cell], w, s)
-            return Summed(value, by_segment(slope, R), by_segment(curvature, products)[:, position])
+            value, gradient, upper_half = 0.0, np.empty((S, m)), np.empty((S, len(upper[0])))
+            for own in blocks(S, len(offset) // S + 1, IN_CACHE):
+                bins = slice(first[own.start], first[own.stop])
+                effect = (U[own] @ R.T).ravel()
+                eta = offset[bins] + (effect if full else effect[cell[bins] - own.start * n_places])
+                local = log_loss(eta, w[bins], s[bins])
+                value += local.value
+                starts = first[own.start : own.stop + 1] - first[own.start]
+                gradient[own] = by_segment(local.slope, bins, starts, R)
+                upper_half[own] = by_segment(local.curvature, bins, starts, products)
+            return Summed(value, gradient, upper_half[:, position])
 
         return at
 
@@ -243,6 +255,8 @@ def held(
         change = bent[rows] @ of_bends[rising].T
         most = np.divide(-room, change, out=np.full_like(change, np.inf), where=change < 0.0)
         share[rows] = np.minimum(most.min(axis=1, initial=1.0), 1.0)
+    if (share == 1.0).all():
+        return effects
     theta = effects.theta.copy()
     theta[:, 1:] *= share[:, None]
     if forgiven:

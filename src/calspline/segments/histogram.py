@@ -73,19 +73,21 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             none = np.empty(0)
             return cls(pooled, [], np.zeros(1, dtype=np.intp), none, none, none, none.astype(np.int64))
         S = len(column.values) + 1  # the last one is for rows without a label
-        code = column.codes
-        if (code < 0).any():
+        code, missing = column.codes, bool(column.codes.min() < 0)
+        if missing:
             code = np.where(code < 0, S - 1, code)
-        level = level_of(pooled, int(np.count_nonzero(np.bincount(code, weights=weight))))
+        # Every label has a row, but that may be of weight zero.
+        n_used = S - (not missing) if weight is None else np.count_nonzero(np.bincount(code, weights=weight))
+        level = level_of(pooled, int(n_used))
         where = _places(pooled, level)
         place_of, places = _finder(where), len(where)
         keys, moments = np.empty(n, dtype=np.intp), np.empty(n)
 
         def place_rows(rows: slice) -> None:
             location = scores.locations(rows)
-            keys[rows] = code[rows] * places + place_of(
-                location if level is None else cells_of(location, scores.kind, level)
-            )
+            place = place_of(location if level is None else cells_of(location, scores.kind, level))
+            np.multiply(code[rows], places, out=keys[rows])
+            keys[rows] += place
             moments[rows] = location if weight is None else location * weight[rows]
 
         for _ in map_blocks(place_rows, chunks(n), n):
@@ -117,7 +119,8 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     def _of_keys(cls, pooled: ScoreHistogram, by: By, level: int | None, keys: Codes, w: Array, moment: Array) -> Self:
         """Weights of negatives and positives, and moments, by segment and place: ``keys`` are sorted."""
         where = _places(pooled, level)
-        segment, place = np.divmod(keys, len(where))
+        segment = keys // len(where)
+        place = keys - segment * len(where)
         start = np.flatnonzero(np.diff(segment, prepend=-1))
         labels = [*by.combined.values, None]
         return cls(
@@ -311,7 +314,7 @@ def _finder(where: Any) -> Callable[[Any], Codes]:
     table = np.zeros(int(inner[-1]) - low + 2, dtype=np.intp)
     table[inner - low] = np.searchsorted(where, inner)
     table[-1] = len(where) - 1
-    return lambda cells: table[np.clip(cells - low, 0, len(table) - 1)]
+    return lambda cells: table.take(cells - low, mode="clip")
 
 
 def _means(moment: Array, w: Array, cells: Cells, pooled: ScoreHistogram) -> Array:
