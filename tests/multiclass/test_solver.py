@@ -9,7 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale, fit_temperature, floored
-from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Strengths, first_strengths, solve
+from calspline.multiclass.solver import (
+    CurveAndMatrix,
+    CurveOnly,
+    Data,
+    Strengths,
+    first_strengths,
+    matrix_groups,
+    solve,
+)
 from calspline.multiclass.structured_fit import Linear, _increasing, fit_joint, fit_many, fit_structured
 
 
@@ -222,3 +230,72 @@ def test_strengths_that_run_off_are_taken_back(seed, n):
     slope = g + q * theta
     assert converged
     assert slope @ np.linalg.solve(H + np.diag(q), slope) < 1e-3
+
+
+def shrunk(h, free, alpha):
+    """Strengths at their most, and their group's estimates about ``free``, of which the data say ``h``."""
+    strengths = Strengths(np.array([alpha]), np.zeros(len(h), dtype=np.intp))
+    strengths.update(h / (h + alpha) * free, 1.0 / (h + alpha))
+    return strengths
+
+
+def test_more_shrinkage_than_the_most_is_asked_for_where_its_marginal_likelihood_is_largest():
+    rng = np.random.default_rng(5)
+    h, alpha = rng.uniform(20.0, 200.0, 60), 50.0
+    free = rng.normal(0.0, np.sqrt(1.0 / h + 1.0 / 600.0))
+
+    def lost(log_a):
+        # Normal densities, and the Gamma prior of two pseudo-observations with variance 1 / alpha.
+        a = np.exp(log_a)
+        variance = 1.0 / h + 1.0 / a
+        return 0.5 * (np.log(variance) + free**2 / variance).sum() - log_a + a / alpha
+
+    best = minimize_scalar(lost, bounds=(np.log(alpha), np.log(1e5)), method="bounded", options={"xatol": 1e-10})
+    strengths = shrunk(h, free, alpha)
+    assert strengths.alpha[0] == alpha
+    assert strengths.asked(0) == pytest.approx(np.exp(best.x), rel=1e-5)
+    assert strengths.asked(0) > 3.0 * alpha
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.3])
+def test_a_group_that_shrinks_too_much_or_just_enough_asks_for_no_more(spread):
+    rng = np.random.default_rng(6)
+    strengths = shrunk(np.full(40, 100.0), rng.normal(0.0, spread, 40), 50.0)
+    assert strengths.asked(0) == pytest.approx(strengths.alpha[0], rel=1e-12)
+    before = Strengths(np.array([50.0]), np.zeros(3, dtype=np.intp))
+    assert before.asked(0) == 50.0
+
+
+def test_the_error_of_a_shrunk_estimate_is_that_of_noise_and_of_what_is_shrunk():
+    rng = np.random.default_rng(7)
+    group = np.array([0] * 20 + [1] * 30)
+    design = rng.normal(size=(200, 50))
+    hessian = design.T @ design
+    strengths = Strengths(np.array([300.0, 40.0]), group)
+    H = hessian + np.diag(strengths.each)
+    inverse = np.linalg.inv(H)
+    strengths.update(0.01 * rng.normal(size=50), np.diag(inverse))
+    strengths.alpha = strengths.most.copy()
+    asked = np.array([strengths.asked(0), 40.0])
+    assert asked[0] > 600.0
+    # For theta ~ N(0, 1 / a), the estimate is H^{-1} (hessian theta + noise), and noise has the Hessian's covariance.
+    missed = inverse @ hessian - np.eye(50)
+    expected = missed @ np.diag(1.0 / asked[group]) @ missed.T + inverse @ hessian @ inverse
+    root = strengths.error_root(np.linalg.cholesky(inverse), [0])
+    np.testing.assert_allclose(root @ root.T, expected, atol=1e-12)
+
+
+def test_limits_know_that_a_matrix_was_shrunk_too_little():
+    z, y, w = rows(n=3000, m=8, bend=0.0)
+    data = Data.on_scale(Scale(-40.0, 0.5, 1e-3), z, y, w, free_slope=True)
+    fit = fit_joint(data)
+    assert fit.strengths[2] == first_strengths(8, w.sum())[2]
+    problem = CurveAndMatrix(data)
+    k = data.cells.basis.size
+    theta = np.concatenate([data.cells.basis.straight, np.column_stack([fit.b, fit.W]).ravel()])
+    each = np.append(fit.strengths, data.first_strengths()[4:])[problem.group]
+    posterior = np.linalg.inv(problem.local(theta)[2] + np.diag(each))[k:, k:]
+    others = matrix_groups(8).ravel() == 2
+    variance = (fit.spread.linear**2).sum(axis=0)[others]
+    assert np.all(variance < 0.8 * np.diag(posterior)[others])
+    assert fit.W[~np.eye(8, dtype=bool)].var() < variance.mean()

@@ -72,20 +72,19 @@ class Strengths:
 
     The plain update creeps, or swings, by an unknown factor; a secant in ``log alpha`` for each group
     learns that factor from the last two updates. Groups in ``held`` keep the strength they are given.
-    ``effective`` is the effective number of parameters ``gamma`` of each group, ``asked`` the strength that the data
-    asked for, which may be more than ``alpha_0``.
+    ``effective`` is the effective number of parameters ``gamma`` of each group.
     """
 
     def __init__(self, alpha0: Array, group: NDArray[np.intp], held: dict[int, float | None] | None = None) -> None:
         self.most = alpha0.copy()
         self.group = group
         self.effective = np.zeros(len(alpha0))
-        self.asked = alpha0.copy()
         self._held = {g: alpha for g, alpha in (held or {}).items() if alpha is not None}
         for g, alpha in self._held.items():
             self.most[g] = alpha
         self.alpha = self.most.copy()
         self._last: tuple[Array, Array] | None = None
+        self._seen: tuple[Array, Array, Array] | None = None
 
     @property
     def each(self) -> Array:
@@ -99,7 +98,7 @@ class Strengths:
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
         self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
         target = (self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most)
-        self.asked = target
+        self._seen = theta, inverse, target
         target = np.clip(target, MIN_STRENGTH, self.most)
         target[list(self._held)] = self.most[list(self._held)]
         place = np.log(self.alpha)
@@ -118,12 +117,49 @@ class Strengths:
         return largest
 
     def error_variance(self, inverse: Array, group: int | list[int]) -> Array:
-        """The variance of an estimate that is shrunk by ``alpha`` where the data asked for ``a``, which may be more.
+        """The variance of an estimate that is shrunk by ``alpha`` where the data ask for ``a``, which may be more.
 
         It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
         """
-        alpha = self.alpha[group]
-        return np.asarray(inverse * (1.0 - inverse * alpha * (1.0 - alpha / np.maximum(self.asked[group], alpha))))
+        return np.asarray(inverse * (1.0 - inverse * self._excess(group)))
+
+    def error_root(self, root: Array, groups: list[int]) -> Array:
+        """The same for all variables together, if ``groups`` ask for more.
+
+        With ``H^{-1} = R R'`` it is a root of ``H^{-1} (H - Q + Q A^{-1} Q) H^{-1}``.
+        """
+        excess = np.zeros(len(self.alpha))
+        excess[groups] = self._excess(groups)
+        taken, along = scipy.linalg.eigh((root.T * excess[self.group]) @ root)
+        return np.asarray(root @ along * np.sqrt(np.maximum(1.0 - taken, 0.0)))
+
+    def _excess(self, group: int | list[int]) -> Array:
+        """``alpha - alpha^2 / a``."""
+        asked = np.array([self.asked(g) for g in np.atleast_1d(group).tolist()]).reshape(np.shape(group))
+        return np.asarray(self.alpha[group] * (1.0 - self.alpha[group] / asked))
+
+    def asked(self, g: int) -> float:
+        """The strength that the data ask for of a group, which is at least ``alpha``.
+
+        It is what the last update asked for, unless that is more than ``alpha_0``: then it is the fixed point beyond.
+        There each variable stands alone; what the data say of it is ``h = 1 / (H^{-1})_ii - alpha``.
+        """
+        alpha = float(self.alpha[g])
+        if self._seen is None:
+            return alpha
+        if self._seen[2][g] <= self.most[g]:
+            return max(alpha, float(self._seen[2][g]))
+        theta, inverse = (values.ravel()[self.group.ravel() == g] for values in self._seen[:2])
+        h = np.maximum(1.0 / inverse - alpha, 0.0)
+
+        def left(log_a: float) -> float:
+            """What the fixed point's two sides differ by."""
+            a = np.exp(log_a)
+            size = float((((h + alpha) / (h + a) * theta) ** 2).sum())
+            return float(a * (size + PRIOR_COUNT / self.most[g]) - (h / (h + a)).sum() - PRIOR_COUNT)
+
+        low, high = np.log(alpha), np.log(self.most[g] * (1.0 + len(h) / PRIOR_COUNT))
+        return alpha if left(low) >= 0.0 else float(np.exp(scipy.optimize.brentq(left, low, high)))
 
 
 @dataclass(frozen=True)
@@ -225,16 +261,11 @@ def softmax(eta: Array, y: NDArray[np.intp], w: Array) -> float:
 
 
 class Solved(NamedTuple):
-    """A minimum, whether the way there came to an end, and the Cholesky factor of the Hessian near it."""
+    """A minimum, whether the way there came to an end, and a root ``R R'`` of the inverse Hessian near it."""
 
     theta: Array
     converged: bool
-    factor: Array
-
-    @property
-    def root(self) -> Array:
-        """``R`` with ``R R'`` the covariance of the posterior."""
-        return inverse_root(self.factor)
+    root: Array
 
 
 def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Solved:
@@ -261,15 +292,15 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
                 if newton.promised > TRUSTED:
                     break
         if not learn and newton.promised < SOLVED:
-            return Solved(newton.point.u + newton.step, True, newton.factor)
+            return Solved(newton.point.u + newton.step, True, inverse_root(newton.factor))
         if newton.search(MAX_HALVINGS):
             newton.move()
         elif learn and strengths.alpha is not before:
             strengths.alpha, learn = before, False
             newton.q = strengths.each
         else:
-            return Solved(newton.point.u, True, newton.factor)  # rounding leaves nothing to gain
-    return Solved(newton.point.u, False, newton.factor)
+            return Solved(newton.point.u, True, inverse_root(newton.factor))  # rounding leaves nothing to gain
+    return Solved(newton.point.u, False, inverse_root(newton.factor))
 
 
 class Convex(ABC):

@@ -229,12 +229,15 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
     v, b, W = problem.split(solved.theta)
     k = len(v)
     if len(b) <= DENSE_CLASSES:
-        curve, linear = solved._replace(theta=v), {"linear": solved.root[k:].T}
+        # Entries of a group are alike, and say together how large they are. A curve may bend in one place only.
+        root = strengths.error_root(solved.root, [0, 1, 2])
+        linear = {"linear": root[k:].T}
     else:
         # Of the curve given the matrix, and of the matrix given the curve.
-        curve = solved._replace(theta=v, factor=solved.factor[:k, :k])
+        root = solved.root[:k, :k]
         B = solved.theta[k:].reshape(len(b), -1)
         linear = Linear(data, v, matrix=True).preconditioner(B, strengths).posterior(strengths)
+    curve = Solved(v, solved.converged, root)
     return data.fitted(curve, W.copy(), b.copy(), strengths.alpha, strengths.effective, linear)
 
 
@@ -249,7 +252,7 @@ def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
         held = Constraints(rise, np.full(len(rise), 2.0 * MIN_SLOPE - basis.first_slope))
         straight = curve.at(basis.straight)
         best = minimize(curve, strengths.each, straight, tolerance=CONSTRAINED_TOLERANCE, constraints=held)
-        solved = Solved(best.point.u, best.converged, best.factor)
+        solved = Solved(best.point.u, best.converged, best.covariance_root())
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
     return data.fitted(solved, None, np.zeros(m), alpha, effective)
