@@ -10,6 +10,7 @@ import calspline
 from calspline import BetaCalibrator, ClippingCalibrator, ScoreHistogram, SplineCalibrator, TemperatureCalibrator
 from calspline.arrays import (
     MIN_THREADED_SIZE,
+    Workspace,
     available,
     blocks,
     filled,
@@ -225,3 +226,15 @@ def test_knots_within_the_scores_leave_cells_outside_them():
     cal = SplineCalibrator(knots=[0.2, 0.4, 0.6, 0.8]).fit(p[:20_000], y[:20_000])
     direct = SplineCalibrator(knots=[0.2, 0.4, 0.6, 0.8], smoothing="cv").fit(p[:20_000], y[:20_000])
     np.testing.assert_allclose(cal.calibrate([0.05, 0.5, 0.95]), direct.calibrate([0.05, 0.5, 0.95]), atol=0.02)
+
+
+def test_arrays_to_work_in_are_used_again_but_not_by_two_at_a_time():
+    parts = list(blocks(100, 1000))
+    workspace = Workspace(parts, 1000, np.float64, np.int32)
+    with workspace.taken(parts[0]) as (one, whole), workspace.taken(parts[-1]) as (two, _):
+        assert one.shape == (65, 1000)
+        assert two.shape == (35, 1000)
+        assert whole.dtype == np.int32
+        assert not np.shares_memory(one, two)
+    with workspace.taken(parts[0]) as (again, _):
+        assert np.shares_memory(again, one) or np.shares_memory(again, two)

@@ -56,7 +56,7 @@ class Workspace:
     Parameters
     ----------
     rows : list of slice
-        The blocks, the first of which is the largest.
+        The blocks, the first of which is the largest; there may be none.
     columns : int
         Of each array.
     *kinds : type
@@ -64,7 +64,7 @@ class Workspace:
     """
 
     def __init__(self, rows: list[slice], columns: int, *kinds: Any) -> None:
-        self._shape, self._kinds = (rows[0].stop, columns), kinds
+        self._shape, self._kinds = (rows[0].stop if rows else 0, columns), kinds
         self._spare: list[list[NDArray[Any]]] = []
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, filled, keeps_kind
+from calspline.arrays import Array, blocks, filled, keeps_kind
 from calspline.calibrators.shift import REFERENCE, SHIFT, Reference, Shift, find_shift
 from calspline.curve import CURVE, CalibrationCurve, WhenRead
 from calspline.expression import Formula, Program
@@ -57,6 +57,8 @@ PROBES = {
 }
 """Scores that any calibrator read from a file has to make probabilities of, but for rounding (``PROPER``)."""
 PROPER = 1e-6
+VALUES_AT_ONCE = 1 << 21
+"""Probabilities that a fit looks back at: so many have memory that is used again."""
 
 
 class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
@@ -128,7 +130,10 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._fit_advice)
             self._fit_many(matrix, codes, rows, options)
             warn_if_columns_shuffled(matrix.values, codes, rows.weight, classes, getattr(self, "design_effect_", 1.0))
-            reference = Reference.of_rows(self._many(matrix), codes, rows.weight)
+            highest = np.empty(n)
+            for some in blocks(n, len(classes), VALUES_AT_ONCE):
+                highest[some] = self._many(MatrixScores(matrix.kind, matrix.values[some])).max(axis=1)
+            reference = Reference.of_rows(highest, codes, rows.weight, len(classes))
             return self._remember(classes, matrix.kind, reference=reference, inside=given.share_inside)
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(

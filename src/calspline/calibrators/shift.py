@@ -92,13 +92,12 @@ class Reference:
         return cls(edges, counts)
 
     @classmethod
-    def of_rows(cls, p: Array, codes: NDArray[np.intp], weight: Array | None) -> Reference:
+    def of_rows(cls, p: Array, codes: NDArray[np.intp], weight: Array | None, n_classes: int = 2) -> Reference:
         """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
-        m = 2 if p.ndim == 1 else p.shape[1]
         w = np.ones(len(p)) if weight is None else weight
-        edges, bins = _bins(p if p.ndim == 1 else p.max(axis=1), w)
-        counts = np.bincount(bins * m + codes, w, minlength=(len(edges) + 1) * m).reshape(-1, m)
-        return cls(edges, counts.astype(np.float64, copy=False))
+        edges, bins = _bins(p, w)
+        counts = np.bincount(bins * n_classes + codes, w, minlength=(len(edges) + 1) * n_classes)
+        return cls(edges, counts.reshape(-1, n_classes).astype(np.float64, copy=False))
 
     @property
     def base_rates(self) -> Array:

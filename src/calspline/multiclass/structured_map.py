@@ -1,10 +1,4 @@
-"""StructuredMap: what a structured multiclass fit leaves behind.
-
-For predictions powers, logarithms and the curve come from tables, in a few cheap passes. The leading binary digits of
-a positive number are its cell, and ``t = x / c`` in ``[1, 1 + 2^-digits]``, with ``c`` the cell's left edge, its place
-there. What is a product or a sum of a part of ``c`` and a part of ``t``, as ``x^beta = c^beta t^beta`` and
-``log x = log c + log t``, needs one table and one polynomial for all cells.
-"""
+"""StructuredMap: what a structured multiclass fit leaves behind."""
 
 from __future__ import annotations
 
@@ -15,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks, map_blocks, one_blas_thread
+from calspline.arrays import Array, Workspace, blocks, map_blocks, one_blas_thread
 from calspline.expression import Constant, Expression, Pieces, Program, call, name
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.multiclass.scale import MIN_LOG_PROBABILITY, Scale, log_scores
@@ -30,8 +23,8 @@ Indices = NDArray[np.int64]
 
 MANTISSA = 52
 """Digits of a double behind its leading one."""
-POWER_DIGITS, CURVE_DIGITS = 7, 8
-"""With so many, a quartic has powers and logarithms to rounding: what increases still does from cell to cell."""
+DIGITS = 8
+"""Of these, as many as tell the cell of a number in a table."""
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
 MIN_UNIFORM = 1e-300
@@ -115,36 +108,32 @@ class StructuredMap:
     def probabilities(self, scores: MatrixScores) -> Array:
         """Calibrated probabilities of checked scores, block by block; large arrays on all cores."""
         n, m = scores.values.shape
-        out = np.empty((n, m))
-        parts = list(blocks(n, m, BLOCK))
-        spare: list[tuple[Array, Indices]] = []  # taken and put back, since fresh memory is slow
+        out, parts = np.empty((n, m)), list(blocks(n, m, BLOCK))
+        workspace = Workspace(parts, m, np.float64, np.float64, np.float64, np.int64)
 
         def calibrate(rows: slice) -> None:
-            try:
-                work = spare.pop()
-            except IndexError:
-                work = np.empty((3, parts[0].stop, m)), np.empty((parts[0].stop, m), dtype=np.int64)
-            self._calibrate(scores, rows, out[rows], *work)
-            spare.append(work)
+            with workspace.taken(rows) as work:
+                self._calibrate(scores.kind, scores.values[rows], out[rows], *work)
 
         with one_blas_thread():
             for _ in map_blocks(calibrate, parts, n * m):
                 pass
         return out
 
-    def _calibrate(self, scores: MatrixScores, rows: slice, out: Array, work: Array, cells: Indices) -> None:
-        """``softmax(s(u) + W u + b)`` of some rows, into ``out``; the rest is overwritten."""
-        values = scores.values[rows]
-        (q, t, part), cell = work[:, : len(values)], cells[: len(values)]
-        if scores.kind == "probability":
-            np.maximum(values, np.exp(self.scale.floor), out=q, dtype=np.float64)
-            self._powers.raise_(q, t, cell)
+    def _calibrate(
+        self, kind: Kind, values: NDArray[Any], out: Array, q: Array, t: Array, part: Array, cell: Indices
+    ) -> None:
+        """``softmax(s(u) + W u + b)`` of some rows, into ``out``; what comes after it is overwritten."""
+        if kind == "probability":
+            np.log(np.maximum(values, np.exp(self.scale.floor), out=q, dtype=np.float64), out=q)
         else:
-            np.multiply(log_scores(values.astype(np.float64), self.scale.floor), self.scale.beta, out=q)
-            np.exp(q, out=q)
+            q[:] = log_scores(values.astype(np.float64), self.scale.floor)
+        q *= self.scale.beta
+        np.exp(q, out=q)
         q *= (1.0 - self.scale.uniform) / q.sum(axis=1, keepdims=True)
         q += self.scale.uniform / len(self.b)
         self._curve.bend(q, t, part, cell, out)
+        np.log(q, out=q)
         if self.W is None:
             out += q
         elif self.W.ndim == 1:
@@ -157,7 +146,7 @@ class StructuredMap:
             out -= out.max(axis=1, keepdims=True)
             np.maximum(out, -SAFE_EXPONENT, out=out)
         np.exp(out, out=out)
-        out /= out.sum(axis=1, keepdims=True)
+        out *= 1.0 / out.sum(axis=1, keepdims=True)
         if out.size and out.max() > 1.0 - LEAST:
             _keep_from_one(out)
         if self.W is None:
@@ -185,10 +174,6 @@ class StructuredMap:
             with np.errstate(divide="ignore"):
                 values = np.log(values)
         return self.scale.tempered(log_scores(values, self.scale.floor))
-
-    @cached_property
-    def _powers(self) -> PowerTable:
-        return PowerTable(self.scale.beta, float(np.exp(self.scale.floor)))
 
     @cached_property
     def _curve(self) -> CurveTable:
@@ -300,63 +285,18 @@ def _keep_ranking(scores: NDArray[np.floating[Any]], p: Array) -> None:
         p[row] /= p[row].sum()
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Cells of the numbers from ``edges[0]`` to ``edges[-1]``, ``2^digits`` in every octave."""
-
-    digits: int
-    first: int
-    edges: Array
-
-    @classmethod
-    def reaching(cls, low: float, digits: int) -> Cells:
-        """Cells of the numbers from ``low`` to one."""
-        first, last = (np.array([low, 1.0]).view(np.int64) >> (MANTISSA - digits)).tolist()
-        edges = np.arange(first, last + 2, dtype=np.int64) << (MANTISSA - digits)
-        return cls(digits, first, edges.view(np.float64))
-
-    def find(self, x: Array, cell: Indices) -> None:
-        """The cell of every number, into ``cell``."""
-        np.right_shift(x.view(np.int64), MANTISSA - self.digits, out=cell)
-        cell -= self.first
-
-    def polynomial(self, function: Callable[[Array], Array]) -> list[float]:
-        """The quartic in ``t`` nearest to a function on ``[1, 1 + 2^-digits]``, highest power first."""
-        near = Chebyshev.interpolate(function, 4, domain=[1.0, 1.0 + 0.5**self.digits])
-        return [float(c) for c in near.convert(kind=Polynomial, domain=[-1, 1]).coef[::-1]]
-
-
-class PowerTable:
-    """``x^beta`` for ``x`` in ``[low, 1]``."""
-
-    def __init__(self, beta: float, low: float) -> None:
-        steeper = max(int(np.ceil(np.log2(beta / 3.0))), 0)
-        self.cells = Cells.reaching(low, POWER_DIGITS + steeper)
-        edges = self.cells.edges[:-1]
-        self.inverse, self.power = 1.0 / edges, edges**beta
-        self.coefficients = self.cells.polynomial(lambda t: t**beta)
-
-    def raise_(self, x: Array, t: Array, cell: Indices) -> None:
-        """``c^beta t^beta`` in place of ``x``; ``t`` and ``cell`` are overwritten."""
-        self.cells.find(x, cell)
-        self.inverse.take(cell, mode="clip", out=t)
-        t *= x
-        _horner(self.coefficients, t, x)
-        x *= self.power.take(cell, mode="clip", out=t)
-
-
 class CurveTable:
-    """``u = log q`` and the bend ``s(u) - u`` for ``q`` in ``[low, 1]``.
+    """The bend ``s(u) - u`` at ``q = exp(u)`` in ``[low, 1]``.
 
-    Of the bend every cell has a parabola in ``t``, through its values at both ends and in the middle,
-    which is within some 1e-9 of it.
+    The leading binary digits of ``q`` are its cell, and ``t = q / c``, with ``c`` the cell's left edge, its place
+    there. Every cell has a parabola in ``t``, through the bend at both ends and in the middle, which is within some
+    1e-9 of it.
     """
 
     def __init__(self, curve: Callable[[Array], Array], low: float) -> None:
-        self.cells = Cells.reaching(low, CURVE_DIGITS)
-        edges = self.cells.edges
-        self.inverse, self.logarithm = 1.0 / edges[:-1], np.log(edges[:-1])
-        self.coefficients = self.cells.polynomial(np.log)
+        self.first, last = (np.array([low, 1.0]).view(np.int64) >> MANTISSA - DIGITS).tolist()
+        edges = (np.arange(self.first, last + 2, dtype=np.int64) << MANTISSA - DIGITS).view(np.float64)
+        self.inverse = 1.0 / edges[:-1]
         middle = 0.5 * (edges[:-1] + edges[1:])
         at_edges, at_middle = (curve(np.log(q)) - np.log(q) for q in (edges, middle))
         h = np.diff(edges) / edges[:-1]
@@ -366,21 +306,12 @@ class CurveTable:
         self.parabolas = np.array([bow, slope - 2.0 * bow, at_edges[:-1] - slope + bow])
 
     def bend(self, q: Array, t: Array, part: Array, cell: Indices, out: Array) -> None:
-        """``log q`` in place of ``q`` and ``s(log q) - log q`` into ``out``; the rest is overwritten."""
-        self.cells.find(q, cell)
+        """``s(log q) - log q`` into ``out``; ``t``, ``part`` and ``cell`` are overwritten."""
+        np.right_shift(q.view(np.int64), MANTISSA - DIGITS, out=cell)
+        cell -= self.first
         self.inverse.take(cell, mode="clip", out=t)
         t *= q
-        _horner(self.coefficients, t, q)
-        q += self.logarithm.take(cell, mode="clip", out=part)
         self.parabolas[0].take(cell, mode="clip", out=out)
         for row in self.parabolas[1:]:
             out *= t
             out += row.take(cell, mode="clip", out=part)
-
-
-def _horner(coefficients: list[float], t: Array, out: Array) -> None:
-    np.multiply(t, coefficients[0], out=out)
-    out += coefficients[1]
-    for c in coefficients[2:]:
-        out *= t
-        out += c
