@@ -228,12 +228,11 @@ def fit_effects(
         step, last = change * np.clip(times, SHORTEST, LONGEST), change
         new = np.where(tau > 0.0, np.minimum(tau * np.exp(step), LARGEST_VARIANCE), 0.0)
         new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
-        if (new != tau).any():
-            dropped = ((new == 0.0) & (tau > 0.0)).any()
-            tau[:] = new
-            if dropped:
-                left = np.where((common >= 0) & (tau[common] == 0.0), 0.0, now.beta)
-                now = state(left, np.where(tau[kind] == 0.0, 0.0, now.theta))
+        dropped = ((new == 0.0) & (tau > 0.0)).any()
+        tau[:] = new
+        if dropped:
+            left = np.where((common >= 0) & (tau[common] == 0.0), 0.0, now.beta)
+            now = state(left, np.where(tau[kind] == 0.0, 0.0, now.theta))
     arrow = _Arrowhead(now.summed.hessian, tau, components)
     sd, kept = arrow.shrinkage()
     spread = tau[kind]
