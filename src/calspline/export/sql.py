@@ -134,7 +134,7 @@ def to_sql(
     >>> cal = SplineCalibrator().fit(p, paid, by=country)
     >>> create, join, expression = to_sql(cal, "score", by="country", table="effects")
     >>> create[0]
-    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE)'
+    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE, "effect_0_1" DOUBLE)'
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions {join}"
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
@@ -285,11 +285,16 @@ class Statement:
     def _operation(self, value: Expression, rows: list[Row], body: Callable[[Row], str]) -> str:
         """The same for an operation on rows."""
         y, operation = rows[0], value.operation
-        if operation in ("softmax", "log_softmax", "centred"):
-            top, always = call("max", *y), operation == "log_softmax"
-            return self._once("top", top, lambda top: self._softmax(operation, [one - top for one in y], body), always)
+        top = call("max", *y)
+        if operation == "centred":
+            return body([one - top for one in y])
         if operation == "normalise":
             return body([one / reduce(add, y) for one in y])
+        if operation == "softmax":
+            powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
+            return self._bound("e", self._texts(powers), lambda e: body([one / reduce(add, e) for one in e]))
+        if operation == "log_softmax":
+            return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
         if operation == "rest":
             return body([name(self._rest(y, k)) for k in range(len(y))])
         if operation == "matrix":
@@ -304,24 +309,10 @@ class Statement:
             own |= {key: row[k] for key, row in self._effects.items()}
         return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
 
-    def _softmax(self, operation: str, y: Row, body: Callable[[Row], str]) -> str:
-        """The same for a row that is less its largest number."""
-        if operation == "centred":
-            return body(y)
-        powers = [call("exp", call("max", one, MIN_EXPONENT)) for one in y]
-        if operation == "softmax":
-            return self._bound("e", self._texts(powers), partial(self._normalised, body))
+    def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
+        powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
         total = self._write(call("log", reduce(add, powers)))
-        return self._bound("total", [total], lambda total: body([one - total[0] for one in y]))
-
-    def _normalised(self, body: Callable[[Row], str], e: Row) -> str:
-        return self._once("total", reduce(add, e), lambda total: body([one / total for one in e]))
-
-    def _once(self, variable: str, value: Expression, body: Callable[[Expression], str], always: bool = False) -> str:
-        """``body`` of a value, bound where names need no subquery: SQLite bears few of them in each other."""
-        if self._writer.list is None and not always:
-            return body(value)
-        return self._bound(variable, [self._write(value)], lambda bound: body(bound[0]))
+        return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
 
     def _top(self, program: Program, y: Row, body: Callable[[Row], str]) -> str:
         """The largest of a row and its place, the sums of the others, what the program makes of them; then all."""
@@ -441,15 +432,15 @@ class Statement:
     def _in_piece(self, z: str, pieces: Pieces, body: Callable[[str, str], str]) -> str:
         """``body`` of the index of the piece that ``z`` lies in, and of the distance from its start."""
 
-        def find(z: list[Expression]) -> str:
-            at = str(z[0].value)
-            return self._found(at, pieces.breaks, lambda i: step(at, i))
+        def find(z: str) -> str:
+            return self._found(z, pieces.breaks, lambda i: step(z, i))
 
         def step(z: str, i: str) -> str:
             distance = f"{z} - {self._looked_up(pieces.starts, i)}"
             return self._bound("t", [distance], lambda t: body(i, str(t[0].value)))
 
-        return self._bound("z", [z], find)
+        # DuckDB takes twice as long to plan for every name bound within another.
+        return find(z) if z.isidentifier() else self._bound("z", [z], lambda z: find(str(z[0].value)))
 
     def _horner(self, pieces: Pieces, i: str, t: str, weights: str = "") -> str:
         """A cubic of the distance, with coefficients by index; of lines there are two to look up instead of four."""

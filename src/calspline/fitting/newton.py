@@ -317,8 +317,6 @@ def factorize(gram: Array, q: Array) -> Array:
 
 def inverse_root(factor: Array) -> Array:
     """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
-    if not factor.size:  # LAPACK would write a line about a matrix without rows
-        return factor
     return np.asarray(scipy.linalg.lapack.dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
 
 
