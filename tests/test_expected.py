@@ -172,6 +172,7 @@ def test_a_histogram_says_the_same_as_its_scores_whatever_its_labels(calibrator,
     assert expected(load(tmp_path / "model.json"), score, costs=COSTS).to_dict() == pytest.approx(by_row)
 
 
+@pytest.mark.slow
 def test_two_and_several_classes_agree_where_they_must():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(2000, 3))

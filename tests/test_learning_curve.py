@@ -116,6 +116,7 @@ def test_the_rate_of_a_fit_with_two_parameters_is_one():
     assert 0.6 < np.mean(rates) < 1.4
 
 
+@pytest.mark.slow
 def test_enough_is_where_the_rate_falls_below_the_gain(sample):
     curve = calibration_learning_curve(SplineCalibrator(), *sample, n_repeats=2)
     assert curve.enough == int(np.ceil(curve.rate / curve.gain)) > 100
@@ -152,6 +153,7 @@ def test_weights_and_rows_of_weight_zero(sample):
     np.testing.assert_allclose(some.log_loss, fewer.log_loss)
 
 
+@pytest.mark.slow
 def test_more_classes_named_columns_and_margins(simulated):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(600, 3)) * 2
@@ -230,6 +232,7 @@ def test_the_curve_is_over_whole_groups():
     assert "rows" not in str(curve)
 
 
+@pytest.mark.slow
 def test_intervals_over_groups_are_wider():
     scores, y, game = games()
     by_group = calibration_learning_curve(SplineCalibrator(), scores, y, groups=game, n_repeats=2)

@@ -44,6 +44,7 @@ def stable(n, m, seed, slope=0.5):
     return p[:n], y[:n], ScoreHistogram.from_scores(p[:n], y[:n]), ScoreHistogram.from_scores(p[n:], y[n:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [SplineCalibrator, SigmoidCalibrator])
 @pytest.mark.parametrize(("n", "m"), [(2000, 2000), (1000, 10_000)])
 def test_a_calibrator_in_use_is_not_suspected_in_a_stable_world(make, n, m):
@@ -58,6 +59,7 @@ def test_a_calibrator_in_use_is_not_suspected_in_a_stable_world(make, n, m):
     assert np.mean((low <= 0) & (high >= 0)) >= 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 50.0, 0.02])
 def test_unequal_weights_count_for_the_rows_they_are_worth(scale):
     # Taken for counts, weights of this spread moved the scores in 43 of 60 stable worlds.
@@ -251,6 +253,7 @@ def test_segments_that_changed_are_found_and_others_are_left_alone(given):
     assert str(seen).splitlines()[2].split()[0] in {"4", "11"}
 
 
+@pytest.mark.slow
 def test_a_stable_world_of_segments_alarms_as_seldom_as_it_says():
     alarms = 0
     for seed in range(30):

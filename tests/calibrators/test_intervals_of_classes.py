@@ -48,6 +48,7 @@ def test_limits_hold_the_probability_between_them(options):
     np.testing.assert_allclose(width(band) / width(narrow), 1.959964 / 0.674490, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(3, 2000), (16, 4000)])
 def test_limits_are_as_wide_as_fits_to_new_samples_differ(m, n):
     p, grid = scores(n, m), scores(60, m, seed=1)

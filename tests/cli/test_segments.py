@@ -92,6 +92,7 @@ def test_a_fit_by_segment_is_judged_from_its_sums_as_from_rows(file, capsys, tmp
     assert load(tmp_path / "model.json").segment_columns[0].name == "p"
 
 
+@pytest.mark.slow
 def test_a_fit_by_segment_takes_no_more_memory_for_more_rows(tmp_path, monkeypatch):
     monkeypatch.setattr("calspline.cli.fit.MAX_TO_FOLD", 1000)  # beyond, rows are not looked at for dependence
     peaks = []

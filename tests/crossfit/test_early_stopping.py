@@ -40,6 +40,7 @@ def xgboost():
     return package.XGBClassifier(n_estimators=TREES, n_jobs=1, early_stopping_rounds=5), {"verbose": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lightgbm, xgboost])
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_boosting_stops_in_every_fold_and_is_the_better_for_it(make, ensemble, data):

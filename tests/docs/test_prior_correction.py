@@ -115,6 +115,7 @@ def test_the_new_base_rate_is_found_without_labels(page, rate):
     assert page["rate_without_labels"](old, 0.1) == pytest.approx(rate, abs=0.01)
 
 
+@pytest.mark.slow
 def test_probabilities_shifted_into_the_sample_are_found_right_there():
     """How the page says to judge on re-sampled rows: the test of calibration then holds its size."""
     rng = np.random.default_rng(4)

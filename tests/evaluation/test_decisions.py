@@ -135,6 +135,7 @@ def test_gains_move_the_threshold():
     assert found.by_cost["model"].cost == pytest.approx(cost.mean())
 
 
+@pytest.mark.slow
 def test_the_best_threshold_of_wrong_probabilities_is_where_the_truth_crosses():
     right, held = overdone(0.2), 0
     for seed in range(100):
@@ -173,6 +174,7 @@ def test_a_weight_counts_as_that_many_rows():
         assert repeated[key] == pytest.approx(value, rel=1e-9, abs=1e-12), key
 
 
+@pytest.mark.slow
 def test_other_weights_count_by_their_ratios_only():
     y, p = rows(300)
     w = np.random.default_rng(1).uniform(0.1, 2.0, 300)

@@ -117,12 +117,14 @@ def reject(n_segments, each, *, columns=1, repeats=200, mean=-1.0, spread=0.0, g
     return float(np.mean(found)), float(np.mean(false))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_segments", "each", "columns", "mean"), [(10, 30, 1, -1), (10, 5, 3, -3), (200, 6, 1, -2)])
 def test_the_size_holds_for_few_and_many_segments_and_where_they_overlap(n_segments, each, columns, mean):
     rate, _ = reject(n_segments, each, columns=columns, mean=mean, repeats=100)
     assert rate <= binom.ppf(0.999, 100, 0.05) / 100
 
 
+@pytest.mark.slow
 def test_segments_that_are_off_are_found_and_few_falsely():
     rate, false = reject(40, 100, spread=1.0, repeats=40)
     assert rate > 0.95
@@ -156,6 +158,7 @@ def test_limits_of_equal_probabilities_are_wilsons():
     np.testing.assert_allclose([found["lower"][0], found["upper"][0]], limits, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_limits_hold_the_truth():
     held = []
     for seed in range(30):
@@ -179,6 +182,7 @@ def test_copies_in_groups_are_judged_as_single_rows():
     assert np.all(plain["upper"] - plain["lower"] < 0.5 * width)
 
 
+@pytest.mark.slow
 def test_the_size_holds_where_rows_of_a_group_depend_on_each_other():
     rejected = {True: [], False: []}
     for seed in range(40):
@@ -391,6 +395,7 @@ def test_compare_says_who_gains_and_who_loses():
     assert not compare(y, {"raw": expit(x)}, by=segment).segments
 
 
+@pytest.mark.slow
 def test_limits_of_differences_hold_the_truth():
     held = []
     for seed in range(40):
