@@ -281,7 +281,7 @@ def page(plan: Plan, output: Path, *, cross: bool) -> str:
     progress = Progress(sum(len(checkpoints) for _, _, checkpoints, _, _ in jobs))
     for title, key, checkpoints, rows, told in jobs:
         judged = judge(plan, checkpoints, key, rows, progress)
-        picture = f"cifar10_{key}.png"
+        picture = f"{output.stem.lower()}_{key}.png"
         draw(judged, checkpoints, output.with_name(picture))
         parts += [f"## {title}", as_table(judged, told, checkpoints), f"![{title}]({picture})"]
     return "\n\n".join(parts) + "\n"
