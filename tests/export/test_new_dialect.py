@@ -29,6 +29,13 @@ def test_it_runs(sqlite, fitted, name):
     np.testing.assert_allclose(got, np.reshape(expected, got.shape), rtol=0.0, atol=1e-9)
 
 
+def test_lists_need_no_function_of_each_item(duckdb, fitted, monkeypatch):
+    monkeypatch.setitem(DIALECTS, "without_each", dataclasses.replace(DIALECTS["duckdb"], each=None))
+    calibrator, rows = fitted("structured"), [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]]
+    got = duckdb.run(to_sql(calibrator, ["a", "b", "c"], dialect="without_each"), ["a", "b", "c"], rows)
+    np.testing.assert_allclose(got, calibrator.calibrate(rows), rtol=0.0, atol=1e-9)
+
+
 def test_it_quotes_in_its_own_way(fitted):
     assert '"score" BETWEEN -1e-06 AND 1.000001' in to_sql(fitted("logit"), "score", dialect="quoting_sqlite")
     assert "`score` BETWEEN -1e-06 AND 1.000001" in to_sql(fitted("logit"), "score", dialect="sqlite")

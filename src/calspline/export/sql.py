@@ -257,7 +257,7 @@ class Statement:
             used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
             shared = used > 1 or value.operation in ("classes", "rest", "top")  # which are texts, not formulas
             given = rows.get(str(value.arguments[0].value)) if value.operation == "cubic" else None
-            if isinstance(given, ListedRow):  # the same curve of all classes
+            if isinstance(given, ListedRow) and self._writer.each is not None:  # the same curve of all classes
                 return self._listed_row(
                     variable, self._each(given, value), len(given), lambda row: step(k + 1, rows | {variable: row})
                 )
