@@ -16,7 +16,6 @@ NUMERICS = {"arrays", "fitting"}
 FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
     "files": set(),
-    "registry": {"calibrators", "options"},  # for types; classes are imported when asked for
     "formatting": set(),
     "arrays": {"export"},  # for tensors of torch only, when there is one
     "expression": {"arrays"},
@@ -31,9 +30,9 @@ ALLOWED = {
     "binary_fit": CORE | NUMERICS | {"curve", "histogram", "transforms"},
     "multiclass": CORE | NUMERICS | FITS,
     "segments": CORE | FITS | {"formatting", "grid", "segments"},
-    "calibrators": CORE | FITS | {"calibrators", "registry", "segments"},
+    "calibrators": CORE | FITS | {"calibrators", "segments"},
     "crossfit": CORE | {"formatting"},
-    "classifier": CORE | {"calibrators", "crossfit", "registry", "segments"},
+    "classifier": CORE | {"calibrators", "crossfit", "segments"},
     "learning_curve": CORE | {"calibrators", "formatting"},
     "evaluation": CORE
     | NUMERICS
@@ -43,8 +42,8 @@ ALLOWED = {
     | NUMERICS
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitoring", "transforms"},
     "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
-    "persistence": CORE | {"files", "histogram", "monitoring", "registry"},
-    "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "registry", "segments"},
+    "persistence": CORE | {"files", "histogram", "monitoring", "calibrators"},
+    "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "segments"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid", "segments"},
     "monitoring": CORE
     | NUMERICS
@@ -76,7 +75,6 @@ ALLOWED = {
         "histogram",
         "monitoring",
         "persistence",
-        "registry",
         "reporting",
         "segments",
         "transforms",
@@ -94,7 +92,6 @@ ALLOWED = {
         "learning_curve",
         "monitoring",
         "persistence",
-        "registry",
         "reporting",
     },
 }
@@ -217,10 +214,8 @@ def test_calibrators_of_a_command_save_and_load_as_estimators_do(method, folder)
 
 @pytest.mark.process
 def test_a_calibrator_without_scikit_learn_describes_itself_as_one_with_it():
-    show = (
-        "from calspline.registry import find; c = find('spline')(n_knots=7); print(c, sorted(c.get_params().items()))"
-    )
-    light = "from calspline.registry import do_without_sklearn; do_without_sklearn(); "
+    show = "from calspline.calibrators import find; c = find('spline')(n_knots=7); print(c, c.get_params())"
+    light = "from calspline.calibrators import do_without_sklearn; do_without_sklearn(); "
     assert run(light + show) == run(show)
 
 

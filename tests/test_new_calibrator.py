@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from calspline import CalibratedClassifierCV, CalibrationCurve, load, registry, save
+from calspline import CalibratedClassifierCV, CalibrationCurve, calibrators, load, save
 from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
 from calspline.cli import main
 from calspline.export import to_python, to_sql
@@ -45,8 +45,8 @@ class ToyCalibrator(OneVsRestCalibrator):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    monkeypatch.setattr(registry, "_HOMES", dict(registry._HOMES))
-    registry.register("toy", f"{__name__}.ToyCalibrator")
+    monkeypatch.setattr(calibrators, "_HOMES", dict(calibrators._HOMES))
+    calibrators.register("toy", f"{__name__}.ToyCalibrator")
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_the_wrapper_knows_it_by_name():
 @pytest.mark.parametrize("classes", ["two", "three"])
 def test_it_is_saved_and_loaded_and_the_schema_covers_it(classes, request, tmp_path):
     p, y = request.getfixturevalue(classes)
-    cal = registry.find("toy")(share=0.5).fit(p, y)
+    cal = calibrators.find("toy")(share=0.5).fit(p, y)
     save(cal, tmp_path / "toy.json")
     back = load(tmp_path / "toy.json")
     assert back.get_params() == {"share": 0.5}
@@ -118,7 +118,7 @@ def test_the_command_line_fits_it(two, tmp_path):
 
 def test_it_is_exported(two):
     p, y = two
-    cal = registry.find("toy")().fit(p, y)
+    cal = calibrators.find("toy")().fit(p, y)
     space = {}
     exec(to_python(cal), space)
     np.testing.assert_allclose([space["calibrate"](one) for one in p[:20]], cal.calibrate(p[:20]), rtol=1e-12)
@@ -128,6 +128,6 @@ def test_it_is_exported(two):
 
 def test_a_name_or_a_class_that_is_taken_is_refused():
     with pytest.raises(ValueError, match="name must be new; 'beta' is calspline"):
-        registry.register("beta", "elsewhere.Beta")
+        calibrators.register("beta", "elsewhere.Beta")
     with pytest.raises(ValueError, match="there is a ToyCalibrator already"):
-        registry.register("other", "elsewhere.ToyCalibrator")
+        calibrators.register("other", "elsewhere.ToyCalibrator")

@@ -11,7 +11,7 @@ array([0.5])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from calspline.registry import homes
+from calspline.calibrators import homes
 
 __version__ = "0.2.0"
 

@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from calspline import crossfit, registry
+from calspline import calibrators, crossfit
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
@@ -249,11 +249,11 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def _calibrator(self) -> Any:
         if isinstance(self.method, str):
-            check_one_of(self.method, "method", registry.names())
-            return registry.find(self.method)()
+            check_one_of(self.method, "method", calibrators.names())
+            return calibrators.find(self.method)()
         if isclass(self.method) or not (hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")):
             raise TypeError(
-                f"method must be one of {', '.join(map(repr, registry.names()))}, or a calibrator with fit and "
+                f"method must be one of {', '.join(map(repr, calibrators.names()))}, or a calibrator with fit and "
                 f"predict_proba; got {self.method!r}"
             )
         return self.method

@@ -16,10 +16,10 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
+from calspline.calibrators import classes, find_class, homes
 from calspline.files import write_whole
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import Choice, Record, check_one_of, object_schema
-from calspline.registry import classes, find_class, homes
 
 FORMAT = "calspline"
 VERSION = 1

@@ -8,7 +8,7 @@ import pytest
 import sklearn.utils.estimator_checks as checks
 from sklearn.utils import get_tags
 
-from calspline import registry
+from calspline import calibrators
 
 THREE_CLASSES = "asks one column of features for three or more classes: one column of scores is for two"
 TWO_DIMENSIONS = "takes rows and columns of an array that the tag for one-dimensional input has made flat"
@@ -69,13 +69,15 @@ CLIPPING_CANNOT_HOLD = dict.fromkeys(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", calibrators.names())
 def test_check_estimator_passes_but_for_what_cannot_hold(name, monkeypatch):
     # They take the option ``transform`` for a method.
     monkeypatch.setattr(checks, "_yield_transformer_checks", lambda estimator: iter(()))
     special = {"spline": SPLINE_CANNOT_HOLD, "clipping": CLIPPING_CANNOT_HOLD}
     excused = CANNOT_HOLD | special.get(name, {})
-    results = checks.check_estimator(registry.find(name)(), expected_failed_checks=excused, on_fail=None, on_skip=None)
+    results = checks.check_estimator(
+        calibrators.find(name)(), expected_failed_checks=excused, on_fail=None, on_skip=None
+    )
     assert [(one["check_name"], str(one["exception"])) for one in results if one["status"] == "failed"] == []
     assert sum(one["status"] == "passed" for one in results) > 15
     ran = {one["check_name"] for one in results}
@@ -83,9 +85,9 @@ def test_check_estimator_passes_but_for_what_cannot_hold(name, monkeypatch):
     assert ran & set(excused) == failed, "a check that holds needs no excuse"
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", calibrators.names())
 def test_tags_say_what_a_calibrator_is(name):
-    tags = get_tags(registry.find(name)())
+    tags = get_tags(calibrators.find(name)())
     assert tags.estimator_type == "classifier"
     assert tags.target_tags.required
     assert tags.classifier_tags.multi_class

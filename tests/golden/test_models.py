@@ -8,7 +8,7 @@ import pytest
 from tests.golden.kinds import MODELS, describe
 
 import calspline
-from calspline import persistence, registry
+from calspline import calibrators, persistence
 
 FOLDER = Path(__file__).parent / "models"
 FILES = sorted(FOLDER.glob("*/*.json"))
@@ -37,5 +37,5 @@ def test_a_model_that_was_read_is_saved_as_it_was(path, tmp_path):
 
 def test_every_class_that_can_be_saved_is_among_them():
     kept = {json.loads(path.read_text())["class"] for path in FILES}
-    assert kept == {*registry.classes(), "ScoreHistogram"}
+    assert kept == {*calibrators.classes(), "ScoreHistogram"}
     assert {path.stem for path in FILES} >= set(MODELS)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, blocks, filled, keeps_kind
+from calspline.calibrators import estimator_bases
 from calspline.calibrators.shift import REFERENCE, SHIFT, Reference, Shift, find_shift
 from calspline.curve import CURVE, CalibrationCurve, WhenRead
 from calspline.expression import Formula, Program
@@ -33,7 +34,6 @@ from calspline.options import (
     optional,
     plain_classes,
 )
-from calspline.registry import estimator_bases
 from calspline.scores import (
     BinaryScores,
     GivenScores,

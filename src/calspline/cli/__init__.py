@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from calspline.calibrators import do_without_sklearn
 from calspline.cli.arguments import parser
 from calspline.cli.output import InputError, complain, note, temporary_files
-from calspline.registry import do_without_sklearn
 
 OUR_FAULT = 1
 BAD_INPUT = 2

@@ -6,7 +6,7 @@ import argparse
 from typing import NoReturn
 
 import calspline
-from calspline import registry
+from calspline import calibrators
 from calspline.cli.files import FORMATS
 from calspline.cli.output import InputError
 from calspline.export.dialects import DIALECTS
@@ -63,7 +63,7 @@ def parser() -> Parser:
     _output(fit, "the model, a JSON file; - prints it")
     _missing(fit)
     method = fit.add_argument_group("method")
-    method.add_argument("--method", choices=registry.names(), default="spline", help="default: spline")
+    method.add_argument("--method", choices=calibrators.names(), default="spline", help="default: spline")
     transforms = "of the scores: auto, logit, asinh_logit, compact_logit, or identity for margins"
     method.add_argument("--transform", type=_transform, metavar="NAME", help=transforms)
     method.add_argument("--smoothing", type=_smoothing, metavar="reml|cv|loo|NUMBER", help="default: reml")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
+from calspline.calibrators import find
 from calspline.cli.columns import score_columns
 from calspline.cli.data import Data, last, note_groups, open_labelled
 from calspline.cli.files import open_source
@@ -22,7 +23,6 @@ from calspline.cli.output import STDOUT, InputError, check_free, escape_control,
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
-from calspline.registry import find
 from calspline.scores import check_scores, check_weights_as_counts
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import By, check_by

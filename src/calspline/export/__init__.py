@@ -44,11 +44,11 @@ def formula_of(calibrator: Any, *, segments: bool = False) -> "Formula":
 
     So is one that was fitted with segments, if the target knows no ``segments``.
     """
-    from calspline import registry
+    from calspline.calibrators import classes
     from calspline.calibrators.base import BaseCalibrator
 
     if not isinstance(calibrator, BaseCalibrator) or not calibrator.exported:
-        names = ", ".join(name for name, cls in registry.classes().items() if cls.exported)
+        names = ", ".join(name for name, cls in classes().items() if cls.exported)
         raise TypeError(f"calibrator must be one of {names}; got {type(calibrator).__name__}")
     formula = calibrator.formula()
     if formula.lookups and not segments:

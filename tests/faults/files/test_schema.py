@@ -9,9 +9,9 @@ import pytest
 from tests.faults.files.test_hostile_files import places, spoiled
 
 from calspline import ScoreHistogram, SplineCalibrator, save
+from calspline.calibrators import classes
 from calspline.persistence import FIELDS, LARGEST_FILE, VERSION
 from calspline.persistence import schema as made_schema
-from calspline.registry import classes
 
 
 @pytest.fixture(scope="module")
