@@ -115,7 +115,7 @@ def parser() -> Parser:
     _by(export)
     _output(export, "default: standard output", default="-")
     shift = command(
-        "shift", "after", "A model for another base rate: given, before rows were thrown away, or from scores alone."
+        "shift", "evaluate", "A model for another base rate: given, before rows were thrown away, or from scores alone."
     )
     shift.add_argument("model", help="a model that fit wrote")
     _data(shift, optional=True)
@@ -125,21 +125,21 @@ def parser() -> Parser:
     rates.add_argument("--base-rate", metavar="NUMBER|A=NUMBER,...", help="the new one, of the second class or of each")
     rates.add_argument("--kept", metavar="A=SHARE,...", help="shares of the rows of each class that were kept")
 
-    expect = command("expect", "after", "Log-loss, AUC, rate, cost and more, before labels come.")
+    expect = command("expect", "evaluate", "Log-loss, AUC, rate, cost and more, before labels come.")
     expect.add_argument("model", help="a model that fit wrote")
     _data(expect)
     _missing(expect, labels=False)
     _costs(expect)
     expect.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    decide = command("decide", "after", "What probabilities are worth to somebody who acts on them.")
+    decide = command("decide", "evaluate", "What probabilities are worth to somebody who acts on them.")
     _labelled(decide, several=True)
     _missing(decide)
     _costs(decide)
     _thresholds(decide)
     decide.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    monitor = command("monitor", "after", "Is a model still right? Looked at as often as one likes.")
+    monitor = command("monitor", "evaluate", "Is a model still right? Looked at as often as one likes.")
     monitor.add_argument("state", help="a JSON file that the monitor keeps; a new one needs --model")
     _labelled(monitor)
     _missing(monitor)

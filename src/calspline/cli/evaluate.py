@@ -1,25 +1,39 @@
-"""``calspline evaluate``, ``compare`` and ``report``: how good probabilities in a file are."""
+"""``calspline evaluate``, ``compare``, ``report``, ``decide``, ``expect``, ``monitor`` and ``shift``.
+
+How good probabilities in a file are, what they are worth, and the days after a fit.
+"""
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.columns import in_class_order, named, score_columns
+from calspline.cli.columns import in_class_order, model_columns, named, score_columns
 from calspline.cli.data import Data, last, note_groups, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
 from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, note, write_text
 from calspline.evaluation import compare as comparisons
+from calspline.evaluation import decisions
 from calspline.evaluation import evaluate as evaluations
-from calspline.persistence import load
+from calspline.formatting import html_table
+from calspline.histogram import ScoreHistogram
+from calspline.monitoring.expected import expected
+from calspline.monitoring.monitor import Monitor
+from calspline.persistence import load, text_of
 from calspline.reporting import report as reports
+
+WIDTH, HEIGHT = 720, 220
+"""Of the picture on a monitor's page."""
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -30,8 +44,8 @@ def evaluate(options: argparse.Namespace) -> None:
     found = evaluations.evaluate(y, sets["probabilities"], **more)
     note_groups(y, next(iter(sets.values())), **more)
     if options.json:
-        of_segments = {} if found.segments is None else {"segments": list(map(finite, found.segments.records()))}
-        print(json.dumps(finite(found.to_dict()) | of_segments, indent=1))
+        of_segments = {} if found.segments is None else {"segments": list(map(_finite, found.segments.records()))}
+        print(json.dumps(_finite(found.to_dict()) | of_segments, indent=1))
         return
     title, _, table = str(found).partition("\n")
     of = f", {data.scores[-1]} of {data.label} = {data.classes[1]}" if len(data.scores) <= 2 else ""
@@ -40,16 +54,16 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Several sets of probabilities of the same rows."""
-    source, sets = sets_of(options)
+    source, sets = _sets_of(options)
     if len(sets) < 2:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
     if options.reference is not None and options.reference not in sets:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
-    _, probs, y, more = read_sets(source, sets, options)
+    _, probs, y, more = _read_sets(source, sets, options)
     found = comparisons.compare(y, probs, reference=options.reference, **more)
     note_groups(y, next(iter(probs.values())), **more)
     if options.json:
-        print(json.dumps(finite(found.to_dict()), indent=1))
+        print(json.dumps(_finite(found.to_dict()), indent=1))
         return
     table, advice, grouping = str(found).rpartition(found.recommendation)
     print(f"{escape_control(table)}{heading(advice, sys.stdout)}{escape_control(grouping)}")
@@ -58,12 +72,12 @@ def compare(options: argparse.Namespace) -> None:
 def report(options: argparse.Namespace) -> None:
     """The same as one HTML file with pictures."""
     check_free(options.output, force=options.force)
-    acting = costs_of(options) | thresholds_of(options)
+    acting = _costs_of(options) | _thresholds_of(options)
     if acting and options.group is not None:
         raise InputError("--costs and --thresholds are for rows independent of each other; leave out --group")
     model = None if options.model is None else load(options.model)
     if model is None:
-        data, probs, y, more = read_sets(*sets_of(options), options)
+        data, probs, y, more = _read_sets(*_sets_of(options), options)
     else:
         data = open_for_model(options, model)
         probs, y, more = _with_model(model, data)
@@ -73,6 +87,75 @@ def report(options: argparse.Namespace) -> None:
     write_text(options.output, found.html, force=options.force)
     if options.output != STDOUT:
         print(escape_control(f"{found.headline}\nReport: {options.output}"))
+
+
+def shift(options: argparse.Namespace) -> None:
+    """A model for another base rate."""
+    check_free(options.output, force=options.force)
+    given = [options.base_rate is not None, options.kept is not None, bool(options.data)]
+    if sum(given) != 1:
+        raise InputError("shift wants one of --base-rate, --kept and files of scores")
+    model = load(options.model)
+    if options.base_rate is not None:
+        rate = _by_label(options.base_rate, model, "--base-rate") if "=" in options.base_rate else None
+        moved = model.shifted(base_rate=_number_of(options.base_rate, "--base-rate") if rate is None else rate)
+    elif options.kept is not None:
+        moved = model.shifted(kept=_by_label(options.kept, model, "--kept"))
+    else:
+        moved = model.shifted(unlabelled=_scores(model, options))
+    write_text(options.output, text_of(moved), force=options.force)
+    found = moved.shift_
+    if options.output != STDOUT and found.base_rates is not None:
+        rows = []
+        for label, rate, (low, high) in zip(moved.classes_, found.base_rates, found.limits(), strict=True):
+            reach = "" if np.isnan(low) else f" (95% limits {low:.4g} to {high:.4g})"
+            rows.append(f"base rate of {label}: {rate:.4g}{reach}")
+        print(escape_control("\n".join([*rows, f"Model: {options.output}"])))
+
+
+def expect(options: argparse.Namespace) -> None:
+    """What to expect before labels come."""
+    model = load(options.model)
+    found = expected(model, _scores(model, options), **_costs_of(options))
+    print(json.dumps(_finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
+
+
+def decide(options: argparse.Namespace) -> None:
+    """What probabilities are worth to somebody who acts on them."""
+    wanted = _costs_of(options) | _thresholds_of(options)
+    _no_groups(options)
+    _, probs, y, more = _read_sets(*_sets_of(options), options)
+    del more["groups"]
+    found = decisions.decide(y, probs, **wanted, **more)
+    print(json.dumps(_finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
+
+
+def monitor(options: argparse.Namespace) -> None:
+    """A day, or several, more."""
+    _no_groups(options)
+    state = Path(options.state)
+    if options.page is not None:
+        check_free(options.page, force=True)
+    if state.exists():
+        found = load(state)
+        if not isinstance(found, Monitor):
+            raise InputError(f"{state} is a model, not the state of a monitor; to begin, name a new file and --model")
+        if options.model is not None or options.alpha is not None:
+            raise InputError(f"{state} has a model and an alpha already; leave out --model and --alpha")
+    elif options.model is None:
+        raise InputError(f"{state} does not exist; to begin, name the model with --model")
+    else:
+        found = Monitor(load(options.model), alpha=0.05 if options.alpha is None else options.alpha)
+    for path in _days(options.data):
+        found.update(_histogram(found.calibrator, path, options), when=path.name)
+    write_text(str(state), text_of(found), force=True)
+    if options.page is not None:
+        write_text(options.page, _page(found), force=True)
+    if options.json:
+        print(json.dumps(_finite(found.log[-1] | {"verdict": found.verdict}), indent=1))
+        return
+    table, _, verdict = str(found).rpartition("\n")
+    print(f"{escape_control(table)}\n{heading(escape_control(verdict), sys.stdout)}")
 
 
 def _with_model(model: Any, data: Data) -> tuple[dict[str, Array], Any, dict[str, Any]]:
@@ -93,7 +176,7 @@ def _with_model(model: Any, data: Data) -> tuple[dict[str, Array], Any, dict[str
     return sets | after, y, more
 
 
-def sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
+def _sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     """Sets of scores by name: ``raw,calibrated``, or ``name=columns`` for several columns a set."""
     source = open_source(options)
     sets: dict[str, list[str]] = {}
@@ -114,7 +197,7 @@ def sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     return source, sets
 
 
-def read_sets(
+def _read_sets(
     source: Source, sets: dict[str, list[str]], options: argparse.Namespace
 ) -> tuple[Data, dict[str, Array], NDArray[Any], dict[str, Any]]:
     """All sets of scores, whose labels are those of the first."""
@@ -140,7 +223,7 @@ def _read(data: Data, sets: dict[str, list[str]]) -> tuple[dict[str, Array], NDA
     return out, np.array(data.classes)[codes], more
 
 
-def costs_of(options: argparse.Namespace) -> dict[str, Any]:
+def _costs_of(options: argparse.Namespace) -> dict[str, Any]:
     """What ``--costs`` says, if anything."""
     if options.costs is None:
         return {}
@@ -149,18 +232,18 @@ def costs_of(options: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             f"--costs must be those of a false positive and a false negative, as in 1,5; got {options.costs}"
         )
-    costs = (number_of(part, "--costs") for part in parts)
+    costs = (_number_of(part, "--costs") for part in parts)
     return {"costs": dict(zip(("false_positive", "false_negative"), costs, strict=True))}
 
 
-def thresholds_of(options: argparse.Namespace) -> dict[str, Any]:
+def _thresholds_of(options: argparse.Namespace) -> dict[str, Any]:
     """What ``--thresholds`` says, if anything."""
     if options.thresholds is None:
         return {}
-    return {"thresholds": [number_of(text, "--thresholds") for text in options.thresholds.split(",")]}
+    return {"thresholds": [_number_of(text, "--thresholds") for text in options.thresholds.split(",")]}
 
 
-def number_of(text: str, option: str) -> float:
+def _number_of(text: str, option: str) -> float:
     """The number that an option says."""
     try:
         return float(text)
@@ -168,6 +251,79 @@ def number_of(text: str, option: str) -> float:
         raise InputError(f"{option} must be a number; got {text!r}") from None
 
 
-def finite(numbers: dict[str, Any]) -> dict[str, Any]:
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
     """JSON has no NaN: what is not known is null."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}
+
+
+def _scores(model: Any, options: argparse.Namespace) -> Array:
+    """All scores of files without labels, as a model wants them."""
+    source = open_source(options)
+    data = Data(source, model_columns(source.columns, model, last(options)), margins=model.kind_ == "margin")
+    data.check(options.missing)
+    data.note_missing("scores")
+    with source.reading():
+        table = source.query(data.select, where=data.present).to_arrow_table()
+    scores = np.column_stack([table.column(helper).to_numpy() for helper in data.helpers])
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _histogram(model: Any, path: Path, options: argparse.Namespace) -> ScoreHistogram:
+    """The rows of a file with labels, in the words of the model."""
+    own = copy.copy(options)
+    own.data = [str(path)]
+    data = open_for_model(own, model)
+    scores, codes, weight, *_ = data.gathered
+    data.note_missing(file=f"{path.name}: ")
+    found: ScoreHistogram = ScoreHistogram.from_scores(scores, codes, weight, kind=model.kind_, classes=[0, 1])
+    return found
+
+
+def _no_groups(options: argparse.Namespace) -> None:
+    if options.group is not None:
+        raise InputError(f"{options.command} takes rows as independent of each other; leave out --group")
+
+
+def _days(given: list[str]) -> list[Path]:
+    """Files in the order given; those of a folder in the order of their names."""
+    days: list[Path] = []
+    for name in given:
+        path = Path(name)
+        days += sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+    if not days:
+        raise InputError(f"{', '.join(given)} has no files")
+    return days
+
+
+def _by_label(text: str, model: Any, option: str) -> dict[Any, float]:
+    """``no=0.1,yes=1`` by the labels of a model."""
+    known = {str(label): label for label in model.classes_.tolist()}
+    found = {}
+    for part in text.split(","):
+        label, equals, value = part.rpartition("=")
+        if not equals or label not in known:
+            raise InputError(
+                f"{option} must name the classes {', '.join(known)}, as in {next(iter(known))}=0.1; got {part!r}"
+            )
+        found[known[label]] = _number_of(value, option)
+    return found
+
+
+def _page(found: Monitor) -> str:
+    """One page on a monitor, with nothing to load."""
+    evidence = np.log10(np.clip([entry["evidence"] for entry in found.log], 1e-3, 1e9))
+    limit = float(np.log10(1.0 / found.alpha))
+    low, high = min(float(evidence.min()), -1.0), max(float(evidence.max()), limit) + 0.3
+
+    x = np.linspace(0.0, WIDTH, len(evidence)) if len(evidence) > 1 else np.array([0.5 * WIDTH])
+    *y, alarm_from = HEIGHT * (high - np.append(evidence, limit)) / (high - low)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    rows = [
+        (str(e["when"]), f"{e['rows']:g}", f"{e['rate']:.4f}", f"{e['expected_rate']:.4f}", f"{e['evidence']:.3g}")
+        for e in found.log
+    ]
+    table = html_table(rows, ("update", "rows", "rate", "expected", "evidence"))
+    page = reports.template_environment().get_template("monitor.html")
+    return page.render(
+        monitor=found, width=WIDTH, height=HEIGHT, points=points, alarm_from=float(alarm_from), table=Markup(table)
+    )

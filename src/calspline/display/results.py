@@ -1,17 +1,22 @@
-"""Pictures of results: net benefit by threshold, segments one by one, and the evidence of a monitor."""
+"""Pictures of results: net benefit by threshold, segments one by one, the evidence of a monitor, epochs of training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, add_strip_below, get_axes
+from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, SeriesStyle, add_strip_below, get_axes
 from calspline.evaluation.decisions import ALL, Decision
+from calspline.evaluation.losses import row_log_losses
+from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.segments import SegmentEvaluation
 from calspline.formatting import percent
+from calspline.options import check_by_name, check_increasing
+from calspline.scores import check_numeric_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +27,8 @@ BELOW = 0.25
 """How far below zero the axis reaches, as a share of the highest net benefit: acting on all rows falls without end."""
 MOST_SEGMENTS = 30
 SMALLEST, LARGEST = 8.0, 80.0
-NEAREST, FARTHEST = 1.25, 8.0
-STRIP = 0.36
+LEAST_RATIO, MOST_RATIO = 1.25, 8.0
+RATE_STRIP, ACCURACY_STRIP = 0.36, 0.34
 SHOWN_EVIDENCE = 1e-6, 1e12
 """It is drawn within these limits."""
 
@@ -150,7 +155,7 @@ class SegmentDisplay:
             ax.scatter(ratio, y, s=area, c=fill, edgecolors=look.color, lw=1.4, zorder=4, gid=f"ratio-{k}")
             largest = max(largest, float(np.exp(np.abs(np.log(ratio))).max()))
             entries.append((Line2D([], [], color=look.color, marker="o", lw=1.4), name))
-        reach = float(np.clip(1.3 * largest, NEAREST, FARTHEST))
+        reach = float(np.clip(1.3 * largest, LEAST_RATIO, MOST_RATIO))
         ax.set_xscale("log")
         ax.set_xlim(1.0 / reach, reach)
         ax.set_xticks([t for t in (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0) if 1.0 / reach <= t <= reach])
@@ -202,7 +207,7 @@ class MonitorDisplay:
             raise ValueError("monitor must have had an update; there is nothing to draw")
         self.ax_ = ax = get_axes(ax, style.SIDE + 1.2, 4.8)
         self.figure_ = ax.figure
-        below = add_strip_below(ax, STRIP)
+        below = add_strip_below(ax, RATE_STRIP)
         n = np.arange(1, len(log) + 1)
         for one in (ax, below):
             style.style_axes(one)
@@ -225,3 +230,131 @@ class MonitorDisplay:
         lines = [(Line2D([], [], color=MUTED, ls=(0, (4, 2))), "expected"), (Line2D([], [], color=BLUE), "happened")]
         style.legend(below, lines, "best")
         return self
+
+
+class EpochsDisplay:
+    """How log-loss, and if given accuracy, moves while a model is trained: the paper's second figure.
+
+    Past some epoch a network's accuracy still grows while its log-loss already suffers from over-confidence;
+    calibrated, it need not be stopped early. The best epoch of each series is marked.
+
+    Parameters
+    ----------
+    log_loss : dict of name to array-like of shape (n_epochs,)
+    accuracy : dict of name to array-like of shape (n_epochs,), optional
+        Drawn below.
+    epochs : array-like of shape (n_epochs,), optional
+        Increasing. None: 1, 2, ...
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Log-loss.
+    accuracy_ax_ : matplotlib Axes or None
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> from calspline.display import EpochsDisplay
+    >>> display = EpochsDisplay({"before": [0.6, 0.5, 0.7], "after": [0.5, 0.4, 0.35]}).plot()
+    >>> display.ax_.get_xlabel()
+    'epoch'
+    """
+
+    def __init__(self, log_loss: Any, *, accuracy: Any = None, epochs: Any = None) -> None:
+        count = None
+        if epochs is not None:
+            epochs = check_increasing(epochs, "epochs", least=1)
+            count = len(epochs)
+        self.log_loss = _check_series(log_loss, "log_loss", count)
+        count = len(next(iter(self.log_loss.values())))
+        self.accuracy = None if accuracy is None else _check_series(accuracy, "accuracy", count)
+        self.epochs: Array = np.arange(1.0, count + 1.0) if epochs is None else epochs
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        probs: Any,
+        *,
+        sample_weight: Any = None,
+        labels: Any = None,
+        epochs: Any = None,
+        accuracy: bool = True,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Compute and draw from the predictions of every epoch for the same rows.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+        probs : dict of name to list of probabilities, one entry an epoch
+            Each entry as for :func:`evaluate`.
+        sample_weight, labels
+            As for :func:`evaluate`.
+        epochs : array-like, optional
+        accuracy : bool, default=True
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        EpochsDisplay
+        """
+        losses, right = {}, {}
+        for name, each in check_by_name(probs, "probs", None).items():
+            checked = [check_predictions(y, one, sample_weight, labels) for one in each]
+            losses[name] = [np.average(row_log_losses(c.probs, c.codes), weights=c.weight) for c in checked]
+            guesses = [c.probs > 0.5 if c.binary else c.probs.argmax(axis=1) for c in checked]
+            right[name] = [np.average(g == c.codes, weights=c.weight) for g, c in zip(guesses, checked, strict=True)]
+        return cls(losses, accuracy=right if accuracy else None, epochs=epochs).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw, in ``ax`` or a new figure, and return self."""
+        has_accuracy = self.accuracy is not None
+        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 5.4 if has_accuracy else 4.2)
+        self.figure_ = ax.figure
+        self.accuracy_ax_ = add_strip_below(ax, ACCURACY_STRIP, 0.08) if has_accuracy else None
+        styles = dict(zip(self.log_loss, style.series_styles(len(self.log_loss)), strict=True))
+        self._draw_lines(ax, self.log_loss, styles, best=np.argmin)
+        style.label_line_ends(ax, sorted((float(v[-1]), name, styles[name].color) for name, v in self.log_loss.items()))
+        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
+        style.note(ax, "marked: the best epoch", (0.98, 0.98), **corner)
+        ax.set_ylabel("log-loss, nats per row")
+        lowest = ax
+        if self.accuracy is not None and self.accuracy_ax_ is not None:
+            from matplotlib.ticker import FuncFormatter
+
+            lowest = self.accuracy_ax_
+            others = dict(zip(self.accuracy, style.series_styles(len(self.accuracy)), strict=True))
+            self._draw_lines(lowest, self.accuracy, others | styles, best=np.argmax)
+            lowest.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+            lowest.set_ylabel("accuracy")
+            ax.tick_params(labelbottom=False)
+        lowest.set_xlabel("epoch")
+        return self
+
+    def _draw_lines(self, ax: Axes, series: dict[str, Array], styles: dict[str, SeriesStyle], *, best: Any) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        style.style_axes(ax)
+        for i, (name, values) in enumerate(series.items()):
+            own, at = styles[name], int(best(values))
+            ax.plot(self.epochs, values, color=own.color, ls=own.dashes, lw=2.0, zorder=3, gid=f"line-{i}")
+            point: dict[str, Any] = {"marker": own.marker, "ms": 8, "mec": "white", "mew": 1.0, "ls": "", "zorder": 4}
+            ax.plot(self.epochs[at], values[at], color=own.color, gid=f"best-{i}", **point)
+        ax.margins(x=0.02, y=0.1)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _check_series(given: Any, name: str, count: int | None = None) -> dict[str, Array]:
+    """Check named series of finite numbers, all of one length."""
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(f'{name} must be a mapping such as {{"before": values}}; got {given!r}')
+    out = {}
+    for key, values in check_by_name(given, name, None).items():
+        out[key] = array = check_numeric_array(values, f"{name}[{key!r}]")
+        count = len(array) if count is None and array.ndim == 1 else count
+        if array.ndim != 1 or len(array) != count or count == 0:
+            raise ValueError(f"{name}[{key!r}] must be one number for each of {count} epochs; got shape {array.shape}")
+    return out
