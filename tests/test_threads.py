@@ -24,6 +24,8 @@ COUNTS = (1, 2, 3)
 def two_classes(kind):
     rng = np.random.default_rng(0)
     u = rng.normal(-1.0, 2.0, ROWS)
+    if kind == "ever wider":  # so that rows leave what was made for those before them
+        u *= np.linspace(0.1, 4.0, ROWS) ** 2
     y = rng.random(ROWS) < 1.0 / (1.0 + np.exp(-0.7 * u))
     if kind == "margins":
         return u, y
@@ -47,7 +49,7 @@ def assert_the_same_for_any_number(compute):
     assert all(parts == found[0] for parts in found)
 
 
-@pytest.mark.parametrize("kind", ["smooth", "votes", "margins"])
+@pytest.mark.parametrize("kind", ["smooth", "votes", "margins", "ever wider"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_histogram_is_the_same_to_the_last_bit(kind, weighted):
     scores, y = two_classes(kind)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,8 +34,8 @@ def stretched(location: Array, kind: Kind) -> Array:
     """The line on which cells are even: log-odds up to 16, beyond ``16 + 16 log(u / 16)``; ``asinh`` of margins."""
     if kind == "margin":
         return np.asarray(np.arcsinh(location))
-    far = np.flatnonzero(np.abs(location) > CORE)
-    if far.size:
+    if location.size and max(-location.min(), location.max()) > CORE:
+        far = np.flatnonzero(np.abs(location) > CORE)
         location = location.copy()
         beyond = location[far]
         location[far] = np.sign(beyond) * (CORE + CORE * np.log(np.abs(beyond) / CORE))
@@ -42,7 +44,8 @@ def stretched(location: Array, kind: Kind) -> Array:
 
 def cells_of(location: Array, kind: Kind, level: int) -> Cells:
     """Cells of a level, each two of the level below; exact 0 and 1 have cells of their own, at the ends."""
-    cells = np.floor(stretched(location, kind) * (FINEST / 2.0**level)).astype(np.int64)
+    line = stretched(location, kind) * (FINEST / 2.0**level)
+    cells = np.floor(line, out=line).astype(np.int64)
     if kind == "probability" and location.size:
         if location.min() <= ZERO:
             cells[location <= ZERO] = FIRST_CELL
@@ -65,6 +68,15 @@ def coarser(cells: Cells, levels: int) -> Cells:
     return np.where((cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63))
 
 
+class Counted(NamedTuple):
+    """Rows counted in the window of a grid as it was: weights and moments, or None where it cannot hold them."""
+
+    level: int
+    low: int
+    highest: float
+    sums: tuple[NDArray[Any], NDArray[Any]] | None
+
+
 class Grid:
     """Running sums over cells, for negatives and positives apart, on the finest grid that will do.
 
@@ -83,47 +95,69 @@ class Grid:
         self.low = 0
         self.window: Array | None = None
 
+    def settle(self, locations: Array) -> None:
+        """Of a grid without rows: take the level that these, which are sorted and among those to come, need."""
+        self._make_room(locations)
+        cells = cells_of(locations, self.kind, self.level)
+        levels = levels_to_go(cells)
+        self.level += levels
+        self._open(coarser(cells, levels))
+
+    def count(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> Counted:
+        """Count rows in the window. The grid stays as it is, so that threads can do it."""
+        level, low, sums = self.level, self.low, None
+        if self.window is not None and location.size and finest_level(location, self.kind) <= level:
+            cells = cells_of(location, self.kind, level)
+            least, largest = _inner_range(cells)
+            if least >= low and largest < low + WINDOW:
+                cells -= low - 1  # 0 and 1 have the places just outside the others
+                np.clip(cells, 0, WINDOW + 1, out=cells)
+                sums = _count(cells, positive, w, location)
+        return Counted(level, low, highest_location(location, probabilities=self.kind == "probability"), sums)
+
+    def add_counted(self, counted: Counted) -> bool:
+        """Add what was counted, if that was in the window as it is."""
+        if counted.sums is None or self.window is None or (counted.level, counted.low) != (self.level, self.low):
+            return False
+        self.highest = max(self.highest, counted.highest)
+        for total, part in zip(self.window, counted.sums, strict=True):
+            total[: len(part)] += part
+        return True
+
     def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
         """Add rows: weight and weighted location, by cell and label."""
-        if not location.size:
+        if not location.size or self.add_counted(self.count(location, positive, w)):
             return
-        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
-        moment = location if w is None else w * location
+        self._flush()
         self._make_room(location)
         cells = cells_of(location, self.kind, self.level)
-        if not self._fits(cells):
-            self._flush()
-            cells = cells_of(location, self.kind, self.level)
-            if not self._open(cells):
-                used, place = np.unique(cells, return_inverse=True)
-                self._merge(used, _count(place, positive, w, moment, len(used)))
-                return
-        # 0 and 1 have the places just outside the others.
-        place = np.clip(cells, self.low - 1, self.low + WINDOW) - (self.low - 1)
-        counted = _count(place, positive, w, moment, WINDOW + 2)
-        self.window = counted if self.window is None else self.window + counted
+        if self._open(cells):
+            self.add_counted(self.count(location, positive, w))
+            return
+        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
+        used, place = np.unique(cells, return_inverse=True)
+        sums = np.zeros((2, 2 * len(used)))
+        for total, part in zip(sums, _count(place, positive, w, location), strict=True):
+            total[: len(part)] += part
+        self._merge(used, _by_label(sums))
 
     def _make_room(self, location: Array) -> None:
         """Move to a level on which these locations have cells."""
-        level = finest_level(location, self.kind)
-        if level > self.level:
-            self._flush()
-            self._coarsen(level - self.level)
-
-    def _fits(self, cells: Cells) -> bool:
-        low, high = _inner_range(cells)
-        return self.window is not None and low >= self.low and high < self.low + WINDOW
+        self._coarsen(finest_level(location, self.kind) - self.level)
 
     def _open(self, cells: Cells) -> bool:
-        """Place the window around these cells, if it can hold them."""
+        """Open the window around these cells, if it can hold them."""
         low, high = _inner_range(cells)
-        self.low = (low + high) // 2 - WINDOW // 2
-        return high - low < WINDOW
+        # Little room below, so that counts, which begin where the window does, are short.
+        self.low = low - min(WINDOW // 8, (WINDOW - 1 - (high - low)) // 2)
+        if high - low < WINDOW:
+            self.window = np.zeros((2, 2 * (WINDOW + 2)))
+        return self.window is not None
 
     def _flush(self) -> None:
-        """Merge the window into the sums."""
+        """Close the window, and merge it into the sums."""
         if self.window is not None:
-            sums = self.window
+            sums = _by_label(self.window)
             used = np.flatnonzero(sums[0] + sums[1])
             cells = used + (self.low - 1)
             cells[used == 0] = FIRST_CELL
@@ -211,12 +245,18 @@ def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
     return int(np.argmax(left[1:] <= most))
 
 
-def _count(place: Cells, positive: NDArray[np.bool_], w: Array | None, moment: Array, size: int) -> Array:
-    """Weights and moments at each place, a row each for negatives and positives."""
-    both = place + size * positive
-    weights = np.bincount(both, weights=w, minlength=2 * size).astype(np.float64)
-    moments = np.bincount(both, weights=moment, minlength=2 * size)
-    return np.concatenate([weights, moments]).reshape(4, size)
+def _count(
+    place: Cells, positive: NDArray[np.bool_], w: Array | None, location: Array
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Weights at each place, and moments; those of negatives and positives by turns."""
+    place <<= 1
+    place += positive
+    return np.bincount(place, w), np.bincount(place, location if w is None else w * location)
+
+
+def _by_label(sums: Array) -> Array:
+    """Weights and moments, a row each for negatives and positives, from those by turns."""
+    return sums.reshape(2, -1, 2).transpose(0, 2, 1).reshape(4, -1)
 
 
 def _inner_range(cells: Cells) -> tuple[int, int]:

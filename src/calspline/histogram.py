@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts, chunks
+from calspline.arrays import CHUNK, Array, Counts, chunks, map_blocks, run_starts
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, finest_level
 from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes
 from calspline.options import (
@@ -211,19 +211,24 @@ class ScoreHistogram:
                 location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
             return location, label, w
 
-        parts = chunks(len(scores))
-        histogram = cls.from_locations(scores.kind, *(np.empty(0) for _ in range(3)))
-        for rows in parts:
-            location, label, w = taken(rows)
-            w = np.ones(len(location)) if w is None else w
-            histogram += cls.from_locations(scores.kind, location, w * label, w * ~label)
-            if not histogram.exact:
-                break
+        n, grid, parts = len(scores), Grid(scores.kind), chunks(len(scores))
+        if n > MAX_POINTS and len(run_starts(first := np.sort(taken(slice(0, CHUNK))[0]))) > MAX_POINTS:
+            grid.settle(first)
         else:
-            return histogram
-        grid = _grid(histogram)
-        for rows in parts:
-            grid.add(*taken(rows))
+            histogram = cls.from_locations(scores.kind, *(np.empty(0) for _ in range(3)))
+            for rows in parts:
+                location, label, w = taken(rows)
+                w = np.ones(len(location)) if w is None else w
+                histogram += cls.from_locations(scores.kind, location, w * label, w * ~label)
+                if not histogram.exact:
+                    break
+            else:
+                return histogram
+            grid = _grid(histogram)
+        left = list(parts)
+        for rows, counted in zip(left, map_blocks(lambda rows: grid.count(*taken(rows)), left, n), strict=True):
+            if not grid.add_counted(counted):
+                grid.add(*taken(rows))
         return cls._from_grid(grid)
 
     @classmethod

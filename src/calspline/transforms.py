@@ -51,7 +51,10 @@ def log_odds(p: ArrayLike) -> Array:
     array([-690.78,    0.  ,   36.84])
     """
     p = np.asarray(p, dtype=np.float64)
-    return np.asarray(np.log(np.maximum(p, SMALLEST_PROBABILITY) / np.maximum(1.0 - p, SMALLEST_COMPLEMENT)))
+    odds = np.subtract(1.0, p, out=np.empty(p.shape))  # one array to work in: fresh memory takes its time
+    np.maximum(odds, SMALLEST_COMPLEMENT, out=odds)
+    np.divide(np.maximum(p, SMALLEST_PROBABILITY), odds, out=odds)
+    return np.asarray(np.log(odds, out=odds))
 
 
 def log_odds_from_pair(p0: ArrayLike, p1: ArrayLike) -> Array:
