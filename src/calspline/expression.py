@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 
-PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
-ATOM = 4
 ROW_OPERATIONS = "softmax", "log_softmax", "centred", "normalise", "rest", "matrix", "classes", "top"
 LEAST_SHARE = 1e-30
 """Of a class, where the others share what the most probable one leaves: float32 has it, too."""
@@ -427,58 +425,3 @@ def top_against_rest(program: Program, *, logits: bool) -> Program:
     """A program for the most probable class alone."""
     steps = [("v", call("softmax", name("p"))), ("l", call("max", name("v"), LEAST_SHARE))] if logits else []
     return Program(steps, Expression("top", (name("l" if logits else "p"),), [program]))
-
-
-@dataclass(frozen=True)
-class Syntax:
-    """How a language writes formulas.
-
-    ``functions`` has its names of functions; ``choice`` is its conditional, with the places ``{value}``, ``{low}``,
-    ``{high}``, ``{inside}`` and ``{outside}``; ``cubic`` writes a curve, given its
-    place ``z`` as text, and weights if it is several (see :meth:`Program.blended`). Calls longer than ``width`` have
-    their arguments in lines of their own.
-    """
-
-    number: Callable[[float], str]
-    functions: Mapping[str, str]
-    choice: str
-    cubic: Callable[..., str]
-    width: int | None = None
-
-    def write(self, formula: Expression) -> str:
-        """The formula as text."""
-        return self._write(formula)[0]
-
-    def _write(self, formula: Expression) -> tuple[str, int]:
-        """Text, and how strongly its parts hold together."""
-        operation = formula.operation
-        if operation == "number":
-            return self.number(formula.real), 3 if formula.is_negative else ATOM
-        if operation == "name":
-            return str(formula.value), ATOM
-        if operation == "between":
-            assert isinstance(formula.value, tuple)
-            value, inside, outside = (self.write(argument) for argument in formula.arguments)
-            low, high = map(self.number, formula.value)
-            return self.choice.format(value=value, low=low, high=high, inside=inside, outside=outside), 0
-        if operation == "cubic":
-            pieces = cast(Pieces, formula.value)
-            x, *weights = formula.arguments
-            return self.cubic(self.write(pieces.place(x)), pieces, *map(self.write, weights)), ATOM
-        if operation not in PRECEDENCE:
-            arguments = [self.write(argument) for argument in formula.arguments]
-            text = f"{self.functions[operation]}({', '.join(arguments)})"
-            if self.width is not None and len(text) > self.width and len(arguments) > 1:
-                listed = ",\n".join(arguments).replace("\n", "\n  ")
-                text = f"{self.functions[operation]}(\n  {listed}\n)"
-            return text, ATOM
-        strength = PRECEDENCE[operation]
-        if operation == "negative":
-            return "-" + self._part(formula.arguments[0], ATOM), strength
-        left, right = formula.arguments
-        # Rounding depends on the order of operations, so a + (b + c) keeps its parentheses.
-        return f"{self._part(left, strength)} {operation} {self._part(right, strength + 1)}", strength
-
-    def _part(self, formula: Expression, least: int) -> str:
-        text, strength = self._write(formula)
-        return text if strength >= least else f"({text})"

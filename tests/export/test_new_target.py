@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from calspline.export import formula_of
-from calspline.expression import ROW_OPERATIONS, Constant, Syntax, name, substituted
+from calspline.export import Syntax, formula_of
+from calspline.expression import ROW_OPERATIONS, Constant, name, substituted
 
 HEADER = """
 import numpy as np

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline import apply_frame
-from calspline.export.sql_stages import in_stages
+from calspline.export.sql import in_stages
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,10 @@ from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import Domain, ListOf, Number, Record, check_number, optional
 from calspline.scores import BinaryScores, Kind, MatrixScores, check_binary_scores
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
-from calspline.segments.curves import SEGMENTED, SegmentedCurve, lookups
+from calspline.segments.curves import SEGMENTED, SegmentColumn, SegmentedCurve, SegmentTable, lookups
 from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, Places, check_by, warn_of_new
-from calspline.segments.table import SegmentColumn, SegmentTable
 from calspline.transforms import TRANSFORMS, Source
 
 

@@ -27,8 +27,7 @@ from calspline.engines.rows import (
     declared_order,
 )
 from calspline.export.dialects import DIALECTS, Dialect
-from calspline.export.sql import to_sql
-from calspline.export.sql_stages import in_stages
+from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
 from calspline.histogram import ScoreHistogram
 from calspline.labels import check_matrix_labels, order_columns, warn_if_reversed

@@ -16,6 +16,10 @@ give NaN, and Python raises ValueError.
 np.True_
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from calspline.export.onnx import to_onnx
     from calspline.export.sql import to_sql
     from calspline.export.torch import Calibrated, to_torch
-    from calspline.expression import Formula
+    from calspline.expression import Expression, Formula
 
 _HOMES = {
     "Calibrated": "calspline.export.torch",
@@ -36,10 +40,13 @@ _HOMES = {
     "to_torch": "calspline.export.torch",
 }
 
+PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
+ATOM = 4
+
 __all__ = ["Calibrated", "to_c", "to_javascript", "to_onnx", "to_python", "to_sql", "to_torch"]
 
 
-def formula_of(calibrator: Any, *, segments: bool = False) -> "Formula":
+def formula_of(calibrator: Any, *, segments: bool = False) -> Formula:
     """What a calibrator computes, for a target to write; one that is not fitted, or has no export, is an error.
 
     So is one that was fitted with segments, if the target knows no ``segments``.
@@ -62,6 +69,61 @@ def formula_of(calibrator: Any, *, segments: bool = False) -> "Formula":
         if label in (float("inf"), float("-inf")):
             raise ValueError(f"segments must be finite to be exported; got {label}")
     return formula
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How a language writes formulas.
+
+    ``functions`` has its names of functions; ``choice`` is its conditional, with the places ``{value}``, ``{low}``,
+    ``{high}``, ``{inside}`` and ``{outside}``; ``cubic`` writes a curve, given its
+    place ``z`` as text, and weights if it is several (see :meth:`Program.blended`). Calls longer than ``width`` have
+    their arguments in lines of their own.
+    """
+
+    number: Callable[[float], str]
+    functions: Mapping[str, str]
+    choice: str
+    cubic: Callable[..., str]
+    width: int | None = None
+
+    def write(self, formula: Expression) -> str:
+        """The formula as text."""
+        return self._write(formula)[0]
+
+    def _write(self, formula: Expression) -> tuple[str, int]:
+        """Text, and how strongly its parts hold together."""
+        operation = formula.operation
+        if operation == "number":
+            return self.number(formula.real), 3 if formula.is_negative else ATOM
+        if operation == "name":
+            return str(formula.value), ATOM
+        if operation == "between":
+            assert isinstance(formula.value, tuple)
+            value, inside, outside = (self.write(argument) for argument in formula.arguments)
+            low, high = map(self.number, formula.value)
+            return self.choice.format(value=value, low=low, high=high, inside=inside, outside=outside), 0
+        if operation == "cubic":
+            pieces: Any = formula.value
+            x, *weights = formula.arguments
+            return self.cubic(self.write(pieces.place(x)), pieces, *map(self.write, weights)), ATOM
+        if operation not in PRECEDENCE:
+            arguments = [self.write(argument) for argument in formula.arguments]
+            text = f"{self.functions[operation]}({', '.join(arguments)})"
+            if self.width is not None and len(text) > self.width and len(arguments) > 1:
+                listed = ",\n".join(arguments).replace("\n", "\n  ")
+                text = f"{self.functions[operation]}(\n  {listed}\n)"
+            return text, ATOM
+        strength = PRECEDENCE[operation]
+        if operation == "negative":
+            return "-" + self._part(formula.arguments[0], ATOM), strength
+        left, right = formula.arguments
+        # Rounding depends on the order of operations, so a + (b + c) keeps its parentheses.
+        return f"{self._part(left, strength)} {operation} {self._part(right, strength + 1)}", strength
+
+    def _part(self, formula: Expression, least: int) -> str:
+        text, strength = self._write(formula)
+        return text if strength >= least else f"({text})"
 
 
 def __getattr__(name: str) -> Any:

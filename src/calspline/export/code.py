@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calspline import __version__
-from calspline.export import formula_of
+from calspline.export import Syntax, formula_of
 from calspline.expression import (
     LEAST_SHARE,
     ROW_OPERATIONS,
@@ -22,7 +22,6 @@ from calspline.expression import (
     Formula,
     Pieces,
     Program,
-    Syntax,
     name,
     names_in,
     parts,
@@ -42,7 +41,7 @@ class Language:
     """What formulas are made of in a language. The rest of a program is in its ``template``.
 
     ``functions`` has its names of functions and of operations on rows, where they differ, and ``choice`` its
-    conditional, as in :class:`~calspline.expression.Syntax`; ``cubic`` is a curve at ``{z}``, given the ``{table}`` of
+    conditional, as in :class:`~calspline.export.Syntax`; ``cubic`` is a curve at ``{z}``, given the ``{table}`` of
     its ``{n}`` pieces; ``brackets`` are those of lists. ``label`` writes the label of a segment,
     and ``mixes`` says whether one argument may be a text or a number.
     """

@@ -1,65 +1,38 @@
-"""Calibrators as SQL: an expression over columns."""
+"""Calibrators as SQL: an expression over columns, or a query in stages.
+
+An expression has to bind names by functions of lists, which engines evaluate slowly. Where the query is ours to
+write, what is used more than once is a column of the query below: a stage is a projection, and the engine computes
+each of its columns once for every row.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
-from operator import add
-from typing import Any, ClassVar, Literal, cast, overload
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, overload
 
 from calspline.export import formula_of
-from calspline.export.dialects import BLOCK, DIALECTS, WIDTH, Dialect, comparisons, indented, numeral
-from calspline.export.sql_segments import (
-    BREAK_IN_NAME,
-    By,
-    JoinedSql,
-    Segments,
-    constants,
-    for_all,
-    joined,
-    listed,
-    place_of,
-    statements,
-    with_names,
-)
-from calspline.expression import (
-    LEAST_SHARE,
-    ROW_OPERATIONS,
-    Constant,
-    Expression,
-    Formula,
-    Pieces,
-    Program,
-    Syntax,
-    call,
-    name,
-    names_in,
-    number,
-    substituted,
-)
-from calspline.multiclass.structured_map import SAFE_EXPONENT
+from calspline.export.dialects import DIALECTS, Dialect, numeral
+from calspline.export.sql_statement import Statement, compared, effect_columns, listed, with_names
+from calspline.expression import Expression, Formula, Lookup, Program, name, substituted
 from calspline.options import check_one_of
-from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
-from calspline.segments.curves import NEW
+from calspline.segments.labels import places_by_name
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
-Row = list[Expression]
-"""A number for each class."""
+By = str | Sequence[str] | None
 
 
-class ListedRow(Row):
-    """A row whose numbers are the items of a list, which has a name."""
+class JoinedSql(NamedTuple):
+    """A calibrator with segments whose effects are in a table.
 
-    def __init__(self, list_name: str, length: int, first: int) -> None:
-        super().__init__(name(f"{list_name}[{k + first}]") for k in range(length))
-        self.list_name = list_name
+    ``create`` are the statements that make the table (for each column of segments, one), ``join`` goes after the FROM
+    of the query with the scores, and ``expression`` (of several classes, a list) into its SELECT.
+    """
 
-
-LARGEST = float(np.finfo(np.float64).max)
-MIN_EXPONENT = -SAFE_EXPONENT
-"""Powers of what is less vanish, which PostgreSQL takes for an error."""
+    create: list[str]
+    join: str
+    expression: str | list[str]
 
 
 @overload
@@ -112,7 +85,7 @@ def to_sql(
     str, or list of str
         An expression, or one for each class. Each of several needs all columns and all curves, so their
         length grows with the square of the number of classes. With ``table``, a
-        :class:`~calspline.export.sql_segments.JoinedSql`: statements that create and fill the table, what joins it, and
+        :class:`~calspline.export.sql.JoinedSql`: statements that create and fill the table, what joins it, and
         the expression.
 
     Examples
@@ -161,332 +134,135 @@ def to_sql(
     return JoinedSql([one for create, _ in made for one in create], "\n".join(join for _, join in made), result)
 
 
-class Statement:
-    """Expressions over some columns in a dialect."""
+@dataclass(frozen=True)
+class Segments:
+    """What columns of segments are called, and the table that effects are to be joined from, if any.
 
-    _most_compared: ClassVar[int] = 2 * BLOCK
-    """Breaks that are compared one after the other, before looking them up pays."""
+    Without columns, all rows are of new segments.
+    """
 
-    def __init__(self, writer: Dialect, columns: Sequence[str], segments: Segments) -> None:
-        self._writer, self._segments = writer, segments
-        self._effects: dict[str, Row] = {}
-        quoted = [writer.identifier(column).replace("\n", BREAK_IN_NAME) for column in columns]
-        self._columns = [writer.column.format(column) for column in quoted]
-        self._taken = {column.lower() for column in (*columns, *segments.by)}
-        self._syntax = Syntax(
-            number=numeral,
-            functions=writer.functions,
-            choice="CASE WHEN {value} BETWEEN {low} AND {high} THEN {inside} ELSE {outside} END",
-            cubic=self._cubic,
-            width=WIDTH,
+    by: Sequence[str] = ()
+    table: str | None = None
+
+    @classmethod
+    def of(cls, formula: Formula, by: By, table: str | None) -> Segments:
+        """What a user asks for."""
+        if table is not None and (by is None or not isinstance(table, str) or not table or "\0" in table):
+            raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
+        if (by is None) != (not formula.lookups):
+            wanted = (
+                "named: this calibrator was fitted with segments" if formula.lookups else "left out: this one was not"
+            )
+            raise ValueError(f"by, the columns of segments, must be {wanted}")
+        return cls([] if by is None else [by] if isinstance(by, str) else list(by), table).checked(formula)
+
+    def checked(self, formula: Formula) -> Segments:
+        """The columns in the order of the fit."""
+        if not formula.lookups or not self.by:
+            return self
+        for one in self.by:
+            if not isinstance(one, str) or not one or "\0" in one:
+                raise ValueError(f"by must be the name of a column, or a list of names; got {one!r}")
+        order = places_by_name([lookup.column for lookup in formula.lookups], self.by)
+        return Segments([self.by[place] for place in order], self.table)
+
+    def table_names(self) -> list[str]:
+        """A table for each column."""
+        return [f"{self.table}{k + 1 if len(self.by) > 1 else ''}" for k in range(len(self.by))]
+
+
+def statements(lookup: Lookup, column: str, table: str, key: str, writer: Dialect) -> tuple[list[str], str]:
+    """What makes and fills a table of effects, and what joins it."""
+    value, labels = compared(lookup, column, writer)
+    numbers = listed(lookup)
+    columns = [each for own, lists in numbers.items() for each in effect_columns(own, len(lists))]
+    texts = bool(lookup.labels) and isinstance(lookup.labels[0], str)
+    kinds = [writer.types[0 if texts else 1], *[writer.types[1]] * len(columns)]
+    names = [writer.identifier(each) for each in (key, *columns)]
+    quoted = writer.identifier(table)
+    declared = ", ".join(f"{one} {kind}" for one, kind in zip(names, kinds, strict=True))
+    values = [each[1:] for lists in numbers.values() for each in lists]
+    rows = [f"({', '.join([label, *map(numeral, row)])})" for label, *row in zip(labels, *values, strict=True)]
+    create = f"CREATE TABLE {quoted} ({declared})"
+    insert = f"INSERT INTO {quoted} VALUES\n" + ",\n".join(f"  {row}" for row in rows)
+    join = f"LEFT JOIN {quoted} ON {quoted}.{names[0]} = {value}"
+    return [create, with_names(insert)], with_names(join)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Columns to add, stage by stage, by name; then the ``results``, which use them."""
+
+    stages: list[dict[str, str]]
+    results: list[str]
+
+
+def in_stages(
+    calibrator: Any,
+    columns: Sequence[str],
+    dialect: str,
+    *,
+    taken: Iterable[str],
+    otherwise: str = "",
+    by: Sequence[str] = (),
+) -> Stages:
+    """A calibrator as stages over some columns, with those of segments.
+
+    No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get NULL, or
+    what further branches of a CASE in ``otherwise`` say.
+    """
+    prefix = "stage_"
+    while any(prefix in column.lower() for column in taken):
+        prefix = "_" + prefix
+    formula = formula_of(calibrator, segments=True)
+    segments = Segments(by).checked(formula)
+    return _Staged(DIALECTS[dialect], columns, prefix, segments).stages(formula, otherwise)
+
+
+class _Staged(Statement):
+    # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
+    _most_compared = 1
+
+    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str, segments: Segments) -> None:
+        super().__init__(writer, columns, segments)
+        self._prefix = prefix
+        self._own = re.compile(rf"\b{prefix}\d+\b")
+        self._names: dict[str, str] = {}
+        self._stage_of: dict[str, int] = {}
+        self._stages: list[dict[str, str]] = []
+
+    def stages(self, formula: Formula, otherwise: str) -> Stages:
+        """All stages and results."""
+        valid = self._named(self._valid(formula.kind))
+        # Scores in place of what is none keep the arithmetic within its bounds.
+        safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
+        scores = self._texts(self._scores(formula.kind))
+        self._columns = [self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END") for score in scores]
+        values = self._values(formula, [name(column) for column in self._columns])
+        return Stages(
+            [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
+            [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
         )
 
-    def write(self, formula: Formula) -> list[str]:
-        """The probability of the second of two classes, or those of all classes."""
-        values, valid = self._values(formula, self._scores(formula.kind)), self._valid(formula.kind)
-        return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
-
-    def _values(self, formula: Formula, p: Row) -> list[str]:
-        """The same without a check of the scores."""
-        program, m = formula.program, len(formula.classes)
-        if m == 2:
-            return [self._in_segments(formula, lambda: self._two(program, {"p": p[0]}))]
-        texts = self._texts(p)
-
-        def of_class(j: int) -> str:
-            return self._bound("p", texts, partial(self._element, program, j))
-
-        return [self._in_segments(formula, partial(of_class, j)) for j in range(m)]
-
-    def _two(self, program: Program, known: dict[str, Expression]) -> str:
-        """The value of two classes, where effects are joined in two ways: few rows, if any, are of new segments."""
-        new = [key for key in program.names if key.startswith(NEW.format(""))]
-        if self._segments.table is None or self._writer.dot is None or not new:
-            return self._value(program, known)
-        tests = " AND ".join(f"{self._write(self._effects[key][0])} = 0" for key in sorted(new))
-        own = self._value(program.given(dict.fromkeys(new, 0.0)).blended(), known)
-        return f"CASE WHEN {tests} THEN\n  {indented(own)}\nELSE\n  {indented(self._value(program, known))}\nEND"
-
-    @property
-    def key(self) -> str:
-        """The column of labels in a table of effects."""
-        return self._free("segment")
-
-    def _in_segments(self, formula: Formula, body: Callable[[], str]) -> str:
-        """``body``, when it is known what effects the segments of a row have."""
-        segments, writer, m = self._segments, self._writer, len(self._columns)
-        if not segments.by or segments.table is not None:
-            tables = segments.table_names()
-            for k, lookup in enumerate(formula.lookups):
-                self._effects |= joined(lookup, tables[k], writer, m) if segments.by else constants(lookup, m)
-            return body()
-
-        def found(places: list[Expression]) -> str:
-            for lookup, place in zip(formula.lookups, places, strict=True):
-                for key, lists in listed(lookup).items():
-                    row = [name(self._looked_up(each, str(place.value))) for each in lists]
-                    self._effects[key] = for_all(row, m)
-            return body()
-
-        known = self._free("known")
-        places = [place_of(*each, writer, known) for each in zip(formula.lookups, segments.by, strict=True)]
-        # All at once, as DuckDB takes no subquery below a name that is bound.
-        return self._bound("s", places, found)
-
-    def _scores(self, kind: Kind) -> Row:
-        """The columns; probabilities without what rounding puts outside [0, 1]."""
-        scores = [name(column) for column in self._columns]
-        return scores if kind == "margin" else [score.clipped(0.0, 1.0) for score in scores]
-
-    def _valid(self, kind: Kind) -> str:
-        """Whether the columns hold scores."""
-        limits = " AND ".join(map(numeral, SCORE_LIMITS[kind]))
-        tests = [self._writer.within.format(column, limits) for column in self._columns]
-        if len(tests) > 1 and kind == "probability":
-            tests.append(f"abs({' + '.join(self._columns)} - 1) <= {numeral(ROW_SUM_TOLERANCE)}")
-        return "\n  AND ".join(tests)
-
-    def _element(self, program: Program, j: int, p: Row) -> str:
-        """Element ``j`` of what a program on rows makes of ``p``."""
-        formulas = program.formulas
-
-        def step(k: int, rows: dict[str, Row]) -> str:
-            if k == len(program.steps):
-                return self._row(program.result, rows, lambda row: self._write(row[j]))
-            variable, value = program.steps[k]
-            used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
-            shared = used > 1 or value.operation in ("classes", "rest", "top")  # which are texts, not formulas
-            given = rows.get(str(value.arguments[0].value)) if value.operation == "cubic" else None
-            if isinstance(given, ListedRow) and self._writer.each is not None:  # the same curve of all classes
-                return self._listed_row(
-                    variable, self._each(given, value), len(given), lambda row: step(k + 1, rows | {variable: row})
-                )
-
-            def go_on(row: Row) -> str:
-                if not shared:
-                    return step(k + 1, rows | {variable: row})
-                return self._bound(variable, self._texts(row), lambda row: step(k + 1, rows | {variable: row}))
-
-            return self._row(value, rows, go_on)
-
-        return step(0, {"p": p} | self._effects)
-
-    def _row(self, value: Expression, rows: dict[str, Row], body: Callable[[Row], str]) -> str:
-        """``body`` of the row that a step makes."""
-        if value.operation in ROW_OPERATIONS:
-            given = [rows[str(argument.value)] for argument in value.arguments]
-            return self._operation(value, given, body)
-        row = []
-        for k in range(len(self._columns)):
-            known = {key: each[k] for key, each in rows.items()}
-            row.append(substituted(value, known, partial(_number_of, k)))
-        return body(row)
-
-    def _operation(self, value: Expression, rows: list[Row], body: Callable[[Row], str]) -> str:
-        """The same for an operation on rows."""
-        y, operation = rows[0], value.operation
-        top = call("max", *y)
-        if operation == "centred":
-            return body([one - top for one in y])
-        if operation == "normalise":
-            return body([one / reduce(add, y) for one in y])
-        if operation == "softmax":
-            powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-            return self._bound("e", self._texts(powers), lambda e: body([one / reduce(add, e) for one in e]))
-        if operation == "log_softmax":
-            return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
-        if operation == "rest":
-            return body([name(self._rest(y, k)) for k in range(len(y))])
-        if operation == "matrix":
-            assert isinstance(value.value, Constant)
-            weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
-            return body([reduce(add, terms or [number(0.0)]) for terms in weighted])
-        assert isinstance(value.value, list)  # a program for each class
-        if operation == "top":
-            return self._top(value.value[0], y, body)
-        known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
-        for k, own in enumerate(known):
-            own |= {key: row[k] for key, row in self._effects.items()}
-        return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
-
-    def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
-        powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-        total = self._write(call("log", reduce(add, powers)))
-        return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
-
-    def _top(self, program: Program, y: Row, body: Callable[[Row], str]) -> str:
-        """The largest of a row and its place, the sums of the others, what the program makes of them; then all."""
-        shares = [call("max", one, LEAST_SHARE) for one in y]
-
-        def others(row: Row, place: str) -> str:
-            terms = (f"CASE WHEN {place} = {j} THEN 0e0 ELSE {self._write(one)} END" for j, one in enumerate(row))
-            return " + ".join(terms)
-
-        def found(most: Expression, place: str) -> str:
-            sums = [others(y, place), others(shares, place)]
-            return self._bound("rest", sums, lambda sums: valued(most, place, sums))
-
-        def valued(most: Expression, place: str, sums: Row) -> str:
-            q = self._value(program, {"p": most, "rest": sums[0]})
-            return self._bound("q", [q], lambda q: body([shared(j, place, q[0], sums[1]) for j in range(len(y))]))
-
-        def shared(j: int, place: str, q: Expression, total: Expression) -> Expression:
-            part = self._write((1.0 - q) * (shares[j] / total))
-            return name(f"CASE WHEN {place} = {j} THEN {self._write(q)} ELSE {part} END")
-
-        def placed(most: Expression) -> str:
-            tests = " ".join(f"WHEN {self._write(one)} >= {most.value} THEN {j}" for j, one in enumerate(y))
-            return self._bound("place", [f"CASE {tests} END"], lambda place: found(most, str(place[0].value)))
-
-        return self._bound("most", [self._write(call("max", *y))], lambda most: placed(most[0]))
-
-    def _rest(self, p: Row, k: int) -> str:
-        own = self._write(p[k])
-        tests = [f"{own} {'>' if i < k else '>='} {self._write(one)}" for i, one in enumerate(p) if i != k]
-        others = self._write(reduce(add, [one for i, one in enumerate(p) if i != k]))
-        return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
-
-    def _value(self, program: Program, known: dict[str, Expression]) -> str:
-        """What a program on numbers makes of what is known: what it uses more than once is bound."""
-        known = {key: row[0] for key, row in self._effects.items()} | known
-
-        def step(k: int, known: dict[str, Expression]) -> str:
-            if k == len(program.steps):
-                return self._write(substituted(program.result, known))
-            # Steps that do not need each other are bound together: SQLite bears few subqueries in each other.
-            alone: dict[str, Expression] = {}
-            for variable, value in program.steps[k:]:
-                if alone.keys() & set(names_in(value)):
-                    break
-                alone[variable] = value
-            k += len(alone)
-            uses = [used for formula in program.formulas[k:] for used in names_in(formula)]
-            texts = {variable: substituted(value, known) for variable, value in alone.items()}
-            # A curve and what segments add to it have the same pieces: the one that a score lies in is found once.
-            cubics = {variable: value for variable, value in texts.items() if value.operation == "cubic"}
-            cubics = cubics if len(cubics) > 1 else {}
-            shared = [v for v in alone if v in cubics or (uses.count(v) > 1 and self._effects)]
-            if not shared:
-                return step(k, known | texts)
-
-            def bound(i: str = "", t: str = "") -> str:
-                values = [
-                    self._horner(cast(Pieces, texts[v].value), i, t) if v in cubics else self._write(texts[v])
-                    for v in shared
-                ]
-                return self._bound(
-                    shared[0], values, lambda names: step(k, known | texts | dict(zip(shared, names, strict=True)))
-                )
-
-            if not cubics:
-                return bound()
-            first = next(iter(cubics.values()))
-            pieces = cast(Pieces, first.value)
-            return self._in_piece(self._write(pieces.place(first.arguments[0])), pieces, bound)
-
-        return step(0, known)
-
-    def _write(self, formula: Expression) -> str:
-        return self._syntax.write(formula)
-
-    def _texts(self, row: Row) -> list[str]:
-        return [self._write(one) for one in row]
+    def _named(self, value: str) -> str:
+        """The column of a value, in the first stage that can have it."""
+        if value in self._stage_of:
+            return value
+        if value not in self._names:
+            column = f"{self._prefix}{len(self._names)}"
+            used = self._own.findall(value)
+            stage = 1 + max((self._stage_of[other] for other in used), default=-1)
+            if stage == len(self._stages):
+                self._stages.append({})
+            self._stages[stage][column] = value
+            self._names[value], self._stage_of[column] = column, stage
+        return self._names[value]
 
     def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
-        """``body`` of names for the values."""
-        writer, variable = self._writer, self._free(variable)
-        if len(values) == 1:
-            return writer.bind(variable, values[0], body([name(variable)]))
-        if writer.list is not None:
-            items = "\n  " + indented(",\n".join(values)) + "\n"
-            return self._listed_row(variable, writer.list.format(items), len(values), body)
-        columns = [f"{variable}{k + 1}" for k in range(len(values))]
-        listed = ",\n  ".join(f"{indented(value)} AS {column}" for value, column in zip(values, columns, strict=True))
-        return writer.bind(columns[-1], listed.removesuffix(f" AS {columns[-1]}"), body([name(c) for c in columns]))
+        return body([name(self._named(value)) for value in values])
 
-    def _listed_row(self, variable: str, values: str, length: int, body: Callable[[Row], str]) -> str:
-        """``body`` of the items of a list of values."""
-        variable = self._free(variable)
-        return self._writer.bind(variable, values, body(ListedRow(variable, length, self._writer.first)))
-
-    def _each(self, row: ListedRow, curve: Expression) -> str:
-        """The list of what a curve makes of each number of a row."""
-        x, pieces = self._free("x"), cast(Pieces, curve.value)
-        assert self._writer.each is not None
-        return self._writer.each(row.list_name, x, self._cubic(self._write(pieces.place(name(x))), pieces))
-
-    def _free(self, variable: str) -> str:
-        """A name like this that is none of the columns: a bound name would hide them."""
-        while any(column.startswith(variable) for column in self._taken):
-            variable += "_"
-        return variable
-
-    def _cubic(self, z: str, pieces: Pieces, *weights: str) -> str:
-        if not weights:
-            return self._in_piece(z, pieces, partial(self._horner, pieces))
-        w = self._free("w")
-        return self._writer.bind(
-            w, self._listed(weights), self._in_piece(z, pieces, partial(self._horner, pieces, weights=w))
-        )
-
-    def _in_piece(self, z: str, pieces: Pieces, body: Callable[[str, str], str]) -> str:
-        """``body`` of the index of the piece that ``z`` lies in, and of the distance from its start."""
-
-        def find(z: str) -> str:
-            return self._found(z, pieces.breaks, lambda i: step(z, i))
-
-        def step(z: str, i: str) -> str:
-            distance = f"{z} - {self._looked_up(pieces.starts, i)}"
-            return self._bound("t", [distance], lambda t: body(i, str(t[0].value)))
-
-        # DuckDB takes twice as long to plan for every name bound within another.
-        return find(z) if z.isidentifier() else self._bound("z", [z], lambda z: find(str(z[0].value)))
-
-    def _horner(self, pieces: Pieces, i: str, t: str, weights: str = "") -> str:
-        """A cubic of the distance, with coefficients by index; of lines there are two to look up instead of four."""
-        found = [self._looked_up(column, i) for column in (pieces.columns if pieces.bent else pieces.columns[2:])]
-        if weights:
-            found = [str(self._writer.dot).format(weights, each) for each in found]
-        return reduce(lambda value, each: f"({value}) * {t} + {each}", found)
-
-    def _found(self, z: str, breaks: list[float], body: Callable[[str], str]) -> str:
-        """``body`` of the index of the piece that ``z`` lies in.
-
-        Of many breaks some are compared first, and those between them are halved by looking one up at a time.
-        """
-        writer = self._writer
-        if writer.index or writer.list is None or len(breaks) <= self._most_compared:
-            numerals = [numeral(value) for value in breaks]
-            index = writer.index(z, numerals) if writer.index else comparisons(z, numerals, writer.first)
-            return self._bound("i", [index], lambda i: body(str(i[0].value)))
-        between = 1 << (len(breaks) // (self._most_compared + 1)).bit_length()
-        padding = -(len(breaks) + 1) % between
-        padded = [*breaks, *[LARGEST] * padding]
-
-        def halved(i: str, step: int) -> str:
-            at = f"{i} + {writer.first}" if writer.first else i
-            if step == 0:
-                return body(at)
-            middle = self._looked_up(padded[step - 1 :: 2 * step], at)
-            value = f"2 * {i} + CASE WHEN {z} < {middle} THEN 0 ELSE 1 END"
-            return self._bound(f"i{step}", [value], lambda i: halved(str(i[0].value), step // 2))
-
-        first = comparisons(z, [numeral(value) for value in padded[between - 1 :: between]], 0)
-        return self._bound("i", [first], lambda i: halved(str(i[0].value), between // 2))
-
-    def _looked_up(self, values: list[Any], i: str) -> str:
-        """The number at an index, or the list of numbers."""
-        items = [self._listed(map(numeral, value)) if isinstance(value, list) else numeral(value) for value in values]
-        return self._writer.array(items, i)
-
-    def _listed(self, items: Iterable[str]) -> str:
-        return str(self._writer.list).format(", ".join(items))
-
-
-def _number_of(k: int, constant: Constant) -> Expression:
-    return number(constant.values[k])
-
-
-def _uses(formula: Expression, variable: str) -> int:
-    """How often a formula uses a row; an operation on rows may use it any number of times."""
-    return names_in(formula).count(variable) * (2 if formula.operation in ROW_OPERATIONS else 1)
+    def _value(self, program: Program, known: dict[str, Expression]) -> str:
+        known = {key: row[0] for key, row in self._effects.items()} | known
+        for variable, value in program.steps:
+            known = known | {variable: name(self._named(self._write(substituted(value, known))))}
+        return self._write(substituted(program.result, known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from base64 import b64encode
 from collections.abc import Mapping
@@ -18,12 +19,23 @@ from markupsafe import Markup
 
 from calspline.evaluation.compare import Comparison, compare_rows
 from calspline.evaluation.decisions import Decision, decide_rows
-from calspline.evaluation.predictions import check_prediction_sets
+from calspline.evaluation.predictions import Predictions, check_prediction_sets, grouping_hint
 from calspline.files import write_whole
-from calspline.formatting import number
+from calspline.formatting import number, percent
 from calspline.options import check_fitted_calibrator, check_text
-from calspline.reporting.charts import pixels
-from calspline.reporting.summary import summarise
+from calspline.reporting.charts import calibrator_charts, pixels, reliability_charts, starting_scale, views
+from calspline.reporting.sections import by_segment, decisions
+from calspline.reporting.summary import (
+    LOSSES,
+    certainty,
+    describe_calibrator,
+    facts,
+    fingerprints,
+    headline,
+    loss,
+    table,
+    versions,
+)
 
 INLINE_HEIGHT = 860
 
@@ -139,6 +151,47 @@ def report(
     if where is not None:
         write_whole(where, html)
     return Report(where, " ".join(sentence for _, sentence in summary["headline"]), comparison, decision, html)
+
+
+def summarise(
+    rows: Mapping[str, Predictions],
+    comparison: Comparison,
+    calibrator: Any = None,
+    title: str | None = None,
+    decision: Decision | None = None,
+) -> dict[str, Any]:
+    """The page as data: numbers, strings and lists; :func:`render` makes it HTML."""
+    first = next(iter(rows.values()))
+    shown = views(rows, comparison.evaluations)
+    fit = None if calibrator is None else describe_calibrator(calibrator, first)
+    curve = None if fit is None else fit["curve"]
+    return {
+        "title": "Calibration report" if title is None else title,
+        "headline": [(list(rows).index(name), sentence) for name, sentence in headline(shown[0], comparison)],
+        "recommendation": comparison.recommendation if len(rows) > 1 else None,
+        "leave_it": comparison.recommended == comparison.reference,
+        "facts": facts(comparison, first),
+        "grouping": comparison.grouping or grouping_hint(first),
+        "grouped": bool(comparison.grouping),
+        "sets": list(rows),
+        "level": percent(comparison.level),
+        "n_classes": len(first.classes),
+        "table": table(comparison),
+        "scale": starting_scale(shown[0]),
+        "views": [reliability_charts(view) for view in shown],
+        "by_segment": by_segment(rows, comparison),
+        "decisions": None if decision is None else decisions(decision, comparison),
+        "losses": [loss(comparison, name, label) for name, (label, _) in LOSSES.items()],
+        "certainty": certainty(shown[0], comparison),
+        "fit": fit,
+        "curve_charts": [] if curve is None else calibrator_charts(curve, shown[0]),
+        "versions": versions(),
+        "fingerprints": fingerprints(rows),
+        "evaluations": {
+            name: {key: value if math.isfinite(value) else None for key, value in e.to_dict().items()}
+            for name, e in comparison.evaluations.items()
+        },
+    }
 
 
 def render(summary: dict[str, Any]) -> str:

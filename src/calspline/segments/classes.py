@@ -24,8 +24,8 @@ from calspline.expression import Constant, Lookup, Program, call, name, number
 from calspline.fitting.segments import START, Components, Effects, Likelihood, SegmentRows, Summed, fit_columns
 from calspline.options import ListOf, Number, Numbers, Record
 from calspline.scores import MatrixScores
+from calspline.segments.curves import SEGMENT_COLUMN, SegmentColumn
 from calspline.segments.labels import By, Codes, Known
-from calspline.segments.table import SEGMENT_COLUMN, SegmentColumn
 
 LEAST = 1e-15
 """Of a probability whose logarithm is taken."""

@@ -18,10 +18,9 @@ from calspline.fitting.newton import log_loss
 from calspline.fitting.penalty import curvature_coordinates
 from calspline.fitting.segments import START, Codes, Components, Effects, Likelihood, SegmentRows, Summed, fit_columns
 from calspline.scores import Kind
-from calspline.segments.curves import SegmentedCurve, flat_beyond
+from calspline.segments.curves import SegmentColumn, SegmentedCurve, flat_beyond
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Known, in_order
-from calspline.segments.table import SegmentColumn
 
 PLACES = 96
 """Places that the scores of all segments are merged to."""
