@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from calspline.files import atomic_path, write_whole
+from calspline.persistence import atomic_path, write_whole
 
 STALE = ".model.json.0123456789abcdef.part"
 
@@ -40,7 +40,7 @@ def test_files_of_others_stay(name, tmp_path):
 @pytest.mark.process
 def test_what_another_process_is_writing_stays(tmp_path):
     script = (
-        "import sys, pathlib, calspline.files as files\n"
+        "import sys, pathlib, calspline.persistence as files\n"
         "with files.atomic_path(pathlib.Path(sys.argv[1])) as part:\n"
         "    print(part, flush=True)\n"
         "    sys.stdin.read()\n"
@@ -95,13 +95,13 @@ def test_an_error_names_the_file_that_was_wanted(tmp_path):
 
 
 class _InterruptAtLine:
-    """A trace function that raises KeyboardInterrupt at the given line of what runs in ``calspline.files``."""
+    """A trace function that raises KeyboardInterrupt at the given line of what runs in ``calspline.persistence``."""
 
     def __init__(self, which):
         self.left = which
 
     def __call__(self, frame, event, _):
-        if frame.f_globals.get("__name__") != "calspline.files":
+        if frame.f_globals.get("__name__") != "calspline.persistence":
             return None
         if event == "line":
             self.left -= 1

@@ -15,7 +15,6 @@ CORE = {"arrays", "labels", "options", "scores"}
 NUMERICS = {"arrays", "fitting"}
 FITS = NUMERICS | {"binary_fit", "curve", "expression", "histogram", "multiclass", "transforms"}
 ALLOWED = {
-    "files": set(),
     "formatting": set(),
     "arrays": {"export"},  # for tensors of torch only, when there is one
     "expression": {"arrays"},
@@ -41,8 +40,8 @@ ALLOWED = {
     "display": CORE
     | NUMERICS
     | {"calibrators", "curve", "display", "evaluation", "formatting", "learning_curve", "monitoring", "transforms"},
-    "reporting": CORE | {"curve", "display", "evaluation", "files", "formatting", "reporting", "transforms"},
-    "persistence": CORE | {"files", "histogram", "monitoring", "calibrators"},
+    "reporting": CORE | {"curve", "display", "evaluation", "formatting", "persistence", "reporting", "transforms"},
+    "persistence": CORE | {"calibrators", "histogram", "monitoring"},
     "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "segments"},
     "engines": CORE | FITS | {"calibrators", "engines", "export", "grid", "segments"},
     "monitoring": CORE
@@ -69,7 +68,6 @@ ALLOWED = {
         "engines",
         "evaluation",
         "export",
-        "files",
         "fitting",
         "formatting",
         "histogram",

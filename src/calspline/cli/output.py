@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
 
-from calspline.files import atomic_path
-
 STDOUT = "-"
 PATIENCE = 1.0
 """Seconds that work may take before a bar shows how far it is."""
@@ -133,6 +131,8 @@ def whole(name: str, *, force: bool) -> Iterator[Path]:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
+    from calspline.persistence import atomic_path  # with numpy: not for --help
+
     try:
         with atomic_path(Path(name), Path.replace if force else _link) as part:
             yield part

@@ -20,9 +20,9 @@ from markupsafe import Markup
 from calspline.evaluation.compare import Comparison, compare_rows
 from calspline.evaluation.decisions import Decision, decide_rows
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, grouping_hint
-from calspline.files import write_whole
 from calspline.formatting import number, percent
 from calspline.options import check_fitted_calibrator, check_text
+from calspline.persistence import write_whole
 from calspline.reporting.charts import calibrator_charts, pixels, reliability_charts, starting_scale, views
 from calspline.reporting.sections import by_segment, decisions
 from calspline.reporting.summary import (
