@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calspline import SplineCalibrator
-from calspline.calibrators.batches import Batch, Reservoir
+from calspline.calibrators.incremental import Batch, Reservoir
 
 
 def images(n, m=4, size=8, seed=0):

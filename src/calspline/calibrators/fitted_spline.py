@@ -1,4 +1,4 @@
-"""What a spline fit leaves: it predicts, in segments too, describes itself, and goes into a file and out of it."""
+"""Splines besides their options and the fit of two classes: several classes, limits, formulas, segments, files."""
 
 from __future__ import annotations
 
@@ -11,29 +11,35 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.binary_fit import FIT, FittedCurve, Recipe
-from calspline.calibrators.base import BaseCalibrator, check_fitted, warn_not_converged
-from calspline.calibrators.shift import Reference
+from calspline.arrays import Array, one_blas_thread
+from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, check_fitted, warn_not_converged
 from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest, top_against_rest
 from calspline.histogram import ScoreHistogram
 from calspline.labels import warn_user
-from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY, AgainstRest, TopAgainstRest, combine
+from calspline.multiclass.one_vs_rest import (
+    LEAST_LOG_PROBABILITY,
+    AgainstRest,
+    TopAgainstRest,
+    classes_design_effect,
+    combine,
+    fit_one_vs_rest,
+)
 from calspline.multiclass.spread import limits
+from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import Domain, ListOf, Number, Record, check_number, optional
-from calspline.scores import BinaryScores, Kind, MatrixScores, check_binary_scores
-from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments
+from calspline.scores import BinaryScores, LabelledRows, MatrixScores
+from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
 from calspline.segments.curves import SEGMENTED, SegmentColumn, SegmentedCurve, SegmentTable, lookups
-from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import Codes, Places, check_by, warn_of_new
-from calspline.transforms import TRANSFORMS, Source
+from calspline.transforms import Source
 
 
 class FittedSpline(BaseCalibrator):
-    """What :class:`SplineCalibrator` is once it is fitted: curves or a structured map, and what segments add."""
+    """What :class:`SplineCalibrator` is made of: curves or a structured map of all classes, and what segments add."""
 
     _stored: ClassVar[dict[str, Domain]] = {
         "fits": ListOf(FIT),
@@ -52,6 +58,8 @@ class FittedSpline(BaseCalibrator):
 
     _segmented: Sequence[SegmentedCurve] = ()
     _class_segments: ClassSegments | None = None
+    _fits: list[FittedCurve]
+    epsilon_: float | list[float | None] | None
     segments_: SegmentTable
     histogram_: ScoreHistogram
     segment_histograms_: SegmentHistograms
@@ -142,12 +150,6 @@ class FittedSpline(BaseCalibrator):
     def _two_program(self, source: Source) -> Program:
         return (self._segmented or self.curves_)[0].program(source)
 
-    def set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
-        """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
-        self._segmented, self._class_segments = segmented, of_classes
-        for name in ("segments_", "segment_histograms_"):
-            self.__dict__.pop(name, None)
-
     def describe_segments(self) -> None:
         """Make the table, now that the classes are known."""
         if len(self._segmented) > 1:
@@ -162,13 +164,6 @@ class FittedSpline(BaseCalibrator):
         if self._class_segments is not None:
             return self._class_segments.columns
         return self._segmented[0].columns if self._segmented else []
-
-    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> Self:
-        super()._remember(classes, kind, **facts)
-        self.describe_segments()
-        if hasattr(self, "histogram_"):
-            self.histogram_ = self.histogram_.of_classes(classes)
-        return self
 
     def warn_without_segments(self) -> None:
         """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
@@ -194,9 +189,6 @@ class FittedSpline(BaseCalibrator):
         warn_of_new(places.n_new, n)
         return places.codes
 
-    def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
-        return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)
-
     def _many(self, scores: MatrixScores, codes: list[Codes] | None = None) -> Array:
         if not self.curves_:
             p = self.structure_.probabilities(scores)
@@ -221,10 +213,6 @@ class FittedSpline(BaseCalibrator):
             return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
         return one_vs_rest(programs)
 
-    def _reference(self, histogram: ScoreHistogram) -> Callable[[], Reference]:
-        evaluate = partial(self._segmented[0].evaluate, codes=None) if self._segmented else self.curves_[0].evaluate
-        return partial(_remembered, evaluate, histogram)
-
     def _absorb(self) -> None:
         shift = self.shift_
         alone = len(self.classes_) == 2 and not self._segmented
@@ -241,48 +229,39 @@ class FittedSpline(BaseCalibrator):
             plain.set_fits([replace(self._fits[0], curve=curve)])
         return plain
 
-    def set_curves(
-        self, fits: list[FittedCurve], recipe: Recipe, total: float, counts: Sequence[SegmentHistograms] = ()
-    ) -> None:
-        """Take fitted curves of rows of this total weight, with segments if there are ``counts`` of them."""
-        segmented: list[SegmentedCurve] = []
-        if counts:
-            if recipe.loss != "log":
-                raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
-            fits, segmented = fit_segments_of_classes(counts, fits, recipe)
-        self.set_fits(fits)
-        self.set_segments(segmented)
-        self._set_worth(total, recipe.design_effect)
-
-    def _set_worth(self, total: float, design_effect: float) -> None:
-        """Set how many independent rows the rows of this total weight are worth."""
-        self.design_effect_ = design_effect
-        self.n_effective_ = total / design_effect
-
-    def set_fits(self, fits: list[FittedCurve]) -> None:
-        """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
-        if not all(fit.converged for fit in fits):
-            warn_not_converged()
-
-        def each(values: list[Any]) -> Any:
-            return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
-
-        self.curves_ = [fit.curve for fit in fits]
-        transforms = [curve.transform for curve in self.curves_]
-        self.smoothing_ = each([fit.smoothing for fit in fits])
-        self.smoothing_path_ = each([{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits])
-        self.edf_ = each([fit.edf for fit in fits])
-        self.transform_ = each([transform.name for transform in transforms])
-        used = [transform.epsilon if TRANSFORMS[transform.name].takes_epsilon else None for transform in transforms]
-        self.epsilon_ = used[0] if len(fits) == 1 else used
-        self.knots_ = each(
-            [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_]
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:
+        alike = not np.ptp(scores.values, axis=0).any() and not (
+            self.monotone is True and self.multiclass == "structured"
         )
-        self.converged_ = all(fit.converged for fit in fits)
-        self.n_iter_ = max(fit.n_iter for fit in fits)
-        self._fits = fits
-        self.set_segments([])
-        self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
+        if alike:
+            warn_user(ALL_EQUAL)
+        weight, grouped = rows.weight, None
+        total = float(len(codes) if weight is None else weight.sum())
+        with one_blas_thread():
+            if rows.groups is not None:
+                grouped = GroupedRows(weight, rows.groups)
+                columns = self._against_rest(scores)
+                effect = classes_design_effect(columns, columns.codes(codes), grouped)
+                options = replace(options, design_effect=effect)
+            if self.multiclass != "structured" or alike:  # of equal scores a curve per class makes the base rates
+                columns = self._against_rest(scores)
+                codes, options = columns.codes(codes), columns.recipe(options)
+                fits, counts = fit_one_vs_rest(columns, codes, weight, options, grouped), []
+                for j in range(0 if rows.by is None else columns.n_classes):
+                    one = columns[j], codes == j, weight
+                    counts.append(SegmentHistograms.collect(ScoreHistogram.collect(*one), *one, rows.by))
+                self.set_curves(fits, options, total, counts)
+            else:
+                self._set_structure(fit_structure(scores, codes, weight, options))
+                if rows.by is not None:
+                    p = self.structure_.probabilities(scores)
+                    self.set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
+                self._set_worth(total, options.design_effect)
+        self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
+
+    def _against_rest(self, scores: MatrixScores) -> AgainstRest:
+        """What curves are to be fitted to."""
+        return (TopAgainstRest if self.multiclass == "top" else AgainstRest)(scores, self.transform)
 
     def _set_structure(self, structure: StructuredMap) -> None:
         if not structure.converged:
@@ -359,9 +338,3 @@ class FittedSpline(BaseCalibrator):
             self._set_structure(shared)
             if facts["class_segments"] is not None:
                 self.set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
-
-
-def _remembered(evaluate: Callable[[BinaryScores], Array], histogram: ScoreHistogram) -> Reference:
-    """What is to be remembered of the rows of a fit, from their histogram."""
-    scores = check_binary_scores(histogram.scores, kind=histogram.kind)
-    return Reference.of(evaluate(scores), np.column_stack([histogram.negatives, histogram.positives]))

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import add
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calspline.arrays import one_blas_thread
-from calspline.binary_fit import GroupedRows, Recipe, fit_curve, matrix_kind, recipe_kind
-from calspline.calibrators.base import ALL_EQUAL
-from calspline.calibrators.batches import Reservoir, read_batches
-from calspline.calibrators.fitted_spline import FittedSpline
+from calspline.arrays import Array, one_blas_thread
+from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, fit_curve, matrix_kind
+from calspline.calibrators.base import ALL_EQUAL, warn_not_converged
+from calspline.calibrators.incremental import IncrementalSpline
 from calspline.calibrators.shift import Reference
 from calspline.fitting.groups import Parts
 from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_binary_labels, check_two_classes, label_array, warn_if_reversed, warn_user
-from calspline.multiclass.one_vs_rest import (
-    AgainstRest,
-    TopAgainstRest,
-    classes_design_effect,
-    fit_histograms,
-    fit_one_vs_rest,
-)
-from calspline.multiclass.structured_fit import fit_structure
+from calspline.labels import warn_if_reversed, warn_user
 from calspline.options import (
     BOOLEAN,
     RANDOM_STATE,
@@ -37,36 +28,30 @@ from calspline.options import (
     Integer,
     Number,
     Numbers,
-    check_integer,
-    check_number,
     check_one_of,
     optional,
 )
 from calspline.scores import (
     MARGIN_ADVICE,
     BinaryScores,
+    Kind,
     LabelledRows,
     MatrixKind,
-    MatrixScores,
     WeightMeaning,
     check_binary_scores,
-    check_matrix_scores,
     check_rows,
     check_scores,
-    check_weights,
-    check_weights_as_counts,
     row_weight,
 )
-from calspline.segments.classes import fit_class_segments
+from calspline.segments.classes import ClassSegments
+from calspline.segments.curves import SegmentedCurve
+from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import check_by
+from calspline.segments.labels import Codes, check_by
 from calspline.transforms import TRANSFORMS
 
-ROUNDING = 1e-9
-"""Of a sum of weights."""
 
-
-class SplineCalibrator(FittedSpline):
+class SplineCalibrator(IncrementalSpline):
     """Calibrate scores with a smoothing spline.
 
     A natural cubic spline turns the (transformed) score into log-odds. How much it
@@ -333,188 +318,6 @@ class SplineCalibrator(FittedSpline):
             meaning = "checked"
         return self._fit_rows(check_rows(given, y, sample_weight, groups, segments, weights=meaning))
 
-    def fit_batches(
-        self, batches: Iterable[Any], *, dim: int = 1, ignore_index: int | None = None, max_rows: int = 100_000
-    ) -> Self:
-        """Fit from batches of scores and labels of any shape, such as pixels or tokens, without holding them all.
-
-        Parameters
-        ----------
-        batches : iterable of (scores, labels)
-            Scores of shape (N, C), (N, C, H, W) or the like, arrays or tensors; labels, of the same shape without the
-            classes, are whole numbers from 0 to C - 1. What lies along the first dimension, an image or a sequence,
-            is a group whose rows depend on each other.
-        dim : int, default=1
-            The dimension of the classes.
-        ignore_index : int, optional
-            A label of rows that do not count.
-        max_rows : int, default=100000
-            The fit sees a random sample of so many rows, drawn from ``random_state``. With ``multiclass="ovr"`` or
-            ``"top"`` and three or more classes it sees histograms of all rows; the sample then says how far rows depend
-            on each other.
-
-        Returns
-        -------
-        self
-            ``rows_seen_`` and ``rows_kept_`` say how many rows there were, and how many are in the sample.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from calspline import SplineCalibrator
-        >>> rng = np.random.default_rng(0)
-        >>> def loader():
-        ...     for _ in range(5):
-        ...         logits = rng.normal(size=(4, 3, 16, 16))
-        ...         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-        ...         labels[:, 0] = 255  # a border without labels
-        ...         yield 2 * logits, labels
-        >>> cal = SplineCalibrator().fit_batches(loader(), ignore_index=255, max_rows=2000)
-        >>> cal.rows_seen_, cal.rows_kept_
-        (4800, 2000)
-        """
-        recipe = self.recipe()
-        kind: MatrixKind = matrix_kind(recipe.transform)
-        sample = Reservoir(check_integer(max_rows, "max_rows", least=2), recipe.seed)
-        histograms: list[ScoreHistogram] | None = None
-        alone = True  # no image has two rows
-        for batch in read_batches(batches, dim, ignore_index):
-            sample.add(batch)
-            alone &= bool(np.diff(batch.image).all())
-            if self.multiclass != "structured" and batch.scores.shape[1] > 2 and len(batch.labels):
-                matrix = check_matrix_scores(check_scores(batch.scores), kind=kind, advice=self._fit_advice)
-                kind, columns = matrix.kind, self._against_rest(matrix)
-                recipe = columns.recipe(recipe)
-                codes = columns.codes(batch.labels)
-                found = [ScoreHistogram.collect(column, codes == j, None) for j, column in enumerate(columns)]
-                histograms = found if histograms is None else list(map(add, histograms, found))
-        if not sample.seen:
-            raise ValueError("batches must hold rows that count; there are none")
-        rows = sample.rows
-        self.fit(rows.scores, rows.labels, groups=rows.image)
-        self.rows_seen_, self.rows_kept_ = sample.seen, len(rows.labels)
-        if histograms is not None:
-            effect = 1.0 if alone else max(sample.seen / self.n_effective_, 1.0)
-            recipe = replace(recipe, design_effect=effect)
-            with one_blas_thread():
-                self.set_curves(fit_histograms([*histograms], histograms[0].kind, recipe), recipe, float(sample.seen))
-        return self
-
-    def partial_fit(
-        self,
-        scores: Any,
-        y: Any,
-        sample_weight: Any = None,
-        classes: Any = None,
-        *,
-        n_effective: float | None = None,
-        by: Any = None,
-    ) -> Self:
-        """Add rows to those seen so far and refit, in time that does not grow with them.
-
-        The result is that of one :meth:`fit` on all rows, whatever the chunks. Until
-        both classes have been seen there is no curve yet.
-
-        Parameters
-        ----------
-        scores, y, sample_weight
-            As for :meth:`fit`.
-        classes : array-like of two labels, optional
-            All labels, in the order wanted for ``classes_``. Needed in the first call
-            if its rows show only one.
-        n_effective : float, optional
-            How many independent rows those of this call are worth, if they depend on each other. Histograms do not
-            know groups; the numbers of all calls add up. None: all of them.
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row, as for :meth:`fit`; in every call or in none.
-        """
-        recipe = self.recipe()
-        if self.shift_ is not None:
-            raise ValueError("this calibrator was shifted; update the one that it came from, and shift that again")
-        seen = getattr(self, "histogram_", None)
-        if seen is None and len(getattr(self, "classes_", ())) > 2:
-            raise ValueError("partial_fit is for two classes; this calibrator was fitted to more")
-        if seen is None and hasattr(self, "curves_"):
-            raise ValueError("this calibrator was loaded from a file, without the rows it was fitted on; fit a new one")
-        if self.weights == "importance" and sample_weight is not None:
-            raise ValueError('weights must be "frequency" for partial_fit: the ratio to weights to come is not known')
-        given = check_scores(scores)
-        weight = check_weights(sample_weight, len(given), some=False)
-        if weight is not None:
-            check_weights_as_counts(weight)
-        known = getattr(self, "classes_", None)
-        if classes is not None:
-            wanted = check_two_classes(classes)
-            if known is not None and not np.array_equal(wanted, known):
-                raise ValueError(f"classes must stay {known.tolist()}; got {wanted.tolist()}")
-            known = wanted
-        known, positive = check_binary_labels(y, len(given), known)
-        kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
-        checked = check_binary_scores(
-            given.in_class_order(known), kind=kind, difference=getattr(self, "difference_", None)
-        )
-        new = ScoreHistogram.collect(checked, positive, weight)
-        worth = _check_worth(n_effective, new) + (0.0 if seen is None else self.n_effective_)
-        histogram = new if seen is None else seen + new
-        counts, earlier = None, getattr(self, "segment_histograms_", None)
-        if seen is not None and (by is None) != (earlier is None):
-            raise ValueError("by must be given in every call of partial_fit, or in none")
-        if by is not None:
-            counts = SegmentHistograms.collect(new, checked, positive, weight, check_by(by, len(checked)))
-            counts = counts if earlier is None else earlier + counts
-        if histogram.positives.any() and histogram.negatives.any():
-            self._fit(histogram, _worth(recipe, histogram, worth), counts=counts)
-            warn_if_reversed(histogram.counts, known, self.design_effect_)
-        self.histogram_, self.n_effective_ = histogram, worth
-        if counts is not None:
-            self.segment_histograms_ = counts
-        difference = checked.difference or getattr(self, "difference_", False)
-        known_rows = self._reference(histogram) if hasattr(self, "curves_") else None
-        inside = histogram.inside
-        return self._remember(known, histogram.kind, difference=difference, reference=known_rows, inside=inside)
-
-    def fit_histogram(
-        self, histogram: ScoreHistogram | Mapping[Any, ScoreHistogram], *, n_effective: float | None = None
-    ) -> Self:
-        """Fit from sufficient statistics alone; the classes are those of the histogram, or 0 and 1.
-
-        Parameters
-        ----------
-        histogram : ScoreHistogram or mapping
-            A mapping from segments to their histograms is a fit with ``by``;
-            :meth:`ScoreHistogram.from_scores` makes one. Keys that are tuples are the labels of several columns.
-        n_effective : float, optional
-            How many independent rows it is worth, if its rows depend on each other; a histogram does not know groups.
-            None: all of them. Needed with ``weights="importance"``, as a histogram has sums of weights only.
-
-        Examples
-        --------
-        >>> counts = ScoreHistogram.from_counts([0.2, 0.5, 0.8], positives=[5, 30, 60], totals=[100, 100, 100])
-        >>> SplineCalibrator().fit_histogram(counts).calibrate([0.5]).round(1)
-        array([0.3])
-        """
-        recipe = self.recipe()
-        counts = None
-        if isinstance(histogram, Mapping):
-            counts = SegmentHistograms.of(histogram)
-            histogram = counts.pooled
-        if not isinstance(histogram, ScoreHistogram):
-            raise TypeError(f"histogram must be a ScoreHistogram; got {type(histogram).__name__}")
-        if recipe_kind(recipe.transform) == "probability" and histogram.kind == "margin":
-            raise ValueError('histogram holds margins; to calibrate them use transform="identity"')
-        if not (histogram.positives.any() and histogram.negatives.any()):
-            raise ValueError("histogram must hold both classes")
-        if self.weights == "importance" and n_effective is None:
-            raise ValueError(
-                'n_effective must be given with weights="importance": a histogram has sums of weights, and they do not '
-                "say how many rows these are worth"
-            )
-        classes = label_array([0, 1] if histogram.classes is None else list(histogram.classes))
-        self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
-        warn_if_reversed(histogram.counts, classes, self.design_effect_)
-        kind = recipe_kind(recipe.transform) or histogram.kind
-        return self._remember(classes, kind, reference=self._reference(histogram), inside=histogram.inside)
-
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Recipe) -> None:
         weight, counts, parts = rows.weight, None, None
         histogram = ScoreHistogram.collect(scores, positive, weight)
@@ -549,39 +352,69 @@ class SplineCalibrator(FittedSpline):
         warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * row_weight(rows.weight))
         return self._reference(self.histogram_)
 
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:
-        alike = not np.ptp(scores.values, axis=0).any() and not (
-            self.monotone is True and self.multiclass == "structured"
-        )
-        if alike:
-            warn_user(ALL_EQUAL)
-        weight, grouped = rows.weight, None
-        total = float(len(codes) if weight is None else weight.sum())
-        with one_blas_thread():
-            if rows.groups is not None:
-                grouped = GroupedRows(weight, rows.groups)
-                columns = self._against_rest(scores)
-                effect = classes_design_effect(columns, columns.codes(codes), grouped)
-                options = replace(options, design_effect=effect)
-            if self.multiclass != "structured" or alike:  # of equal scores a curve per class makes the base rates
-                columns = self._against_rest(scores)
-                codes, options = columns.codes(codes), columns.recipe(options)
-                fits, counts = fit_one_vs_rest(columns, codes, weight, options, grouped), []
-                for j in range(0 if rows.by is None else columns.n_classes):
-                    one = columns[j], codes == j, weight
-                    counts.append(SegmentHistograms.collect(ScoreHistogram.collect(*one), *one, rows.by))
-                self.set_curves(fits, options, total, counts)
-            else:
-                self._set_structure(fit_structure(scores, codes, weight, options))
-                if rows.by is not None:
-                    p = self.structure_.probabilities(scores)
-                    self.set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
-                self._set_worth(total, options.design_effect)
-        self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
+    def set_curves(
+        self, fits: list[FittedCurve], recipe: Recipe, total: float, counts: Sequence[SegmentHistograms] = ()
+    ) -> None:
+        """Take fitted curves of rows of this total weight, with segments if there are ``counts`` of them."""
+        segmented: list[SegmentedCurve] = []
+        if counts:
+            if recipe.loss != "log":
+                raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
+            fits, segmented = fit_segments_of_classes(counts, fits, recipe)
+        self.set_fits(fits)
+        self.set_segments(segmented)
+        self._set_worth(total, recipe.design_effect)
 
-    def _against_rest(self, scores: MatrixScores) -> AgainstRest:
-        """What curves are to be fitted to."""
-        return (TopAgainstRest if self.multiclass == "top" else AgainstRest)(scores, self.transform)
+    def set_fits(self, fits: list[FittedCurve]) -> None:
+        """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
+        if not all(fit.converged for fit in fits):
+            warn_not_converged()
+
+        def each(values: list[Any]) -> Any:
+            return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
+
+        self.curves_ = [fit.curve for fit in fits]
+        transforms = [curve.transform for curve in self.curves_]
+        self.smoothing_ = each([fit.smoothing for fit in fits])
+        self.smoothing_path_ = each([{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits])
+        self.edf_ = each([fit.edf for fit in fits])
+        self.transform_ = each([transform.name for transform in transforms])
+        used = [transform.epsilon if TRANSFORMS[transform.name].takes_epsilon else None for transform in transforms]
+        self.epsilon_ = used[0] if len(fits) == 1 else used
+        self.knots_ = each(
+            [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_]
+        )
+        self.converged_ = all(fit.converged for fit in fits)
+        self.n_iter_ = max(fit.n_iter for fit in fits)
+        self._fits = fits
+        self.set_segments([])
+        self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
+
+    def set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
+        """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
+        self._segmented, self._class_segments = segmented, of_classes
+        for name in ("segments_", "segment_histograms_"):
+            self.__dict__.pop(name, None)
+
+    def _set_worth(self, total: float, design_effect: float) -> None:
+        """Set how many independent rows the rows of this total weight are worth."""
+        self.design_effect_ = design_effect
+        self.n_effective_ = total / design_effect
+
+    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> Self:
+        super()._remember(classes, kind, **facts)
+        if self._segmented or self._class_segments is not None:
+            self.describe_segments()
+        if hasattr(self, "histogram_"):
+            self.histogram_ = self.histogram_.of_classes(classes)
+        return self
+
+    def _reference(self, histogram: ScoreHistogram) -> Callable[[], Reference]:
+        evaluate = partial(self._segmented[0].evaluate, codes=None) if self._segmented else self.curves_[0].evaluate
+        return partial(_remembered, evaluate, histogram)
+
+    def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
+        return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)
 
     def recipe(self) -> Recipe:
         """The options, checked, as a fit wants them."""
@@ -600,16 +433,7 @@ class SplineCalibrator(FittedSpline):
         return "margin"
 
 
-def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:
-    """How many independent rows a histogram is worth, by default all of them."""
-    if n_effective is None:
-        return histogram.total
-    worth = check_number(n_effective, "n_effective", above=0.0)
-    if worth > histogram.total * (1.0 + ROUNDING):
-        raise ValueError(f"n_effective must be at most the weight of the rows, {histogram.total:g}; got {worth:g}")
-    return worth
-
-
-def _worth(recipe: Recipe, histogram: ScoreHistogram, rows: float) -> Recipe:
-    """The recipe for a histogram that is worth this many rows."""
-    return replace(recipe, design_effect=max(histogram.total / rows, 1.0))
+def _remembered(evaluate: Callable[[BinaryScores], Array], histogram: ScoreHistogram) -> Reference:
+    """What is to be remembered of the rows of a fit, from their histogram."""
+    scores = check_binary_scores(histogram.scores, kind=histogram.kind)
+    return Reference.of(evaluate(scores), np.column_stack([histogram.negatives, histogram.positives]))
