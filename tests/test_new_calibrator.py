@@ -16,7 +16,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV, CalibrationCurve, calibrators, load, save
-from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
+from calspline.calibrators.base import MapFit, OneVsRestCalibrator
 from calspline.cli import main
 from calspline.export import to_python, to_sql
 from calspline.options import Domain, Number

@@ -23,9 +23,9 @@ from calspline import calibrators, crossfit
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
-from calspline.labels import check_label_array
+from calspline.labels import check_groups, check_label_array
 from calspline.options import check_integer, check_one_of
-from calspline.scores import check_groups, check_scores, check_weights, check_weights_as_counts
+from calspline.scores import check_scores, check_weights, check_weights_as_counts
 from calspline.segments.labels import By, check_by
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")

@@ -75,6 +75,17 @@ def check_seed(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_fitted(calibrator: Any) -> None:
+    """Raise scikit-learn's error of an estimator that is not fitted yet."""
+    if not hasattr(calibrator, "curves_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
+            "before using this estimator."
+        )
+
+
 def check_fitted_calibrator(value: Any, n_classes: int) -> None:
     """Check that an option is a fitted calibrator of as many classes."""
     classes = classes_of_calibrator(value)

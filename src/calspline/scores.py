@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, as_numpy, filled
-from calspline.labels import check_label_array, column_names, is_missing, order_columns, warn_user
+from calspline.labels import (
+    check_groups,
+    check_label_array,
+    column_names,
+    is_missing,
+    order_columns,
+    several_groups,
+    warn_user,
+)
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]
@@ -305,12 +313,7 @@ def check_binary_scores(
 
 
 def check_matrix_scores(
-    scores: Any,
-    *,
-    kind: MatrixKind,
-    n_columns: int | None = None,
-    name: str = "scores",
-    advice: str = MARGIN_ADVICE,
+    scores: Any, *, kind: MatrixKind, n_columns: int | None = None, name: str = "scores", advice: str = MARGIN_ADVICE
 ) -> MatrixScores:
     """Check scores of a problem with three or more classes, in so many columns.
 
@@ -410,29 +413,6 @@ def importance_unit(weight: Array) -> float:
     return largest * float(scaled @ scaled / scaled.sum())
 
 
-def check_groups(groups: Any, n: int, name: str = "groups", *, beside: str = "scores") -> NDArray[np.intp] | None:
-    """The number of each row's group, from 0 and in sorted order; None stays None."""
-    if groups is None:
-        return None
-    if isinstance(groups, list) or getattr(getattr(groups, "dtype", None), "kind", "") in ("M", "m"):
-        groups = np.asarray(groups, dtype=object)
-    array = check_label_array(groups, n, name, beside=beside)
-    if array.dtype.kind == "O":
-        values = array.tolist()
-        try:
-            order = {value: place for place, value in enumerate(sorted(set(values), key=_by_type))}
-        except TypeError:
-            raise TypeError(f"{name} must be one hashable value a row; row 0 is {values[0]!r}") from None
-        array = np.array([order[value] for value in values], dtype=np.intp)
-    return np.asarray(np.unique(array, return_inverse=True)[1], dtype=np.intp)
-
-
-def _by_type(value: Any) -> tuple[Any, ...]:
-    """Sorts numbers by size and the rest by type, so that 1 and "1" are two groups."""
-    number = isinstance(value, (int, float, np.number))
-    return ("", value) if number else (type(value).__name__, value if isinstance(value, str) else repr(value))
-
-
 @dataclass(frozen=True)
 class LabelledRows:
     """Scores, labels and weights that go together, the numbers of groups, and segments; no row has weight zero."""
@@ -445,13 +425,7 @@ class LabelledRows:
 
 
 def check_rows(
-    scores: Any,
-    y: Any,
-    sample_weight: Any,
-    groups: Any = None,
-    by: Any = None,
-    *,
-    weights: WeightMeaning = "frequency",
+    scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: Any = None, *, weights: WeightMeaning = "frequency"
 ) -> LabelledRows:
     """Check what a calibrator is fitted on: at least two rows that count, in at least two groups.
 
@@ -472,12 +446,4 @@ def check_rows(
         weight = weight / importance_unit(weight)
     elif weight is not None and weights == "frequency":
         check_weights_as_counts(weight)
-    return LabelledRows(given, labels, weight, None if group is None else several_groups(group), by)
-
-
-def several_groups(group: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """The groups, of which there have to be two at least; None if each row is one of its own."""
-    n_groups = int(group.max()) + 1
-    if n_groups < 2:  # one alone says nothing about how groups differ
-        raise ValueError("groups must have at least two groups that count; all rows are of one")
-    return group if n_groups < len(group) else None
+    return LabelledRows(given, labels, weight, several_groups(group), by)

@@ -1,20 +1,21 @@
-"""What every calibrator shares: checked rows in, probabilities, labels and plain values out."""
+"""What every calibrator shares, checked rows in and probabilities out, and what those for two classes do with more."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks, filled, keeps_kind
-from calspline.calibrators import estimator_bases
-from calspline.calibrators.shift import REFERENCE, SHIFT, Reference, Shift, find_shift
-from calspline.curve import CURVE, CalibrationCurve, WhenRead
-from calspline.expression import Formula, Program
+from calspline.arrays import Array, blocks, filled, keeps_kind, one_blas_thread
+from calspline.calibrators.shift import Reference, Shift, find_shift
+from calspline.calibrators.stored import StoredCalibrator
+from calspline.curve import CalibrationCurve, WhenRead, constant
+from calspline.expression import Formula, Program, one_vs_rest
 from calspline.labels import (
     check_binary_labels,
     check_matrix_labels,
@@ -22,18 +23,9 @@ from calspline.labels import (
     warn_if_rows_reversed,
     warn_user,
 )
-from calspline.options import (
-    BOOLEAN,
-    CLASS_LABELS,
-    NULL,
-    Choice,
-    Domain,
-    ListOf,
-    Number,
-    Record,
-    optional,
-    plain_classes,
-)
+from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit_classes
+from calspline.multiclass.scale import unmasked
+from calspline.options import BOOLEAN, Domain, check_fitted
 from calspline.scores import (
     BinaryScores,
     GivenScores,
@@ -51,35 +43,16 @@ from calspline.scores import (
 from calspline.transforms import Source
 
 ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
-PROBES = {
-    "probability": np.array([0.0, 1e-300, 1e-9, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0 - 1e-9, 1.0]),
-    "margin": np.array([-1e300, -1e9, -10.0, -1.0, 0.0, 1e-9, 1.0, 10.0, 1e9, 1e300]),
-}
-"""Scores that any calibrator read from a file has to make probabilities of, but for rounding (``PROPER``)."""
-PROPER = 1e-6
 VALUES_AT_ONCE = 1 << 21
 """Probabilities that a fit looks back at: so many have memory that is used again."""
 
 
-class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
+class BaseCalibrator(StoredCalibrator):
     """A scikit-learn estimator whose features are a model's scores.
 
-    A method says how it fits checked scores (``_fit_two``, ``_fit_many``) and how it evaluates
-    them (``_two``, ``_many``). It declares its options and what a file has to know of a fit, each
-    with its domain; the checks and the JSON schema of saved models follow from that.
+    A method says how it fits checked scores (``_fit_two``, ``_fit_many``) and how it evaluates them (``_two``,
+    ``_many``).
     """
-
-    _parameter_constraints: ClassVar[dict[str, Domain]] = {}
-    """Options of the constructor."""
-    _parameters_since: ClassVar[dict[str, Any]] = {}
-    """Those that files of earlier versions do not know, and what they stand for there."""
-    _stored: ClassVar[dict[str, Domain]] = {}
-    """What a file has to know besides the curves: ``{"p_min": ...}`` is the fitted attribute ``p_min_``."""
-    _stored_since: ClassVar[dict[str, Any]] = {}
-    """Values of what files of earlier versions do not know."""
-    _stores_curves: ClassVar[bool] = True
-    _structure_record: ClassVar[Record | None] = None
-    """The map of all classes at once, of a method that has one."""
 
     classes_: NDArray[Any]
     curves_: list[CalibrationCurve]
@@ -369,128 +342,6 @@ class BaseCalibrator(*estimator_bases()):  # type: ignore[misc]
             return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
         return check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
 
-    @classmethod
-    def record(cls) -> Record:
-        """What :meth:`to_dict` gives and :meth:`from_dict` takes, as a domain."""
-        name = cls.__name__
-        fitted = {"kind": Choice("probability", "margin"), "difference": BOOLEAN} | cls._stored
-        fitted |= {"inside": optional(Number(above=0.0, below=1.0))}
-        fitted |= {"reference": optional(REFERENCE), "shift": optional(SHIFT)}
-        since = cls._stored_since | {"inside": None, "reference": None, "shift": None}
-        return Record(
-            name,
-            {
-                "class": Choice(name),
-                "parameters": Record(f"{name}.parameters", cls._parameter_constraints, cls._parameters_since),
-                "classes": CLASS_LABELS,
-                "fitted": Record(f"{name}.fitted", fitted, since),
-                "curves": ListOf(CURVE, most=None if cls._stores_curves else 0),
-                "structure": NULL if cls._structure_record is None else optional(cls._structure_record),
-            },
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fitted calibrator in plain JSON values."""
-        check_fitted(self)
-        params = self.get_params(deep=False)
-        for name, value in self._parameters_since.items():
-            if params[name] == value:  # earlier versions can read it then
-                del params[name]
-        facts: dict[str, Any] = {"kind": self.kind_, "difference": self.difference_}
-        facts |= ({} if self._inside is None else {"inside": self._inside}) | self._facts()
-        for key, known in (("reference", self.reference_), ("shift", self.shift_)):
-            facts |= {} if known is None else {key: known.to_dict()}
-        return {
-            "class": type(self).__name__,
-            "parameters": {name: _plain(value) for name, value in params.items()},
-            "classes": plain_classes(self.classes_),
-            "fitted": facts,
-            "curves": [curve.to_dict() for curve in self.curves_],
-            "structure": self._structure(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The calibrator that :meth:`to_dict` described; anything else is an error."""
-        fields = cls.record().fields
-        names, given = sorted(cls._parameter_constraints), data["parameters"]
-        if not isinstance(given, dict) or sorted(cls._parameters_since | given) != names:
-            raise ValueError(f"parameters must be exactly {', '.join(names) or 'none'}")
-        calibrator = cls(**{key: np.inf if value == "infinity" else value for key, value in given.items()})
-        calibrator._validate_params()
-        classes = fields["classes"].check(data["classes"], "classes")
-        facts = fields["fitted"].check(data["fitted"], "fitted")
-        if not isinstance(data["curves"], list):
-            raise ValueError("curves must be a list")
-        if data["curves"] and not cls._stores_curves:
-            raise ValueError(f"curves must be empty for {cls.__name__}")
-        if data["structure"] is not None and cls._structure_record is None:
-            raise ValueError(f"structure must be null for {cls.__name__}")
-        with np.errstate(all="ignore"):
-            curves = [CalibrationCurve.from_dict(curve) for curve in data["curves"]]
-            calibrator._restore(facts, curves, data["structure"], len(classes))
-        takes = [curve.transform.takes_probabilities for curve in calibrator.curves_]
-        of_scores = len(takes) == (1 if len(classes) == 2 else len(classes))  # not of what becomes of logits
-        if facts["kind"] == "margin" and of_scores and any(takes):
-            raise ValueError("kind must be probability for the transform of the curves")
-        reference, shift = facts["reference"], facts["shift"]
-        reference = None if reference is None else Reference.from_dict(reference, len(classes))
-        how = {"difference": facts["difference"], "reference": reference, "inside": facts["inside"]}
-        calibrator._remember(classes, facts["kind"], **how)
-        calibrator.shift_ = None if shift is None else Shift.from_dict(shift, len(classes))
-        calibrator._check_that_it_works()
-        return calibrator
-
-    def _facts(self) -> dict[str, Any]:
-        """What a file has to know besides the curves, as JSON values."""
-        return {name: getattr(self, f"{name}_") for name in self._stored}
-
-    def _structure(self) -> dict[str, Any] | None:
-        """The map of all classes, if there is one, as JSON values."""
-        return None
-
-    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
-        """Set fitted attributes from what a file says; what makes no sense is an error."""
-        for name in self._stored:
-            setattr(self, f"{name}_", facts[name])
-        self.curves_ = curves
-
-    def _check_that_it_works(self) -> None:
-        """Refuse numbers so large or so small that no probabilities come of them."""
-        m = len(self.classes_)
-        extremes = PROBES[self.kind_]
-        rows = extremes if m == 2 else np.array([np.full(m, 1.0 / m), np.eye(1, m)[0], np.eye(1, m, m - 1)[0]])
-        if m > 2 and self.kind_ == "margin":
-            rows = np.outer(extremes, np.linspace(-1.0, 1.0, m))
-        with np.errstate(all="ignore"):
-            p = as_matrix(self._probability(rows)[0])
-        if not (np.isfinite(p).all() and p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() < PROPER):
-            raise ValueError("its numbers give no probabilities")
-
-
-def _plain(value: Any) -> Any:
-    """An option as a JSON value; a RandomState has none, and becomes null."""
-    if isinstance(value, np.random.RandomState):
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else "infinity"  # JSON has no number for it
-    return np.asarray(value, dtype=np.float64).tolist()
-
-
-def check_fitted(calibrator: Any) -> None:
-    """Raise scikit-learn's error of an estimator that is not fitted yet."""
-    if not hasattr(calibrator, "curves_"):
-        from sklearn.exceptions import NotFittedError
-
-        raise NotFittedError(
-            f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
-            "before using this estimator."
-        )
-
 
 def warn_not_converged() -> None:
     """Warn, in scikit-learn's category, that a fit did not converge."""
@@ -502,3 +353,87 @@ def warn_not_converged() -> None:
 def as_matrix(p: Array) -> Array:
     """A column of probabilities for each class; of two, those of the second may come alone."""
     return p if p.ndim == 2 else filled(np.empty((len(p), 2)), lambda rows: np.column_stack([1.0 - p[rows], p[rows]]))
+
+
+@dataclass(frozen=True)
+class MapFit:
+    """A fitted map; ``constant`` where all scores were equal."""
+
+    map: ScoreMap
+    constant: bool = False
+    converged: bool = True
+
+
+class OneVsRestCalibrator(BaseCalibrator):
+    """A calibrator whose method maps one class's score to its probability; see :func:`fit_classes` and :func:`combine`.
+
+    Maps are :class:`~calspline.CalibrationCurve` objects, unless a method overrides what is done with them.
+    """
+
+    _maps: list[Any]
+    converged_: bool
+
+    exported: ClassVar[bool] = True
+
+    _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN}
+
+    @abstractmethod
+    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:
+        """Fit one class against the rest; both occur."""
+
+    def _constant_map(self, kind: Kind, rate: float) -> ScoreMap:
+        """The same probability for every score."""
+        return constant(kind, rate)
+
+    def _set_maps(self, maps: list[Any]) -> None:
+        """Set the fitted attributes that the maps give: one map for two classes, else one per class."""
+        self._maps = self.curves_ = maps
+
+    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[Any]:
+        """The maps that a file describes."""
+        return curves
+
+    def _columns(self, scores: MatrixScores) -> AgainstRest:
+        """Each class's score against the rest; a margin is that already."""
+        return AgainstRest(scores, "logit", logits=False)
+
+    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
+        with one_blas_thread():
+            self._set_fits([self._fit_map(scores, positive, rows.weight)])
+
+    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
+        columns = self._columns(unmasked(scores, rows.weight))
+        with one_blas_thread():
+            fits = fit_classes(
+                columns,
+                codes,
+                rows.weight,
+                lambda column, positive: self._fit_map(column, positive, rows.weight),
+                lambda rate, total: MapFit(self._constant_map(columns.kind, rate), constant=True),
+            )
+        self._set_fits(fits)
+
+    def _set_fits(self, fits: list[MapFit]) -> None:
+        if all(fit.constant for fit in fits):
+            warn_user(ALL_EQUAL)
+        self.converged_ = all(fit.converged for fit in fits)
+        if not self.converged_:
+            warn_not_converged()
+        self._set_maps([fit.map for fit in fits])
+
+    def _two(self, scores: BinaryScores) -> Array:
+        p: Array = self._maps[0].evaluate(scores)
+        return p
+
+    def _many(self, scores: MatrixScores) -> Array:
+        return combine([each.evaluate for each in self._maps], self._columns(scores))
+
+    def _many_program(self) -> Program:
+        return one_vs_rest([each.program("pair") for each in self._maps])
+
+    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
+        maps = self._maps_from(facts, curves)
+        if len(maps) != (1 if n_classes == 2 else n_classes):
+            raise ValueError(f"curves must be one for two classes, or one per class; got {len(maps)}")
+        self.converged_ = facts["converged"]
+        self._set_maps(maps)

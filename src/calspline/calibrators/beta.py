@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts, filled
-from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
+from calspline.calibrators.base import MapFit, OneVsRestCalibrator
 from calspline.curve import CalibrationCurve, response
 from calspline.expression import Program, call, name, number, one_vs_rest
 from calspline.fitting.newton import fit_logistic

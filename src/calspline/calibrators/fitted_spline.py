@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe
-from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, check_fitted, warn_not_converged
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_not_converged
 from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest, top_against_rest
 from calspline.histogram import ScoreHistogram
@@ -29,7 +29,7 @@ from calspline.multiclass.one_vs_rest import (
 from calspline.multiclass.spread import limits
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
-from calspline.options import Domain, ListOf, Number, Record, check_number, optional
+from calspline.options import Domain, ListOf, Number, Record, check_fitted, check_number, optional
 from calspline.scores import BinaryScores, LabelledRows, MatrixScores
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
 from calspline.segments.curves import SEGMENTED, SegmentColumn, SegmentedCurve, SegmentTable, lookups

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import MIN_SPAN, Array, Counts
-from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
+from calspline.calibrators.base import MapFit, OneVsRestCalibrator
 from calspline.curve import CalibrationCurve, constant
 from calspline.scores import BinaryScores
 from calspline.transforms import Transform

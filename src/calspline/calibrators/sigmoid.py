@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.calibrators.one_vs_rest import MapFit, OneVsRestCalibrator
+from calspline.calibrators.base import MapFit, OneVsRestCalibrator
 from calspline.curve import CalibrationCurve, constant, line
 from calspline.fitting.newton import fit_logistic
 from calspline.options import Choice, Domain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.calibrators.base import BaseCalibrator, check_fitted
+from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.display import style
 from calspline.display.style import (
@@ -30,7 +30,7 @@ from calspline.evaluation.reliability import probability_grid
 from calspline.fitting.smoothing import CRITERIA, EVIDENCE
 from calspline.formatting import percent, scientific
 from calspline.learning_curve import MIN_ROWS_FOR_RATE, CalibrationLearningCurve
-from calspline.options import check_number, check_one_of
+from calspline.options import check_fitted, check_number, check_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

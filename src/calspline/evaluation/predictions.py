@@ -33,8 +33,15 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.evaluation.calibration import Ints, spline_curve
-from calspline.labels import check_binary_labels, check_label_array, check_matrix_labels, distinct_labels
-from calspline.scores import check_groups, check_scores, check_sums, check_weights, several_groups
+from calspline.labels import (
+    check_binary_labels,
+    check_groups,
+    check_label_array,
+    check_matrix_labels,
+    distinct_labels,
+    several_groups,
+)
+from calspline.scores import check_scores, check_sums, check_weights
 from calspline.segments.labels import By, check_by
 from calspline.transforms import Transform
 
@@ -220,7 +227,7 @@ def check_predictions(
         values, codes, weight = values[present], codes[present], weight[present]
         group = None if group is None else np.unique(group[present], return_inverse=True)[1]
         segments = None if segments is None else segments.of(present)
-    return Predictions(values, codes, weight, classes, None if group is None else several_groups(group), segments)
+    return Predictions(values, codes, weight, classes, several_groups(group), segments)
 
 
 def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:

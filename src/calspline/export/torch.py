@@ -13,10 +13,10 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("to_torch needs torch: pip install 'calspline[torch]'") from error
 
-from calspline.calibrators.base import check_fitted
 from calspline.export import formula_of
 from calspline.export.torch_graph import Writer
 from calspline.expression import Formula
+from calspline.options import check_fitted
 from calspline.scores import ROW_SUM_TOLERANCE
 
 TYPES = torch.float64, torch.float32
