@@ -211,8 +211,9 @@ class ScoreHistogram:
                 location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
             return location, label, w
 
-        n, grid, parts = len(scores), Grid(scores.kind), chunks(len(scores))
+        n, parts = len(scores), chunks(len(scores))
         if n > MAX_POINTS and len(run_starts(first := np.sort(taken(slice(0, CHUNK))[0]))) > MAX_POINTS:
+            grid = Grid(scores.kind)
             grid.settle(first)
         else:
             histogram = cls.from_locations(scores.kind, *(np.empty(0) for _ in range(3)))
