@@ -378,12 +378,7 @@ def _described(value: Any) -> Any:
 
 def object_schema(properties: dict[str, Schema]) -> Schema:
     """A JSON object with exactly these properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _array(items: Schema, least: int, most: int | None, note: str = "") -> Schema:

@@ -229,12 +229,7 @@ ENGINES = {
             reference=DIALECTS["spark"].identifier,  # a dot would be taken for a field
         ),
         Engine(
-            "ibis",
-            lazy_rows,
-            select=_select_ibis,
-            dialect=_dialect_ibis,
-            unpivot=_unpivot_ibis,
-            barrier=_barrier_ibis,
+            "ibis", lazy_rows, select=_select_ibis, dialect=_dialect_ibis, unpivot=_unpivot_ibis, barrier=_barrier_ibis
         ),
     )
 }

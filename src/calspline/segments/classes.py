@@ -39,8 +39,7 @@ USUAL_SD = np.array([0.5, 0.2])
 """Means of exponential priors on the standard deviations of intercepts and of temperatures."""
 
 CLASS_SEGMENTS = Record(
-    "class_segments",
-    {"unit": Number(above=0.0), "common": Numbers(), "columns": ListOf(SEGMENT_COLUMN, least=1)},
+    "class_segments", {"unit": Number(above=0.0), "common": Numbers(), "columns": ListOf(SEGMENT_COLUMN, least=1)}
 )
 """How segments depart from a map of several classes, in a file."""
 

@@ -191,12 +191,7 @@ class SegmentColumn:
 
 SEGMENTED = Record(
     "segmented",
-    {
-        "directions": Matrix(),
-        "covariance": Matrix(),
-        "alone": Matrix(),
-        "columns": ListOf(SEGMENT_COLUMN, least=1),
-    },
+    {"directions": Matrix(), "covariance": Matrix(), "alone": Matrix(), "columns": ListOf(SEGMENT_COLUMN, least=1)},
 )
 """How segments depart from a common curve, in a file."""
 

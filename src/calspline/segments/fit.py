@@ -39,11 +39,7 @@ PARTS = 4
 """Of a piece, on each of which its slope is bounded."""
 
 
-def fit_segments(
-    counts: SegmentHistograms,
-    fitted: FittedCurve,
-    recipe: Recipe,
-) -> tuple[FittedCurve, SegmentedCurve]:
+def fit_segments(counts: SegmentHistograms, fitted: FittedCurve, recipe: Recipe) -> tuple[FittedCurve, SegmentedCurve]:
     """Fit how segments depart from the curve of all rows.
 
     Returns that curve moved by the effect which is common to all, and the curves of the segments.
