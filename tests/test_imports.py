@@ -19,7 +19,7 @@ ALLOWED = {
     "arrays": {"export"},  # for tensors of torch only, when there is one
     "expression": {"arrays"},
     "transforms": {"arrays", "expression"},
-    "labels": {"arrays"},
+    "labels": {"arrays", "formatting"},
     "options": CORE,
     "scores": CORE | {"transforms"},
     "grid": CORE | {"transforms"},
@@ -43,7 +43,7 @@ ALLOWED = {
     "reporting": CORE | {"curve", "display", "evaluation", "formatting", "persistence", "reporting", "transforms"},
     "persistence": CORE | {"calibrators", "histogram", "monitoring"},
     "export": CORE | FITS | {"__version__", "calibrators", "classifier", "export", "segments"},
-    "engines": CORE | FITS | {"calibrators", "engines", "export", "grid", "segments"},
+    "engines": CORE | FITS | {"calibrators", "engines", "export", "formatting", "grid", "segments"},
     "monitoring": CORE
     | NUMERICS
     | {

@@ -145,8 +145,17 @@ def grouping(n_rows: int, n_groups: int | None, n_effective: float) -> str:
     return f"Rows of a group depend on each other: these {rows} are worth about {worth} independent ones."
 
 
-def text_table(rows: Sequence[Row], header: Row | None = None) -> str:
-    """Align the columns of a table: the first to the left, the others to the right."""
+def short_list(values: Sequence[object], most: int = 6) -> str:
+    """Values in a sentence, not too long for a line.
+
+    >>> short_list(["a", "b", "c"], 2)
+    "'a', 'b' and 1 more"
+    """
+    return ", ".join(map(repr, values[:most])) + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -> str:
+    """Align the columns of a table: the first to the left, the others to the right; ``total`` rows may be more."""
     lines = list(rows) if header is None else [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = []
@@ -155,7 +164,8 @@ def text_table(rows: Sequence[Row], header: Row | None = None) -> str:
         shown.append("  ".join(cells))
     if header is not None:
         shown.insert(1, "-" * len(shown[0]))
-    return "\n".join(line.rstrip() for line in shown)
+    more = [f"... and {total - len(rows)} more"] if total > len(rows) else []
+    return "\n".join([*(line.rstrip() for line in shown), *more])
 
 
 def html_table(rows: Sequence[Row], header: Row | None = None, caption: str = "") -> str:

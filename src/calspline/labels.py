@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts, as_numpy, chunks, map_blocks
+from calspline.formatting import short_list
 
 NEVER_MISSING = {str, bytes, int, bool}
 USUAL_PREFIX = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
@@ -213,8 +214,8 @@ def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
         trouble = f"{others[0]!r} is not" if others else "some of them after the same one, or not after every one"
         raise ValueError(
             f"the columns of {name} must be named after the classes, or none of them: {hits[0]!r} is, {trouble}. "
-            f"The columns are {_shown(names)}, and the classes {_shown(_plain(classes))}. Rename the columns, or give "
-            "an array whose columns are in the order of the classes"
+            f"The columns are {short_list(names)}, and the classes {short_list(_plain(classes))}. Rename the columns, "
+            "or give an array whose columns are in the order of the classes"
         )
 
 
@@ -234,10 +235,6 @@ def _check_one_name(column: Any, classes: list[Any], name: str) -> None:
 
 def _plain(values: list[Any]) -> list[Any]:
     return [value.item() if isinstance(value, np.generic) else value for value in values]
-
-
-def _shown(values: list[Any]) -> str:
-    return ", ".join(map(repr, values[:SHOWN])) + (f" and {len(values) - SHOWN} more" if len(values) > SHOWN else "")
 
 
 def is_missing(value: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from calspline.cli.output import InputError
+from calspline.formatting import short_list
 from calspline.labels import USUAL_PREFIX, WHOLE, classes_of_columns, label_array, order_columns
 
 Value = bool | int | str
@@ -81,8 +82,7 @@ def in_class_order(columns: list[str], classes: Sequence[object], *, known: bool
 
 def shown(columns: Sequence[str]) -> str:
     """A list of names, not too long for a line."""
-    some = ", ".join(repr(name) for name in columns[:12])
-    return some if len(columns) <= 12 else f"{some} and {len(columns) - 12} more"
+    return short_list(columns, 12)
 
 
 def _in_order(names: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
+from calspline.formatting import short_list
 from calspline.histogram import ScoreHistogram
 from calspline.labels import MAX_LABELS, distinct_labels, order_columns, warn_user
 from calspline.scores import (
@@ -112,7 +113,7 @@ class ColumnStats:
 
     def check_range(self, columns: Sequence[str], *, probability: bool) -> None:
         """Check that scores are finite, and probabilities if they have to be."""
-        where = _shown(columns)
+        where = short_list(columns, SHOWN)
         for value in (self.low, self.high):
             if not np.isfinite(value):
                 raise ValueError(f"score must be finite; column {where} has {value}")
@@ -216,7 +217,7 @@ def check_column(name: Any, argument: str, schema: nw.Schema) -> str:
     if name not in schema:
         names = list(schema)
         close = get_close_matches(name, names, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Its columns are {_shown(names)}."
+        hint = f"Did you mean {close[0]!r}?" if close else f"Its columns are {short_list(names, SHOWN)}."
         raise ValueError(f"{argument} must be a column of frame; there is no {name!r}. {hint}")
     return name
 
@@ -250,13 +251,15 @@ def check_frame_classes(
         raise ValueError(f"label must be classes, not continuous values; column {column!r} has {float(odd)!r}")
     found = distinct_labels(labels, "label")
     if len(found) != 2:
-        shown = _shown(found.tolist())
+        shown = short_list(found.tolist(), SHOWN)
         raise ValueError(f"label must have two classes for one score; column {column!r} has {len(found)}: {shown}")
     if positive is None:
         check_sorted(found, column, order, "Name the class that the score is the probability of with positive.")
         return found
     if not np.any(found == positive):
-        raise ValueError(f"positive must be a label; column {column!r} has {_shown(found.tolist())}, not {positive!r}")
+        raise ValueError(
+            f"positive must be a label; column {column!r} has {short_list(found.tolist(), SHOWN)}, not {positive!r}"
+        )
     return found if found[1] == positive else found[::-1].copy()
 
 
@@ -264,8 +267,3 @@ def check_label_count(found: int) -> None:
     """Labels are few."""
     if found > MAX_LABELS:
         raise ValueError(f"label must be classes; the column has more than {MAX_LABELS} different values")
-
-
-def _shown(values: Sequence[Any]) -> str:
-    more = "" if len(values) <= SHOWN else f" and {len(values) - SHOWN} more"
-    return ", ".join(repr(value) for value in values[:SHOWN]) + more

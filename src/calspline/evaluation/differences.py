@@ -225,9 +225,8 @@ class SegmentDifferences:
             )
             for i in np.argsort(t["p_value"], kind="stable")[:SHOWN]
         ]
-        more = [f"... and {len(self) - SHOWN} more"] if len(self) > SHOWN else []
-        table = text_table(rows, ("segment", "rows", "log-loss", percent(LEVEL), "p-value", "verdict"))
-        return "\n".join([table, *more, self.verdict])
+        header = "segment", "rows", "log-loss", percent(LEVEL), "p-value", "verdict"
+        return f"{text_table(rows, header, len(self))}\n{self.verdict}"
 
 
 def segment_differences(paired: Mapping[str, PairedDifference]) -> Mapping[str, SegmentDifferences]:

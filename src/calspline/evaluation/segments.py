@@ -181,8 +181,7 @@ class SegmentEvaluation:
         return [self.verdict, f"Multicalibration error: {error}."]
 
     def __str__(self) -> str:
-        more = [f"... and {len(self) - SHOWN} more"] if len(self) > SHOWN else []
-        return "\n".join([text_table(*self._table()), *more, *self._lines])
+        return "\n".join([text_table(*self._table(), len(self)), *self._lines])
 
     def __repr__(self) -> str:
         return f"SegmentEvaluation({len(self)} segments: off={len(self.off)}, p_value={self.p_value:.3g})"

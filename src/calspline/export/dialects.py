@@ -121,19 +121,10 @@ def _among_rows(value: str, labels: list[str], known: str) -> str:
     return f"(\n  {rows}\n  SELECT {known}_place FROM {known} WHERE {known}_segment = {value}\n)"
 
 
-def _in_array(value: str, labels: list[str], known: str) -> str:
-    return lines_of(labels, "array_position(array(", f"), {value})")
-
-
 def _select(variable: str, value: str, body: str, once: str = "") -> str:
     """``body``, ``variable`` being bound to ``value``: a subquery without a table."""
     name = "bound_" + variable.rstrip("0123456789")
     return f"(\n  SELECT {indented(body)}\n  FROM (SELECT {indented(value)} AS {variable}{once}) AS {name}\n)"
-
-
-def _select_once(variable: str, value: str, body: str) -> str:
-    # PostgreSQL would write the value out wherever it is used, but for OFFSET.
-    return _select(variable, value, body, " OFFSET 0")
 
 
 def _list_lambda(values: str, variable: str, body: str) -> str:
@@ -142,14 +133,6 @@ def _list_lambda(values: str, variable: str, body: str) -> str:
 
 def _array_lambda(values: str, variable: str, body: str) -> str:
     return f"transform({values}, {variable} ->\n  {indented(body)}\n)"
-
-
-def _list_of_one(variable: str, value: str, body: str) -> str:
-    return _list_lambda(f"[\n  {indented(value)}\n]", variable, body) + "[1]"
-
-
-def _array_of_one(variable: str, value: str, body: str) -> str:
-    return _array_lambda(f"array(\n  {indented(value)}\n)", variable, body) + "[0]"
 
 
 def _cases(items: list[str], i: str) -> str:
@@ -193,7 +176,7 @@ DIALECTS: dict[str, Dialect] = {
         first=1,
         position=_among_values,
         types=("VARCHAR", "DOUBLE"),
-        bind=_list_of_one,
+        bind=lambda variable, value, body: _list_lambda(f"[\n  {indented(value)}\n]", variable, body) + "[1]",
         each=_list_lambda,
         list="[{}]",
         dot="list_dot_product({}, {})",
@@ -210,7 +193,8 @@ DIALECTS: dict[str, Dialect] = {
         first=1,
         position=_among_values,
         types=("text", "float8"),
-        bind=_select_once,
+        # PostgreSQL would write the value out wherever it is used, but for OFFSET.
+        bind=lambda variable, value, body: _select(variable, value, body, " OFFSET 0"),
         array=lambda items, i: lines_of(items, "('{", f"}}'::float8[])[{i}]"),
         index=lambda z, breaks: lines_of(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
         not_nan="{}::float8 <> 'NaN'::float8",
@@ -222,9 +206,9 @@ DIALECTS: dict[str, Dialect] = {
         column="double({})",
         functions=FUNCTIONS,
         first=0,
-        position=_in_array,
+        position=lambda value, labels, known: lines_of(labels, "array_position(array(", f"), {value})"),
         types=("string", "double"),
-        bind=_array_of_one,
+        bind=lambda variable, value, body: _array_lambda(f"array(\n  {indented(value)}\n)", variable, body) + "[0]",
         each=_array_lambda,
         list="array({})",
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),

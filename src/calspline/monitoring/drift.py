@@ -205,9 +205,8 @@ class SegmentDrift(Mapping[Any, Drift]):
             )
             for segment, one in changed[:SHOWN]
         ]
-        table = text_table(rows, ("segment", "weight", "PSI", "expected", "happened", "p-value of 'right'"))
-        more = f"\n... and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
-        return f"{table}{more}\n{self.verdict}"
+        header = "segment", "weight", "PSI", "expected", "happened", "p-value of 'right'"
+        return f"{text_table(rows, header, len(self))}\n{self.verdict}"
 
 
 @overload

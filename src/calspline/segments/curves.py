@@ -413,5 +413,4 @@ class SegmentTable(dict[str, Any]):
             ]
             for i in self.farthest(SHOWN)
         ]
-        more = len(self["segment"]) - SHOWN
-        return text_table(rows, header) + (f"\n... and {more} more" if more > 0 else "")
+        return text_table(rows, header, len(self["segment"]))
