@@ -11,7 +11,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -359,7 +359,7 @@ class Record(Domain):
 
     def described(self, value: Any, **others: Any) -> dict[str, Any]:
         """The fields of an object as JSON values, but for ``others``, which are given."""
-        return {name: others[name] if name in others else _described(getattr(value, name)) for name in self.fields}
+        return {name: others[name] if name in others else plain(getattr(value, name)) for name in self.fields}
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         if self.title not in records:
@@ -368,12 +368,15 @@ class Record(Domain):
         return {"$ref": f"#/$defs/{self.title}"}
 
 
-def _described(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: arrays and tuples as lists, objects as dicts."""
     if isinstance(value, (list, tuple)):
-        return [_described(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return value.to_dict() if hasattr(value, "to_dict") else value
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return {one.name: plain(getattr(value, one.name)) for one in fields(value)} if is_dataclass(value) else value
 
 
 def object_schema(properties: dict[str, Schema]) -> Schema:

@@ -43,13 +43,10 @@ def evaluate(options: argparse.Namespace) -> None:
     sets, y, more = _read(data, {"probabilities": data.scores})
     found = evaluations.evaluate(y, sets["probabilities"], **more)
     note_groups(y, next(iter(sets.values())), **more)
-    if options.json:
-        of_segments = {} if found.segments is None else {"segments": list(map(_finite, found.segments.records()))}
-        print(json.dumps(_finite(found.to_dict()) | of_segments, indent=1))
-        return
+    of_segments = {} if found.segments is None else {"segments": list(map(_finite, found.segments.records()))}
     title, _, table = str(found).partition("\n")
     of = f", {data.scores[-1]} of {data.label} = {data.classes[1]}" if len(data.scores) <= 2 else ""
-    print(f"{heading(title + of, sys.stdout)}\n{escape_control(table)}")
+    _print(options, found.to_dict() | of_segments, f"{heading(title + of, sys.stdout)}\n{escape_control(table)}")
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -62,11 +59,9 @@ def compare(options: argparse.Namespace) -> None:
     _, probs, y, more = _read_sets(source, sets, options)
     found = comparisons.compare(y, probs, reference=options.reference, **more)
     note_groups(y, next(iter(probs.values())), **more)
-    if options.json:
-        print(json.dumps(_finite(found.to_dict()), indent=1))
-        return
     table, advice, grouping = str(found).rpartition(found.recommendation)
-    print(f"{escape_control(table)}{heading(advice, sys.stdout)}{escape_control(grouping)}")
+    told = f"{escape_control(table)}{heading(advice, sys.stdout)}{escape_control(grouping)}"
+    _print(options, found.to_dict(), told)
 
 
 def report(options: argparse.Namespace) -> None:
@@ -117,7 +112,7 @@ def expect(options: argparse.Namespace) -> None:
     """What to expect before labels come."""
     model = load(options.model)
     found = expected(model, _scores(model, options), **_costs_of(options))
-    print(json.dumps(_finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
+    _print(options, found.to_dict(), escape_control(str(found)))
 
 
 def decide(options: argparse.Namespace) -> None:
@@ -127,7 +122,7 @@ def decide(options: argparse.Namespace) -> None:
     _, probs, y, more = _read_sets(*_sets_of(options), options)
     del more["groups"]
     found = decisions.decide(y, probs, **wanted, **more)
-    print(json.dumps(_finite(found.to_dict()), indent=1) if options.json else escape_control(str(found)))
+    _print(options, found.to_dict(), escape_control(str(found)))
 
 
 def monitor(options: argparse.Namespace) -> None:
@@ -151,11 +146,9 @@ def monitor(options: argparse.Namespace) -> None:
     write_text(str(state), text_of(found), force=True)
     if options.page is not None:
         write_text(options.page, _page(found), force=True)
-    if options.json:
-        print(json.dumps(_finite(found.log[-1] | {"verdict": found.verdict}), indent=1))
-        return
     table, _, verdict = str(found).rpartition("\n")
-    print(f"{escape_control(table)}\n{heading(escape_control(verdict), sys.stdout)}")
+    told = f"{escape_control(table)}\n{heading(escape_control(verdict), sys.stdout)}"
+    _print(options, found.log[-1] | {"verdict": found.verdict}, told)
 
 
 def _with_model(model: Any, data: Data) -> tuple[dict[str, Array], Any, dict[str, Any]]:
@@ -249,6 +242,11 @@ def _number_of(text: str, option: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"{option} must be a number; got {text!r}") from None
+
+
+def _print(options: argparse.Namespace, numbers: dict[str, Any], text: str) -> None:
+    """The answer, as JSON if that is wanted."""
+    print(json.dumps(_finite(numbers), indent=1) if options.json else text)
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:

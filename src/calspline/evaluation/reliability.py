@@ -16,7 +16,7 @@ from calspline.curve import CalibrationCurve
 from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
 from calspline.evaluation.predictions import Predictions, check_predictions, group_squares
 from calspline.formatting import Row, grouping, html_table, percent, rows_in_groups, text_table
-from calspline.options import check_integer, check_number, check_one_of
+from calspline.options import check_integer, check_number, check_one_of, plain
 from calspline.transforms import log_odds
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Reliability:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON."""
-        return {f.name: _to_builtin(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}
 
     def plot(self, ax: Any = None, **options: Any) -> ReliabilityDisplay:
         """Draw the diagram with matplotlib; options are those of :meth:`calspline.ReliabilityDisplay.plot`."""
@@ -333,13 +333,3 @@ def probability_grid(low: float, high: float, count: int) -> Array:
     ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
     even = expit(np.linspace(ends[0], ends[1], count))
     return np.unique(np.clip(np.concatenate([np.linspace(low, high, count), even]), low, high))
-
-
-def _to_builtin(value: Any) -> Any:
-    if isinstance(value, (Reliability, CalibrationCurve)):
-        return value.to_dict()
-    if isinstance(value, (Bins, CorpCurve, SplineBand)):
-        return {f.name: _to_builtin(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return [_to_builtin(one) for one in value] if isinstance(value, tuple) else value
