@@ -28,7 +28,7 @@ def every_fit(task, grid, spreads):
         for j, spread in enumerate(spreads):
             q = coordinates.prior / spread**2 + smoothing * coordinates.strength
             fit = minimize(problem, q, problem.at(np.zeros(len(q))), tolerance=1e-9)
-            fits[i, j] = fit.point.u
+            fits[i, j] = fit.u
             criteria[i, j] = fit.objective + 0.5 * fit.log_det - 0.5 * np.log(q).sum()
     return fits, criteria
 
@@ -71,7 +71,7 @@ def test_one_smoothing_and_one_spread_are_the_plain_fit():
     q = task.coordinates.precision(0.01)
     plain = minimize(task.problem, q, task.problem.at(np.zeros(len(q))), tolerance=1e-9)
     root = plain.covariance_root()
-    np.testing.assert_allclose(choice.average.u, plain.point.u, atol=1e-4)
+    np.testing.assert_allclose(choice.average.u, plain.u, atol=1e-4)
     np.testing.assert_allclose(choice.average.covariance, root @ root.T, rtol=1e-3, atol=1e-9)
     assert choice.average.smoothing == pytest.approx(0.01)
     assert choice.average.edf == pytest.approx(len(q) - q @ (root**2).sum(axis=1), rel=1e-3)

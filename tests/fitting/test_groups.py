@@ -161,6 +161,6 @@ def test_leaving_parts_out_is_exact_for_the_brier_loss():
         lost = 0.0
         for fold in parts:
             q = coordinates.precision(smoothing)
-            eta = minimize(fold.problem, q, fold.problem.at(np.zeros(len(q))), tolerance=1e-9).point.eta
+            eta = minimize(fold.problem, q, fold.problem.at(np.zeros(len(q))), tolerance=1e-9).eta
             lost += 0.5 * float(fold.w @ (eta - y) ** 2) / 60
         assert criterion == pytest.approx(lost)

@@ -19,9 +19,9 @@ def aic(task, options):
         q = coordinates.precision(smoothing)
         solution = minimize(problem, q, start, tolerance=SEARCH_TOLERANCE)
         edf = len(q) - q @ (solution.covariance_root() ** 2).sum(axis=1)
-        scores.append(2.0 * solution.point.local.value + 2.0 * edf)
+        scores.append(2.0 * problem.at(solution.u).local.value + 2.0 * edf)
         if scores[-1] == min(scores):
-            best = Choice(float(smoothing), solution.point.u, options.values, np.empty(0))
+            best = Choice(float(smoothing), solution.u, options.values, np.empty(0))
     return Choice(best.smoothing, best.u, options.values, np.array(scores))
 
 

@@ -62,7 +62,7 @@ def test_the_gradient_vanishes_at_the_solution(loss):
     task, q = problem(loss), np.array([0.0, 0.1, 1.0, 10.0])
     solution = minimize(task, q, task.at(np.zeros(4)), tolerance=1e-8)
     assert solution.converged
-    gradient = task.design.tdot(solution.point.local.slope) + q * solution.point.u
+    gradient = task.design.tdot(task.at(solution.u).local.slope) + q * solution.u
     np.testing.assert_allclose(gradient, 0.0, atol=1e-10)
 
 
@@ -70,7 +70,7 @@ def test_the_solution_is_scikit_learns_ridge_logistic_regression():
     rng = np.random.default_rng(1)
     Z, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
     task = Problem(Dense(Z), np.zeros(200), np.ones(200), y.astype(float), log_loss)
-    ours = minimize(task, np.full(3, 0.7), task.at(np.zeros(3)), tolerance=1e-8).point.u
+    ours = minimize(task, np.full(3, 0.7), task.at(np.zeros(3)), tolerance=1e-8).u
     theirs = LogisticRegression(C=1 / 0.7, fit_intercept=False, solver="newton-cholesky", tol=1e-12).fit(Z, y)
     np.testing.assert_allclose(ours, theirs.coef_[0], atol=1e-9)
 
@@ -80,7 +80,7 @@ def test_a_far_away_start_is_damped_and_still_converges():
     near = minimize(task, q, task.at(np.zeros(4)), tolerance=1e-8)
     far = minimize(task, q, task.at(np.array([60.0, -80.0, 40.0, 90.0])), tolerance=1e-8)
     assert far.converged
-    np.testing.assert_allclose(far.point.u, near.point.u, atol=1e-8)
+    np.testing.assert_allclose(far.u, near.u, atol=1e-8)
 
 
 def test_steps_do_not_leap_across_the_minimum_for_ever():
@@ -104,7 +104,7 @@ def test_a_singular_hessian_is_lifted():
     Z = np.ones((50, 2))
     task = Problem(Dense(Z), np.zeros(50), np.ones(50), np.full(50, 0.3), log_loss)
     solution = minimize(task, np.zeros(2), task.at(np.zeros(2)), tolerance=1e-8)
-    np.testing.assert_allclose(solution.point.u.sum(), np.log(0.3 / 0.7), atol=1e-6)
+    np.testing.assert_allclose(solution.u.sum(), np.log(0.3 / 0.7), atol=1e-6)
 
 
 def test_a_hessian_beyond_repair_is_an_error():
@@ -139,9 +139,9 @@ def test_constrained_solutions_are_scipys(loss, seed):
         constraints={"type": "ineq", "fun": lambda u: A @ u + 0.05, "jac": lambda u: A},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert np.all(A @ solution.point.u >= -0.05 - 1e-9)
+    assert np.all(A @ solution.u >= -0.05 - 1e-9)
     assert solution.objective <= objective(reference.x) + 1e-7
-    np.testing.assert_allclose(solution.point.u, reference.x, atol=1e-4)
+    np.testing.assert_allclose(solution.u, reference.x, atol=1e-4)
 
 
 def test_constraints_hold_where_the_curvature_differs_by_many_decades():
@@ -155,18 +155,18 @@ def test_constraints_hold_where_the_curvature_differs_by_many_decades():
     start = task.at(np.full(40, 1e-5))
     solution = minimize(task, np.full(40, 1e-8), start, tolerance=1e-6, constraints=rising)
     assert solution.converged
-    assert np.diff(solution.point.eta).min() >= 1e-7 - 1e-9
+    assert np.diff(solution.eta).min() >= 1e-7 - 1e-9
     # Without the penalty this is isotonic regression.
     means = isotonic_regression(0.98 * y + 0.01, sample_weight=w)
     best = log_loss(np.log(means / (1.0 - means)), w, task.s).value
-    assert solution.point.local.value == pytest.approx(best, abs=1e-2)
+    assert task.at(solution.u).local.value == pytest.approx(best, abs=1e-2)
 
 
 def test_constraints_that_contradict_each_other_are_met_halfway():
     task = problem(log_loss, k=1)
     impossible = Constraints(np.array([[1.0], [-1.0]]), np.array([0.3, 0.1]))
     solution = minimize(task, np.full(1, 0.2), task.at(np.zeros(1)), tolerance=1e-8, constraints=impossible)
-    assert -0.1 <= solution.point.u[0] <= 0.3
+    assert -0.1 <= solution.u[0] <= 0.3
 
 
 def test_constraints_that_do_not_bind_change_nothing():
@@ -174,14 +174,14 @@ def test_constraints_that_do_not_bind_change_nothing():
     free = minimize(task, q, task.at(np.zeros(4)), tolerance=1e-8)
     loose = Constraints(np.eye(4), np.full(4, -1e3))
     held = minimize(task, q, task.at(np.zeros(4)), tolerance=1e-8, constraints=loose)
-    np.testing.assert_allclose(held.point.u, free.point.u, atol=1e-10)
+    np.testing.assert_allclose(held.u, free.u, atol=1e-10)
 
 
 def test_leverages_and_covariance_come_from_the_hessian():
     task, q = problem(log_loss), np.full(4, 0.5)
     solution = minimize(task, q, task.at(np.zeros(4)), tolerance=1e-8)
     Z = task.design.rows
-    hessian = task.design.gram(solution.point.local.curvature) + np.diag(q)
+    hessian = task.design.gram(task.at(solution.u).local.curvature) + np.diag(q)
     inverse = np.linalg.inv(hessian)
     root = solution.covariance_root()
     np.testing.assert_allclose(root @ root.T, inverse, rtol=1e-6, atol=1e-12)

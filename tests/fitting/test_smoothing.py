@@ -32,11 +32,11 @@ def test_the_reml_score_is_laplaces_approximation():
     problem, coordinates = setting()
     solution = fit(problem, coordinates, 0.01)
     q = coordinates.precision(0.01)
-    Z, eta = problem.design.rows, solution.point.eta
+    Z, eta = problem.design.rows, solution.eta
     p = 1 / (1 + np.exp(-eta))
     likelihood = (problem.s * np.log(p) + (1 - problem.s) * np.log(1 - p)).sum()
     hessian = Z.T @ ((p * (1 - p))[:, None] * Z) + np.diag(q)
-    u = solution.point.u
+    u = solution.u
     expected = -likelihood + 0.5 * q @ u**2 + 0.5 * np.linalg.slogdet(hessian)[1] - 0.5 * np.log(q).sum()
     assert smooth.reml_score(problem, coordinates, 0.01, solution) == pytest.approx(expected, abs=1e-6)
 
@@ -98,13 +98,13 @@ def test_cross_validation_is_the_loss_on_folds_left_out():
             part = Problem(
                 _Rows(problem.design.rows[keep]), np.zeros(keep.sum()), np.ones(keep.sum()), problem.s[keep], log_loss
             )
-            eta = problem.design.rows[~keep] @ fit(part, coordinates, smoothing).point.u
+            eta = problem.design.rows[~keep] @ fit(part, coordinates, smoothing).u
             p = 1 / (1 + np.exp(-eta))
             total -= np.log(np.where(problem.s[~keep] == 1, p, 1 - p)).sum()
         expected.append(total / 90)
     np.testing.assert_allclose(choice.criterion, expected, atol=1e-4)
     assert choice.smoothing == GRID[np.argmin(expected)]
-    np.testing.assert_allclose(choice.u, fit(problem, coordinates, choice.smoothing).point.u, atol=1e-2)
+    np.testing.assert_allclose(choice.u, fit(problem, coordinates, choice.smoothing).u, atol=1e-2)
 
 
 class _Rows:
@@ -131,7 +131,7 @@ def test_leave_one_out_is_close_to_leaving_each_row_out(loss, tolerance):
         for i in range(40):
             keep = np.arange(40) != i
             part = Problem(_Rows(problem.design.rows[keep]), np.zeros(39), np.ones(39), problem.s[keep], loss)
-            eta = problem.design.rows[[i]] @ fit(part, coordinates, smoothing).point.u
+            eta = problem.design.rows[[i]] @ fit(part, coordinates, smoothing).u
             total += loss(eta, np.ones(1), problem.s[[i]]).value
         expected.append(total / 40)
     np.testing.assert_allclose(choice.criterion, expected, atol=tolerance)

@@ -221,7 +221,7 @@ def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, interce
     start[0] = np.log(counts.base_rate / (1.0 - counts.base_rate)) if intercept else 0.0
     fit = fit_logistic(X, counts.positives, counts.negatives, ridge, start)
     theta = np.zeros(1 + features.shape[1])
-    u = fit.point.u
+    u = fit.u
     theta[1:][free] = u[1:] / spread[free] / size[free]
     theta[0] = u[0] - u[1:] @ (centre[free] / spread[free])
     return _RisingFit(theta, fit.objective, fit.converged)

@@ -98,7 +98,7 @@ class SigmoidCalibrator(OneVsRestCalibrator):
         X = np.column_stack([np.ones(len(counts.x)), (counts.x - origin) / unit])
         start = np.array([np.log((n1 + 1.0) / (n0 + 1.0)), 0.0])
         fit = fit_logistic(X, positives, negatives, np.zeros(2), start)
-        curve = line(transform, float(fit.point.u[1]) / unit, float(fit.point.u[0]), origin=origin)
+        curve = line(transform, float(fit.u[1]) / unit, float(fit.u[0]), origin=origin)
         return MapFit(curve, converged=fit.converged)
 
     def _set_maps(self, maps: list[CalibrationCurve]) -> None:

@@ -207,13 +207,13 @@ def _last_coefficient(
     influence = root @ root[-1]
     if rows is not None and rows.n_groups is not None:
         x, n = Transform("logit")(rows.probs), rows.n_groups
-        J = rows.score_variance(scipy.special.expit(offset * x + features(x) @ fit.point.u), features(x))
-        return float(fit.point.u[-1]), float(np.sqrt(influence @ J @ influence * n / (n - 1.0)))
+        J = rows.score_variance(scipy.special.expit(offset * x + features(x) @ fit.u), features(x))
+        return float(fit.u[-1]), float(np.sqrt(influence @ J @ influence * n / (n - 1.0)))
     if f.squared is None:
-        return float(fit.point.u[-1]), float(np.linalg.norm(root[-1]))
+        return float(fit.u[-1]), float(np.linalg.norm(root[-1]))
     # The score's variance is not the information, but has the squared weights in it.
-    v = fit.point.local.curvature * np.divide(f.squares, f.w)
-    return float(fit.point.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ influence)))
+    v = problem.at(fit.u).local.curvature * np.divide(f.squares, f.w)
+    return float(fit.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ influence)))
 
 
 def calibration_p_value(f: Counts, rows: Predictions | None = None) -> float:

@@ -166,7 +166,7 @@ def _log_odds(difference: PairedDifference) -> Array:
     fit = minimize(
         problem, np.array([0.0, SLOPE_PRECISION / spread**2]), problem.at(np.zeros(2)), tolerance=FIT_TOLERANCE
     )
-    intercept, slope = fit.point.u
+    intercept, slope = fit.u
     return np.asarray(x + intercept + slope * (x - f.mean) / spread)
 
 

@@ -13,7 +13,7 @@ from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesi
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, brier_loss, log_loss, minimize
 from calspline.fitting.penalty import Coordinates, curvature_coordinates, ridge_coordinates
-from calspline.fitting.smoothing import Choice
+from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice
 
 FINAL_TOLERANCE = 1e-6
 LEAST_INFORMATION = 1e-3
@@ -212,21 +212,19 @@ class SplineTask:
 
     def finish(self, choice: Choice) -> SplineFit:
         """Fit all bins at the chosen smoothing, or average as it says."""
-        basis, coordinates, shape, problem = self.basis, self.coordinates, self.shape, self.problem
-        mean = choice.average
-        q = coordinates.precision(choice.smoothing)
-        solution = minimize(problem, q, problem.at(choice.u), tolerance=FINAL_TOLERANCE)
-        free = solution.point
+        basis, coordinates, shape, mean = self.basis, self.coordinates, self.shape, choice.average
+        q, start = coordinates.precision(choice.smoothing), self.problem.at(choice.u)
+        tolerance = FINAL_TOLERANCE if mean is None else SEARCH_TOLERANCE
+        solution = minimize(self.problem, q, start, tolerance=tolerance)
+        u = solution.u
         if mean is not None:
-            # The average is one over fits to merged bins, which on all bins move as this one has.
-            q = coordinates.precision(mean.smoothing)
-            free = problem.at(mean.u + (free.u - choice.u))
-            problem = replace(problem, tilt=problem.design.tdot(free.local.slope) + q * free.u)
-        c, held = self._in_shape(problem, q, free, shape)
+            # An average is one over fits to merged bins, which on all bins move as this one has.
+            u, q = mean.u + (u - choice.u), coordinates.precision(mean.smoothing)
+        c, held = self._in_shape(q, u, shape)
 
         if mean is not None:
             # Where it was only unclear whether the curve falls, the band holds the one that does too.
-            unclear = held.point.u - free.u if held is not None and shape.monotone == "auto" else np.zeros(len(q))
+            unclear = held.u - u if held is not None and shape.monotone == "auto" else np.zeros(len(q))
             root: Array = np.asarray(np.linalg.cholesky(mean.covariance + np.outer(unclear, unclear)), dtype=np.float64)
             edf = mean.edf
         else:
@@ -264,17 +262,19 @@ class SplineTask:
         intercept, slope = self.shape.line
         return np.array([intercept + slope * self.origin, slope * self.unit]) @ self.basis.line
 
-    def _in_shape(self, problem: Problem, q: Array, free: Point, shape: Shape) -> tuple[Array, Solution | None]:
-        """Coefficients of the best curve of a shape, and its solution unless that is ``free``, the minimum of all."""
+    def _in_shape(self, q: Array, u: Array, shape: Shape) -> tuple[Array, Solution | None]:
+        """Coefficients of the best curve of a shape, and its solution unless that is ``u``, the best of all."""
         basis, coordinates, offset = self.basis, self.coordinates, self._offset
-        constraints = shape_constraints(basis, coordinates, offset, shape, free.u)
+        constraints = shape_constraints(basis, coordinates, offset, shape, u)
         if constraints is None:
-            return offset + coordinates.T @ free.u, None
+            return offset + coordinates.T @ u, None
+        free = self.problem.at(u)
+        problem = replace(self.problem, tilt=self.problem.design.tdot(free.local.slope) + q * u)
         start = problem.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
         held = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
         if shape.monotone == "auto" and self._lost(problem, q, free, held) > CLEAR_FALL:
-            return self._in_shape(problem, q, free, replace(shape, monotone=False))
-        c = offset + coordinates.T @ held.point.u
+            return self._in_shape(q, u, replace(shape, monotone=False))
+        c = offset + coordinates.T @ held.u
         return risen(basis, c) if shape.monotone else c, held
 
     def _lost(self, problem: Problem, q: Array, free: Point, held: Solution) -> float:
@@ -283,7 +283,7 @@ class SplineTask:
         if self.shape.loss is brier_loss:  # with the error variance profiled out
             least = ROUNDED_OFF * self.bins.total
             return 0.5 * self.bins.total * float(np.log(max(held.objective, least) / max(best, least)))
-        eta = np.array([held.point.eta, free.eta])
+        eta = np.array([held.eta, free.eta])
         positive, negative = np.subtract(*np.logaddexp(0.0, -eta)), np.subtract(*np.logaddexp(0.0, eta))
         most = max(positive[self.bins.positives > 0.0].max(), negative[self.bins.negatives > 0.0].max())
         return float(held.objective - best - most)

@@ -81,7 +81,7 @@ class PooledLine:
         flat = cls(low, high, 0.0, 0.0)
         X = np.column_stack([np.ones(len(bins)), (bins.x - flat.middle) / flat.unit])
         start = np.array([np.log(bins.base_rate / (1.0 - bins.base_rate)), 0.0])
-        intercept, slope = fit_logistic(X, bins.positives, bins.negatives, np.full(2, WEAK_RIDGE), start).point.u
+        intercept, slope = fit_logistic(X, bins.positives, bins.negatives, np.full(2, WEAK_RIDGE), start).u
         return cls(low, high, float(intercept), float(slope))
 
     def sums(self, x: Array, positive: NDArray[np.bool_], w: Array | None, group: NDArray[np.intp]) -> Array:

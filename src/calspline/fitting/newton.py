@@ -101,11 +101,15 @@ class Objective(Protocol):
     """A convex loss, without the ridge."""
 
     def derivatives(self, point: Point) -> tuple[Array, Array]:
-        """Gradient and Hessian in ``u``, which may be overwritten."""
+        """Gradient and Hessian in ``u``."""
         ...
 
-    def along(self, point: Point, step: Array) -> Callable[[float], Point]:
-        """The point that is so many times ``step`` away."""
+    def moves(self, step: Array) -> Array:
+        """What a step adds to ``eta``."""
+        ...
+
+    def after(self, point: Point, step: Array, moves: Array) -> Point:
+        """The point that is one step away."""
         ...
 
 
@@ -132,10 +136,13 @@ class Problem:
         gradient = self.design.tdot(point.local.slope)
         return gradient if self.tilt is None else gradient - self.tilt, self.design.gram(point.local.curvature)
 
-    def along(self, point: Point, step: Array) -> Callable[[float], Point]:
-        """The point that is so many times ``step`` away: ``Z`` is multiplied but once."""
-        moves = self.design.dot(step)
-        return lambda scale: self._point(point.u + scale * step, point.eta + scale * moves)
+    def moves(self, step: Array) -> Array:
+        """What a step adds to ``eta``."""
+        return self.design.dot(step)
+
+    def after(self, point: Point, step: Array, moves: Array) -> Point:
+        """The point that is one step away."""
+        return self._point(point.u + step, point.eta + moves)
 
     def _point(self, u: Array, eta: Array) -> Point:
         local = self.loss(eta, self.w, self.s)
@@ -160,9 +167,10 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Solution:
-    """A minimiser of ``F``, and the Cholesky factor of the Hessian at the last step."""
+    """A minimiser ``u`` of ``F``, its linear predictor, and the Cholesky factor of the Hessian at the last step."""
 
-    point: Point
+    u: Array
+    eta: Array
     objective: float
     factor: Array
     converged: bool
@@ -183,13 +191,13 @@ class Solution:
 
 
 class Newton:
-    """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
+    """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`; :meth:`minimum` is all.
 
     Parameters
     ----------
     objective : Objective
     q : array of shape (K,)
-        Diagonal of the penalty; it may be replaced from round to round.
+        Diagonal of the penalty; it may be replaced from round to round. Gradient and Hessian of the loss are kept.
     start : Point
         Where to start; feasible, if there are constraints.
     constraints : Constraints, optional
@@ -202,6 +210,7 @@ class Newton:
     """
 
     step: Array
+    moves: Array
     factor: Array
     promised: float
     value: float
@@ -220,11 +229,14 @@ class Newton:
         self.objective, self.q, self.point, self.constraints = objective, q, start, constraints
         self.kept, self.slack = kept, slack
         self._active: NDArray[np.bool_] | None = None
+        self._derivatives: tuple[Array, Array] | None = None
 
     def aim(self) -> None:
         """The Newton step, with the factor of the Hessian and the decrease that the step promises, twice the gain."""
         u = self.point.u
-        gradient, hessian = self.objective.derivatives(self.point)
+        if self._derivatives is None:
+            self._derivatives = self.objective.derivatives(self.point)
+        gradient, hessian = self._derivatives
         gradient = gradient + self.q * u
         self.factor = factorize(hessian, self.q)
         if self.constraints is None:
@@ -233,12 +245,13 @@ class Newton:
             A, b = self.constraints.A, self.constraints.b
             self.step, self._active = _constrained_step(self.factor, gradient, A, b - A @ u, self._active)
         self.promised = -float(gradient @ self.step)
+        self.moves = self.objective.moves(self.step)
 
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
-        before, along, scale = self._penalised(self.point), self.objective.along(self.point, self.step), 1.0
+        before, scale = self._penalised(self.point), 1.0
         for _ in range(MAX_HALVINGS if halvings is None else halvings):
-            self._trial = along(scale)
+            self._trial = self.objective.after(self.point, scale * self.step, scale * self.moves)
             self.value = self._penalised(self._trial)
             if self.value <= before - self.kept * scale * self.promised + self.slack * abs(before):
                 return True
@@ -249,11 +262,29 @@ class Newton:
         """Take the step."""
         self.moved = float(np.maximum.reduce(np.abs(self._trial.eta - self.point.eta)))
         self.point = self._trial
+        self._derivatives = None
 
     def settled(self, tolerance: float) -> bool:
         """Whether no ``eta`` moved by more, or rounding would eat up the promised decrease."""
         rounding = ROUNDING if self.constraints is None else SOLVER_ROUNDING
         return self.promised <= rounding * abs(self.value) or self.moved <= tolerance
+
+    def minimum(self, tolerance: float) -> Solution:
+        """The minimum of the quadratic about the last point, once that is within ``tolerance`` of it in every ``eta``.
+
+        Newton converges quadratically, so what is left then is of order ``tolerance**2``.
+        """
+        for iteration in range(1, MAX_ITERATIONS + 1):
+            self.aim()
+            if np.maximum.reduce(np.abs(self.moves)) <= tolerance:
+                u, eta, bent = self.point.u + self.step, self.point.eta + self.moves, self.factor.T @ self.step
+                value = self._penalised(self.point) - self.promised + 0.5 * float(bent @ bent)
+                return Solution(u, eta, value, self.factor, True, iteration)
+            self.search()
+            self.move()
+            if self.settled(tolerance):
+                break
+        return Solution(self.point.u, self.point.eta, self.value, self.factor, self.settled(tolerance), iteration)
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""
@@ -266,20 +297,8 @@ class Newton:
 def minimize(
     problem: Objective, q: Array, start: Point, *, tolerance: float, constraints: Constraints | None = None
 ) -> Solution:
-    """Minimise ``F`` by damped Newton.
-
-    Stops after a step that moves no ``eta`` by more than ``tolerance``. Newton
-    converges quadratically, so what is left then is of order ``tolerance**2``.
-    The other parameters are those of :class:`Newton`.
-    """
-    newton = Newton(problem, q, start, constraints)
-    for iteration in range(1, MAX_ITERATIONS + 1):
-        newton.aim()
-        newton.search()
-        newton.move()
-        if newton.settled(tolerance):
-            return Solution(newton.point, newton.value, newton.factor, True, iteration)
-    return Solution(newton.point, newton.value, newton.factor, False, MAX_ITERATIONS)
+    """Minimise ``F`` by damped Newton. The parameters are those of :class:`Newton` and :meth:`Newton.minimum`."""
+    return Newton(problem, q, start, constraints).minimum(tolerance)
 
 
 def fit_logistic(X: Array, positives: Array, negatives: Array, ridge: Array, start: Array) -> Solution:
@@ -302,14 +321,15 @@ def factorize(gram: Array, q: Array) -> Array:
     be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
     shortens the step.
     """
-    entries = np.einsum("ii->i", gram)
+    H = gram.copy()
+    entries = np.einsum("ii->i", H)
     entries += q
     diagonal = entries.copy()
     for relative in (True, False):
         for lift in LIFTS:
             if lift > 0.0:
                 entries[:] = diagonal + lift * (diagonal if relative else np.abs(diagonal).max())
-            factor, info = scipy.linalg.lapack.dpotrf(gram, lower=1)
+            factor, info = scipy.linalg.lapack.dpotrf(H, lower=1)
             if info == 0:
                 return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")

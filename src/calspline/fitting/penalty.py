@@ -166,7 +166,7 @@ def average(
     """
     tau = float(coordinates.prior[0])
     d = tau * (spreads**-2.0 - 1.0)[:, None]
-    u = np.array([solution.point.u for solution in solutions])
+    u = np.array([solution.u for solution in solutions])
     inverse = _inverses([solution.factor for solution in solutions])
     g, V = np.linalg.eigh(inverse[:, :2, :2])
     J, a = inverse[:, :, :2] @ V, np.einsum("jml,jm->jl", V, u[:, :2])

@@ -15,7 +15,7 @@ import scipy
 
 from calspline.arrays import Array
 from calspline.fitting.groups import Parts
-from calspline.fitting.newton import Newton, Problem, Solution, brier_loss, minimize
+from calspline.fitting.newton import Newton, Problem, Solution, brier_loss
 from calspline.fitting.penalty import Average, Coordinates, average
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: A
     fits, tried = [path.fits[i] for i in seen], grid[seen]
     mean = average(fits, np.array([scores[i] for i in seen]), tried, coordinates, spreads)
     best = int(np.argmin(mean.criterion))
-    return Choice(float(tried[best]), fits[best].point.u, tried, mean.criterion, mean)
+    return Choice(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
 
 
 def _reml_search(task: SplineTask, options: SearchOptions) -> Choice:
@@ -167,11 +167,11 @@ def _between(path: _Path, criterion: dict[int, float]) -> Choice:
     before, after = criterion[best - 1], criterion[best + 1]
     step = 0.5 * (before - after) / (before - 2.0 * criterion[best] + after)
     smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
-    solution = path.fit(smoothing, best)
+    solution = path.fit(smoothing)
     score = reml_score(path.problem, path.coordinates, smoothing, solution)
     tried = sorted([(float(path.grid[i]), value) for i, value in criterion.items()] + [(smoothing, score)])
     grid, scores = np.array(tried).T
-    return Choice(smoothing, solution.point.u, grid, scores)
+    return Choice(smoothing, solution.u, grid, scores)
 
 
 def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
@@ -201,7 +201,7 @@ def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, posit
 
     def lost(i: int) -> float:
         solution = path.at(i)
-        leverage, eta = solution.leverages(problem.design.rows), solution.point.eta
+        leverage, eta = solution.leverages(problem.design.rows), solution.eta
         each = problem.loss(eta, ones, zeros)
         gain = leverage / np.maximum(1.0 - leverage * each.curvature, 1e-8)
         if_positive = problem.loss(eta + gain * (each.slope - 1.0), positives, positives).value
@@ -229,7 +229,7 @@ def leave_parts_out(problem: Problem, coordinates: Coordinates, grid: Array, par
     path = _Path(problem, coordinates, grid)
 
     def lost(i: int, part: Fold) -> float:
-        newton = Newton(part.problem, coordinates.precision(float(grid[i])), part.problem.at(path.at(i).point.u))
+        newton = Newton(part.problem, coordinates.precision(float(grid[i])), part.problem.at(path.at(i).u))
         newton.aim()
         return part.lost(newton.point.eta + part.problem.design.dot(newton.step))
 
@@ -249,7 +249,7 @@ def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, fo
     total = float(problem.w.sum())
     return path.choose(
         {
-            i: sum(fold.lost(each.at(i).point.eta) for fold, each in zip(folds, paths, strict=True)) / total
+            i: sum(fold.lost(each.at(i).eta) for fold, each in zip(folds, paths, strict=True)) / total
             for i in path.downwards
         }
     )
@@ -297,13 +297,18 @@ def _smoothest(criterion: dict[int, float], tie: float) -> int:
 
 
 class _Path:
-    """Fits along a grid of smoothing values, each started from its nearest neighbour."""
+    """Fits along a grid of smoothing values.
+
+    The loss is looked at as rarely as will do. About the last place where it was, a quadratic stands for it, for all
+    smoothings whose fits are within ``SEARCH_TOLERANCE`` in every ``eta``; a fit farther off is the next such place.
+    """
 
     def __init__(self, problem: Problem, coordinates: Coordinates, grid: Array) -> None:
         self.problem = problem
         self.coordinates = coordinates
         self.grid = grid
         self.fits: dict[int, Solution] = {}
+        self._newton = Newton(problem, coordinates.prior, problem.at(np.zeros(len(coordinates.prior))))
 
     @property
     def downwards(self) -> range:
@@ -312,22 +317,19 @@ class _Path:
 
     def at(self, i: int) -> Solution:
         if i not in self.fits:
-            self.fits[i] = self.fit(float(self.grid[i]), i)
+            self.fits[i] = self.fit(float(self.grid[i]))
         return self.fits[i]
 
-    def fit(self, smoothing: float, near: int) -> Solution:
-        if self.fits:
-            start = self.fits[min(self.fits, key=lambda j: abs(j - near))].point
-        else:
-            start = self.problem.at(np.zeros(len(self.coordinates.prior)))
-        return minimize(self.problem, self.coordinates.precision(smoothing), start, tolerance=SEARCH_TOLERANCE)
+    def fit(self, smoothing: float) -> Solution:
+        self._newton.q = self.coordinates.precision(smoothing)
+        return self._newton.minimum(SEARCH_TOLERANCE)
 
     def evidence(self, i: int) -> float:
         return reml_score(self.problem, self.coordinates, float(self.grid[i]), self.at(i))
 
     def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Choice:
         best = _smoothest(criterion, tie)
-        u, seen = self.at(best).point.u, sorted(criterion)
+        u, seen = self.at(best).u, sorted(criterion)
         return Choice(float(self.grid[best]), u, self.grid[seen], np.array([criterion[i] for i in seen]))
 
 

@@ -206,7 +206,7 @@ def _line(seen: ScoreHistogram, x: Array, what: str) -> Array:
     X = design(bins.x)
     problem = Problem(DenseDesign(X), bins.x, bins.w, bins.positives, log_loss)
     found = minimize(problem, np.full(X.shape[1], PRECISION), problem.at(np.zeros(X.shape[1])), tolerance=TOLERANCE)
-    return np.asarray(x + design(x) @ found.point.u)
+    return np.asarray(x + design(x) @ found.u)
 
 
 class Monitor:

@@ -14,9 +14,8 @@ Arrays have a row for each row of scores: shape (n, m).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -316,11 +315,15 @@ class Convex(ABC):
 
     def derivatives(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian."""
-        return point.local.slope, point.local.curvature.copy()
+        return point.local.slope, point.local.curvature
 
-    def along(self, point: Point, step: Array) -> Callable[[Any], Point]:
-        """The point that is so many times ``step`` away."""
-        return lambda scale: self.at(point.u + scale * step)
+    def moves(self, step: Array) -> Array:
+        """What a step adds to ``theta``."""
+        return step
+
+    def after(self, point: Point, step: Array, moves: Array) -> Point:
+        """The point that is one step away."""
+        return self.at(point.u + step)
 
 
 class CurveAndMatrix(Convex):

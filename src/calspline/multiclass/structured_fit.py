@@ -252,7 +252,7 @@ def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
         held = Constraints(rise, np.full(len(rise), 2.0 * MIN_SLOPE - basis.first_slope))
         straight = curve.at(basis.straight)
         best = minimize(curve, strengths.each, straight, tolerance=CONSTRAINED_TOLERANCE, constraints=held)
-        solved = Solved(best.point.u, best.converged, best.covariance_root())
+        solved = Solved(best.u, best.converged, best.covariance_root())
     alpha, effective = np.full(4, np.inf), np.zeros(4)
     alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
     return data.fitted(solved, None, np.zeros(m), alpha, effective)
