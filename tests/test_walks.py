@@ -9,7 +9,7 @@ import calspline
 from calspline import SplineCalibrator
 
 SOURCE = Path(calspline.__file__).parent
-MAX_FILES_OF_A_FIT = 15
+MAX_FILES_OF_A_FIT = 14
 
 
 def files_entered(call):

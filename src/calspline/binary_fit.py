@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
 from calspline.curve import CalibrationCurve
+from calspline.fitting.criteria import CRITERIA, EVIDENCE, Criterion
 from calspline.fitting.fit import SPREAD, Shape, SplineTask, default_count, quantile_knots, sampled_knots
 from calspline.fitting.groups import (
     MOST_LEFT_OUT,
@@ -23,8 +24,7 @@ from calspline.fitting.groups import (
     design_effect,
 )
 from calspline.fitting.newton import brier_loss, log_loss
-from calspline.fitting.penalty import FIXED_SPREAD, SPREADS
-from calspline.fitting.smoothing import CRITERIA, EVIDENCE, Choice, Criterion, SearchOptions, fixed
+from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS, Choice, SearchOptions, fixed
 from calspline.histogram import ScoreHistogram
 from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.scores import BinaryScores, Kind, check_binary_scores

@@ -6,7 +6,7 @@ from calspline import ScoreHistogram, SplineCalibrator, binary_fit
 from calspline.binary_fit import Recipe
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.newton import minimize
-from calspline.fitting.penalty import FIXED_SPREAD, SPREADS, average
+from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS, average
 
 
 def over_confident(n=400, seed=0, slope=0.6):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline.fitting.basis import NaturalSpline, natural_cubic_basis
-from calspline.fitting.penalty import WEAK_PRIOR, curvature_coordinates, ridge_coordinates
+from calspline.fitting.smoothing import WEAK_PRIOR, curvature_coordinates, ridge_coordinates
 
 
 def data(seed=0, n=300):

@@ -5,10 +5,10 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline.arrays import Counts
 from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.criteria import Fold, leave_parts_out
 from calspline.fitting.groups import WEAK_RIDGE, GroupMoments, GroupSizes, PooledLine, deal_groups, design_effect
 from calspline.fitting.newton import Problem, brier_loss, minimize
-from calspline.fitting.penalty import curvature_coordinates
-from calspline.fitting.smoothing import Fold, leave_parts_out
+from calspline.fitting.smoothing import curvature_coordinates
 
 
 def grouped_rows(seed=0, n_groups=40, size=6, sd=1.0):

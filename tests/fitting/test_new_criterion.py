@@ -6,8 +6,9 @@ import pytest
 
 import calspline
 from calspline.display import SmoothingDisplay
+from calspline.fitting.criteria import CRITERIA, Criterion
 from calspline.fitting.newton import minimize
-from calspline.fitting.smoothing import CRITERIA, SEARCH_TOLERANCE, Choice, Criterion
+from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice
 
 
 def aic(task, options):

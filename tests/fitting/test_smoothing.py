@@ -3,11 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calspline.fitting import criteria
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline
+from calspline.fitting.criteria import split_folds
 from calspline.fitting.newton import Problem, brier_loss, log_loss, minimize
-from calspline.fitting.penalty import curvature_coordinates
-from calspline.fitting.smoothing import split_folds
+from calspline.fitting.smoothing import curvature_coordinates
 
 GRID = 10.0 ** np.arange(-6.0, 4.0)
 
@@ -88,8 +89,8 @@ def test_cross_validation_is_the_loss_on_folds_left_out():
     for k in range(3):
         out = (member == k).astype(float)
         kept = replace(problem, w=1.0 - out, s=problem.s * (1.0 - out))
-        folds.append(smooth.Fold(kept, out, out * problem.s))
-    choice = smooth.cross_validation(problem, coordinates, GRID, folds)
+        folds.append(criteria.Fold(kept, out, out * problem.s))
+    choice = criteria.cross_validation(problem, coordinates, GRID, folds)
     expected = []
     for smoothing in GRID:
         total = 0.0
@@ -124,7 +125,7 @@ class _Rows:
 @pytest.mark.parametrize(("loss", "tolerance"), [(brier_loss, 1e-9), (log_loss, 2e-3)])
 def test_leave_one_out_is_close_to_leaving_each_row_out(loss, tolerance):
     problem, coordinates = setting(loss, n=40, knots=5)
-    choice = smooth.leave_one_out(problem, coordinates, GRID[4:], problem.s)
+    choice = criteria.leave_one_out(problem, coordinates, GRID[4:], problem.s)
     expected = []
     for smoothing in GRID[4:]:
         total = 0.0

@@ -15,8 +15,8 @@ from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, fit_curve, ma
 from calspline.calibrators.base import ALL_EQUAL, warn_not_converged
 from calspline.calibrators.incremental import IncrementalSpline
 from calspline.calibrators.shift import Reference
+from calspline.fitting.criteria import CRITERIA
 from calspline.fitting.groups import Parts
-from calspline.fitting.smoothing import CRITERIA
 from calspline.histogram import ScoreHistogram
 from calspline.labels import warn_if_reversed, warn_user
 from calspline.options import (

@@ -220,7 +220,7 @@ def _transform(text: str) -> str:
 
 
 def _smoothing(text: str) -> str | float:
-    from calspline.fitting.smoothing import CRITERIA  # with scipy: not for --help
+    from calspline.fitting.criteria import CRITERIA  # with scipy: not for --help
 
     if text in CRITERIA:
         return text

@@ -27,7 +27,7 @@ from calspline.display.style import (
     get_panels,
 )
 from calspline.evaluation.reliability import probability_grid
-from calspline.fitting.smoothing import CRITERIA, EVIDENCE
+from calspline.fitting.criteria import CRITERIA, EVIDENCE
 from calspline.formatting import percent, scientific
 from calspline.learning_curve import MIN_ROWS_FOR_RATE, CalibrationLearningCurve
 from calspline.options import check_fitted, check_number, check_one_of

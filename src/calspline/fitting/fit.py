@@ -12,8 +12,7 @@ from calspline.arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, brier_loss, log_loss, minimize
-from calspline.fitting.penalty import Coordinates, curvature_coordinates, ridge_coordinates
-from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice
+from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice, Coordinates, curvature_coordinates, ridge_coordinates
 
 FINAL_TOLERANCE = 1e-6
 LEAST_INFORMATION = 1e-3

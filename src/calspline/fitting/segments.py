@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.fitting.penalty import WEAK_PRIOR
+from calspline.fitting.smoothing import WEAK_PRIOR
 
 START = 0.02
 """Variance that the search begins with."""

@@ -1,26 +1,59 @@
-"""How smooth: the choice by REML, k-fold cross-validation or approximate leave-one-out.
+"""How smooth: the penalty, and the choice of its strength by marginal likelihood.
 
-:data:`CRITERIA` has the criteria by name. A new one is one more entry there: ``SplineCalibrator(smoothing=name)``, the
-command line and the pictures read it.
+A spline ``g = X T u`` is fitted in coordinates ``u`` where the penalty is
+``1/2 sum_j (prior_j + lambda * strength_j) u_j^2``. Solving there, and not for the B-spline coefficients ``T u``, keeps
+the Hessian well conditioned for any lambda and any spacing of the knots. (In B-spline coordinates the curvature penalty
+has entries of order ``lambda / gap^3``, and a Cholesky factor loses the information on the line once that exceeds the
+data's by 1e16.)
+
+Two nearly free parameters of the line cost a good model about ``1/n`` nats each; a tight prior on them costs a bad
+model far more. So neither is chosen. With ``sigma`` the prior's standard deviation of the line's two coordinates and
+``lambda`` the smoothing, fits are averaged with weights in proportion to ``exp(-C(sigma, lambda))``, ``C`` being the
+Laplace approximation of the negative log marginal likelihood (Hoeting et al., *Bayesian model averaging: a tutorial*,
+Statistical Science 14, 1999). Values of ``sigma`` halve and values of ``lambda`` go by decades, so that neither has a
+scale that is preferred beforehand.
+
+One fit for each smoothing is enough. Let ``P = L L'`` be the Hessian at the fit ``u`` whose line has prior precision
+``tau``, and ``G = V diag(g) V'`` the line's 2 x 2 block of the inverse of ``P``. About that fit the loss is close to a
+quadratic, and for precision ``tau + d``, with ``J`` the first two columns of the inverse times ``V``, ``a = V' u_line``
+and ``f = d / (1 + d g)``,
+
+    fit         u - J (f a)
+    covariance  P^{-1} - J diag(f) J'
+    criterion   C + 1/2 sum(f a^2 + log(1 + d g)) - log((tau + d) / tau).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
 
 from calspline.arrays import Array
-from calspline.fitting.groups import Parts
+from calspline.fitting.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
 from calspline.fitting.newton import Newton, Problem, Solution, brier_loss
-from calspline.fitting.penalty import Average, Coordinates, average
 
 if TYPE_CHECKING:
     from calspline.fitting.fit import SplineTask
 
+RIDGE_PRIOR = 1e-8
+"""Precision of the paper's free intercept: none to speak of, but it stays finite."""
+USUAL_SPREAD = 4.0
+"""Standard deviation of log-odds up to which a model is a usual one."""
+WEAK_PRIOR = 0.2
+"""Precision of the affine part, ``0.1 (a^2 + b^2)``: it keeps a perfectly separated
+fit finite and is worth less than one observation."""
+SPREADS = 0.5 ** np.arange(8.0)
+"""What the prior's usual standard deviation is multiplied by."""
+FIXED_SPREAD = np.ones(1)
+MIN_BEND, MAX_BEND = 0.3, 0.8
+"""For the bands smoothings count whose curves bend with at least so many effective parameters, and at most this share
+of all that there are."""
 UNDETERMINED = 1e-13
 """Share of the Hessian's diagonal that rounding may add or take away."""
 SMOOTHING_LIMITS = 1e-10, 1e15
@@ -36,6 +69,96 @@ HOPELESS = 20.0
 """Nats above the best at which the search for less smoothing gives up."""
 NEGLIGIBLE = 12.0
 """The same for an average: the weight of such a fit is 6e-6."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """``c = T u``, and the two parts of the diagonal penalty on ``u``: of each coordinate one is zero."""
+
+    T: Array
+    prior: Array
+    strength: Array
+
+    def precision(self, smoothing: float) -> Array:
+        """Diagonal ``Q`` of the penalty at this smoothing."""
+        return self.prior + smoothing * self.strength
+
+    def log_precision(self, smoothing: float) -> float:
+        """Log of the product of what is not zero in ``Q``."""
+        constant, smoothed = self._log_parts
+        return constant + smoothed * log(smoothing)
+
+    @cached_property
+    def _log_parts(self) -> tuple[float, int]:
+        parts = np.concatenate([self.prior, self.strength])
+        return float(np.log(parts[parts > 0.0]).sum()), int(np.count_nonzero(self.strength))
+
+
+def curvature_coordinates(
+    basis: NaturalSpline, design: PiecewiseDesign, x: Array, w: Array, slope: float = 0.0
+) -> Coordinates:
+    """Coordinates for the integral of ``g''^2``.
+
+    ``u = (a, b, v)``: ``a + b (x - mean) / sd`` is the affine part of ``g``, its
+    weighted least-squares line over the data, with a weak prior; ``v`` holds the
+    rest, scaled so that the integral of ``g''^2`` is ``|v|^2``.
+
+    ``slope`` is that of the line ``g`` is a deviation from. Where that line runs through
+    many more log-odds than models usually give, it takes a large ``a`` and ``b`` to set it
+    right, and the prior weakens accordingly.
+    """
+    K = basis.size
+    total = w.sum()
+    mean = w @ x / total
+    sd = float(np.sqrt(w @ (x - mean) ** 2 / total)) or 1.0
+    ones, identity = basis.line
+    affine = np.column_stack([ones, (identity - mean * ones) / sd])
+    prior = np.zeros(K)
+    spread = abs(slope) * sd
+    prior[:2] = WEAK_PRIOR * (USUAL_SPREAD / max(spread, USUAL_SPREAD)) ** 2
+    if K == 2:
+        return Coordinates(affine, prior, np.zeros(2))
+
+    curved = from_second_derivatives(basis)
+    weighted_line = design.tdot(np.vstack([w, w * (x - mean) / sd]))
+    curved -= affine @ (weighted_line @ curved / total)
+    strength = np.ones(K)
+    strength[:2] = 0.0
+    return Coordinates(np.column_stack([affine, curved]), prior, strength)
+
+
+def from_second_derivatives(basis: NaturalSpline) -> Array:
+    """Coefficients of splines, one a column, whose coordinates ``v`` have ``|v|^2`` as the integral of ``g''^2``.
+
+    With ``gamma = g''`` at the interior knots and ``M`` the mass matrix of hat
+    functions, the integral is ``gamma' M gamma = |L' gamma|^2`` for ``M = L L'``.
+    So ``v = L' gamma``; integrating ``gamma`` twice gives ``g`` at the knots, and
+    interpolation its coefficients. The affine part is left as the integration gives it.
+    """
+    K = basis.size
+    gaps = np.diff(basis.knots)[:, None]
+    gamma = np.zeros((K, K - 2))
+    gamma[1:-1] = scipy.linalg.lapack.dtrtri(scipy.linalg.lapack.dpotrf(basis.mass, lower=1)[0], lower=1)[0].T
+    start = np.zeros((1, K - 2))
+    slopes = np.vstack([start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)])
+    rises = gaps * slopes[:-1] + gaps**2 * (2.0 * gamma[:-1] + gamma[1:]) / 6.0
+    return basis.interpolate(np.vstack([start, np.cumsum(rises, axis=0)]))
+
+
+def ridge_coordinates(basis: NaturalSpline, origin: float, unit: float) -> Coordinates:
+    """Coordinates for the paper's L2 penalty on the coefficients of ``N_2 .. N_K``.
+
+    The intercept ``N_1`` is free, as in scikit-learn's ``LogisticRegression``. The
+    basis is that of ``origin + unit * x``, so that ``x`` may have been scaled.
+    """
+    knots = origin + unit * basis.knots
+    columns = natural_cubic_basis(knots, knots)
+    scale = np.abs(columns).max(axis=0)
+    strength = scale**-2.0
+    strength[0] = 0.0
+    prior = np.zeros(basis.size)
+    prior[0] = RIDGE_PRIOR
+    return Coordinates(basis.interpolate(columns / scale), prior, strength)
 
 
 @dataclass(frozen=True)
@@ -62,32 +185,6 @@ class SearchOptions(NamedTuple):
         return DEFAULT_GRID if self.grid is None else np.unique(np.clip(self.grid, *SMOOTHING_LIMITS))
 
 
-@dataclass(frozen=True)
-class Criterion:
-    """A way to choose the smoothing.
-
-    Parameters
-    ----------
-    name : str
-        As in ``SplineCalibrator(smoothing=name)``.
-    label : str
-        What a picture writes at its axis; lower is better.
-    search : callable
-        Finds the :class:`Choice` for a :class:`~calspline.fitting.fit.SplineTask`, given :class:`SearchOptions`.
-    is_evidence : bool
-        Whether it is the negative log marginal likelihood, sought on the merged bins of a task. By that transforms are
-        compared, bands know that the smoothing was learnt, and a curve that needs more knots gets them.
-    leaves_one_out : bool
-        Whether single rows, or single groups of rows, are left out in turn.
-    """
-
-    name: str
-    label: str
-    search: Callable[[SplineTask, SearchOptions], Choice]
-    is_evidence: bool = False
-    leaves_one_out: bool = False
-
-
 def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Choice:
     """No choice at all; the criterion is REML's, for the record.
 
@@ -99,7 +196,7 @@ def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Choic
         gram = problem.design.gram(problem.w)
         while not _determined(gram, coordinates.precision(smoothing)):
             smoothing *= 10.0
-    path = _Path(problem, coordinates, np.array([smoothing]))
+    path = SmoothingPath(problem, coordinates, np.array([smoothing]))
     return path.choose({0: path.evidence(0)})
 
 
@@ -117,7 +214,7 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
     rough until it is hopeless, and then those around the best: the criterion is
     smooth on the scale of a decade or two.
     """
-    path = _Path(problem, coordinates, grid)
+    path = SmoothingPath(problem, coordinates, grid)
     if exhaustive:
         return path.choose({i: path.evidence(i) for i in path.downwards}, TIE)
     criterion: dict[int, float] = {}
@@ -137,7 +234,7 @@ def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: A
     The fits go from smooth to rough, unless ``exhaustive`` only until it is hopeless. The criterion of a smoothing is
     that of all spreads together, and the choice is the best of the fits.
     """
-    path = _Path(problem, coordinates, grid)
+    path = SmoothingPath(problem, coordinates, grid)
     scores: dict[int, float] = {}
     for i in path.downwards:
         scores[i] = path.evidence(i)
@@ -150,7 +247,8 @@ def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: A
     return Choice(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
 
 
-def _reml_search(task: SplineTask, options: SearchOptions) -> Choice:
+def reml_search(task: SplineTask, options: SearchOptions) -> Choice:
+    """The search of the criterion ``"reml"``: an average, unless the shape has no spreads to average over."""
     exhaustive = options.grid is not None
     if task.shape.spreads is None:
         return reml(task.merged, task.coordinates, options.values, exhaustive=exhaustive)
@@ -158,7 +256,7 @@ def _reml_search(task: SplineTask, options: SearchOptions) -> Choice:
     return averaged(task.merged, task.coordinates, grid, task.shape.spreads, exhaustive=exhaustive)
 
 
-def _between(path: _Path, criterion: dict[int, float]) -> Choice:
+def _between(path: SmoothingPath, criterion: dict[int, float]) -> Choice:
     """The smoothing at the vertex of the parabola through the best value and its neighbours."""
     best = min(sorted(criterion), key=criterion.__getitem__)
     at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
@@ -187,116 +285,13 @@ def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, sol
     return float(fit + 0.5 * solution.log_det - 0.5 * coordinates.log_precision(smoothing))
 
 
-def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Choice:
-    """Smoothing with the least approximate leave-one-out loss.
-
-    Leaving out one observation with label ``y`` from a bin with predictor ``eta``,
-    ``mu`` and ``v`` (first and second derivative of its loss) moves ``eta`` to about
-    ``eta + h (mu - y) / (1 - h v)``, ``h`` being the leverage ``z' H^{-1} z`` of its row: one
-    Newton step, exact for the Brier loss.
-    """
-    path = _Path(problem, coordinates, grid)
-    ones, zeros = np.ones_like(problem.w), np.zeros_like(problem.w)
-    negatives = problem.w - positives
-
-    def lost(i: int) -> float:
-        solution = path.at(i)
-        leverage, eta = solution.leverages(problem.design.rows), solution.eta
-        each = problem.loss(eta, ones, zeros)
-        gain = leverage / np.maximum(1.0 - leverage * each.curvature, 1e-8)
-        if_positive = problem.loss(eta + gain * (each.slope - 1.0), positives, positives).value
-        if_negative = problem.loss(eta + gain * each.slope, negatives, zeros).value
-        return float((if_positive + if_negative) / problem.w.sum())
-
-    return path.choose({i: lost(i) for i in path.downwards})
-
-
-@dataclass(frozen=True)
-class Fold:
-    """The bins of one fold held out: what is fitted without it, and its own sums."""
-
-    problem: Problem
-    w: Array
-    positives: Array
-
-    def lost(self, eta: Array) -> float:
-        """The loss of what was held out."""
-        return self.problem.loss(eta, self.w, self.positives).value
-
-
-def leave_parts_out(problem: Problem, coordinates: Coordinates, grid: Array, parts: list[Fold]) -> Choice:
-    """Smoothing with the least approximate loss on parts left out, such as groups: one Newton step from the fit."""
-    path = _Path(problem, coordinates, grid)
-
-    def lost(i: int, part: Fold) -> float:
-        newton = Newton(part.problem, coordinates.precision(float(grid[i])), part.problem.at(path.at(i).u))
-        newton.aim()
-        return part.lost(newton.point.eta + part.problem.design.dot(newton.step))
-
-    return path.choose({i: sum(lost(i, part) for part in parts) / float(problem.w.sum()) for i in path.downwards})
-
-
-def _leave_out_search(task: SplineTask, options: SearchOptions) -> Choice:
-    if task.parts is None:
-        return leave_one_out(task.problem, task.coordinates, options.values, task.bins.positives)
-    return leave_parts_out(task.problem, task.coordinates, options.values, task_folds(task, options))
-
-
-def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Choice:
-    """Smoothing with the least loss on folds held out."""
-    path = _Path(problem, coordinates, grid)
-    paths = [_Path(fold.problem, coordinates, grid) for fold in folds]
-    total = float(problem.w.sum())
-    return path.choose(
-        {
-            i: sum(fold.lost(each.at(i).eta) for fold, each in zip(folds, paths, strict=True)) / total
-            for i in path.downwards
-        }
-    )
-
-
-def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
-    """Split weights over ``k`` folds: shape (k, n), summing to ``w``.
-
-    Of ``w_b`` rows with the same score and label every fold gets its even share, and
-    the remainder goes to folds drawn at random, dealt out in turn so that the
-    folds stay balanced. So the folds depend on the data and the seed, not on the
-    order of the rows; a row repeated and a row of weight two are the same.
-    """
-    even = np.floor(w / k)
-    folds = np.repeat(even[None, :], k, axis=0)
-    remainder = w - k * even
-    units = np.ceil(remainder).astype(np.intp)
-    bins = np.repeat(np.arange(len(w)), units)
-    shuffled_bins = rng.permutation(len(w))
-    order = np.argsort(shuffled_bins[bins], kind="stable")
-    dealt = np.empty(len(bins), dtype=np.intp)
-    dealt[order] = np.arange(len(bins)) % k
-    amounts = np.ones(len(bins))
-    last = np.cumsum(units)[units > 0] - 1
-    amounts[last] = (remainder - (units - 1))[units > 0]
-    np.add.at(folds, (dealt, bins), amounts)
-    return folds
-
-
-def task_folds(task: SplineTask, options: SearchOptions) -> list[Fold]:
-    """The folds of a task's bins: its parts, if it has some."""
-    k, rng = options.cv, np.random.default_rng([options.seed, 1])
-    problem, bins, (low, high) = task.problem, task.bins, task.shape.targets
-    parts = task.parts or Parts(split_folds(bins.positives, k, rng), split_folds(bins.negatives, k, rng))
-    return [
-        Fold(replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0), w1 + w0, w1)
-        for w1, w0 in zip(*parts, strict=True)
-    ]
-
-
 def _smoothest(criterion: dict[int, float], tie: float) -> int:
     """The last place whose criterion is within ``tie`` of the least."""
     limit = min(criterion.values()) + tie
     return max(i for i, value in criterion.items() if value <= limit)
 
 
-class _Path:
+class SmoothingPath:
     """Fits along a grid of smoothing values.
 
     The loss is looked at as rarely as will do. About the last place where it was, a quadratic stands for it, for all
@@ -316,36 +311,105 @@ class _Path:
         return range(len(self.grid) - 1, -1, -1)
 
     def at(self, i: int) -> Solution:
+        """The fit at a place of the grid."""
         if i not in self.fits:
             self.fits[i] = self.fit(float(self.grid[i]))
         return self.fits[i]
 
     def fit(self, smoothing: float) -> Solution:
+        """The fit at a smoothing, started from the last one."""
         self._newton.q = self.coordinates.precision(smoothing)
         return self._newton.minimum(SEARCH_TOLERANCE)
 
     def evidence(self, i: int) -> float:
+        """Negative log marginal likelihood at a place of the grid."""
         return reml_score(self.problem, self.coordinates, float(self.grid[i]), self.at(i))
 
     def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Choice:
+        """The best of the places that were looked at; of those within ``tie`` of it, the smoothest."""
         best = _smoothest(criterion, tie)
         u, seen = self.at(best).u, sorted(criterion)
         return Choice(float(self.grid[best]), u, self.grid[seen], np.array([criterion[i] for i in seen]))
 
 
-CRITERIA: dict[str, Criterion] = {
-    criterion.name: criterion
-    for criterion in (
-        Criterion("reml", "REML criterion", _reml_search, is_evidence=True),
-        Criterion(
-            "cv",
-            "cross-validated log-loss",
-            lambda task, options: cross_validation(
-                task.problem, task.coordinates, options.values, task_folds(task, options)
-            ),
-        ),
-        Criterion("loo", "leave-one-out log-loss", _leave_out_search, leaves_one_out=True),
+@dataclass(frozen=True)
+class Average:
+    """The mean of fits, their covariance about it, and what a single fit like it would have.
+
+    ``smoothing`` is that of a fit which bends with as many degrees of freedom. ``criterion`` has, for each smoothing
+    that was tried, the negative log marginal likelihood over all spreads of the line.
+    """
+
+    u: Array
+    covariance: Array
+    edf: float
+    smoothing: float
+    criterion: Array
+
+
+def average(
+    solutions: Sequence[Solution], scores: Array, grid: Array, coordinates: Coordinates, spreads: Array
+) -> Average:
+    """The average over fits at the smoothings of ``grid``, and from each of them over ``spreads`` of the line.
+
+    ``scores`` are the criteria ``C`` of the solutions.
+    """
+    tau = float(coordinates.prior[0])
+    d = tau * (spreads**-2.0 - 1.0)[:, None]
+    u = np.array([solution.u for solution in solutions])
+    inverse = _inverses([solution.factor for solution in solutions])
+    g, V = np.linalg.eigh(inverse[:, :2, :2])
+    J, a = inverse[:, :, :2] @ V, np.einsum("jml,jm->jl", V, u[:, :2])
+    f = d / (1.0 + d * g[:, None])
+    fits = u[:, None] - (f * a[:, None]) @ J.swapaxes(1, 2)
+    C = scores[:, None] + 0.5 * (f * a[:, None] ** 2 + np.log1p(d * g[:, None])).sum(axis=2) + 2.0 * np.log(spreads)
+    least = C.min(axis=1)
+    criterion = least - np.log(np.exp(least[:, None] - C).mean(axis=1))
+    W = np.exp(C.min() - C)
+    W /= W.sum()
+    K, rank = u.shape[1], u.shape[1] - 2
+    mean = W.ravel() @ fits.reshape(-1, K)
+
+    diagonal = np.einsum("jkk->jk", inverse)
+    bend = rank - grid * (diagonal @ coordinates.strength)
+    # The effective parameters are what the shares of the prior in the precision leave of all.
+    line = ((tau + d) * (diagonal[:, None, :2] - f @ (J[:, :2] ** 2).swapaxes(1, 2))).sum(axis=2)
+    curved = grid[:, None] * (
+        (diagonal @ coordinates.strength)[:, None] - f @ (J**2).swapaxes(1, 2) @ coordinates.strength
     )
-}
-"""Every criterion by its name."""
-EVIDENCE = CRITERIA["reml"]
+    edf = K - float((W * (line + curved)).sum())
+
+    B = _band_weights(W, bend, rank, spreads)
+    moved = (fits - mean).reshape(-1, K)
+    covariance = (B.sum(axis=1) @ inverse.reshape(len(u), -1)).reshape(K, K) + (moved.T * B.ravel()) @ moved
+    columns = J.swapaxes(0, 1).reshape(K, -1)
+    covariance -= columns * np.einsum("js,jsm->jm", B, f).ravel() @ columns.T
+    return Average(mean, covariance, edf, _equivalent(W.sum(axis=1), bend, grid), criterion)
+
+
+def _band_weights(W: Array, bend: Array, rank: int, spreads: Array) -> Array:
+    """Weights of the fits in the covariance.
+
+    A mean does well to lean to what changes least, a band has to allow for the rest. So lines and nearly straight
+    curves, of which any number could be added to the grid, have no say unless they are the most likely, spreads are
+    weighed evenly themselves, not their logarithms, and evidence counts half: it takes the prior for true, of which it
+    is sure that curves are as wiggly everywhere as on average.
+    """
+    usable = (bend >= MIN_BEND) & (bend <= MAX_BEND * rank)
+    B = np.sqrt(W) * spreads * (usable | (W.sum(axis=1) == W.sum(axis=1).max()))[:, None]
+    return np.asarray(B / B.sum())
+
+
+def _inverses(factors: Sequence[Array]) -> Array:
+    """The inverses of matrices with these lower Cholesky factors."""
+    # There are zeros above the diagonal, as in the factors.
+    lower = np.array([scipy.linalg.lapack.dpotri(factor, lower=1)[0] for factor in factors])
+    both = lower + lower.swapaxes(1, 2)
+    np.einsum("jkk->jk", both)[:] *= 0.5
+    return np.asarray(both)
+
+
+def _equivalent(weight: Array, bend: Array, grid: Array) -> float:
+    """The smoothing, between those of the sorted ``grid``, at which a curve bends as much as on average."""
+    falling = np.maximum.accumulate(bend[::-1])
+    return float(np.exp(np.interp(weight @ bend, falling, np.log(grid[::-1]))))

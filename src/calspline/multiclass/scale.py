@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array, Workspace, added_up, blocks, map_blocks
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
 from calspline.fitting.fit import apart
-from calspline.fitting.penalty import from_second_derivatives
+from calspline.fitting.smoothing import from_second_derivatives
 from calspline.scores import MatrixScores
 
 MIN_LOG_PROBABILITY = -87.5

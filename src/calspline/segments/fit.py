@@ -15,8 +15,8 @@ from calspline.curve import CalibrationCurve
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate
 from calspline.fitting.fit import CLEAR_FALL, LEAST_INFORMATION, quantile_knots
 from calspline.fitting.newton import log_loss
-from calspline.fitting.penalty import curvature_coordinates
 from calspline.fitting.segments import START, Codes, Components, Effects, Likelihood, SegmentRows, Summed, fit_columns
+from calspline.fitting.smoothing import curvature_coordinates
 from calspline.scores import Kind
 from calspline.segments.curves import SegmentColumn, SegmentedCurve, flat_beyond
 from calspline.segments.histogram import SegmentHistograms
