@@ -34,12 +34,10 @@ class Calibrate:
     def __call__(self, scores: list[Array], frame: Any = None) -> list[Array]:
         """Calibrated probabilities of the second of two classes, or of all; ``frame`` has the columns of segments."""
         matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]
+        if not np.isnan(matrix.min(initial=np.inf)):  # as a rule; one number is enough to tell
+            return self._probabilities(matrix, self._segments(frame, slice(None)))
         absent = np.isnan(matrix) if matrix.ndim == 1 else np.isnan(matrix).any(axis=1)
-        some = absent.any()
-        by = self._segments(frame, ~absent if some else slice(None)) if self.by else None
-        if not some:
-            return self._probabilities(matrix, by)
-        parts = self._probabilities(matrix[~absent], by)
+        parts = self._probabilities(matrix[~absent], self._segments(frame, ~absent))
         out = [np.full(len(matrix), np.nan) for _ in parts]
         for whole, part in zip(out, parts, strict=True):
             whole[~absent] = part
@@ -49,7 +47,9 @@ class Calibrate:
         """Warn if the rows so far had segments that the fit has not seen."""
         warn_of_new(self.tally["new"], self.tally["rows"])
 
-    def _segments(self, frame: Any, rows: Any) -> Places:
+    def _segments(self, frame: Any, rows: Any) -> Places | None:
+        if not self.by:
+            return None
         import narwhals as nw
 
         from calspline.engines.in_memory import segments_of

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
+from calspline.arrays import Array, Counts, run_starts
 from calspline.evaluation.calibration import Ints, spline_curve
 from calspline.labels import (
     check_binary_labels,
@@ -327,40 +327,45 @@ def belong_together(p: Array, happened: NDArray[np.bool_]) -> bool:
     """Whether rows in the order of their file seem to depend on each other."""
     if len(p) < FEWEST_PAIRS:
         return False
+    order = np.argsort(p)
+    first = run_starts(p[order])
+    count = np.diff(first, append=len(p))
+    at = np.empty(len(p), dtype=np.intp)
+    at[order] = np.repeat(np.arange(len(first)), count)
+    few = ((count > 1) & (count <= MOST_EQUAL))[at]
+    close = _close_neighbours(at, count, happened)
+    if not few.any() and not close.any():  # as a rule; then nothing need be fitted
+        return False
     f = Counts.from_rows(p, happened)
     fit = spline_curve(f)
     if fit is None:
         return False
-    at = np.searchsorted(f.x, p)
     q = fit.curve(f.x)[at]
     r, v = happened - q, q * (1.0 - q)
-    return _neighbours(p, happened, r, v) or _repeated(at, r, v)
+    products, variances = r[1:] * r[:-1], v[1:] * v[:-1]
+    neighbours = _alike(float(products[close].sum()), float(variances[close].sum()), int(close.sum()))
+    return neighbours or _repeated(at[few], r[few], v[few])
 
 
-def _neighbours(p: Array, happened: NDArray[np.bool_], r: Array, v: Array) -> bool:
-    """Neighbours with nearly the same score are many, and turn out alike."""
+def _close_neighbours(at: Ints, count: Ints, happened: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which neighbours, of scores with these places and counts, have nearly the same; none unless there are many."""
+    none = np.zeros(len(at) - 1, dtype=bool)
     if np.count_nonzero(happened[1:] != happened[:-1]) <= FEW_CHANGES:
-        return False
-    _, place, count = np.unique(p, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(count) - 0.5 * count)[place] / len(p)  # of equal ones, the mean
+        return none
+    rank = ((np.cumsum(count) - 0.5 * count) / len(at))[at]  # of equal ones, the mean
     close = np.abs(np.diff(rank)) <= CLOSE
     # By chance, two rows are close as often as all pairs are.
-    some = np.random.default_rng(0).permutation(len(p))
+    some = np.random.default_rng(0).permutation(len(at))
     by_chance = float(np.mean(np.abs(np.diff(rank[some])) <= CLOSE))
-    if np.mean(close) < min(FAR_MORE * by_chance, 0.5 * (1.0 + by_chance)):
-        return False
-    return _alike(float((r[1:] * r[:-1])[close].sum()), float((v[1:] * v[:-1])[close].sum()), int(close.sum()))
+    return none if np.mean(close) < min(FAR_MORE * by_chance, 0.5 * (1.0 + by_chance)) else close
 
 
 def _repeated(at: Ints, r: Array, v: Array) -> bool:
     """Rows with exactly the same score turn out alike."""
     count = np.bincount(at)
-    few = ((count > 1) & (count <= MOST_EQUAL))[at]
-    if not few.any():
-        return False
-    sums, squares, spread, spreads = (np.bincount(at[few], weights=one[few]) for one in (r, r * r, v, v * v))
+    sums, squares, spread, spreads = (np.bincount(at, weights=one) for one in (r, r * r, v, v * v))
     products, variance = 0.5 * float((sums**2 - squares).sum()), 0.5 * float((spread**2 - spreads).sum())
-    return _alike(products, variance, int((count[count <= MOST_EQUAL] - 1).clip(min=0).sum()))
+    return _alike(products, variance, int((count - 1).clip(min=0).sum()))
 
 
 def _alike(products: float, variance: float, pairs: int) -> bool:
