@@ -108,10 +108,11 @@ class Grid:
         level, low, sums = self.level, self.low, None
         if self.window is not None and location.size and finest_level(location, self.kind) <= level:
             cells = cells_of(location, self.kind, level)
-            least, largest = _inner_range(cells)
+            least, largest, ends = _inner_range(cells)
             if least >= low and largest < low + WINDOW:
-                cells -= low - 1  # 0 and 1 have the places just outside the others
-                np.clip(cells, 0, WINDOW + 1, out=cells)
+                cells -= low - 1
+                if ends:  # they have the places just outside the others
+                    np.clip(cells, 0, WINDOW + 1, out=cells)
                 sums = _count(cells, positive, w, location)
         return Counted(level, low, highest_location(location, probabilities=self.kind == "probability"), sums)
 
@@ -147,7 +148,7 @@ class Grid:
 
     def _open(self, cells: Cells) -> bool:
         """Open the window around these cells, if it can hold them."""
-        low, high = _inner_range(cells)
+        low, high, _ = _inner_range(cells)
         # Little room below, so that counts, which begin where the window does, are short.
         self.low = low - min(WINDOW // 8, (WINDOW - 1 - (high - low)) // 2)
         if high - low < WINDOW:
@@ -259,10 +260,11 @@ def _by_label(sums: Array) -> Array:
     return sums.reshape(2, -1, 2).transpose(0, 2, 1).reshape(4, -1)
 
 
-def _inner_range(cells: Cells) -> tuple[int, int]:
-    """Least and largest cell other than those of exact 0 and 1."""
+def _inner_range(cells: Cells) -> tuple[int, int, bool]:
+    """Least and largest cell other than those of exact 0 and 1, and whether there are such ends."""
     low, high = int(cells.min()), int(cells.max())
-    if low == FIRST_CELL or high == LAST_CELL:
+    ends = low == FIRST_CELL or high == LAST_CELL
+    if ends:
         inner = cells[(cells != FIRST_CELL) & (cells != LAST_CELL)]
         low, high = (int(inner.min()), int(inner.max())) if inner.size else (0, 0)
-    return low, high
+    return low, high, ends
