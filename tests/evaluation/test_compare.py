@@ -100,6 +100,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize(("n", "mean"), [(400, 0.0), (600, -5.5)], ids=["common", "rare"])
 def test_intervals_cover_the_true_difference_whatever_the_weights_and_however_rare_events_are(n, mean, kind):

@@ -50,6 +50,7 @@ def unclipped(f, cell):
     return total / f.total
 
 
+@pytest.mark.slow
 def test_the_debiased_ece_of_right_probabilities_has_mean_zero_where_the_plain_has_not(binary):
     plain, free, given = [], [], []
     for seed in range(300):

@@ -52,6 +52,7 @@ def test_the_corp_curve_is_isotonic_regression(binary, weights):
     assert corp.weight.sum() == pytest.approx(200 if w is None else w.sum())
 
 
+@pytest.mark.slow
 def test_right_probabilities_stay_within_the_consistency_band_and_wrong_ones_leave_it(binary):
     inside = []
     for seed in range(40):

@@ -160,7 +160,17 @@ class Case:
 cached = functools.cache(Case)
 
 
-@pytest.fixture(params=CASES)
+MORE = {
+    "tiny epsilon", "paper", "small margins", "large margins", "brier", "monotone", "sigmoid of margins",
+    "isotonic of confident", "isotonic of margins", "beta of margins", "constant beta", "temperature of margins",
+    "ovr compact_logit", "ovr asinh_logit", "ovr identity", "ovr brier", "ovr of logits", "top asinh_logit",
+    "top identity", "top of logits", "structured monotone", "ovr sigmoid of logits", "ovr beta of logits",
+    "ovr without a class",
+}  # fmt: skip
+"""Cases of which each part is in another one: `make check` leaves them out."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name in MORE else []) for name in CASES])
 def case(request):
     return cached(request.param)
 
