@@ -17,15 +17,17 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # start read the bytecode that the first has written.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo check test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed bench-growth \
+.PHONY: demo check unit-tests test thorough mutation strikes audit lint schema golden bench bench-command-line bench-faults bench-speed bench-growth \
   bench-binning bench-arena bench-calibrated bench-live bench-paper bench-multiclass bench-coverage bench-levels bench-oob bench-shift bench-monitor bench-expected bench-forests bench-segments bench-segment-test bench-grouped docs figures tutorial \
   faults picture session dist smoke oldest pages clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m calspline.demo
 
-# The answer while you work: no JVM, no browser, no other processes.
-check: $(VENV)/.dev lint
+# The answer while you work: no JVM, no browser, no other processes. One core would wait for mypy.
+check: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=2 lint unit-tests
+unit-tests: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=check $(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or slow)'
 
 # Everything. Half of the tests wait for other processes, so there are more workers than cores.
