@@ -120,6 +120,7 @@ def test_a_curve_survives_json_bit_for_bit(curve):
         ({"coefficients": [[float("nan")] * 4] * 4}, "coefficients"),
         ({"link": "probit"}, "link"),
         ({"clip": [0.0, 1.0]}, "clip"),
+        ({"clip": [0.9, 0.1]}, "clip must be sorted"),
         ({"unit": 0.0}, "unit"),
         ({"variance": [[1.0]]}, "variance"),
         ({"tube": "long"}, "tube"),

@@ -320,3 +320,13 @@ def test_equal_classes_of_a_file_are_refused():
     data["classes"] = ["no", "no"]
     with pytest.raises(ValueError, match="two different labels"):
         ScoreHistogram.from_dict(data)
+
+
+def test_in_rows_weights_are_as_many_rows_as_say_as_much():
+    weight = np.array([0.5, 2.5, 1.5, 0.5])
+    histogram = ScoreHistogram.from_scores([0.1, 0.2, 0.3, 0.4], [0, 1, 1, 0], weight)
+    effective = weight.sum() ** 2 / (weight**2).sum()  # Kish
+    rows = histogram.in_rows()
+    np.testing.assert_allclose(rows.total, effective)
+    np.testing.assert_allclose(rows.positives / rows.total, histogram.positives / histogram.total)
+    assert rows.in_rows() is rows

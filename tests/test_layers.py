@@ -54,3 +54,32 @@ def test_tests_that_share_an_engine_share_a_worker(tmp_path):
     assert len(workers["spark"]) == len(workers["polars"]) == 6
     assert len(set(workers["spark"])) == 1
     assert workers["polars"].count(workers["spark"][0]) < 6  # the other worker was there
+
+
+@pytest.mark.process
+def test_make_check_tries_each_value_of_each_parameter_and_make_test_all_combinations(tmp_path):
+    (tmp_path / "test_product.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('number', range(3))\n"
+        "@pytest.mark.parametrize(('letter', 'mark'), [('a', '!'), ('b', '?'), ('a', '?')])\n"
+        "def test_product(letter, mark, number): pass\n"
+        "@pytest.mark.parametrize('number', range(3))\n"
+        "def test_single(number): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+
+    def collected(*options):
+        done = subprocess.run(
+            [*command, *options, tmp_path], cwd=TESTS.parent, capture_output=True, text=True, check=True
+        )
+        names = [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+        return [set(name[:-1].partition("[")[2].split("-")) for name in names if "product" in name], len(names)
+
+    products, number = collected()
+    assert len(products) == 9
+    assert number == 12
+    products, number = collected("-m", "not slow")
+    assert len(products) == 5
+    assert number == 8
+    assert set.union(*products) == {"a", "b", "!", "?", "0", "1", "2"}
+    assert any({"a", "?"} <= names for names in products)  # arguments given together are one value
