@@ -5,9 +5,10 @@ import pytest
 from scipy.special import softmax
 
 from calspline import SplineCalibrator
-from calspline.multiclass import structured_fit
+from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale
-from calspline.multiclass.solver import Data, Strengths, first_strengths
+from calspline.multiclass.solver import CurveOnly, Data
+from calspline.multiclass.strengths import Strengths, first_strengths
 from calspline.multiclass.structured_fit import Diagonal, Kronecker, Linear
 
 
@@ -15,7 +16,7 @@ def made(kind, m=5, seed=0):
     rng = np.random.default_rng(seed)
     C, G = (A @ A.T for A in (rng.normal(size=(m, m)), rng.normal(size=(m + 1, m + 1))))
     h, alpha = rng.uniform(1.0, 9.0, (m, 2)), np.array([2.0, 3.0, 40.0])
-    return (Kronecker(h, C, G, alpha) if kind is Kronecker else Diagonal(h, alpha)), C, G, h, alpha
+    return (Kronecker(alpha, h, C, G) if kind is Kronecker else Diagonal(alpha, h)), C, G, h, alpha
 
 
 @pytest.mark.parametrize("kind", [Diagonal, Kronecker])
@@ -38,7 +39,7 @@ def test_without_the_second_share_the_product_inverts_the_kronecker_hessian():
 
 def test_the_inverse_is_right_where_the_hessian_is_diagonal():
     c, g, alpha = np.arange(1.0, 4.0), np.arange(2.0, 6.0), np.array([2.0, 3.0, 40.0])
-    near = Kronecker(np.ones((3, 2)), np.diag(c), np.diag(g), alpha)
+    near = Kronecker(alpha, np.ones((3, 2)), np.diag(c), np.diag(g))
     q = np.full((3, 4), 7.0)
     np.testing.assert_allclose(near.inverse(q), 1.0 / (np.outer(c, g) / c.sum() + 7.0))
 
@@ -67,13 +68,31 @@ def test_single_precision_is_enough_for_gradient_and_preconditioner(matrix, monk
     data = Data.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
     found = []
     for cost in (0.0, np.inf):
-        monkeypatch.setattr(structured_fit, "SINGLE_COST", cost)
+        monkeypatch.setattr(solver, "SINGLE_COST", cost)
         linear = Linear(data, data.cells.basis.straight, matrix=matrix)
         strengths = Strengths(first_strengths(40, 3000.0)[:3], linear.group)
         B = 0.01 * np.random.default_rng(2).normal(size=linear.group.shape)
-        found.append([*linear.local(B), linear.preconditioner(B, strengths).inverse(strengths.each)])
+        near, *at_the_same_place = linear.preconditioner(B, strengths)
+        found.append([*linear.local(B), near.inverse(strengths.each)])
+        np.testing.assert_allclose(at_the_same_place[0], found[-1][0], rtol=1e-12)
+        np.testing.assert_allclose(at_the_same_place[1], found[-1][1], atol=1e-12)
     (f, g, inverse), (f64, g64, inverse64) = found
     assert f != f64  # they differ at all
     assert f == pytest.approx(f64, rel=1e-6)
     np.testing.assert_allclose(g, g64, atol=1e-5 * np.abs(g64).max())
     np.testing.assert_allclose(inverse, inverse64, rtol=1e-4)
+
+
+@pytest.mark.parametrize("columns", [None, 2, 41])
+def test_single_precision_is_enough_for_a_curve(columns, monkeypatch):
+    p, y = rows(3000, 40)
+    data = Data.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
+    monkeypatch.setattr(solver, "SINGLE_COST", 0.0)
+    rng = np.random.default_rng(2)
+    B = None if columns is None else 0.01 * rng.normal(size=(40, columns))
+    v = 0.1 * rng.normal(size=data.cells.basis.size)
+    (f, g, H), (f64, g64, H64) = (CurveOnly(data, B, exact=exact).local(v) for exact in (False, True))
+    assert f != f64  # they differ at all
+    assert f == pytest.approx(f64, rel=1e-6)
+    np.testing.assert_allclose(g, g64, atol=1e-5 * np.abs(g64).max())
+    np.testing.assert_allclose(H, H64, atol=1e-5 * np.abs(H64).max())

@@ -9,15 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale, fit_temperature, floored
-from calspline.multiclass.solver import (
-    CurveAndMatrix,
-    CurveOnly,
-    Data,
-    Strengths,
-    first_strengths,
-    matrix_groups,
-    solve,
-)
+from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, solve
+from calspline.multiclass.strengths import MIN_STRENGTH, Strengths, first_strengths, matrix_groups
 from calspline.multiclass.structured_fit import Linear, _increasing, fit_joint, fit_many, fit_structured
 
 
@@ -171,7 +164,7 @@ def test_weights_over_twelve_decades_take_many_steps_and_come_to_an_end(seed, n,
     p, y, w = votes(seed, n)
     cal = SplineCalibrator().fit(p, y, w)
     assert cal.converged_
-    assert cal.structure_.strengths.min() >= solver.MIN_STRENGTH
+    assert cal.structure_.strengths.min() >= MIN_STRENGTH
     expected = cal.predict_proba(p)
     monkeypatch.setattr(solver, "MAX_STEPS", 5000)
     np.testing.assert_array_equal(cal.fit(p, y, w).predict_proba(p), expected)

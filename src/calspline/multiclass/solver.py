@@ -3,173 +3,60 @@
 ``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over four groups:
 intercepts ``b``, diagonal of ``W``, the rest of ``W``, and ``v`` (for which it is
 ``alpha / 2`` times the integral of ``s''^2``). Where the curve's slope is free, it is a fifth group with a given
-strength: ``beta s'``, the inverse temperature it makes, has the prior ``N(1, 1)``. The others follow MacKay's update
-
-    alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),    gamma = sum_g (1 - alpha (H^{-1})_ii),
-
-the fixed point of the Laplace evidence under a Gamma prior on ``alpha``, and never exceeds ``alpha_0``.
+strength: ``beta s'``, the inverse temperature it makes, has the prior ``N(1, 1)``.
 Arrays have a row for each row of scores: shape (n, m).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Workspace, added_up, blocks
+from calspline.arrays import Array, Workspace, added_up, blocks, filled
 from calspline.fitting.newton import Local, Newton, Point, inverse_root
 from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
 from calspline.multiclass.spread import Spread
+from calspline.multiclass.strengths import MIN_MOVE, STRENGTH_TOLERANCE, Strengths, first_strengths, matrix_groups
 from calspline.multiclass.structured_map import StructuredMap
 
-CURVE_STRENGTH = 300.0
-PRIOR_COUNT = 2.0
-SCARCE = 5.0
-"""Rows per class that the defaults count as none: with few more, everything shrinks harder."""
-STRENGTH_TOLERANCE, MIN_MOVE = 0.02, 0.005
-"""Moves of ``log alpha`` below which a new quadratic confirms the strengths, and below which they stay."""
 LEARN_BELOW = 1.0
 TRUSTED = 20.0
 """Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
 SOLVED = 1e-3
 """The decrement at which the last step is taken; after it some 1e-8 is left."""
+NEARLY_SOLVED = 0.2
+"""The same in single precision, where there are many rows; after it some 1e-5 is left."""
 MAX_STEPS = 200
 """Some ten do for most data; weights over twelve decades take up to a hundred."""
-MIN_STRENGTH = 1e-8
-"""Below it a strength holds nothing, and a Hessian that rests on it is singular to rounding."""
 MAX_UPDATES = 10
 MIN_KEPT, SLACK, MAX_HALVINGS = 1e-4, 1e-9, 20
 """What a step has to keep: less than for a spline's fit, as another pass over the rows costs more than another step."""
+SINGLE_COST = 1e7
+"""From so many multiplications per gradient of a matrix, ``n m^2``, passes over rows are in single precision."""
+LANES = 4
+"""Columns of a table are a multiple of what processors multiply at once."""
 JOINT_BLOCK = 1 << 14
 """Values to a block of the joint Hessian, which needs some thirty arrays of its size."""
 
 
-def first_strengths(m: int, total: float) -> Array:
-    """``alpha_0`` for ``m`` classes and this total weight.
-
-    For the matrix they are the fixed strengths of structured matrix scaling, per row that is not scarce.
-    """
-    scarce = 1.0 + SCARCE * m / total
-    return np.array([2.0 * m * scarce, 2.0 * m * scarce, 2.0 * m * (m - 1.0) * scarce, CURVE_STRENGTH])
-
-
-def matrix_groups(m: int) -> NDArray[np.intp]:
-    """The group of each entry of ``(b, W)``."""
-    group = np.full((m, m + 1), 2)
-    group[:, 0] = 0
-    group[np.arange(m), np.arange(m) + 1] = 1
-    return group
-
-
-class Strengths:
-    """The strengths ``alpha`` and their way to the fixed point of MacKay's update.
-
-    The plain update creeps, or swings, by an unknown factor; a secant in ``log alpha`` for each group
-    learns that factor from the last two updates. Groups in ``held`` keep the strength they are given.
-    ``effective`` is the effective number of parameters ``gamma`` of each group.
-    """
-
-    def __init__(self, alpha0: Array, group: NDArray[np.intp], held: dict[int, float | None] | None = None) -> None:
-        self.most = alpha0.copy()
-        self.group = group
-        self.effective = np.zeros(len(alpha0))
-        self._held = {g: alpha for g, alpha in (held or {}).items() if alpha is not None}
-        for g, alpha in self._held.items():
-            self.most[g] = alpha
-        self.alpha = self.most.copy()
-        self._last: tuple[Array, Array] | None = None
-        self._seen: tuple[Array, Array, Array] | None = None
-
-    @property
-    def each(self) -> Array:
-        """The strength of every variable."""
-        return np.asarray(self.alpha[self.group])
-
-    def update(self, theta: Array, inverse: Array) -> float:
-        """Update from the estimate and the diagonal of ``H^{-1}``; the largest move of ``log alpha`` it asked for."""
-        k, group = len(self.most), self.group.ravel()
-        gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
-        size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
-        self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
-        target = (self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most)
-        self._seen = theta, inverse, target
-        target = np.clip(target, MIN_STRENGTH, self.most)
-        target[list(self._held)] = self.most[list(self._held)]
-        place = np.log(self.alpha)
-        move = np.log(target) - place
-        largest = float(np.abs(move).max())
-        if largest < MIN_MOVE:
-            return largest
-        factor = np.ones(k)
-        if self._last is not None:
-            moved = place - self._last[0]
-            far = np.abs(moved) > 1e-3
-            slope = (move - self._last[1])[far] / moved[far]
-            factor[far] = np.where(slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0)
-        self._last = place, move
-        self.alpha = np.clip(np.exp(place + factor * move), MIN_STRENGTH, self.most)
-        return largest
-
-    def error_variance(self, inverse: Array, group: int | list[int]) -> Array:
-        """The variance of an estimate that is shrunk by ``alpha`` where the data ask for ``a``, which may be more.
-
-        It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
-        """
-        return np.asarray(inverse * (1.0 - inverse * self._excess(group)))
-
-    def error_root(self, root: Array, groups: list[int]) -> Array:
-        """The same for all variables together, if ``groups`` ask for more.
-
-        With ``H^{-1} = R R'`` it is a root of ``H^{-1} (H - Q + Q A^{-1} Q) H^{-1}``.
-        """
-        excess = np.zeros(len(self.alpha))
-        excess[groups] = self._excess(groups)
-        taken, along = scipy.linalg.eigh((root.T * excess[self.group]) @ root)
-        return np.asarray(root @ along * np.sqrt(np.maximum(1.0 - taken, 0.0)))
-
-    def _excess(self, group: int | list[int]) -> Array:
-        """``alpha - alpha^2 / a``."""
-        asked = np.array([self.asked(g) for g in np.atleast_1d(group).tolist()]).reshape(np.shape(group))
-        return np.asarray(self.alpha[group] * (1.0 - self.alpha[group] / asked))
-
-    def asked(self, g: int) -> float:
-        """The strength that the data ask for of a group, which is at least ``alpha``.
-
-        It is what the last update asked for, unless that is more than ``alpha_0``: then it is the fixed point beyond.
-        There each variable stands alone; what the data say of it is ``h = 1 / (H^{-1})_ii - alpha``.
-        """
-        alpha = float(self.alpha[g])
-        if self._seen is None:
-            return alpha
-        if self._seen[2][g] <= self.most[g]:
-            return max(alpha, float(self._seen[2][g]))
-        theta, inverse = (values.ravel()[self.group.ravel() == g] for values in self._seen[:2])
-        h = np.maximum(1.0 / inverse - alpha, 0.0)
-
-        def left(log_a: float) -> float:
-            """What the fixed point's two sides differ by."""
-            a = np.exp(log_a)
-            size = float((((h + alpha) / (h + a) * theta) ** 2).sum())
-            return float(a * (size + PRIOR_COUNT / self.most[g]) - (h / (h + a)).sum() - PRIOR_COUNT)
-
-        low, high = np.log(alpha), np.log(self.most[g] * (1.0 + len(h) / PRIOR_COUNT))
-        return alpha if left(low) >= 0.0 else float(np.exp(scipy.optimize.brentq(left, low, high)))
-
-
 @dataclass(frozen=True)
 class Data:
-    """Values ``u`` (n, m) on a scale, labels, weights, and the curve's basis on the values."""
+    """Values ``u`` (n, m) on a scale, labels, weights, and the curve's basis on the values.
+
+    ``room`` is an array like ``u`` for :meth:`predictor`, that of one problem at a time.
+    """
 
     scale: Scale
     u: Array
     y: NDArray[np.intp]
     w: Array
     cells: CurveCells
+    room: Array | None = None
 
     @classmethod
     def on_scale(
@@ -234,6 +121,36 @@ class Data:
             spread=spread,
         )
 
+    @property
+    def precision(self) -> type[Any]:
+        """That of passes over many rows of many classes."""
+        n, m = self.u.shape
+        return np.float32 if n * m * m > SINGLE_COST else np.float64
+
+    def halved(self) -> Data:
+        """In single precision, where that is enough: ``u`` in the first half of its memory, ``room`` in the other."""
+        if self.precision is np.float64:
+            return self
+        halves = self.u.view(np.float32).reshape(2, *self.u.shape)
+        for rows in blocks(*self.u.shape):
+            halves[0, rows] = self.u[rows]  # what is overwritten has been read
+        return replace(self, u=halves[0], room=halves[1])
+
+    def predictor(self, precision: type[Any], v: Array | None = None, B: Array | None = None) -> Array:
+        """``s(u) + W u + b`` of all rows; without ``v`` nothing bends, and without ``B`` there is but the curve."""
+        b, W = (precision(one) for one in self.lines(np.zeros((self.u.shape[1], 2)) if B is None else B))
+        bend = None if v is None else (self.cells.table @ v).astype(precision)
+
+        def part(rows: slice) -> Array:
+            u = self.u[rows].astype(precision, copy=False)
+            eta: Array = u * W if W.ndim == 1 else u @ W.T
+            eta += b
+            if bend is not None:
+                eta += bend.take(self.cells.cell[rows])
+            return eta
+
+        return filled(np.empty(self.u.shape, dtype=precision) if self.room is None else self.room, part)
+
     def loss(self, fit: StructuredMap) -> float:
         """The summed loss of a map."""
 
@@ -250,11 +167,13 @@ class Data:
 
 def softmax(eta: Array, y: NDArray[np.intp], w: Array) -> float:
     """The summed loss of rows, and their probabilities in place of ``eta``."""
-    at_y = eta[np.arange(len(y)), y]
-    top = eta.max(axis=1)
+    row = np.arange(len(y))
+    at_y = eta[row, y]
+    # In rows, the largest is found sooner by its place, and a product with ones is a quick sum.
+    top = eta[row, eta.argmax(axis=1)] if eta.flags.c_contiguous else eta.max(axis=1)
     eta -= top[:, None]
     np.exp(eta, out=eta)
-    total = eta.sum(axis=1)
+    total = eta @ np.ones(eta.shape[1], dtype=eta.dtype)
     eta *= (1.0 / total)[:, None]
     return float(w @ (top - at_y + np.log(total, dtype=np.float64)))
 
@@ -290,7 +209,7 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
                 newton.aim()
                 if newton.promised > TRUSTED:
                     break
-        if not learn and newton.promised < SOLVED:
+        if newton.promised < problem.solved:
             return Solved(newton.point.u + newton.step, True, inverse_root(newton.factor))
         if newton.search(MAX_HALVINGS):
             newton.move()
@@ -304,6 +223,8 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
 
 class Convex(ABC):
     """A loss whose value, gradient and Hessian come of one pass over the rows, as an objective for Newton's method."""
+
+    solved = SOLVED
 
     @abstractmethod
     def local(self, theta: Array) -> tuple[float, Array, Array]:
@@ -401,36 +322,41 @@ class CurveAndMatrix(Convex):
 
 
 class CurveOnly(Convex):
-    """Loss, gradient and Hessian in ``v`` alone, given ``(b, W)`` or intercepts and diagonal, which are zero if None.
+    """Loss, gradient and Hessian in ``v`` alone, given ``B = (b, W)`` or intercepts and diagonal, zero if None.
 
     The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in each cell, and a
     row's mean of ``B`` is a sparse row of ``p`` by cell times the table. That is for the Hessian, which single
-    precision is enough for.
+    precision is enough for; it is for all the rest unless ``exact``.
     """
 
-    def __init__(self, data: Data, B: Array | None = None) -> None:
-        self.data, self.lines = data, data.lines(np.zeros((data.u.shape[1], 2)) if B is None else B)
-        self.group = data.curve_group
+    def __init__(self, data: Data, B: Array | None = None, *, exact: bool = True) -> None:
+        self.data, self.group = data, data.curve_group
+        self.precision: type[Any] = np.float64 if exact else data.precision
+        if self.precision is np.float32:
+            self.solved = NEARLY_SOLVED
+        self._fixed = data.predictor(self.precision, B=B)
         self._rows = list(blocks(*data.u.shape))
-        self._workspace = Workspace(self._rows, data.u.shape[1], np.float64, np.float64, np.intp, np.float32, np.int32)
+        self._workspace = Workspace(self._rows, data.u.shape[1], self.precision, self.precision, np.intp, np.int32)
+        size, k = data.cells.table.shape
+        self._coarse = np.zeros((size, -(-k // LANES) * LANES), dtype=np.float32)
+        self._coarse[:, :k] = data.cells.table
 
     def local(self, v: Array) -> tuple[float, Array, Array]:
         """Summed loss, gradient, Hessian at ``v``."""
         data, table = self.data, self.data.cells.table
-        m = data.u.shape[1]
-        bend, size, coarse = table @ v, len(table), table.astype(np.float32)
+        (size, k), m = table.shape, data.u.shape[1]
+        bend = (table @ v).astype(self.precision)
 
         def part(rows: slice) -> list[Array]:
             y, w = data.y[rows], data.w[rows]
-            with self._workspace.taken(rows) as (p, t, cell, share, place):
+            with self._workspace.taken(rows) as (p, t, cell, place):
                 place[:] = cell[:] = data.cells.cell[rows]
-                predictor(data.u[rows], *self.lines, p)
-                p += bend.take(cell, mode="clip", out=t)
+                np.add(self._fixed[rows], bend.take(cell, mode="clip", out=t), out=p)
                 loss = softmax(p, y, w)
-                share[:] = p
+                share = p.astype(np.float32, copy=False)
                 ends = np.arange(0, m * len(y) + 1, m, dtype=np.int32)
                 shares = scipy.sparse.csr_array((share.ravel(), place.ravel(), ends), shape=(len(y), size))
-                mean = shares @ coarse
+                mean = shares @ self._coarse
                 p *= w[:, None]
                 return [
                     np.asarray(loss),
@@ -440,10 +366,4 @@ class CurveOnly(Convex):
                 ]
 
         f, mass, observed, outer = added_up(part, self._rows, data.u.size)
-        return float(f), (mass - observed) @ table, (table.T * mass) @ table - outer
-
-
-def predictor(u: Array, b: Array, W: Array, out: Array) -> None:
-    """``b + W u`` for rows ``u``, into ``out``; ``W`` is a matrix or a diagonal."""
-    np.multiply(u, W, out=out) if W.ndim == 1 else np.matmul(u, W.T, out=out)
-    out += b
+        return float(f), (mass - observed) @ table, (table * mass[:, None]).T @ table - outer[:k, :k]

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy
@@ -40,20 +39,9 @@ from calspline.multiclass.scale import (
     softmax_loss,
     unmasked,
 )
-from calspline.multiclass.solver import (
-    SCARCE,
-    STRENGTH_TOLERANCE,
-    CurveAndMatrix,
-    CurveOnly,
-    Data,
-    Solved,
-    Strengths,
-    matrix_groups,
-    predictor,
-    softmax,
-    solve,
-)
+from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Solved, softmax, solve
 from calspline.multiclass.spread import DENSE_CLASSES
+from calspline.multiclass.strengths import SCARCE, STRENGTH_TOLERANCE, Strengths, matrix_groups
 from calspline.multiclass.structured_map import StructuredMap
 from calspline.scores import MatrixScores
 
@@ -62,8 +50,6 @@ JOINT_COST = 4e9
 """Curve and matrix are fitted jointly up to so many classes and multiplications per Hessian, ``n (m^2 / 2)^2``."""
 MATRIX_COST = 5e8
 """Most multiplications per gradient, ``n m^2``, for which more than the diagonal of ``W`` is fitted."""
-SINGLE_COST = 1e7
-"""From so many multiplications per gradient of matrix or diagonal they are done in single precision."""
 MIN_SLOPE = 1e-3
 CONSTRAINED_TOLERANCE = 1e-6
 """The largest last move of a curve's coordinate under constraints."""
@@ -85,9 +71,9 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
     values = unmasked(scores, weight).values
     if scores.kind == "probability":
         with np.errstate(divide="ignore"):
-            z = np.log(values, dtype=np.float64)
+            z = np.log(values, dtype=np.float64, order="C")
     else:
-        z = values.astype(np.float64)
+        z = values.astype(np.float64, order="C")
     w = (np.ones(len(values)) if weight is None else weight) / recipe.design_effect
     strength = None if isinstance(recipe.smoothing, str) else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
     fit = fit_structured(
@@ -133,7 +119,7 @@ def fit_structured(
     Parameters
     ----------
     z : array of shape (n, m)
-        Logarithms of probabilities (``-inf`` is allowed), or logits; overwritten.
+        Logarithms of probabilities (``-inf`` is allowed), or logits, row by row; overwritten.
     y : array of shape (n,)
         Classes, from 0 to m-1.
     w : array of shape (n,)
@@ -236,7 +222,7 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
         # Of the curve given the matrix, and of the matrix given the curve.
         root = solved.root[:k, :k]
         B = solved.theta[k:].reshape(len(b), -1)
-        linear = Linear(data, v, matrix=True).preconditioner(B, strengths).posterior(strengths)
+        linear = Linear(data, v, matrix=True).preconditioner(B, strengths)[0].posterior(strengths)
     curve = Solved(v, solved.converged, root)
     return data.fitted(curve, W.copy(), b.copy(), strengths.alpha, strengths.effective, linear)
 
@@ -261,15 +247,13 @@ def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
 def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
     """For many classes: curve, then matrix, then the curve once more, each given the other.
 
-    Without ``matrix`` only the diagonal of ``W`` is fitted.
+    Without ``matrix`` only the diagonal of ``W`` is fitted. Large data are overwritten.
     """
-    alpha0 = data.first_strengths()
-    curve = CurveOnly(data)
-    bending = Strengths(alpha0[3:], curve.group, data.held(curve_strength))
-    v = solve(curve, bending, data.cells.basis.straight).theta
-    linear = Linear(data, v, matrix=matrix)
-    B, shrinking, near = linear.fit(alpha0[:3])
-    solved = solve(CurveOnly(data, B), bending, v)
+    alpha0, data = data.first_strengths(), data.halved()
+    bending = Strengths(alpha0[3:], data.curve_group, data.held(curve_strength))
+    v = solve(CurveOnly(data, exact=False), bending, data.cells.basis.straight).theta
+    B, shrinking, near = Linear(data, v, matrix=matrix).fit(alpha0[:3])
+    solved = solve(CurveOnly(data, B, exact=False), bending, v)
     W = B[:, 1:].copy() if matrix else B[:, 1].copy()
     alpha = np.concatenate([shrinking.alpha, bending.alpha])
     effective = np.concatenate([shrinking.effective, bending.effective])
@@ -286,75 +270,81 @@ class Linear:
     """
 
     def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
-        self.data, self.matrix = data, matrix
+        self.data, self.matrix, self.precision = data, matrix, data.precision
         m = data.u.shape[1]
-        self.precision: type[Any] = np.float32 if data.u.size * m > SINGLE_COST else np.float64
         self.group = matrix_groups(m) if matrix else np.repeat([[0, 1]], m, axis=0)
-        self._bend: Array = (data.cells.table @ v).astype(self.precision)
+        self._curve = data.predictor(self.precision, v)
         self._rows = list(blocks(*data.u.shape))
-        self._workspace = Workspace(self._rows, m, *[self.precision] * 3, np.intp)
+        self._workspace = Workspace(self._rows, m, *[self.precision] * 2)
 
     def local(self, B: Array) -> tuple[float, Array]:
         """Summed loss and gradient."""
 
         def part(p: Array, u: Array, spare: Array, y: NDArray[np.intp], w: Array) -> list[Array]:
             p *= w[:, None]
-            p[np.arange(len(y)), y] -= w
-            slopes = p.T @ u if self.matrix else np.einsum("ij,ij->j", p, u)[:, None]
-            return [np.column_stack([p.sum(axis=0), slopes])]
+            return [self._gradient(p, u, y, w)]
 
         f, g = self._added_up(part, B)
         return float(f), g
 
+    def _gradient(self, wp: Array, u: Array, y: NDArray[np.intp], w: Array) -> Array:
+        """``sum w (p - e_y) x'``, of rows ``w p`` that are overwritten."""
+        wp[np.arange(len(y)), y] -= w
+        slopes = wp.T @ u if self.matrix else np.einsum("ij,ij->j", wp, u)[:, None]
+        return np.column_stack([np.ones_like(w) @ wp, slopes])
+
     def _added_up(self, part: Callable[..., list[Array]], B: Array) -> list[Array]:
         """The loss at ``B``, and sums over blocks of what ``part`` makes of probabilities and values."""
         data = self.data
-        b, W = (self.precision(one) for one in data.lines(B))
+        b, W = self.precision(B[:, 0]), self.precision(B[:, 1:])
 
         def block(rows: slice) -> list[Array]:
             y, w = data.y[rows], self.precision(data.w[rows])
-            with self._workspace.taken(rows) as (p, u, spare, cell):
-                u[:], cell[:] = data.u[rows], data.cells.cell[rows]
-                predictor(u, b, W, p)
-                p += self._bend.take(cell, mode="clip", out=spare)
+            u = data.u[rows].astype(self.precision, copy=False)
+            with self._workspace.taken(rows) as (p, spare):
+                np.matmul(u, W.T, out=p) if self.matrix else np.multiply(u, W[:, 0], out=p)
+                p += b
+                p += self._curve[rows]
                 loss = softmax(p, y, data.w[rows])
                 return [np.asarray(loss), *(one.astype(np.float64) for one in part(p, u, spare, y, w))]
 
         return added_up(block, self._rows, data.u.size)
 
-    def preconditioner(self, B: Array, strengths: Strengths) -> Kronecker | Diagonal:
-        """For the Hessian at ``B``, of which intercepts and the diagonal of ``W`` have their own diagonal, (m, 2)."""
+    def preconditioner(self, B: Array, strengths: Strengths) -> tuple[Kronecker | Diagonal, float, Array]:
+        """For the Hessian at ``B``, of which intercepts and the diagonal of ``W`` have their own diagonal, (m, 2).
+
+        With it the loss and the gradient there.
+        """
 
         def part(p: Array, u: Array, spare: Array, y: NDArray[np.intp], w: Array) -> list[Array]:
+            gradient = self._gradient(np.multiply(p, w[:, None], out=spare), u, y, w)
             np.multiply(p, w[:, None], out=spare)
             if not self.matrix:
-                return [_own(p, u, spare)]
+                return [gradient, _own(p, u, spare)]
             x = np.column_stack([np.ones_like(w), u])
             left = w - np.einsum("ij,ij->i", spare, p)
             C = np.diag(spare.sum(axis=0)) - spare.T @ p
-            return [_own(p, u, spare), C, (x * left[:, None]).T @ x]
+            return [gradient, _own(p, u, spare), C, (x * left[:, None]).T @ x]
 
-        if not self.matrix:
-            return Diagonal(self._added_up(part, B)[1], strengths.alpha)
-        _, own, C, G = self._added_up(part, B)
-        return Kronecker(own, C, G, strengths.alpha)
+        f, g, *hessian = self._added_up(part, B)
+        kind = Kronecker if self.matrix else Diagonal
+        return kind(strengths.alpha, *hessian), float(f), g
 
     def fit(self, alpha0: Array) -> tuple[Array, Strengths, Kronecker | Diagonal]:
         """Minimise, learning the strengths; and what the Hessian is near the minimum."""
         B, strengths = np.zeros(self.group.shape), Strengths(alpha0, self.group)
         for _ in range(MANY_ROUNDS):
-            near = self.preconditioner(B, strengths)
-            B = self._minimum(B, strengths.each, near)
+            near, f, g = self.preconditioner(B, strengths)
+            B = self._minimum(B, strengths.each, near, f, g)
             if strengths.update(B, near.inverse(strengths.each)) < STRENGTH_TOLERANCE:
                 break
         return B, strengths, near
 
-    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal) -> Array:
-        """The minimum for these strengths, from ``B``.
+    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal, f0: float, g0: Array) -> Array:
+        """The minimum for these strengths, from ``B``, where loss and gradient are known.
 
         L-BFGS tries a step of length one first: in units of the gradient's length, the preconditioned one.
         """
-        f0, g0 = self.local(B)
         unit = max(float(np.linalg.norm(near.back(g0 + q * B))), 1e-300) / near.shares
 
         def objective(t: Array) -> tuple[float, Array]:
@@ -368,11 +358,11 @@ class Linear:
 
 
 def _own(p: Array, u: Array, wp: Array) -> Array:
-    """Sums of ``w p_j (1 - p_j)`` and of that times ``u_j^2``; all are overwritten."""
+    """Sums of ``w p_j (1 - p_j)`` and of that times ``u_j^2``; all but ``u`` are overwritten."""
     np.subtract(1.0, p, out=p)
     p *= wp
-    u *= u
-    return np.column_stack([p.sum(axis=0), np.einsum("ij,ij->j", p, u)])
+    np.multiply(u, u, out=wp)
+    return np.column_stack([p.sum(axis=0), np.einsum("ij,ij->j", p, wp)])
 
 
 class Diagonal:
@@ -380,7 +370,7 @@ class Diagonal:
 
     shares = 1
 
-    def __init__(self, h: Array, alpha: Array) -> None:
+    def __init__(self, alpha: Array, h: Array) -> None:
         self.half = 1.0 / np.sqrt(h + alpha[:2])
         self.size = h.size
 
@@ -410,9 +400,9 @@ class Kronecker:
 
     shares = 2
 
-    def __init__(self, h: Array, C: Array, G: Array, alpha: Array) -> None:
-        c, self.U = scipy.linalg.eigh(C)
-        g, self.V = scipy.linalg.eigh(G)
+    def __init__(self, alpha: Array, h: Array, C: Array, G: Array) -> None:
+        c, self.U = np.linalg.eigh(C)
+        g, self.V = np.linalg.eigh(G)
         values = np.outer(np.maximum(c, 0.0), np.maximum(g, 0.0)) / max(float(np.trace(C)), 1e-300)
         self.ridge = float(alpha[2])
         self.half = 1.0 / np.sqrt(values + self.ridge)
