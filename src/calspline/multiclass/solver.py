@@ -29,8 +29,9 @@ TRUSTED = 20.0
 """Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
 SOLVED = 1e-3
 """The decrement at which the last step is taken; after it some 1e-8 is left."""
-NEARLY_SOLVED = 0.2
-"""The same in single precision, where there are many rows; after it some 1e-5 is left."""
+NEARLY_SOLVED = 0.2, 1.0
+"""The same in single precision, where there are many rows, before strengths are learnt and with them; after it some
+1e-5 is left."""
 MAX_STEPS = 200
 """Some ten do for most data; weights over twelve decades take up to a hundred."""
 MAX_UPDATES = 10
@@ -146,7 +147,7 @@ class Data:
             eta: Array = u * W if W.ndim == 1 else u @ W.T
             eta += b
             if bend is not None:
-                eta += bend.take(self.cells.cell[rows])
+                eta += bend.take(self.cells.cell[rows].astype(np.intp), mode="clip")
             return eta
 
         return filled(np.empty(self.u.shape, dtype=precision) if self.room is None else self.room, part)
@@ -199,7 +200,8 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
     for _ in range(MAX_STEPS):
         before = strengths.alpha
         newton.aim()
-        if learn and newton.promised < LEARN_BELOW:
+        off = newton.promised
+        if learn and off < LEARN_BELOW:
             for updates in range(MAX_UPDATES):
                 move = strengths.update(newton.point.u + newton.step, newton.inverse_diagonal())
                 learn = learn and (updates > 0 or move > STRENGTH_TOLERANCE)
@@ -209,7 +211,7 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
                 newton.aim()
                 if newton.promised > TRUSTED:
                     break
-        if newton.promised < problem.solved:
+        if off < problem.solved[0] and newton.promised < problem.solved[1]:
             return Solved(newton.point.u + newton.step, True, inverse_root(newton.factor))
         if newton.search(MAX_HALVINGS):
             newton.move()
@@ -224,7 +226,7 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
 class Convex(ABC):
     """A loss whose value, gradient and Hessian come of one pass over the rows, as an objective for Newton's method."""
 
-    solved = SOLVED
+    solved = SOLVED, SOLVED
 
     @abstractmethod
     def local(self, theta: Array) -> tuple[float, Array, Array]:
