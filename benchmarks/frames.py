@@ -251,26 +251,30 @@ def spark_classes(path: str) -> dict[str, Any]:
         return read().selectExpr(*[f"{one} AS {name}" for one, name in zip(expressions, results, strict=True)])
 
     found: dict[str, Any] = {}
-    ways = (("a copy in Python", copied, SIZES[0]), ("apply_frame", applied, SIZES[0]))
-    for way, make, n in (*ways, ("to_sql", queried, SIZES[0] // 20)):
+    for ways, n in (
+        ({"a copy in Python": copied, "apply_frame": applied}, SIZES[0]),
+        ({"to_sql": queried}, SIZES[0] // 20),
+    ):
         for classes in CLASSES:
             p, y = write_classes(Path(path), n, classes)
             calibrator = SplineCalibrator().fit(p[:5000], y[:5000])
             names, results = ([f"{name}{j}" for j in range(classes)] for name in ("p", "calibrated_"))
-            expected = (p if make is copied else calibrator.predict_proba(p)).sum(axis=0)
-            times = []
-            for _ in range(1 + ROUNDS):
+            calibrated = calibrator.predict_proba(p)
+            times: dict[str, list[tuple[float, ...]]] = {way: [] for way in ways}
+            for way, make in (1 + ROUNDS) * list(ways.items()):  # in turns
                 start = time.perf_counter()
                 frame = make(calibrator, names, results).agg(dict.fromkeys(results, "sum"))
                 frame._jdf.queryExecution().executedPlan()
                 planned, worked = time.perf_counter(), core_seconds()
                 (sums,) = frame.collect()
-                times.append((planned - start, time.perf_counter() - planned, core_seconds() - worked))
+                times[way].append((planned - start, time.perf_counter() - planned, core_seconds() - worked))
+                expected = (p if make is copied else calibrated).sum(axis=0)
                 far = max(abs(sums[f"sum({name})"] - one) for name, one in zip(results, expected, strict=True))
                 if far > LARGEST_DIFFERENCE * n:
                     raise RuntimeError(f"{way} of {classes} classes does not agree with numpy")
-            least = [min(each) for each in zip(*times[1:], strict=True)]
-            found[f"{way}, {classes} classes"] = [n, *times[0][:2], *least]
+            for way, each in times.items():
+                least = [min(seconds) for seconds in zip(*each[1:], strict=True)]
+                found[f"{way}, {classes} classes"] = [n, *each[0][:2], *least]
     return found
 
 
