@@ -234,7 +234,7 @@ class NaturalSpline:
     def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
         piece = np.searchsorted(self.knots, x, side="right")
-        return PiecewiseDesign(self.pieces, piece, x - self.anchors[piece])
+        return PiecewiseDesign(self.pieces, Places(piece, x - self.anchors[piece]))
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
@@ -281,6 +281,40 @@ class NaturalSpline:
         return np.vstack([np.ones(self.size), self.greville[1:-1]])
 
 
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where piecewise functions are looked at: the ``piece`` of each place, and its local coordinate ``t`` there."""
+
+    piece: Pieces
+    t: Array
+
+    @cached_property
+    def runs(self) -> Pieces:
+        """Where a run of places in one piece begins: few, if the places are sorted."""
+        return np.flatnonzero(np.diff(self.piece, prepend=-1))
+
+    @cached_property
+    def centres(self) -> Array:
+        """The middle of each run, in its local coordinate."""
+        last = np.append(self.runs[1:], len(self.t)) - 1
+        return np.asarray(0.5 * (self.t[self.runs] + self.t[last]))
+
+    @cached_property
+    def _from_centre(self) -> Array:
+        return self.t - np.repeat(self.centres, np.diff(self.runs, append=len(self.t)))
+
+    def moments(self, v: Array, highest: int) -> Array:
+        """``sum v (t - centre)**k`` of each run, for ``k`` from ``highest`` down to 0.
+
+        About the centre they keep their digits, however far the knots are from the places.
+        """
+        terms = np.empty((highest + 1, *v.shape))
+        terms[-1] = v
+        for k in range(highest, 0, -1):
+            np.multiply(terms[k], self._from_centre, out=terms[k - 1])
+        return np.asarray(np.add.reduceat(terms, self.runs, axis=-1))
+
+
 class PiecewiseDesign:
     """The design matrix ``Z`` of functions that are cubic on every piece.
 
@@ -288,8 +322,8 @@ class PiecewiseDesign:
     ----------
     local : array of shape (4, pieces, K)
         Coefficients of each function on each piece, highest power first.
-    piece, t : arrays of shape (n,)
-        The rows of the matrix: the piece that each place lies in, and its local coordinate there.
+    places : Places
+        The rows of the matrix.
 
     Notes
     -----
@@ -297,18 +331,18 @@ class PiecewiseDesign:
     of ``v`` up to the sixth: all that they need of the rows.
     """
 
-    def __init__(self, local: Array, piece: Pieces, t: Array) -> None:
-        self.local, self.piece, self.t = local, piece, t
-        self.small = len(t) * local.shape[2] ** 2 <= SMALL_GRAM
+    def __init__(self, local: Array, places: Places) -> None:
+        self.local, self.places = local, places
+        self.small = len(places.t) * local.shape[2] ** 2 <= SMALL_GRAM
 
     def in_coordinates(self, T: Array) -> PiecewiseDesign:
         """``Z T``."""
-        return PiecewiseDesign(self.local @ T, self.piece, self.t)
+        return PiecewiseDesign(self.local @ T, self.places)
 
     @cached_property
     def rows(self) -> Array:
         """``Z`` itself."""
-        return evaluate(self.local, self.piece, self.t)
+        return evaluate(self.local, self.places.piece, self.places.t)
 
     @cached_property
     def _turned(self) -> Array:
@@ -319,54 +353,28 @@ class PiecewiseDesign:
         """``Z u`` for a vector or a matrix ``u``."""
         if self.small and u.ndim == 1:
             return np.asarray(self.rows @ u)
-        return evaluate(self.local @ u, self.piece, self.t)
+        return evaluate(self.local @ u, self.places.piece, self.places.t)
 
     def tdot(self, r: Array) -> Array:
         """``Z' r`` for a vector ``r``, or for each row of a matrix."""
         if self.small:
             return np.asarray(r @ self.rows)
-        moments = np.moveaxis(self._moments(r, 3), 0, -1).reshape(*r.shape[:-1], -1)
+        moments = np.moveaxis(self.places.moments(r, 3), 0, -1).reshape(*r.shape[:-1], -1)
         return np.asarray(moments @ self._on_runs.reshape(-1, self.local.shape[2]))
 
     def gram(self, v: Array) -> Array:
         """``Z' diag(v) Z``, shape (K, K)."""
         if self.small:
             return np.asarray((self._turned * v) @ self.rows)
-        by_power = self._moments(v, 6)[POWERS]
+        by_power = self.places.moments(v, 6)[POWERS]
         weighted = np.moveaxis(by_power, 2, 0) @ self._on_runs
         K = self.local.shape[2]
         return np.asarray(self._on_runs.reshape(-1, K).T @ weighted.reshape(-1, K))
 
     @cached_property
-    def _runs(self) -> Pieces:
-        """Where a run of places in one piece begins: few, if the places are sorted."""
-        return np.flatnonzero(np.diff(self.piece, prepend=-1))
-
-    @cached_property
-    def _centres(self) -> Array:
-        """The middle of each run, in its local coordinate."""
-        last = np.append(self._runs[1:], len(self.t)) - 1
-        return np.asarray(0.5 * (self.t[self._runs] + self.t[last]))
-
-    @cached_property
-    def _from_centre(self) -> Array:
-        return self.t - np.repeat(self._centres, np.diff(self._runs, append=len(self.t)))
-
-    def _moments(self, v: Array, highest: int) -> Array:
-        """``sum v (t - centre)**k`` of each run, for ``k`` from ``highest`` down to 0.
-
-        About the centre they keep their digits, however far the knots are from the places.
-        """
-        terms = np.empty((highest + 1, *v.shape))
-        terms[-1] = v
-        for k in range(highest, 0, -1):
-            np.multiply(terms[k], self._from_centre, out=terms[k - 1])
-        return np.asarray(np.add.reduceat(terms, self._runs, axis=-1))
-
-    @cached_property
     def _on_runs(self) -> Array:
         """Coefficients about the centre of each run, shape (runs, 4, K)."""
-        c = self._centres[:, None]
-        a0, a1, a2, a3 = self.local[:, self.piece[self._runs]]
+        c = self.places.centres[:, None]
+        a0, a1, a2, a3 = self.local[:, self.places.piece[self.places.runs]]
         about = [a0, 3.0 * a0 * c + a1, (3.0 * a0 * c + 2.0 * a1) * c + a2, ((a0 * c + a1) * c + a2) * c + a3]
         return np.stack(about, axis=1)

@@ -211,6 +211,7 @@ class Newton:
 
     step: Array
     moves: Array
+    reach: float
     factor: Array
     promised: float
     value: float
@@ -246,12 +247,14 @@ class Newton:
             self.step, self._active = _constrained_step(self.factor, gradient, A, b - A @ u, self._active)
         self.promised = -float(gradient @ self.step)
         self.moves = self.objective.moves(self.step)
+        self.reach = float(np.maximum.reduce(np.abs(self.moves)))
 
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
         before, scale = self._penalised(self.point), 1.0
         for _ in range(MAX_HALVINGS if halvings is None else halvings):
             self._trial = self.objective.after(self.point, scale * self.step, scale * self.moves)
+            self.moved = scale * self.reach
             self.value = self._penalised(self._trial)
             if self.value <= before - self.kept * scale * self.promised + self.slack * abs(before):
                 return True
@@ -260,9 +263,7 @@ class Newton:
 
     def move(self) -> None:
         """Take the step."""
-        self.moved = float(np.maximum.reduce(np.abs(self._trial.eta - self.point.eta)))
-        self.point = self._trial
-        self._derivatives = None
+        self.point, self._derivatives = self._trial, None
 
     def settled(self, tolerance: float) -> bool:
         """Whether no ``eta`` moved by more, or rounding would eat up the promised decrease."""
@@ -276,7 +277,7 @@ class Newton:
         """
         for iteration in range(1, MAX_ITERATIONS + 1):
             self.aim()
-            if np.maximum.reduce(np.abs(self.moves)) <= tolerance:
+            if self.reach <= tolerance:
                 u, eta, bent = self.point.u + self.step, self.point.eta + self.moves, self.factor.T @ self.step
                 value = self._penalised(self.point) - self.promised + 0.5 * float(bent @ bent)
                 return Solution(u, eta, value, self.factor, True, iteration)
@@ -321,10 +322,9 @@ def factorize(gram: Array, q: Array) -> Array:
     be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
     shortens the step.
     """
-    H = gram.copy()
+    H, diagonal = gram.copy(), gram.diagonal() + q
     entries = np.einsum("ii->i", H)
-    entries += q
-    diagonal = entries.copy()
+    entries[:] = diagonal
     for relative in (True, False):
         for lift in LIFTS:
             if lift > 0.0:
