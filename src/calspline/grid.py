@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +68,6 @@ def coarser(cells: Cells, levels: int) -> Cells:
     return np.where((cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63))
 
 
-class Counted(NamedTuple):
-    """Rows counted in the window of a grid as it was: weights and moments, or None where it cannot hold them."""
-
-    level: int
-    low: int
-    highest: float
-    sums: tuple[NDArray[Any], NDArray[Any]] | None
-
-
 class Grid:
     """Running sums over cells, for negatives and positives apart, on the finest grid that will do.
 
@@ -103,37 +94,15 @@ class Grid:
         self.level += levels
         self._open(coarser(cells, levels))
 
-    def count(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> Counted:
-        """Count rows in the window. The grid stays as it is, so that threads can do it."""
-        level, low, sums = self.level, self.low, None
-        if self.window is not None and location.size and finest_level(location, self.kind) <= level:
-            cells = cells_of(location, self.kind, level)
-            least, largest, ends = _inner_range(cells)
-            if least >= low and largest < low + WINDOW:
-                cells -= low - 1
-                if ends:  # they have the places just outside the others
-                    np.clip(cells, 0, WINDOW + 1, out=cells)
-                sums = _count(cells, positive, w, location)
-        return Counted(level, low, highest_location(location, probabilities=self.kind == "probability"), sums)
-
-    def add_counted(self, counted: Counted) -> bool:
-        """Add what was counted, if that was in the window as it is."""
-        if counted.sums is None or self.window is None or (counted.level, counted.low) != (self.level, self.low):
-            return False
-        self.highest = max(self.highest, counted.highest)
-        for total, part in zip(self.window, counted.sums, strict=True):
-            total[: len(part)] += part
-        return True
-
     def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
         """Add rows: weight and weighted location, by cell and label."""
-        if not location.size or self.add_counted(self.count(location, positive, w)):
+        if not location.size or self._add_in_window(location, positive, w):
             return
         self._flush()
         self._make_room(location)
         cells = cells_of(location, self.kind, self.level)
         if self._open(cells):
-            self.add_counted(self.count(location, positive, w))
+            self._add_in_window(location, positive, w)
             return
         self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
         used, place = np.unique(cells, return_inverse=True)
@@ -141,6 +110,22 @@ class Grid:
         for total, part in zip(sums, _count(place, positive, w, location), strict=True):
             total[: len(part)] += part
         self._merge(used, _by_label(sums))
+
+    def _add_in_window(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> bool:
+        """Add rows if all of them are in the window; whether they are."""
+        if self.window is None or finest_level(location, self.kind) > self.level:
+            return False
+        cells = cells_of(location, self.kind, self.level)
+        least, largest, ends = _inner_range(cells)
+        if least < self.low or largest >= self.low + WINDOW:
+            return False
+        cells -= self.low - 1
+        if ends:  # they have the places just outside the others
+            np.clip(cells, 0, WINDOW + 1, out=cells)
+        for total, part in zip(self.window, _count(cells, positive, w, location), strict=True):
+            total[: len(part)] += part
+        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
+        return True
 
     def _make_room(self, location: Array) -> None:
         """Move to a level on which these locations have cells."""
