@@ -21,7 +21,7 @@ from benchmarks.tables import table
 from calspline import ScoreHistogram, SigmoidCalibrator, SplineCalibrator, compare, drift
 from calspline.arrays import one_blas_thread
 from calspline.evaluation.calibration import calibration_p_value
-from calspline.evaluation.differences import PairedDifference
+from calspline.evaluation.compare import PairedDifference
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions
 

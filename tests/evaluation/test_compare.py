@@ -8,9 +8,7 @@ from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calspline import compare, evaluate
-from calspline.evaluation import differences
-from calspline.evaluation.compare import compare_rows
-from calspline.evaluation.differences import PairedDifference, family_critical_value
+from calspline.evaluation.compare import PairedDifference, family_critical_value
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions
 
@@ -200,7 +198,7 @@ def test_groups_of_rows_widen_the_interval_as_repetitions_do(binary):
     once = Predictions(p, y, None, np.array([0, 1]))
     thrice = Predictions(np.repeat(p, 3), np.repeat(y, 3), None, np.array([0, 1]), groups=np.repeat(np.arange(200), 3))
     found = [
-        compare_rows({"raw": one, "other": replace(one, probs=sharper(one.probs, 1.5))}).log_loss["other"]
+        compare(None, {"raw": one, "other": replace(one, probs=sharper(one.probs, 1.5))}).log_loss["other"]
         for one in (once, thrice, replace(thrice, groups=None))
     ]
     widths = [d.upper - d.lower for d in found]
@@ -213,7 +211,7 @@ def test_intervals_of_few_events_lead_over_to_those_of_many(binary, monkeypatch)
     one = Predictions(p, y, None, np.array([0, 1]))
     pair = PairedDifference(row_log_losses, replace(one, probs=sharper(p, 1.1)), one)
     few = pair.interval(1.96)
-    monkeypatch.setattr(differences, "MANY_EVENTS", 0.0)
+    monkeypatch.setattr("calspline.evaluation.compare.MANY_EVENTS", 0.0)
     assert pair.interval(1.96) == pytest.approx(few, abs=0.05 * (few[1] - few[0]))
 
 

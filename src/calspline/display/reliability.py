@@ -12,7 +12,7 @@ from calspline.display import style
 from calspline.display.diagram import Diagram, Series, Spread, log_odds_spreads
 from calspline.display.style import SCALES, ProbabilityScale, Scale, SeriesStyle, decades
 from calspline.evaluation.predictions import check_predictions
-from calspline.evaluation.reliability import Reliability, reliability_rows
+from calspline.evaluation.reliability import Reliability, reliability
 from calspline.options import check_by_name, check_increasing, check_one_of
 from calspline.scores import check_numeric_array
 
@@ -126,7 +126,7 @@ class ReliabilityDisplay:
             for key, one in check_by_name(probs, "probs", name).items()
         }
         found = {
-            key: reliability_rows(rows, n_bins=n_bins, strategy=strategy, level=level) for key, rows in sets.items()
+            key: reliability(None, rows, n_bins=n_bins, strategy=strategy, level=level) for key, rows in sets.items()
         }
         display = cls(found, curves=curves)
         display._log_odds_spreads = {key: log_odds_spreads(rows) for key, rows in sets.items()}

@@ -1,28 +1,61 @@
-"""``compare``: several sets of predictions on the same rows."""
+"""``compare``: several sets of predictions on the same rows, by differences of mean losses that are paired by row.
+
+A row's difference is ``d_1`` if the event happens and ``d_0`` if not, so the mean difference is a weighted sum of
+events, and its variance depends on their probabilities. Few events say little about it: the bootstrap, which knows only
+the outcomes that came, is sure of what it never saw. So the variance is that of a model. The log-odds of the event
+are those of both sets, averaged and recalibrated, and moved along the difference itself,
+
+    log-odds(a) = eta + a (d_1 - d_0),
+
+which makes the expected difference ``m(a)`` whatever it is to be, by the least change of the probabilities (an
+exponential tilt). With ``V(a)`` the variance of the mean difference under the model, the interval holds the ``m(a)``
+from which what was seen is no further than chance allows, ``|D - m(a)| <= z sqrt(V(a))``: of a single probability, it
+is Wilson's. ``V`` is corrected by what the rows themselves show, the more the more events there are.
+
+With three or more classes, and where the difference is spread over many rows, the interval is ``D +- z`` standard
+errors of what the rows show.
+
+References
+----------
+E. B. Wilson, *Probable inference, the law of succession, and statistical inference*, JASA 22, 1927.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 from scipy.stats import t as student
 
-from calspline.evaluation.differences import (
-    PairedDifference,
-    SegmentDifferences,
-    family_critical_value,
-    segment_differences,
-)
-from calspline.evaluation.evaluate import Evaluation, evaluate_rows
+from calspline.arrays import Array, Counts
+from calspline.evaluation.calibration import Ints
+from calspline.evaluation.evaluate import Evaluation, evaluate
 from calspline.evaluation.losses import row_briers, row_log_losses
-from calspline.evaluation.predictions import Predictions, check_prediction_sets
+from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
+from calspline.evaluation.segments import SegmentDifferences, segment_differences
+from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
 from calspline.formatting import Row, html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
+from calspline.transforms import Transform
 
 Verdict = Literal["better", "no worse", "worse", "unclear"]
+
+CELLS = 1024
+SLOPE_PRECISION = 1.0
+"""Of the prior of the recalibrating slope about one."""
+LEAST_SPREAD, TOLERANCE = 1e-6, 1e-6
+MODEL_EVENTS = 20.0
+"""Events that the model's variance is worth, when it is corrected by that of the rows."""
+MANY_EVENTS = 2000.0
+"""Events from which the interval is symmetric."""
+STEEPEST = 80.0
+"""Log-odds that a tilt may move the row it moves most: beyond, what is certain stays so."""
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -80,7 +113,7 @@ class Comparison:
     margin: float
     recommended: str
     recommendation: str
-    segments: Mapping[str, SegmentDifferences] = field(default_factory=lambda: MappingProxyType({}))
+    segments: Mapping[str, SegmentDifferences] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, float | str]:
         """All numbers, flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
@@ -89,13 +122,9 @@ class Comparison:
             out |= {f"{name}.{key}": value for key, value in evaluation.to_dict().items()}
             for measure, differences in (("log_loss", self.log_loss), ("brier", self.brier)):
                 if name in differences:
-                    d = differences[name]
-                    out |= {
-                        f"{name}.{measure}_difference": d.value,
-                        f"{name}.{measure}_difference_lower": d.lower,
-                        f"{name}.{measure}_difference_upper": d.upper,
-                        f"{name}.{measure}_verdict": d.verdict,
-                    }
+                    d, key = differences[name], f"{name}.{measure}"
+                    out |= {f"{key}_difference": d.value, f"{key}_difference_lower": d.lower}
+                    out |= {f"{key}_difference_upper": d.upper, f"{key}_verdict": d.verdict}
             if name in self.segments:
                 out |= {f"{name}.{key}": value for key, value in self.segments[name].to_dict().items()}
         return out | {"reference": self.reference, "recommended": self.recommended}
@@ -199,56 +228,47 @@ def compare(
     draws = check_integer(n_bootstrap, "n_bootstrap", least=1)
     seed = check_seed(random_state, "random_state")
     rows = check_prediction_sets(y, predictions, sample_weight, labels, groups, by)
-    if reference is not None and reference not in rows:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}")
-    return compare_rows(rows, reference, level=level, margin=margin, n_bootstrap=draws, seed=seed)
-
-
-def compare_rows(
-    rows: Mapping[str, Predictions],
-    reference: str | None = None,
-    *,
-    level: float = 0.95,
-    margin: float = 0.01,
-    n_bootstrap: int = 2000,
-    seed: int = 0,
-) -> Comparison:
-    """Compare sets of predictions that are checked already."""
     reference = next(iter(rows)) if reference is None else reference
-    evaluations = {name: evaluate_rows(one) for name, one in rows.items()}
-    base = rows[reference]
-    one_outcome = len(np.unique(base.codes)) == 1
+    if reference not in rows:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}")
+    base, others = rows[reference], [name for name in rows if name != reference]
+    evaluations = {name: evaluate(None, one) for name, one in rows.items()}
     # Standard errors: of the normal distribution, or of Student's for few groups.
     z = float(student.isf(0.5 * (1.0 - level), np.inf if base.n_groups is None else max(base.n_groups - 1, 1)))
-    paired = {
-        (measure, name): PairedDifference(losses, one, base)
-        for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers))
-        for name, one in rows.items()
-        if name != reference
-    }
-    differences: dict[str, dict[str, Difference]] = {"log_loss": {}, "brier": {}}
-    for (measure, name), one in paired.items():
-        slack = margin * getattr(evaluations[reference], measure)
-        differences[measure][name] = _difference(one, z, np.nan if one_outcome else slack)
-    surely = [key for key, one in paired.items() if differences[key[0]][key[1]].verdict == "better"]
-    if surely:
-        family = max(z, family_critical_value(list(paired.values()), level, n_bootstrap, seed))
-        surely = [key for key in surely if paired[key].interval(family)[1] < 0.0]
-    recommended, sentence = _recommend(reference, evaluations, differences, {name for _, name in surely}, level)
+    paired, found = {}, {}
+    for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):
+        slack = margin * getattr(evaluations[reference], measure) if len(np.unique(base.codes)) > 1 else np.nan
+        paired[measure] = {name: PairedDifference(losses, rows[name], base) for name in others}
+        found[measure] = {name: _judged(one, z, slack) for name, one in paired[measure].items()}
+    verdicts = {name: [found[measure][name].verdict for measure in found] for name in others}
+    better = [name for name in others if "better" in verdicts[name] and "worse" not in verdicts[name]]
+    surely = []
+    if better:
+        every = [one for of_measure in paired.values() for one in of_measure.values()]
+        family = max(z, family_critical_value(every, level, draws, seed))
+        surely = [name for name in better if any(one[name].interval(family)[1] < 0.0 for one in paired.values())]
+    best = min(surely, key=lambda name: evaluations[name].log_loss, default=reference)
+    sentence = _doubt(evaluations[reference], reference, len(others), better, level)
+    if best != reference:
+        by_log = found["log_loss"][best].verdict == "better"
+        d = found["log_loss" if by_log else "brier"][best]
+        sentence = (
+            f"Use {best}: its {'log-loss' if by_log else 'Brier score'} is lower than that of {reference} by "
+            f"{-d.value:.4f} ({percent(level)} interval {-d.upper:.4f} to {-d.lower:.4f})."
+        )
     return Comparison(
         reference=reference,
-        evaluations=MappingProxyType(evaluations),
-        log_loss=MappingProxyType(differences["log_loss"]),
-        brier=MappingProxyType(differences["brier"]),
+        evaluations=evaluations,
+        **found,
         level=level,
         margin=margin,
-        recommended=recommended,
+        recommended=best,
         recommendation=sentence,
-        segments=segment_differences({name: one for (measure, name), one in paired.items() if measure == "log_loss"}),
+        segments=segment_differences(paired["log_loss"]),
     )
 
 
-def _difference(one: PairedDifference, z: float, slack: float) -> Difference:
+def _judged(one: PairedDifference, z: float, slack: float) -> Difference:
     """The difference with its verdict, which is unclear where the ``slack`` is NaN."""
     low, high = one.interval(z)
     verdict: Verdict = "no worse" if high <= slack else "unclear"
@@ -257,32 +277,118 @@ def _difference(one: PairedDifference, z: float, slack: float) -> Difference:
     return Difference(one.value, low, high, verdict)
 
 
-def _recommend(
-    reference: str,
-    evaluations: dict[str, Evaluation],
-    differences: dict[str, dict[str, Difference]],
-    surely: set[str],
-    level: float,
-) -> tuple[str, str]:
-    """The set to use, and why; ``surely`` has those that are better however many were looked at."""
-    by_log, by_brier = differences["log_loss"], differences["brier"]
-    verdicts = {name: (by_log[name].verdict, by_brier[name].verdict) for name in by_log}
-    better = [name for name, both in verdicts.items() if "better" in both and "worse" not in both]
-    by_chance = [name for name in better if name not in surely]
-    better = [name for name in better if name in surely]
-    if better:
-        best = min(better, key=lambda name: evaluations[name].log_loss)
-        measure, d = ("log-loss", by_log[best]) if by_log[best].verdict == "better" else ("Brier score", by_brier[best])
-        return best, (
-            f"Use {best}: its {measure} is lower than that of {reference} by {-d.value:.4f} "
-            f"({percent(level)} interval {-d.upper:.4f} to {-d.lower:.4f})."
-        )
-    if not by_log:
-        return reference, f"Nothing to compare {reference} with."
-    right = evaluations[reference].calibration_p_value > 1.0 - level
+def _doubt(own: Evaluation, reference: str, n_others: int, better: list[str], level: float) -> str:
+    """Why to keep the reference, although some look ``better``."""
+    if not n_others:
+        return f"Nothing to compare {reference} with."
+    right = own.calibration_p_value > 1.0 - level
     why = "no other set is surely better" + (", and nothing speaks against its calibration" if right else "")
-    if by_chance:
-        why += f"; {by_chance[0]} looks better, but among {len(by_log)} sets one may look so by chance"
-    elif evaluations[reference].base_rate in (0.0, 1.0) and not evaluations[reference].per_class:
+    if better:
+        why += f"; {better[0]} looks better, but among {n_others} sets one may look so by chance"
+    elif own.base_rate in (0.0, 1.0) and not own.per_class:
         why = "with one outcome only, nothing can be told"
-    return reference, f"Leave it alone: keep {reference}; {why}."
+    return f"Leave it alone: keep {reference}; {why}."
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifference:
+    """Losses by row of a set, ``rows``, minus those of a ``reference``."""
+
+    losses: Callable[[Array, Ints], Array]
+    rows: Predictions
+    reference: Predictions
+
+    def if_happened(self, codes: Ints | int) -> Array:
+        """The difference of each row if these classes, or this one, had happened."""
+        codes = np.broadcast_to(codes, self.rows.codes.shape)
+        return self.losses(self.rows.probs, codes) - self.losses(self.reference.probs, codes)
+
+    @cached_property
+    def seen(self) -> Array:
+        """The difference of each row."""
+        return self.if_happened(self.rows.codes)
+
+    @property
+    def value(self) -> float:
+        """The mean difference."""
+        return float(np.average(self.seen, weights=self.rows.weight))
+
+    def influence(self) -> Array:
+        """What each row moves the mean by, before weights."""
+        return (self.seen - self.value) / self.rows.total
+
+    def interval(self, z: float) -> tuple[float, float]:
+        """Limits that are ``z`` standard errors away."""
+        rows, u = self.rows, self.influence()
+        shown = float(rows.squared_sums(u))
+        units, squares, fourths = (rows.powers(power) for power in (0.0, 2.0, 4.0))
+        spread_over = float(squares @ u**2) ** 2 / max(float(fourths @ u**4), TINY)
+        if not rows.binary or min(spread_over, *np.bincount(rows.codes, units, minlength=2)) > MANY_EVENTS:
+            reach = z * np.sqrt(shown)
+            return self.value - reach, self.value + reach
+        return _tilted_interval(self, z, shown)
+
+
+def _tilted_interval(one: PairedDifference, z: float, shown: float) -> tuple[float, float]:
+    """Limits by the model, with its variance corrected by what the rows have ``shown``."""
+    rows, value, total = one.rows, one.value, one.rows.total
+    share, squares = rows.w / total, rows.powers() / total**2
+    d0, d1 = one.if_happened(0), one.if_happened(1)
+    delta = d1 - d0
+    scale = float(np.abs(delta).max())
+    if scale == 0.0:
+        return value, value
+    eta = _log_odds(one)
+
+    def model(a: float) -> tuple[Array, float, float]:
+        """Probabilities at a tilt, in log-odds of the row it moves most; mean and variance, of outcomes and rows."""
+        p = expit(eta + a * (delta / scale))
+        each = d0 + p * delta
+        mean = float(share @ each)
+        return p, mean, float(squares @ (p * (1.0 - p) * delta**2 + (each - mean) ** 2))
+
+    seen_at = _root(lambda a: model(a)[1] - value, -STEEPEST, STEEPEST)
+    p, _, variance = model(seen_at)
+    factor = shown / max(variance, TINY)
+    if rows.groups is None:
+        away = (d0 - value) ** 4 * (1.0 - p) + (d1 - value) ** 4 * p
+        events = variance**2 / max(float((rows.powers(4.0) / total**4) @ away), TINY)
+        factor = (events * factor + MODEL_EVENTS) / (events + MODEL_EVENTS)
+
+    def end(side: float) -> float:
+        def beyond(a: float) -> float:
+            _, mean, variance = model(a)
+            return side * (mean - value) - z * float(np.sqrt(factor * variance))
+
+        return model(_root(beyond, seen_at, side * STEEPEST))[1]
+
+    return min(end(-1.0), value), max(end(1.0), value)
+
+
+def _root(f: Callable[[float], float], start: float, end: float) -> float:
+    """Where a function that grows on the way is zero, or the nearer end."""
+    if f(start) >= 0.0:
+        return start
+    return end if f(end) <= 0.0 else float(brentq(f, start, end, xtol=1e-8))
+
+
+def _log_odds(difference: PairedDifference) -> Array:
+    """Log-odds of the event: the mean of both sets, recalibrated by a line."""
+    rows = difference.rows
+    x = 0.5 * (Transform("logit")(rows.probs) + Transform("logit")(difference.reference.probs))
+    f = Counts.from_rows(x, rows.codes == 1, rows.weight, rows.squares).coarsened(CELLS)
+    # As many rows as would say as much, and half a row of either outcome more, so that neither is impossible.
+    w = f.effective
+    share = w / w.sum()
+    spread = max(float(np.sqrt(share @ (f.x - f.mean) ** 2)), LEAST_SPREAD)
+    line = DenseDesign(np.column_stack([np.ones_like(f.x), (f.x - f.mean) / spread]))
+    problem = Problem(line, f.x, w + share, w * (f.positives / f.w) + 0.5 * share, log_loss)
+    precision = np.array([0.0, SLOPE_PRECISION / spread**2])
+    intercept, slope = minimize(problem, precision, problem.at(np.zeros(2)), tolerance=TOLERANCE).u
+    return np.asarray(x + intercept + slope * (x - f.mean) / spread)
+
+
+def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:
+    """Standard errors by which the farthest of all differences is off with chance ``1 - level``."""
+    covariance = differences[0].rows.squared_sums(np.column_stack([one.influence() for one in differences]))
+    return largest_normal(covariance, level, draws, [seed, 0])

@@ -302,16 +302,7 @@ def decide(
     (True, [(0.01, 0.2)])
     """
     level = check_number(level, "level", above=0.0, below=1.0)
-    return decide_rows(check_prediction_sets(y, predictions, sample_weight, labels), costs, thresholds, level)
-
-
-def decide_rows(
-    rows: Mapping[str, Predictions],
-    costs: Mapping[str, float] | None = None,
-    thresholds: Any = None,
-    level: float = 0.95,
-) -> Decision:
-    """:func:`decide` for predictions that are checked already."""
+    rows = check_prediction_sets(y, predictions, sample_weight, labels)
     known = None if costs is None else check_costs(costs)
     t = THRESHOLDS if thresholds is None else check_increasing(thresholds, "thresholds", least=1)
     if t[0] <= 0.0 or t[-1] >= 1.0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,17 @@ from calspline.evaluation.calibration import combined_p_value
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
 from calspline.formatting import grouping, html_table, number, p_value, rows_in_groups, text_table, with_error
+from calspline.options import check_one_of
 
 SUMMED_OVER_CLASSES = (
     "brier", "calibration_brier", "refinement_brier", "discrimination_brier", "uncertainty_brier",
     "murphy_reliability", "murphy_resolution", "murphy_uncertainty", "murphy_within_bins",
 )  # fmt: skip
+SCORERS = (
+    "log_loss", "brier", "accuracy", "auc", "calibration_log_loss", "refinement_log_loss", "calibration_brier",
+    "refinement_brier", "ece", "ece_debiased", "smooth_ece", "ici", "emax",
+)  # fmt: skip
+MORE_IS_BETTER = ("accuracy", "auc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +125,7 @@ class Evaluation:
     calibration_p_value: float
     impossible_weight: float
     top_label: Evaluation | None = None
-    per_class: Mapping[Any, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
+    per_class: Mapping[Any, Evaluation] = field(default_factory=dict)
     n_groups: int | None = None
     design_effect: float = 1.0
     segments: SegmentEvaluation | None = None
@@ -167,9 +172,8 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, float]:
         """All numbers, flat: ``{"log_loss": ..., "brier": ..., ...}``."""
-        others = {"classes", "top_label", "per_class", "segments"} | (
-            {"n_groups", "design_effect"} if not self.n_groups else set()
-        )
+        others = {"classes", "top_label", "per_class", "segments"}
+        others |= set() if self.n_groups else {"n_groups", "design_effect"}
         out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in others}
         out["n_classes"] = float(len(self.classes))
         if self.per_class:
@@ -294,11 +298,7 @@ def evaluate(
     Not every segment is calibrated (p < 0.001): 2 of 5 are off.
     Multicalibration error: 0.0601 (6.7 standard deviations).
     """
-    return evaluate_rows(check_predictions(y, probs, sample_weight, labels, groups=groups, by=by))
-
-
-def evaluate_rows(rows: Predictions) -> Evaluation:
-    """:func:`evaluate` for predictions that are checked already."""
+    rows = check_predictions(y, probs, sample_weight, labels, groups=groups, by=by)
     with one_blas_thread():
         found = _binary(rows)[0] if rows.binary else _multiclass(rows)
         if rows.by is None:
@@ -347,14 +347,13 @@ def _multiclass(rows: Predictions) -> Evaluation:
     p, codes, weight = rows.probs, rows.codes, rows.weight
     recalibrated = np.empty_like(p)
 
-    def against_rest(block: slice) -> Evaluation:
-        j = block.start
+    def against_rest(j: int) -> Evaluation:
         one, f, q = _binary(rows.against_rest(j))
         recalibrated[:, j] = q[np.searchsorted(f.x, p[:, j])]
         return one
 
-    ovr = list(map_blocks(against_rest, [slice(j, j + 1) for j in range(p.shape[1])], p.size))
-    top, _, _ = _binary(rows.top_label())
+    ovr = list(map_blocks(against_rest, range(p.shape[1]), p.size))
+    top = _binary(rows.event)[0]
     log_loss = float(np.average(losses.row_log_losses(p, codes), weights=weight))
     aucs = [one.auc for one in ovr if not np.isnan(one.auc)]
     class_wise = combined_p_value(np.array([one.calibration_p_value for one in ovr]))
@@ -372,5 +371,49 @@ def _multiclass(rows: Predictions) -> Evaluation:
         calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
         impossible_weight=float(rows.w[impossible].sum()),
         top_label=top,
-        per_class=MappingProxyType(dict(zip(classes, ovr, strict=True))),
+        per_class=dict(zip(classes, ovr, strict=True)),
     )
+
+
+def scorer(measure: str) -> Any:
+    """A measure of :func:`~calspline.evaluate` as a scorer, for ``scoring=`` of scikit-learn.
+
+    Parameters
+    ----------
+    measure : str
+        ``"log_loss"``, ``"brier"``, ``"accuracy"``, ``"auc"``, ``"calibration_log_loss"``, ``"refinement_log_loss"``,
+        ``"calibration_brier"``, ``"refinement_brier"``, ``"ece"``, ``"ece_debiased"``, ``"smooth_ece"``, ``"ici"`` or
+        ``"emax"``.
+
+    Returns
+    -------
+    scorer
+        It calls ``predict_proba``. Of a measure of which less is better it gives the negative, as scikit-learn does.
+
+    Notes
+    -----
+    Calibration alone is best for a model that always says the base rate: to choose a model, take ``"log_loss"`` or
+    ``"brier"``, or several measures and ``refit="log_loss"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_validate
+    >>> from calspline.evaluation.evaluate import scorer
+    >>> X, y = make_classification(random_state=0)
+    >>> names = ("log_loss", "calibration_log_loss")
+    >>> found = cross_validate(LogisticRegression(), X, y, scoring={name: scorer(name) for name in names})
+    >>> bool((found["test_log_loss"] <= found["test_calibration_log_loss"]).all())
+    True
+    """
+    from sklearn.metrics import make_scorer
+
+    check_one_of(measure, "measure", SCORERS)
+    better = measure in MORE_IS_BETTER
+    return make_scorer(_measured, response_method="predict_proba", greater_is_better=better, measure=measure)
+
+
+def _measured(y: Any, probs: Any, *, measure: str, sample_weight: Any = None, labels: Any = None) -> float:
+    found: float = getattr(evaluate(y, probs, sample_weight=sample_weight, labels=labels), measure)
+    return found

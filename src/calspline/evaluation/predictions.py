@@ -41,7 +41,7 @@ from calspline.labels import (
     distinct_labels,
     several_groups,
 )
-from calspline.scores import check_scores, check_sums, check_weights
+from calspline.scores import check_scores, check_weights
 from calspline.segments.labels import By, check_by
 from calspline.transforms import Transform
 
@@ -102,23 +102,20 @@ class Predictions:
         """Sum of the weights."""
         return float(self.w.sum())
 
-    @property
+    @cached_property
     def unequal(self) -> bool:
         """Whether there are weights that do not just count rows."""
-        return self.weight is not None and self.powers() is not self.weight
+        return self.weight is not None and bool(np.any(self.weight != np.floor(self.weight)))
 
     def powers(self, power: float = 2.0) -> Array:
         """What a row's moment, its variance for 2, counts in that of a sum: ``w^power``, or ``w`` of ``w`` rows."""
-        if self.weight is None:
-            return np.ones(len(self.codes))
-        return self.weight if bool((self.weight == np.floor(self.weight)).all()) else self.weight**power
+        return self.w**power if self.unequal else self.w
 
     def squared_sums(self, values: Array) -> Array:
         """The variance of a weighted sum of values with mean zero: squares summed over units; a matrix for (n, k)."""
         if self.groups is None:
             return np.asarray((values.T * self.powers()) @ values)
-        weighted = values.T if self.weight is None else values.T * self.weight
-        sums = np.array([np.bincount(self.groups, column) for column in np.atleast_2d(weighted)]).T
+        sums = np.array([np.bincount(self.groups, column) for column in np.atleast_2d(values.T * self.w)]).T
         return np.asarray((sums.T @ sums).reshape(values.shape[1:] * 2))
 
     def score_variance(self, p: Array, features: Array) -> Array:
@@ -155,11 +152,9 @@ class Predictions:
 
     @property
     def event(self) -> Predictions:
-        """The two-class problem that is judged: the rows themselves, or that of the top label."""
-        return self if self.binary else self.top_label()
-
-    def top_label(self) -> Predictions:
-        """Three or more classes: whether the most probable one was right, as a two-class problem."""
+        """The two-class problem that is judged: of three or more classes, whether the most probable one was right."""
+        if self.binary:
+            return self
         guess = self.probs.argmax(axis=1)
         confidence = self.probs[np.arange(len(guess)), guess]
         right = (guess == self.codes).astype(np.intp)
@@ -185,20 +180,15 @@ def check_predictions(
     """Check probabilities and what happened.
 
     Without ``labels``, the classes are what the rows show, in sorted order; labels 0 and 1, booleans and, for
-    three or more columns, integers from 0 to m-1 need not all occur.
+    three or more columns, integers from 0 to m-1 need not all occur. Predictions that are checked already stay so.
     """
+    if isinstance(probs, Predictions):
+        return probs
     given = check_scores(probs, name)
-    array = given.values
-    if len(array) == 0 or (array.ndim == 2 and array.shape[1] == 0):
-        raise ValueError(f"{name} must have at least one row and one column; got shape {array.shape}")
-    if given.outside:
-        raise ValueError(given.complaint(name, ""))
-    array = given.probabilities()
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim == 2:
-        check_sums(array, name)
-    n = len(array)
+    if given.values.size == 0:
+        raise ValueError(f"{name} must have at least one row and one column; got shape {given.values.shape}")
+    given.taken_as("probability", name, "")
+    n, n_classes = len(given), max(given.n_columns, 2)
     weight = check_weights(sample_weight, n, beside=name)
     if weight is not None and not MIN_TOTAL_WEIGHT <= float(weight.sum()) <= MAX_TOTAL_WEIGHT:
         raise ValueError(
@@ -208,10 +198,8 @@ def check_predictions(
     group = check_groups(groups, n, beside=name)
     segments = None if by is None else check_by(by, n, beside=name)
     found = check_label_array(y, n, beside=name)
-    n_classes = 2 if array.ndim == 1 else array.shape[1]
     if labels is not None:
-        classes = _label_list(labels, n_classes)
-        codes = _codes(found, classes)
+        classes, codes = _given_classes(found, labels, n_classes)
     elif n_classes == 2:
         classes, positive = check_binary_labels(found, n, _zero_and_one(found))
         codes = positive.astype(np.intp)
@@ -219,9 +207,7 @@ def check_predictions(
         classes, codes = check_matrix_labels(found, n, n_classes, given.names, beside=name, least=1)
     # Columns that are named after the classes may come in any order.
     array = given.in_class_order(classes, name, known=labels is not None).probabilities()
-    if n_classes == 2 and array.ndim == 2:
-        array = array[:, -1]
-    values = array.astype(np.float64, copy=False)
+    values = (array.reshape(n, -1)[:, -1] if n_classes == 2 else array).astype(np.float64, copy=False)
     if weight is not None and weight.min() == 0.0:
         present = weight > 0.0
         values, codes, weight = values[present], codes[present], weight[present]
@@ -242,23 +228,19 @@ def _zero_and_one(found: NDArray[Any]) -> NDArray[Any] | None:
     return np.array([0, 1], dtype=found.dtype)
 
 
-def _label_list(labels: Any, count: int) -> NDArray[Any]:
-    array = check_label_array(labels, len(labels) if hasattr(labels, "__len__") else 0, "labels", beside="labels")
-    values = array.tolist()
+def _given_classes(found: NDArray[Any], labels: Any, count: int) -> tuple[NDArray[Any], Ints]:
+    """The classes as given, in any order, and the place among them of what was found."""
+    classes = check_label_array(labels, len(labels) if hasattr(labels, "__len__") else 0, "labels", beside="labels")
+    values = classes.tolist()
     if len(values) != count or len(set(values)) != count:
         raise ValueError(f"labels must be {count} different classes, one a column of probs; got {labels!r}")
-    return array
-
-
-def _codes(found: NDArray[Any], classes: NDArray[Any]) -> Ints:
-    """Positions of the labels in a list of classes in any order."""
     codes = np.full(len(found), -1, dtype=np.intp)
-    for j, value in enumerate(classes.tolist()):
+    for j, value in enumerate(values):
         codes[np.asarray(found == value)] = j
     if codes.min() < 0:
         row = int(np.argmax(codes < 0))
-        raise ValueError(f"y must be one of the labels {classes.tolist()!r}; row {row} is {found[row]!r}")
-    return codes
+        raise ValueError(f"y must be one of the labels {values!r}; row {row} is {found[row]!r}")
+    return classes, codes
 
 
 def check_prediction_sets(
@@ -325,14 +307,13 @@ def grouping_hint(rows: Predictions) -> str:
 
 def belong_together(p: Array, happened: NDArray[np.bool_]) -> bool:
     """Whether rows in the order of their file seem to depend on each other."""
-    if len(p) < FEWEST_PAIRS:
-        return False
     order = np.argsort(p)
     first = run_starts(p[order])
     count = np.diff(first, append=len(p))
     at = np.empty(len(p), dtype=np.intp)
     at[order] = np.repeat(np.arange(len(first)), count)
-    few = ((count > 1) & (count <= MOST_EQUAL))[at]
+    some = (count > 1) & (count <= MOST_EQUAL)
+    few = some[at]
     close = _close_neighbours(at, count, happened)
     if not few.any() and not close.any():  # as a rule; then nothing need be fitted
         return False
@@ -343,8 +324,10 @@ def belong_together(p: Array, happened: NDArray[np.bool_]) -> bool:
     q = fit.curve(f.x)[at]
     r, v = happened - q, q * (1.0 - q)
     products, variances = r[1:] * r[:-1], v[1:] * v[:-1]
-    neighbours = _alike(float(products[close].sum()), float(variances[close].sum()), int(close.sum()))
-    return neighbours or _repeated(at[few], r[few], v[few])
+    sums, squares, spread, spreads = (np.bincount(at[few], one[few]) for one in (r, r * r, v, v * v))
+    return _alike(products[close].sum(), variances[close].sum(), close.sum()) or _alike(
+        0.5 * (sums**2 - squares).sum(), 0.5 * (spread**2 - spreads).sum(), (count[some] - 1).sum()
+    )
 
 
 def _close_neighbours(at: Ints, count: Ints, happened: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -360,13 +343,5 @@ def _close_neighbours(at: Ints, count: Ints, happened: NDArray[np.bool_]) -> NDA
     return none if np.mean(close) < min(FAR_MORE * by_chance, 0.5 * (1.0 + by_chance)) else close
 
 
-def _repeated(at: Ints, r: Array, v: Array) -> bool:
-    """Rows with exactly the same score turn out alike."""
-    count = np.bincount(at)
-    sums, squares, spread, spreads = (np.bincount(at, weights=one) for one in (r, r * r, v, v * v))
-    products, variance = 0.5 * float((sums**2 - squares).sum()), 0.5 * float((spread**2 - spreads).sum())
-    return _alike(products, variance, int((count - 1).clip(min=0).sum()))
-
-
 def _alike(products: float, variance: float, pairs: int) -> bool:
-    return pairs >= FEWEST_PAIRS and variance > 0.0 and products > CLEAR * np.sqrt(variance)
+    return bool(pairs >= FEWEST_PAIRS and variance > 0.0 and products > CLEAR * np.sqrt(variance))

@@ -225,23 +225,15 @@ def reliability(
     0.75 to 1     267  0.8703    0.7828  0.7284 to 0.8307
     """
     rows = check_predictions(y, probs, sample_weight, labels, groups=groups)
-    return reliability_rows(rows, n_bins=n_bins, strategy=strategy, level=level)
-
-
-def reliability_rows(
-    rows: Predictions, *, n_bins: int, strategy: Literal["quantile", "uniform"] = "quantile", level: float = 0.95
-) -> Reliability:
-    """The reliability diagram of predictions that are checked already."""
     check_integer(n_bins, "n_bins", least=1)
     check_one_of(strategy, "strategy", ("quantile", "uniform"))
     options = n_bins, strategy, check_number(level, "level", above=0.0, below=1.0)
     with one_blas_thread():
         if rows.binary:
             return _diagram(rows, str(rows.classes[1]), *options)
-        top = _diagram(rows.top_label(), "top label", *options)
         names = map(str, rows.classes.tolist())
-        each = (_diagram(rows.against_rest(j), name, *options) for j, name in enumerate(names))
-        return replace(top, classes=tuple(each))
+        each = tuple(_diagram(rows.against_rest(j), name, *options) for j, name in enumerate(names))
+        return replace(_diagram(rows.event, "top label", *options), classes=each)
 
 
 def _diagram(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from scipy.stats import t as student
 from calspline.arrays import Array
 from calspline.evaluation.calibration import Ints
 from calspline.evaluation.losses import row_log_losses
-from calspline.evaluation.predictions import Predictions, group_squares
+from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
 from calspline.evaluation.segment_test import SegmentSums, root
-from calspline.formatting import Row, html_table, number, p_equals, p_value, percent, rounded_percent, text_table
+from calspline.formatting import Row, html_table, number, p_equals, p_value, percent, text_table
 from calspline.segments.labels import By
 
 if TYPE_CHECKING:
     from calspline.display.results import SegmentDisplay
+    from calspline.evaluation.compare import PairedDifference
 
 LEVEL = 0.95
 FALSE_SHARE = 0.05
@@ -70,7 +72,24 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentEvaluation:
+class SegmentTable:
+    """A value for each segment under each name, and what the segments are called."""
+
+    table: dict[str, Any]
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Places in the table, from the worst: by evidence, and the larger shift first of the same."""
+        shift = self.table.get("shift", np.zeros(len(self)))
+        return np.lexsort([-np.abs(shift), self.table["p_value"]]).tolist()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentEvaluation(SegmentTable):
     """Probabilities judged by segment, as :func:`evaluate` does with ``by``. ``str()`` is a table of the worst.
 
     With three or more classes, the event is that the most probable class is the right one.
@@ -84,6 +103,8 @@ class SegmentEvaluation:
         ``lower`` and ``upper``; ``shift``, of the log-odds, which makes the mean right; ``p_value``, that the segment
         is calibrated; ``adjusted``, the same after correction for the number of segments; ``off``, whether that is
         below 0.05; and ``how`` it is off.
+    names : list of str
+        What the segments are called.
     p_value : float
         That every segment is calibrated: one test of them all.
     multicalibration_error : float
@@ -93,23 +114,11 @@ class SegmentEvaluation:
     multicalibration_sigmas : float
         The same in standard deviations, MCGrad's ``mce_sigma``. The largest of many is large by chance; the p-value
         knows how many there are.
-    names : list of str
-        What the segments are called.
     """
 
-    table: dict[str, Any]
-    names: list[str]
     p_value: float
     multicalibration_error: float
     multicalibration_sigmas: float
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @cached_property
-    def order(self) -> list[int]:
-        """Places in the table, from the worst: by evidence, and the larger shift first of the same."""
-        return np.lexsort([-np.abs(self.table["shift"]), self.table["p_value"]]).tolist()  # type: ignore[no-any-return]
 
     @property
     def off(self) -> list[int]:
@@ -118,13 +127,6 @@ class SegmentEvaluation:
         On average, at most one in twenty of them is there by chance (Benjamini and Hochberg).
         """
         return [i for i in self.order if self.table["off"][i]]
-
-    def describe(self, i: int) -> str:
-        """What was said and what happened in a segment, in a sentence."""
-        t = self.table
-        how = f": {t['how'][i]}" if t["off"][i] else ", within chance"
-        said, happened = (rounded_percent(float(t[key][i])) for key in ("said", "happened"))
-        return f"{self.names[i]}: said {said}, happened {happened}{how}"
 
     @property
     def verdict(self) -> str:
@@ -148,8 +150,8 @@ class SegmentEvaluation:
 
     def records(self) -> list[dict[str, Any]]:
         """The table as plain values, segment by segment."""
-        columns = {key: np.asarray(values, dtype=object).tolist() for key, values in self.table.items()}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        columns = [np.asarray(values, dtype=object).tolist() for values in self.table.values()]
+        return [dict(zip(self.table, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def plot(self, ax: Any = None) -> SegmentDisplay:
         """Draw the worst segments as a forest plot with matplotlib."""
@@ -157,9 +159,9 @@ class SegmentEvaluation:
 
         return SegmentDisplay({"": self}).plot(ax)
 
-    def _table(self) -> tuple[list[Row], Row]:
+    def _shown(self) -> tuple[list[Row], Row, list[str]]:
+        """Rows and header of a table of the worst, and what to say below."""
         t = self.table
-        header = "segment", "rows", "events", "said", "happened", "log-loss", "ratio", percent(LEVEL), "p-value", "off"
         rows: list[Row] = [
             (
                 self.names[i],
@@ -173,21 +175,62 @@ class SegmentEvaluation:
             )
             for i in self.order[:SHOWN]
         ]
-        return rows, header
-
-    @property
-    def _lines(self) -> list[str]:
+        header = "segment", "rows", "events", "said", "happened", "log-loss", "ratio", percent(LEVEL), "p-value", "off"
         error = f"{number(self.multicalibration_error)} ({self.multicalibration_sigmas:.1f} standard deviations)"
-        return [self.verdict, f"Multicalibration error: {error}."]
+        return rows, header, [self.verdict, f"Multicalibration error: {error}."]
 
     def __str__(self) -> str:
-        return "\n".join([text_table(*self._table(), len(self)), *self._lines])
+        rows, header, lines = self._shown()
+        return "\n".join([text_table(rows, header, len(self)), *lines])
 
     def __repr__(self) -> str:
         return f"SegmentEvaluation({len(self)} segments: off={len(self.off)}, p_value={self.p_value:.3g})"
 
     def _repr_html_(self) -> str:
-        return html_table(*self._table(), caption=" ".join(self._lines))
+        rows, header, lines = self._shown()
+        return html_table(rows, header, caption=" ".join(lines))
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentDifferences(SegmentTable):
+    """The mean log-loss of each segment minus that of the reference. Below 0 is better.
+
+    Attributes
+    ----------
+    table : dict
+        A value for each segment under each name: ``column`` (if there are several) and ``segment``; ``rows``;
+        ``difference`` with its limits ``lower`` and ``upper``; ``p_value``, that there is none; ``adjusted``, the same
+        after correction for all segments and sets looked at; and ``verdict``, "better" or "worse" where that is below
+        0.05, else "unclear". On average, at most one in twenty such verdicts is there by chance.
+    names : list of str
+        What the segments are called.
+    """
+
+    @property
+    def verdict(self) -> str:
+        """How many gain and lose, in a sentence."""
+        better, worse, rest = (self.table["verdict"].count(one) for one in ("better", "worse", "unclear"))
+        return f"Of {len(self):,} segments {better:,} gain, {worse:,} lose, and for {rest:,} it cannot be told."
+
+    def to_dict(self) -> dict[str, float]:
+        """How many segments have each verdict."""
+        return {f"segments_{one}": float(self.table["verdict"].count(one)) for one in ("better", "worse", "unclear")}
+
+    def __str__(self) -> str:
+        t = self.table
+        rows = [
+            (
+                self.names[i],
+                f"{t['rows'][i]:g}",
+                f"{t['difference'][i]:+.4f}",
+                f"{t['lower'][i]:+.4f} to {t['upper'][i]:+.4f}",
+                p_value(float(t["p_value"][i])),
+                t["verdict"][i],
+            )
+            for i in self.order[:SHOWN]
+        ]
+        header = "segment", "rows", "log-loss", percent(LEVEL), "p-value", "verdict"
+        return f"{text_table(rows, header, len(self))}\n{self.verdict}"
 
 
 def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluation:
@@ -296,3 +339,52 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
             sigmas = np.where(error == 0.0, 0.0, error / sd)
         largest = max(largest, float(sigmas[counts].max(initial=0.0)))
     return largest * of_all / sums.rows.total, largest
+
+
+def segment_differences(paired: Mapping[str, PairedDifference]) -> dict[str, SegmentDifferences]:
+    """Differences of each set by segment; none if there are no segments."""
+    by = next((one.rows.by for one in paired.values()), None)
+    if by is None:
+        return {}
+    coded = Coded.of(by)
+    parts = {name: _by_segment(one, coded) for name, one in paired.items()}
+    adjusted = false_discovery_control(np.concatenate([part["p_value"] for part in parts.values()]))
+    out = {}
+    for (name, part), q in zip(parts.items(), np.split(adjusted, len(parts)), strict=True):
+        verdict = np.where(q < FALSE_SHARE, np.where(part["difference"] < 0.0, "better", "worse"), "unclear")
+        table = coded.table() | part | {"adjusted": q, "verdict": verdict.tolist()}
+        out[name] = SegmentDifferences(table, coded.names)
+    return out
+
+
+def _by_segment(one: PairedDifference, coded: Coded) -> dict[str, Array]:
+    """Mean difference, limits and p-value of each segment.
+
+    With two classes the variance is at least what the probabilities of both sets say: few rows may all turn out alike.
+    """
+    rows, S, code = one.rows, len(coded.labels), coded.code
+    total = partial(cell_sums, cell=code, n=S)
+    weight = total(rows.w)
+    mean = total(rows.w * one.seen) / weight
+    away = one.seen - mean[code]
+    if rows.groups is None:
+        squares, freedom = total(rows.powers() * away**2), np.full(S, np.inf)
+    else:
+        squares, G = group_squares(rows.w * away, code, rows.groups, S)
+        freedom = G - 1.0
+    if rows.binary:
+        p = 0.5 * (rows.probs + one.reference.probs)
+        stake = one.if_happened(1) - one.if_happened(0)
+        squares = np.maximum(squares, total(rows.powers() * p * (1.0 - p) * stake**2))
+    error, known = np.sqrt(squares) / weight, freedom > 0.0
+    z = np.divide(np.abs(mean), error, out=np.zeros(S), where=error > 0.0)
+    t = student(np.where(known, freedom, 1.0))
+    reach = np.where(known, t.isf(0.5 - 0.5 * LEVEL), np.inf)
+    far = np.multiply(reach, error, out=np.zeros(S), where=error > 0.0)
+    return {
+        "rows": weight,
+        "difference": mean,
+        "lower": mean - far,
+        "upper": mean + far,
+        "p_value": np.where(known, 2.0 * t.sf(z), 1.0),
+    }

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.reliability import HISTOGRAM_CELLS, Reliability, reliability_rows
+from calspline.evaluation.reliability import HISTOGRAM_CELLS, Reliability, reliability
 from calspline.formatting import percent, precise_percent
 from calspline.transforms import log_odds
 
@@ -65,7 +65,7 @@ def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
         found = {name: _forecast(one, evaluations[name]) for name, one in rows.items()}
         return [View(str(first.classes[1]), False, found)]
     tops = {name: evaluation.top_label or evaluation for name, evaluation in evaluations.items()}
-    out = [View("top label", True, {name: _forecast(one.top_label(), tops[name]) for name, one in rows.items()})]
+    out = [View("top label", True, {name: _forecast(one.event, tops[name]) for name, one in rows.items()})]
     # All classes or, of many, those whose miscalibration costs most.
     costs = [[one.calibration_brier for one in e.per_class.values()] for e in evaluations.values()]
     most = max(1, min(MAX_CLASSES, MAX_DIAGRAMS // len(evaluations)))
@@ -78,7 +78,7 @@ def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
 
 def _forecast(rows: Predictions, evaluation: Evaluation) -> Forecast:
     n_bins = int(np.clip(len(rows.probs) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
-    return Forecast(rows.probs, rows.weight, evaluation, reliability_rows(rows, n_bins=n_bins))
+    return Forecast(rows.probs, rows.weight, evaluation, reliability(None, rows, n_bins=n_bins))
 
 
 def starting_scale(view: View) -> str:

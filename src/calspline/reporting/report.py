@@ -17,8 +17,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from calspline.evaluation.compare import Comparison, compare_rows
-from calspline.evaluation.decisions import Decision, decide_rows
+from calspline.evaluation.compare import Comparison, compare
+from calspline.evaluation.decisions import Decision, decide
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, grouping_hint
 from calspline.formatting import number, percent
 from calspline.options import check_fitted_calibrator, check_text
@@ -143,8 +143,8 @@ def report(
     if costs is not None or thresholds is not None:
         if groups is not None:
             raise ValueError("costs and thresholds are for rows independent of each other; leave out groups")
-        decision = decide_rows(rows, costs, thresholds)
-    comparison = compare_rows(rows)
+        decision = decide(None, rows, costs=costs, thresholds=thresholds)
+    comparison = compare(None, rows)
     summary = summarise(rows, comparison, calibrator, title, decision)
     html = render(summary)
     where = None if path is None else Path(path)
