@@ -27,9 +27,7 @@ Filled = TypeVar("Filled", bound=NDArray[Any])
 Array = NDArray[np.float64]
 
 CHUNK = 1 << 15
-"""Rows per chunk of a column: small enough for the cache."""
-VALUES_PER_BLOCK = 1 << 16
-"""Values per block of rows of a matrix, for the same reason."""
+"""Rows of a column that stay in cache; of a matrix twice as many values do."""
 MIN_THREADED_SIZE = 1 << 16
 """Number of values from which threads pay off."""
 VARIABLE = "CALSPLINE_THREADS"
@@ -38,33 +36,25 @@ MIN_SPAN = 1e-290
 """Values closer together than this are equal: a slope between them would overflow."""
 
 
-def chunks(n: int) -> Iterator[slice]:
-    """Slices of a bounded number of rows, small enough to stay in cache."""
-    for start in range(0, n, CHUNK):
-        yield slice(start, min(start + CHUNK, n))
-
-
-def blocks(n: int, m: int, values: int = VALUES_PER_BLOCK) -> Iterator[slice]:
+def blocks(n: int, m: int, values: int | None = None) -> Iterator[slice]:
     """Slices of rows with about ``values`` values each, of a matrix of ``n`` rows and ``m`` columns."""
-    step = max(values // m, 64)
+    step = max((2 * CHUNK if values is None else values) // m, 64)
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
 
-class Workspace:
-    """Arrays to work in, as large as the largest block of rows: taken and put back, since fresh memory is slow.
+def chunks(n: int) -> Iterator[slice]:
+    """Slices of the rows of a column."""
+    return blocks(n, 2)
 
-    Parameters
-    ----------
-    rows : list of slice
-        The blocks, the first of which is the largest; there may be none.
-    columns : int
-        Of each array.
-    *kinds : type
-        Of each array.
+
+class Workspace:
+    """Arrays to work in, one of each type, for blocks of rows of which the first is the largest.
+
+    They are taken and put back, since fresh memory is slow.
     """
 
-    def __init__(self, rows: list[slice], columns: int, *kinds: Any) -> None:
-        self._shape, self._kinds = (rows[0].stop if rows else 0, columns), kinds
+    def __init__(self, rows: list[slice], columns: int, *types: Any) -> None:
+        self._shape, self._types = (rows[0].stop if rows else 0, columns), types
         self._spare: list[list[NDArray[Any]]] = []
 
     @contextmanager
@@ -72,8 +62,8 @@ class Workspace:
         """The arrays, with as many rows as a block has."""
         try:
             arrays = self._spare.pop()
-        except IndexError:
-            arrays = [np.empty(self._shape, dtype=kind) for kind in self._kinds]
+        except IndexError:  # as another thread may be quicker, there is no use in looking first
+            arrays = [np.empty(self._shape, dtype=each) for each in self._types]
         yield [one[: rows.stop - rows.start] for one in arrays]
         self._spare.append(arrays)
 
@@ -88,8 +78,7 @@ def _controller() -> Any:
 
 def one_blas_thread() -> AbstractContextManager[Any]:
     """A context in which BLAS uses one thread."""
-    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limited
+    return cast(AbstractContextManager[Any], _controller().limit(limits=1, user_api="blas"))
 
 
 def threads(n: int) -> AbstractContextManager[None]:
@@ -147,14 +136,6 @@ def map_blocks(function: Callable[[Block], T], blocks: Iterable[Block], size: in
     return map(function, blocks) if workers == 1 else _threaded(function, blocks, workers)
 
 
-def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: int) -> list[Array]:
-    """The sums over all blocks of rows of what ``part`` gives for each."""
-    totals: list[Array] = []
-    for values in map_blocks(part, rows, size):
-        totals = [a + b for a, b in zip(totals, values, strict=True)] if totals else values
-    return totals
-
-
 def _threaded(function: Callable[[Block], T], blocks: Iterable[Block], workers: int) -> Iterator[T]:
     context, errors = copy_context(), np.geterr()  # which the context has since numpy 2
     context.run(_threads.set, 1)
@@ -167,6 +148,14 @@ def _threaded(function: Callable[[Block], T], blocks: Iterable[Block], workers: 
         yield from pool.map(lambda block: context.copy().run(apply, block), blocks)
 
 
+def added_up(part: Callable[[slice], list[Array]], rows: Iterable[slice], size: int) -> list[Array]:
+    """The sums over all blocks of rows of what ``part`` gives for each."""
+    totals: list[Array] = []
+    for values in map_blocks(part, rows, size):
+        totals = [a + b for a, b in zip(totals, values, strict=True)] if totals else values
+    return totals
+
+
 def filled(out: Filled, function: Callable[[slice], Any], columns: int | None = None) -> Filled:
     """``out`` with what ``function`` gives for each block of its rows, of ``columns`` values each if not its own."""
     n, m = len(out), columns or (out.shape[1] if out.ndim == 2 else 1)
@@ -174,7 +163,7 @@ def filled(out: Filled, function: Callable[[slice], Any], columns: int | None = 
     def fill(rows: slice) -> None:
         out[rows] = function(rows)
 
-    for _ in map_blocks(fill, blocks(n, max(m, VALUES_PER_BLOCK // CHUNK)), n * m):
+    for _ in map_blocks(fill, blocks(n, max(m, 2)), n * m):
         pass
     return out
 

@@ -139,27 +139,23 @@ class CalibrationCurve:
         """Calibrated probabilities of checked scores, chunk by chunk."""
         return filled(np.empty(len(scores)), lambda rows: self.respond(self.value(self.place(scores, rows))))
 
-    def band(self, scores: ArrayLike, level: float = 0.95, *, simultaneous: bool = False) -> Array:
+    def band(self, scores: ArrayLike | BinaryScores, level: float = 0.95, *, simultaneous: bool = False) -> Array:
         """Lower and upper limit of the curve at each score, shape (n, 2).
 
         The pointwise band is the Bayesian one, which has close to its nominal coverage averaged over the scores. The
         simultaneous band covers the whole curve between the end breaks at once; its critical value solves the tube
         formula of Sun and Loader (1994).
         """
-        return self.band_of(check_binary_scores(scores, kind=self._kind), level, simultaneous=simultaneous)
-
-    def band_of(self, scores: BinaryScores, level: float, *, simultaneous: bool) -> Array:
-        """The band at checked scores."""
-        level = check_number(level, "level", above=0.0, below=1.0)
-        critical = self.critical(level, simultaneous)
+        checked = check_binary_scores(scores, kind=self._kind)
+        critical = self.critical(check_number(level, "level", above=0.0, below=1.0), simultaneous)
 
         def limits(rows: slice) -> Array:
-            z = self.place(scores, rows)
+            z = self.place(checked, rows)
             value = np.clip(self.value(z), -FARTHEST, FARTHEST)
             reach = critical * np.sqrt(self._variance(z))
             return np.column_stack([self.respond(value - reach), self.respond(value + reach)])
 
-        return filled(np.empty((len(scores), 2)), limits)
+        return filled(np.empty((len(checked), 2)), limits)
 
     @property
     def has_band(self) -> bool:
@@ -195,7 +191,7 @@ class CalibrationCurve:
         """
         if self.modes is None:
             return np.empty((0, len(scores)))
-        z = self.place(scores, slice(None))
+        z = self.place(scores)
         return np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
 
     def shifted(self, log_odds: float, variance: float = 0.0) -> CalibrationCurve:
@@ -220,7 +216,7 @@ class CalibrationCurve:
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of the calibrated probability in the score; zero where clipped."""
         checked = check_binary_scores(scores, kind=self._kind)
-        z = self.place(checked, slice(None))
+        z = self.place(checked)
         slope = self.cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
         p, (low, high) = self.respond(self.value(z)), self.clip
         return np.where((p > low) & (p < high), slope * (p * (1.0 - p) if self.link == "logit" else 1.0), 0.0)
@@ -265,37 +261,23 @@ class CalibrationCurve:
         low, high = self.clip
         p = np.clip(p, low, high)
         target = np.log(p / (1.0 - p)) if self.link == "logit" else p
-        piece = np.searchsorted(self.value(self.breaks), target, side="right")
-        z = np.empty_like(target)
-        for i in np.unique(piece):
-            z[piece == i] = self._solve(int(i), target[piece == i])
-        return self.transform.inverse(self.origin + self.unit * z)
-
-    def _solve(self, i: int, target: Array) -> Array:
-        """``z`` on piece ``i`` where the curve equals ``target``."""
-        K = len(self.breaks)
-        a, b, c, d = self.coefficients[:, i]
-        anchor = self.breaks[max(i - 1, 0)]
-        if i in (0, K):
-            side = -1.0 if i == 0 else 1.0
-            return np.asarray(anchor + ((target - d) / c if c > 0.0 else np.where(target == d, 0.0, side * np.inf)))
-        # A rising cubic on a bracket: bisection to start, Newton to finish.
-        left, right = np.zeros_like(target), np.full_like(target, self.breaks[i] - anchor)
-        t = 0.5 * (left + right)
+        left, right = (np.full_like(target, end) for end in self.breaks[[0, -1]])
         for _ in range(BISECTIONS):
-            value = ((a * t + b) * t + c) * t + d - target
-            left, right = np.where(value < 0.0, t, left), np.where(value < 0.0, right, t)
-            slope = (3.0 * a * t + 2.0 * b) * t + c
-            newton = t - value / np.where(slope > 0.0, slope, np.inf)
-            inside = (newton > left) & (newton < right)
-            t = np.where(inside, newton, 0.5 * (left + right))
-        return np.asarray(anchor + t)
+            z = 0.5 * (left + right)
+            below = self.value(z) < target
+            left, right = np.where(below, z, left), np.where(below, right, z)
+        # Beyond the breaks there are lines; one that is flat gets there at no score.
+        slope, value = self.coefficients[2:]
+        for end, beyond in ((0, target < value[0]), (-1, target > value[-1])):
+            with np.errstate(divide="ignore"):
+                z[beyond] = self.breaks[end] + (target[beyond] - value[end]) / np.abs(slope[end])
+        return self.transform.inverse(self.origin + self.unit * z)
 
     @property
     def _kind(self) -> Literal["probability", "margin"]:
         return "probability" if self.transform.takes_probabilities else "margin"
 
-    def place(self, scores: BinaryScores, rows: slice) -> Array:
+    def place(self, scores: BinaryScores, rows: slice = slice(None)) -> Array:
         """Where checked scores lie: ``z``."""
         if self.transform.takes_probabilities:
             x = self.transform.from_log_odds(scores.locations(rows))
@@ -316,13 +298,21 @@ class CalibrationCurve:
         with np.errstate(over="ignore"):
             return self.cubic(z)
 
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """The clip before the link: of log-odds, as 1 - p would round to a different end."""
+        low, high = self.clip
+        return (
+            (float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high))))
+            if self.link == "logit"
+            else self.clip
+        )
+
     def respond(self, value: Array) -> Array:
         """Probabilities of values of the curve."""
-        low, high = self.clip
+        value = np.clip(value, *self._limits)
         if self.link == "identity":
-            return np.asarray(np.clip(value, low, high))
-        # Limits on the log-odds, not on p: 1 - p would round to a different end.
-        value = np.clip(value, np.log(low / (1.0 - low)), np.log(high / (1.0 - high)))
+            return value
         np.negative(value, out=value)
         np.exp(value, out=value)
         value += 1.0
@@ -340,9 +330,7 @@ class CalibrationCurve:
             steps.append((what, value))
             return name(what)
 
-        low, high = self.clip
-        if self.link == "logit":
-            low, high = float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high)))
+        low, high = self._limits
         pieces = Pieces(self.breaks.tolist(), self.coefficients.T.tolist(), self.origin, self.unit)
         p = name("p")
         if self.transform.takes_probabilities:

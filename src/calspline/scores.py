@@ -288,6 +288,8 @@ def check_binary_scores(
     ``difference`` says what the margin of two columns is: their difference, or the second of probabilities, whose rows
     sum to one; None: whichever they are. A calibrator of one margin has False, so that it refuses two of them.
     """
+    if isinstance(scores, BinaryScores):
+        return scores
     given = check_scores(scores, name)
     array = given.values
     if given.n_columns > 2 or not given.n_columns:

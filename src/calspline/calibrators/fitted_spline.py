@@ -103,7 +103,7 @@ class FittedSpline(BaseCalibrator):
         if many:
             return self._limits_of_classes(checked, level, codes)
         if not self._segmented:
-            return self.curves_[0].band_of(checked, level, simultaneous=simultaneous)
+            return self.curves_[0].band(checked, level, simultaneous=simultaneous)
         band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
         return band if self.shift_ is None else self.shift_.apply_band(band, level)
 
@@ -123,7 +123,7 @@ class FittedSpline(BaseCalibrator):
                 if self._segmented:
                     band = self._segmented[j].band_of(columns[j], codes, level, simultaneous=False)
                 else:
-                    band = curve.band_of(columns[j], level, simultaneous=False)
+                    band = curve.band(columns[j], level)
                 deviation[:, j] = np.diff(scipy.special.logit(band))[:, 0] / (2.0 * critical)
             deviation = columns.spread(p, deviation)
         if self.shift_ is not None:

@@ -235,7 +235,7 @@ class SegmentedCurve:
     ) -> Array:
         """Lower and upper limit at checked scores."""
         if not self.directions.shape[1]:
-            return self.curve.band_of(scores, level, simultaneous=simultaneous)
+            return self.curve.band(scores, level, simultaneous=simultaneous)
         critical = self.curve.critical(level, simultaneous)
 
         def limits(rows: slice) -> Array:
