@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts
-from calspline.curve import CalibrationCurve
+from calspline.curve import CalibrationCurve, line
 from calspline.fitting.criteria import CRITERIA, EVIDENCE, Criterion
 from calspline.fitting.fit import SPREAD, Shape, SplineTask, default_count, quantile_knots, sampled_knots
 from calspline.fitting.groups import (
@@ -24,7 +24,7 @@ from calspline.fitting.groups import (
     design_effect,
 )
 from calspline.fitting.newton import brier_loss, log_loss
-from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS, Choice, SearchOptions, fixed
+from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS, SearchOptions, fixed
 from calspline.histogram import ScoreHistogram
 from calspline.options import BOOLEAN, Integer, Number, Numbers, Record, optional
 from calspline.scores import BinaryScores, Kind, check_binary_scores
@@ -97,10 +97,6 @@ class Recipe:
     def link(self) -> Literal["logit", "identity"]:
         """What the curve is of: log-odds or probabilities."""
         return "logit" if self.loss == "log" else "identity"
-
-    def rows(self, histogram: ScoreHistogram) -> float:
-        """How many independent rows a histogram is worth."""
-        return histogram.total / self.design_effect
 
 
 def recipe_kind(transform: str) -> Kind | None:
@@ -196,9 +192,12 @@ class FittedCurve:
 
 def fit_curve(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None) -> FittedCurve:
     """Fit the curve of a histogram that holds both classes; ``parts`` of its weights are left out together."""
-    rivals = _rivals(histogram, recipe, parts)
+    total, transforms = histogram.total / recipe.design_effect, _transforms(histogram, recipe)
+    tasks = ((each, _task(each, histogram, recipe, parts)) for each in transforms)
+    rivals = [(each, task) for each, task in tasks if task is not None]
     if not rivals:
-        return _constant(histogram, recipe)
+        where = float(transforms[0](histogram.scores[:1])[0])
+        return constant_fit(transforms[0], where, histogram.base_rate, total, recipe)
     options = SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed)
     (transform, task), choice = rivals[0], None
     if len(rivals) > 1:
@@ -210,27 +209,28 @@ def fit_curve(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = N
         choice = fixed(task.problem, task.coordinates, float(recipe.smoothing))
     elif choice is None or not recipe.by_evidence:
         choice = recipe.criterion.search(task, options)
-    return _with_room(_finish(transform, task, choice, recipe.rows(histogram), recipe), histogram, recipe)
-
-
-def _with_room(fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
-    """The fit itself, or one with more knots where it used up those that it had."""
-    # Only REML: to leave-one-out and folds a crowd of parameters may just be noise.
-    free = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.by_evidence
-    count = len(fitted.curve.breaks)
+    fit = task.finish(choice)
+    curve = CalibrationCurve(
+        transform,
+        fit.breaks,
+        fit.coefficients,
+        origin=fit.origin,
+        unit=fit.unit,
+        link=recipe.link,
+        clip=_clip(recipe, total),
+        **{} if fit.spread is None else {what: partial(getattr, fit.spread, what) for what in SPREAD},
+    )
+    smoothing = choice.smoothing if choice.average is None else choice.average.smoothing
+    fitted = FittedCurve(curve, smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
+    # Where REML used up the knots, it gets more. To leave-one-out and folds a crowd of parameters may just be noise.
+    free, count = recipe.n_knots is None and isinstance(recipe.knots, str) and recipe.by_evidence, len(fit.breaks)
     while free and fitted.edf > MAX_USED * count and count < MAX_ROOM:
-        more = replace(recipe, transform=fitted.curve.transform.name, n_knots=min(2 * count, MAX_ROOM))
+        more = replace(recipe, transform=transform.name, n_knots=min(2 * count, MAX_ROOM))
         roomier = fit_curve(histogram, more)
         if not roomier.converged or len(roomier.curve.breaks) <= count:  # no more values to put them at
             break
         fitted, count = roomier, len(roomier.curve.breaks)
     return fitted
-
-
-def _rivals(histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None) -> list[tuple[Transform, SplineTask]]:
-    """One transform or two to choose from; none where all x are equal."""
-    tasks = ((each, _task(each, histogram, recipe, parts)) for each in _transforms(histogram, recipe))
-    return [(each, task) for each, task in tasks if task is not None]
 
 
 def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
@@ -252,30 +252,6 @@ def _transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
     return [logit, Transform("asinh_logit")] if rival else [logit]
 
 
-def _finish(transform: Transform, task: SplineTask, choice: Choice, total: float, recipe: Recipe) -> FittedCurve:
-    """The curve at the chosen smoothing."""
-    fit = task.finish(choice)
-    curve = CalibrationCurve(
-        transform,
-        fit.breaks,
-        fit.coefficients,
-        origin=fit.origin,
-        unit=fit.unit,
-        link=recipe.link,
-        clip=_clip(recipe, total),
-        **{} if fit.spread is None else {what: partial(getattr, fit.spread, what) for what in SPREAD},
-    )
-    smoothing = choice.smoothing if choice.average is None else choice.average.smoothing
-    return FittedCurve(curve, smoothing, choice.grid, choice.criterion, fit.edf, fit.converged, fit.n_iter)
-
-
-def _constant(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
-    """The base rate, where all x are equal."""
-    transform = _transforms(histogram, recipe)[0]
-    where = float(transform(histogram.scores[:1])[0])
-    return constant_fit(transform, where, histogram.base_rate, recipe.rows(histogram), recipe)
-
-
 def _task(
     transform: Transform, histogram: ScoreHistogram, recipe: Recipe, parts: Parts | None = None
 ) -> SplineTask | None:
@@ -287,14 +263,25 @@ def _task(
         return None
     deff, steepest = recipe.design_effect, NEARLY_FLAT if histogram.kind == "probability" else 0.0
     bins = Counts(x, histogram.positives / deff, histogram.negatives / deff)
+    n1, n0, rate = float(histogram.positives.sum()), float(histogram.negatives.sum()), bins.base_rate
+    brier, ridge = recipe.loss == "brier", recipe.penalty == "ridge"
+    # The curve starts from a line: that which changes nothing, or next to it. Only if there is one is it worth
+    # averaging over how far the line may move.
+    unchanged = (0.0, 0.0) if ridge else transform.unchanged
+    if brier and not ridge:
+        inside = not transform.takes_probabilities and x[0] >= 0.0 and x[-1] <= 1.0
+        unchanged = (0.0, 1.0) if inside else (rate, 0.0)
+    spreads = FIXED_SPREAD if unchanged is None else SPREADS
     shape = Shape(
-        loss=log_loss if recipe.loss == "log" else brier_loss,
-        ridge=recipe.penalty == "ridge",
-        line=_line(transform, bins, recipe),
-        targets=_targets(histogram, recipe),
-        monotone=False if recipe.monotone == "auto" and recipe.penalty == "ridge" else recipe.monotone,
-        bounds=_clip(recipe, recipe.rows(histogram)) if recipe.loss == "brier" else None,
-        spreads=_spreads(transform, recipe),
+        loss=brier_loss if brier else log_loss,
+        ridge=ridge,
+        line=unchanged or (float(np.log(rate / (1.0 - rate))), 0.0),
+        # Platt's targets of negatives and positives, of rows as they are: with few effective ones, they would move all
+        # probabilities to the middle.
+        targets=(0.0, 1.0) if brier or ridge else (1.0 / (n0 + 2.0), (n1 + 1.0) / (n1 + 2.0)),
+        monotone=False if recipe.monotone == "auto" and ridge else recipe.monotone,
+        bounds=_clip(recipe, histogram.total / deff) if brier else None,
+        spreads=spreads if recipe.by_evidence and not (brier or ridge) else None,
         ends=(  # the steepest that the curve may be beyond limits that scores were moved to
             steepest if histogram.locations[0] < low else np.inf,
             steepest if histogram.locations[-1] > high else np.inf,
@@ -353,34 +340,6 @@ def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:
     return (float(low - reach), float(high + reach)) if 0.0 < reach < np.inf else (-np.inf, np.inf)
 
 
-def _spreads(transform: Transform, recipe: Recipe) -> Array | None:
-    """What to average over: how far the line may move only where it starts from one that changes nothing."""
-    if not recipe.by_evidence or recipe.penalty == "ridge" or recipe.loss == "brier":
-        return None
-    return FIXED_SPREAD if transform.unchanged is None else SPREADS
-
-
-def _line(transform: Transform, bins: Counts, recipe: Recipe) -> tuple[float, float]:
-    """Intercept and slope, in x, of the curve that changes nothing, or next to it."""
-    if recipe.penalty == "ridge":
-        return 0.0, 0.0
-    if recipe.loss == "brier":
-        unchanged = not transform.takes_probabilities and bins.x[0] >= 0.0 and bins.x[-1] <= 1.0
-        return (0.0, 1.0) if unchanged else (bins.base_rate, 0.0)
-    return transform.unchanged or (float(np.log(bins.base_rate / (1.0 - bins.base_rate))), 0.0)
-
-
-def _targets(histogram: ScoreHistogram, recipe: Recipe) -> tuple[float, float]:
-    """What a negative and a positive row count as: Platt's smoothed targets.
-
-    Rows count as they are here: with few effective ones the targets would move all probabilities to the middle.
-    """
-    if recipe.loss == "brier" or recipe.penalty == "ridge":
-        return 0.0, 1.0
-    n1, n0 = float(histogram.positives.sum()), float(histogram.negatives.sum())
-    return 1.0 / (n0 + 2.0), (n1 + 1.0) / (n1 + 2.0)
-
-
 def _knots(transform: Transform, bins: Counts, recipe: Recipe) -> Array:
     if isinstance(recipe.knots, str):
         count = default_count(float(bins.w.sum())) if recipe.n_knots is None else recipe.n_knots
@@ -407,13 +366,11 @@ def _clip(recipe: Recipe, total: float) -> tuple[float, float]:
 
 def constant_fit(transform: Transform, where: float, rate: float, total: float, recipe: Recipe) -> FittedCurve:
     """The same probability everywhere, with the variance of a binomial share."""
-    link = recipe.link
-    coefficients, variance = np.zeros((4, 3)), np.zeros((7, 3))
-    coefficients[-1] = np.log(rate / (1.0 - rate)) if link == "logit" else rate
-    variance[-1] = 1.0 / (total * rate * (1.0 - rate))
-    sure: dict[str, Any] = {"variance": variance, "modes": np.full((1, 2), np.sqrt(variance[-1, 0]))}
-    sure = sure if link == "logit" else {}
-    curve = CalibrationCurve(
-        transform, np.array([0.0, 1.0]), coefficients, origin=where, link=link, clip=_clip(recipe, total), **sure
-    )
+    variance = 1.0 / (total * rate * (1.0 - rate))
+    flat = line(transform, 0.0, float(np.log(rate / (1.0 - rate))) if recipe.link == "logit" else rate, origin=where)
+    curve = replace(flat, link=recipe.link, clip=_clip(recipe, total))
+    if recipe.link == "logit":
+        powers = np.zeros((7, 3))
+        powers[-1] = variance
+        curve = replace(curve, variance=powers, modes=np.full((1, 2), np.sqrt(variance)))
     return FittedCurve(curve, np.inf, np.empty(0), np.empty(0), edf=1.0, converged=True, n_iter=0)

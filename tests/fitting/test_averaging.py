@@ -7,6 +7,7 @@ from calspline.binary_fit import Recipe
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.newton import minimize
 from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS, average
+from calspline.transforms import Transform
 
 
 def over_confident(n=400, seed=0, slope=0.6):
@@ -16,7 +17,7 @@ def over_confident(n=400, seed=0, slope=0.6):
 
 
 def task_of(p, y):
-    return binary_fit._rivals(ScoreHistogram.from_scores(p, y), Recipe(), None)[0][1]
+    return binary_fit._task(Transform("logit"), ScoreHistogram.from_scores(p, y), Recipe())
 
 
 def every_fit(task, grid, spreads):
@@ -49,7 +50,7 @@ def test_it_is_close_to_the_average_of_all_fits_one_by_one(n):
 def test_on_a_quadratic_loss_it_is_exact():
     """With the brier loss the quadratic about a fit is the loss itself."""
     histogram = ScoreHistogram.from_scores(*over_confident(200))
-    task = binary_fit._rivals(histogram, Recipe(loss="brier"), None)[0][1]
+    task = binary_fit._task(Transform("identity"), histogram, Recipe(loss="brier"))
     grid = np.array([1e-4, 1e-2, 1.0])
     fits, C = every_fit(task, grid, SPREADS)
     solutions, scores = [], []

@@ -32,7 +32,7 @@ BASIS_SIZES = ["10", "24"]
 def comparison(request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any], SplineCalibrator]:
     data = generate(CASES[request.param])
     # mgcv takes the most likely smoothing, and does not average.
-    with patch.object(binary_fit, "_spreads", lambda *_: None):
+    with patch.object(binary_fit, "SPREADS", None):
         calibrator = SplineCalibrator(transform="logit", monotone=False).fit(data.scores, data.y)
     return data, REFERENCE["cases"][request.param], calibrator
 
