@@ -32,7 +32,6 @@ TITLE = "Is this handwritten digit odd?"
 MEASURES = {"log_loss": "log-loss", "brier": "Brier score", "accuracy": "accuracy"}
 
 WIDTH, HEIGHT = 31, 11
-GAP = "   "
 PLAIN = str.maketrans({"●": "o", "│": "|", "·": ".", "┤": "|", "└": "+", "─": "-", "┬": "+"})
 
 
@@ -54,10 +53,6 @@ class Demonstration:
         """The report, written to ``path`` if given."""
         sets = {"raw": self.before, "calibrated": self.after}
         return report(path, self.y, sets, calibrator=self.calibrator, title=TITLE)
-
-    def picture(self, *, plain: bool = False) -> str:
-        """How often a digit was odd, against the probability given, before and after."""
-        return reliability_text(self.y, {"before": self.before, "after": self.after}, plain=plain)
 
 
 def demonstrate() -> Demonstration:
@@ -86,7 +81,7 @@ def reliability_text(y: Any, predictions: Mapping[str, Any], *, plain: bool = Fa
     marks = {1: "100%", 1 + HEIGHT // 2: "50%", HEIGHT: "0%"}
     lines = []
     for i, row in enumerate(zip(*panels, strict=True)):
-        line = f"{marks.get(i, ''):>5}" + GAP.join(row)
+        line = f"{marks.get(i, ''):>5}" + "   ".join(row)
         lines.append((line[:5] + "┤" + line[6:] if i in marks else line).rstrip())
     text = "\n".join(lines)
     return text.translate(PLAIN) if plain else text
@@ -117,14 +112,15 @@ def main(folder: str = ".") -> None:
         sys.stdout.reconfigure(errors="replace")
     demonstration = demonstrate()
     found = demonstration.report(Path(folder).resolve() / FILE_NAME)
-    print("Is this handwritten digit odd? Gaussian naive Bayes, before and after calibration,")
+    print(f"{TITLE} Gaussian naive Bayes, before and after calibration,")
     print(f"on {len(demonstration.y)} images that neither has seen:\n")
     print(f"{'':14}{'before':>10}{'after':>10}")
     for name, before, after in demonstration.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
     print("\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n")
     ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-    print(demonstration.picture(plain=ascii_only))
+    sets = {"before": demonstration.before, "after": demonstration.after}
+    print(reliability_text(demonstration.y, sets, plain=ascii_only))
     print(f"\n{found.headline}")
     print(f"\nThe report, with pictures: {found.path}")
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from calspline.arrays import CHUNK, Array, Counts, chunks, run_starts
 from calspline.grid import COARSEST, FINEST_MARGINS, MAX_POINTS, Cells, Grid, cells_of, finest_level
-from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes
+from calspline.labels import by_value, check_binary_labels, check_label_array, check_two_classes, plain_labels
 from calspline.options import (
     LABEL,
+    Checked,
     Choice,
     Integer,
-    Integers,
     ListOf,
     Number,
     Numbers,
@@ -39,6 +39,13 @@ from calspline.transforms import expit, highest_location
 MAX_LOCATIONS = 2 * MAX_POINTS
 """A cell has one location for either class."""
 
+
+def _check_cells(value: Any, name: str) -> Cells:
+    if not isinstance(value, list) or not all(type(one) is int for one in value):
+        raise ValueError(f"{name} must be a list of whole numbers")
+    return np.array(value, dtype=np.int64)
+
+
 HISTOGRAM = Record(
     "histogram",
     {
@@ -47,7 +54,7 @@ HISTOGRAM = Record(
         "locations": Numbers(most=MAX_LOCATIONS, note="Log-odds or margins, never decreasing."),
         "positives": Numbers(most=MAX_LOCATIONS, not_negative=True),
         "negatives": Numbers(most=MAX_LOCATIONS, not_negative=True),
-        "cells": Integers(most=MAX_LOCATIONS),
+        "cells": Checked(_check_cells, {"type": "array", "items": {"type": "integer"}, "maxItems": MAX_LOCATIONS}),
         "highest": optional(Number()),
         "classes": optional(ListOf(LABEL, least=2, most=2)),
         "row_weight": Number(above=0.0),
@@ -307,8 +314,7 @@ class ScoreHistogram:
 
     def of_classes(self, classes: NDArray[Any] | Sequence[Any]) -> ScoreHistogram:
         """The same, of which negatives and positives have these labels."""
-        first, second = (value.item() if isinstance(value, np.generic) else value for value in classes)
-        return replace(self, classes=(first, second))
+        return replace(self, classes=tuple(plain_labels(classes)))
 
     def divided(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, part: NDArray[np.intp]

@@ -284,21 +284,6 @@ class Matrix(Domain):
 
 
 @dataclass(frozen=True)
-class Integers(Domain):
-    """A list of whole numbers."""
-
-    most: int | None = None
-
-    def check(self, value: Any, name: str, also: str = "") -> NDArray[np.int64]:
-        if not isinstance(value, list) or not all(type(one) is int for one in value):
-            raise ValueError(f"{name} must be a list of whole numbers")
-        return np.array(value, dtype=np.int64)
-
-    def schema(self, records: dict[str, Schema]) -> Schema:
-        return _array({"type": "integer"}, 0, self.most)
-
-
-@dataclass(frozen=True)
 class ListOf(Domain):
     """A list whose items are all of one domain."""
 

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from calspline.calibrators import classes, find_class, homes
 from calspline.histogram import HISTOGRAM, ScoreHistogram
@@ -36,15 +36,7 @@ OTHERS = {ScoreHistogram.__name__: "histogram", "Monitor": "monitor"}
 """Where a file has what is no calibrator, by its class."""
 
 
-class Saveable(Protocol):
-    """A fitted calibrator, a histogram or a monitor, which can describe itself in plain JSON values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """What a file says of it."""
-        ...
-
-
-def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
+def save(calibrator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted calibrator, a :class:`~calspline.ScoreHistogram` or a :class:`~calspline.Monitor` to a JSON file.
 
     The file appears whole or not at all: it is written beside its place, under a hidden name, and
@@ -62,7 +54,7 @@ def save(calibrator: Saveable, path: str | os.PathLike[str]) -> None:
     write_whole(Path(path), text_of(calibrator))
 
 
-def text_of(calibrator: Saveable) -> str:
+def text_of(calibrator: Any) -> str:
     """What :func:`save` writes."""
     name = type(calibrator).__name__
     if name not in (*OTHERS, *homes()) or type(calibrator) is not _class_of(name):
@@ -88,10 +80,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{path} is not a calspline model: it is larger than {LARGEST_FILE >> 20} MB")
     try:
         body = json.loads(
-            content.decode("utf-8"),
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            object_pairs_hook=_without_repeats,
+            content.decode("utf-8"), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repeats
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a calspline model: it is not valid JSON ({error})") from None
@@ -162,14 +151,10 @@ def _checksum(body: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
-
-
 def _finite(text: str) -> float:
     value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text[:20]} is too large a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is not a number that a double can hold")
     return value
 
 
@@ -242,18 +227,10 @@ def _remove_leftovers(path: Path) -> None:
         return
     ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
     with suppress(OSError):  # a folder that cannot be listed may still be written to
-        for name in filter(ours.fullmatch, os.listdir(path.parent)):
-            with suppress(OSError):
-                _remove_unlocked(path.with_name(name))
-
-
-def _remove_unlocked(part: Path) -> None:
-    file = os.open(part, os.O_RDWR | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        part.unlink()
-    finally:
-        os.close(file)
+        for part in map(path.with_name, filter(ours.fullmatch, os.listdir(path.parent))):
+            with suppress(OSError), open(os.open(part, os.O_RDWR | os.O_NOFOLLOW), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
 
 
 if __name__ == "__main__":
