@@ -89,14 +89,14 @@ class Grid:
     def settle(self, locations: Array) -> None:
         """Of a grid without rows: take the level that these, which are sorted and among those to come, need."""
         self._make_room(locations)
-        cells = cells_of(locations, self.kind, self.level)
-        levels = levels_to_go(cells)
-        self.level += levels
-        self._open(coarser(cells, levels))
+        self.level += levels_to_go(cells_of(locations, self.kind, self.level))
 
     def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
         """Add rows: weight and weighted location, by cell and label."""
-        if not location.size or self._add_in_window(location, positive, w):
+        if not location.size:
+            return
+        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
+        if self._add_in_window(location, positive, w):
             return
         self._flush()
         self._make_room(location)
@@ -104,12 +104,8 @@ class Grid:
         if self._open(cells):
             self._add_in_window(location, positive, w)
             return
-        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
         used, place = np.unique(cells, return_inverse=True)
-        sums = np.zeros((2, 2 * len(used)))
-        for total, part in zip(sums, _count(place, positive, w, location), strict=True):
-            total[: len(part)] += part
-        self._merge(used, _by_label(sums))
+        self._merge(used, _by_label(np.array(_count(place, positive, w, location, 2 * len(used)))))
 
     def _add_in_window(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> bool:
         """Add rows if all of them are in the window; whether they are."""
@@ -124,7 +120,6 @@ class Grid:
             np.clip(cells, 0, WINDOW + 1, out=cells)
         for total, part in zip(self.window, _count(cells, positive, w, location), strict=True):
             total[: len(part)] += part
-        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
         return True
 
     def _make_room(self, location: Array) -> None:
@@ -232,12 +227,12 @@ def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
 
 
 def _count(
-    place: Cells, positive: NDArray[np.bool_], w: Array | None, location: Array
+    place: Cells, positive: NDArray[np.bool_], w: Array | None, location: Array, size: int = 0
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Weights at each place, and moments; those of negatives and positives by turns."""
+    """Weights at each place, and moments, at least ``size``; those of negatives and positives by turns."""
     place <<= 1
     place += positive
-    return np.bincount(place, w), np.bincount(place, location if w is None else w * location)
+    return np.bincount(place, w, size), np.bincount(place, location if w is None else w * location, size)
 
 
 def _by_label(sums: Array) -> Array:

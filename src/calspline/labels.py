@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -97,13 +97,15 @@ def order_columns(
                 return [found.index(value) for value in wanted]
     _check_none_named(listed, classes, name)
     if not (known or [by_value(value) for value in classes] == list(range(len(classes)))):
-        pairs = [f"{column!r} is {value!r}" for column, value in zip(listed, _plain(classes), strict=True)]
+        pairs = [f"{column!r} is {value!r}" for column, value in zip(listed, plain_labels(classes), strict=True)]
         warn_user(
-            f"the columns of {name} are not named after the classes, and are taken in their order: "
-            + ", ".join(pairs[:SHOWN])
-            + (", ..." if len(pairs) > SHOWN else "")
+            f"the columns of {name} are not named after the classes, and are taken in their order: {_first(pairs)}"
         )
     return None
+
+
+def _first(shown: Sequence[str]) -> str:
+    return ", ".join(shown[:SHOWN]) + (", ..." if len(shown) > SHOWN else "")
 
 
 def classes_of_columns(
@@ -126,9 +128,9 @@ def classes_of_columns(
         return named
     if listed is not None:
         _check_none_named(listed, found.tolist(), name=beside)
-    shown = ", ".join(map(repr, found.tolist()[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
     if len(found) == n_columns:
         return found
+    shown = _first([repr(label) for label in found.tolist()])
     whole = found.dtype.kind in "iu" and found[0] >= 0
     # Without 0 they may as well count from 1. A single label, to be evaluated, is taken at its word, unless it is 1.
     doubtful = whole and (found[0] == 1 or (found[0] > 1 and len(found) > 1))
@@ -214,8 +216,8 @@ def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
         trouble = f"{others[0]!r} is not" if others else "some of them after the same one, or not after every one"
         raise ValueError(
             f"the columns of {name} must be named after the classes, or none of them: {hits[0]!r} is, {trouble}. "
-            f"The columns are {short_list(names)}, and the classes {short_list(_plain(classes))}. Rename the columns, "
-            "or give an array whose columns are in the order of the classes"
+            f"The columns are {short_list(names)}, and the classes {short_list(plain_labels(classes))}. Rename the "
+            "columns, or give an array whose columns are in the order of the classes"
         )
 
 
@@ -226,14 +228,15 @@ def _check_one_name(column: Any, classes: list[Any], name: str) -> None:
     tails = [tails[0] for tails in _readings([column])]
     first, second = map(by_value, classes)
     if first in map(by_value, tails) and second not in map(by_value, tails):
-        shown = _plain(classes)
+        shown = plain_labels(classes)
         raise ValueError(
             f"{name} in one column must be those of the class {shown[1]!r}; the column {column!r} is named after "
             f"{shown[0]!r}. Give the other column, or both"
         )
 
 
-def _plain(values: list[Any]) -> list[Any]:
+def plain_labels(values: Iterable[Any]) -> list[Any]:
+    """Labels as Python has them."""
     return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
@@ -244,26 +247,31 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
+def one_column(array: NDArray[Any], n: int, name: str, beside: str, given: type) -> NDArray[Any]:
+    """An array, or its only column, of one dimension with ``n`` values, as many as ``beside`` has rows."""
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension; got {given.__name__} of shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
+    return array
+
+
 def check_label_array(y: Any, n: int, name: str = "y", *, beside: str = "scores") -> NDArray[Any]:
-    """Labels as a one-dimensional array of ``n`` values, as many as ``other`` has rows, none missing."""
+    """Labels as a one-dimensional array of ``n`` values, none missing."""
     if hasattr(y, "tocsr") and hasattr(y, "nnz"):
         raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
     try:
         array = as_numpy(y)
     except ValueError:
         raise ValueError(f"{name} must have one label a row") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; got {type(y).__name__} of shape {array.shape}")
-    if len(array) != n:
-        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
+    array = one_column(array, n, name, beside, type(y))
     kind = array.dtype.kind
-    if kind == "O":
-        if not set(map(type, array)) <= NEVER_MISSING:
-            for row, value in enumerate(array):
-                if is_missing(value):
-                    raise ValueError(f"{name} has missing labels; the first is in row {row}")
+    if kind == "O" and not set(map(type, array)) <= NEVER_MISSING:
+        missing = next((row for row, value in enumerate(array) if is_missing(value)), None)
+        if missing is not None:
+            raise ValueError(f"{name} has missing labels; the first is in row {missing}")
     elif kind == "f" and array.size and not np.isfinite(array.sum()):
         bad = ~np.isfinite(array)
         if bad.any():
@@ -432,7 +440,7 @@ def warn_if_columns_shuffled(
     rows = 1.0 / float(w @ w) / design_effect
     z = (right - chance) / np.sqrt(max(chance * (1.0 - chance), 1e-300) / rows)
     if right < LARGEST_SHARE * chance and z < CLEARLY:
-        shown = ", ".join(map(repr, classes.tolist()[:SHOWN])) + (", ..." if m > SHOWN else "")
+        shown = _first([repr(label) for label in classes.tolist()])
         warn_user(
             f"the class of the largest score is right in {right:.1%} of the rows, less often than by chance "
             f"({chance:.1%}): perhaps the columns are in another order than the classes ({shown}). Columns of a data "

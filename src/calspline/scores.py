@@ -20,6 +20,7 @@ from calspline.labels import (
     check_label_array,
     column_names,
     is_missing,
+    one_column,
     order_columns,
     several_groups,
     warn_user,
@@ -83,15 +84,19 @@ class GivenScores:
         return is_outside(*self.limits)
 
     @cached_property
-    def rows_outside(self) -> NDArray[np.bool_]:
-        """Rows with a score outside [0, 1], by more than rounding."""
-        out = self._outside(self.values)
-        return np.asarray(out if out.ndim == 1 else out.any(axis=1))
+    def _outside(self) -> NDArray[np.bool_]:
+        """Which scores are."""
+        return np.asarray((self.values < -rounding(self.limits[1])) | (self.values > 1.0 + ROUNDING))
+
+    @cached_property
+    def n_outside(self) -> int:
+        """Rows with a score outside [0, 1]."""
+        return int(np.count_nonzero(self._outside if self.values.ndim == 1 else self._outside.any(axis=1)))
 
     @property
     def share_inside(self) -> float | None:
         """The share of rows in [0, 1], a little towards a half; None if all are."""
-        return (float(len(self) - self.rows_outside.sum()) + 1.0) / (len(self) + 2.0) if self.outside else None
+        return (len(self) - self.n_outside + 1.0) / (len(self) + 2.0) if self.outside else None
 
     def warn_if_probabilities(self, inside: float | None) -> None:
         """Warn if all of these margins lie in [0, 1], which by the share ``inside`` of the fit is no chance."""
@@ -103,15 +108,12 @@ class GivenScores:
             f"{1.0 - inside:.0%} lay outside: give it what it was fitted on"
         )
 
-    def _outside(self, values: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-        return np.asarray((values < -rounding(self.limits[1])) | (values > 1.0 + ROUNDING))
-
     def kind(self, name: str = "scores", advice: str = MARGIN_ADVICE) -> Kind:
         """What the scores are, by their range; a few outside [0, 1] among others are an error."""
         if not self.outside:
             return "probability"
         _check_size(self, name)
-        if not taken_for_margins(int(self.rows_outside.sum()), len(self)):
+        if not taken_for_margins(self.n_outside, len(self)):
             raise ValueError(self.complaint(name, advice))
         if self.limits[0] >= 0.0 and self.limits[1] <= PER_CENT:
             if self.n_columns == 1:
@@ -122,12 +124,10 @@ class GivenScores:
 
     def complaint(self, name: str, advice: str) -> str:
         """The first row outside [0, 1], and how many there are."""
-        row, count = int(np.argmax(self.rows_outside)), int(self.rows_outside.sum())
-        values = np.atleast_1d(self.values[row])
-        value = values[self._outside(values)][0]
-        ways = [advice, f"{count} of {len(self)} rows are outside."]
-        ways += [MEND_ADVICE] if count < len(self) else []
-        return f"{name} must be probabilities in [0, 1]; row {row} is {value:g}. {' '.join(filter(None, ways))}"
+        place, n = tuple(np.argwhere(self._outside)[0]), len(self)
+        ways = [advice, f"{self.n_outside} of {n} rows are outside.", MEND_ADVICE if self.n_outside < n else ""]
+        shown = f"row {place[0]} is {self.values[place]:g}"
+        return f"{name} must be probabilities in [0, 1]; {shown}. {' '.join(filter(None, ways))}"
 
     def taken_as(self, kind: MatrixKind | None, name: str, advice: str) -> tuple[Kind, NDArray[np.floating[Any]]]:
         """What the scores are, and their values: probabilities in [0, 1], whose rows sum to one, or margins."""
@@ -252,10 +252,8 @@ def check_scores(
     found = column_names(values, array.ndim) if names is None else list(names)
     given = GivenScores(array, found, margins)
     if not np.isfinite(given.limits).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0])
-        bad = np.atleast_1d(array[row])
-        bad = bad[~np.isfinite(bad)][0]
-        raise ValueError(f"{name} must be finite; row {row} is {bad}")
+        place = tuple(np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite; row {place[0]} is {array[place]}")
     return given
 
 
@@ -361,13 +359,7 @@ def check_weights(
     """Weights as float64, finite, not negative, ``some`` of them positive; None stays None."""
     if sample_weight is None:
         return None
-    array = check_numeric_array(sample_weight, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; got shape {array.shape}")
-    if len(array) != n:
-        raise ValueError(f"{beside} and {name} must have the same length; got {n} and {len(array)}")
+    array = one_column(check_numeric_array(sample_weight, name), n, name, beside, type(sample_weight))
     if array.size and array.min() < 0.0:
         row = int(np.argmax(array < 0.0))
         raise ValueError(f"{name} must not be negative; row {row} is {array[row]:g}")

@@ -110,21 +110,16 @@ def choose_epsilon(p: ArrayLike) -> float:
     >>> choose_epsilon([0.2, 0.97, 1.0])
     0.001
     """
-    p = np.asarray(p, dtype=np.float64)
-    complements = (1.0 - p)[p < 1.0]
-    return _epsilon_of(float(complements.min()) if complements.size else 1.0)
-
-
-def _epsilon_of(smallest_complement: float) -> float:
-    r = int(np.floor(np.log10(smallest_complement)))
-    return float(f"1e{r - 1}")
+    return epsilon_from_log_odds(highest_location(log_odds(p), probabilities=True))
 
 
 def epsilon_from_log_odds(highest: float) -> float:
     """:func:`choose_epsilon`, given the log-odds of the largest score below 1."""
-    # expit(-u) and 1 - p agree to rounding; the relative nudge keeps an exact
-    # power of ten from falling below itself.
-    return _epsilon_of(float(expit(-highest)) * (1.0 + 1e-12)) if np.isfinite(highest) else 0.1
+    if not np.isfinite(highest):
+        return 0.1
+    # The nudge keeps an exact power of ten, which 1 - p has to rounding only, from falling below itself.
+    r = int(np.floor(np.log10(float(expit(-highest)) * (1.0 + 1e-12))))
+    return float(f"1e{r - 1}")
 
 
 def compact_logit_slope(epsilon: float) -> float:
