@@ -7,8 +7,7 @@ from scipy.special import softmax
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale
-from calspline.multiclass.solver import CurveOnly, Data
-from calspline.multiclass.strengths import Strengths, first_strengths
+from calspline.multiclass.solver import CurveOnly, Data, Strengths, first_strengths
 from calspline.multiclass.structured_fit import Diagonal, Kronecker, Linear
 
 
@@ -91,7 +90,7 @@ def test_single_precision_is_enough_for_a_curve(columns, monkeypatch):
     rng = np.random.default_rng(2)
     B = None if columns is None else 0.01 * rng.normal(size=(40, columns))
     v = 0.1 * rng.normal(size=data.cells.basis.size)
-    (f, g, H), (f64, g64, H64) = (CurveOnly(data, B, exact=exact).local(v) for exact in (False, True))
+    (f, g, H), (f64, g64, H64) = (CurveOnly(data, B, exact=exact).at(v).local for exact in (False, True))
     assert f != f64  # they differ at all
     assert f == pytest.approx(f64, rel=1e-6)
     np.testing.assert_allclose(g, g64, atol=1e-5 * np.abs(g64).max())

@@ -9,8 +9,16 @@ from sklearn.exceptions import ConvergenceWarning
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale, fit_temperature, floored
-from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, solve
-from calspline.multiclass.strengths import MIN_STRENGTH, Strengths, first_strengths, matrix_groups
+from calspline.multiclass.solver import (
+    MIN_STRENGTH,
+    CurveAndMatrix,
+    CurveOnly,
+    Data,
+    Strengths,
+    first_strengths,
+    matrix_groups,
+    solve,
+)
 from calspline.multiclass.structured_fit import Linear, _increasing, fit_joint, fit_many, fit_structured
 
 
@@ -36,9 +44,9 @@ def finite_differences(f, theta, h=1e-5):
 def test_gradient_and_hessian_agree_with_finite_differences(kind, free_slope):
     problem = kind(prepared(free_slope))
     theta = 0.1 * np.random.default_rng(1).normal(size=len(problem.group))
-    _, gradient, hessian = problem.local(theta)
-    np.testing.assert_allclose(gradient, finite_differences(lambda t: problem.local(t)[0], theta), atol=1e-4)
-    np.testing.assert_allclose(hessian, finite_differences(lambda t: problem.local(t)[1], theta), atol=1e-3)
+    _, gradient, hessian = problem.at(theta).local
+    np.testing.assert_allclose(gradient, finite_differences(lambda t: problem.at(t).local[0], theta), atol=1e-4)
+    np.testing.assert_allclose(hessian, finite_differences(lambda t: problem.at(t).local[1], theta), atol=1e-3)
 
 
 @pytest.mark.parametrize("matrix", [True, False])
@@ -60,13 +68,15 @@ def test_the_loss_is_the_log_loss_of_the_model():
     bend = (data.cells.table @ v)[data.cells.cell]
     log_p = log_softmax(u + bend + u @ W.T + b, axis=1)
     expected = -data.w @ log_p[np.arange(len(data.y)), data.y]
-    assert problem.local(theta)[0] == pytest.approx(expected)
+    assert problem.at(theta).local[0] == pytest.approx(expected)
 
 
 def test_with_a_free_slope_the_line_is_a_temperature_with_a_normal_prior_around_one():
     data = prepared(free_slope=True, n=2000, bend=0.0)
     problem = CurveAndMatrix(data)
-    strengths = Strengths(data.first_strengths(), problem.group, dict.fromkeys(range(4), 1e12) | {4: 0.7**2})
+    strengths = Strengths(
+        data.strengths(problem.group).most, problem.group, dict.fromkeys(range(4), 1e12) | {4: 0.7**2}
+    )
     theta, *_ = solve(problem, strengths, problem.start)
     v, _, _ = problem.split(theta)
 
@@ -118,7 +128,7 @@ def test_strengths_are_the_fixed_point_of_mackays_update():
     strengths = Strengths(most, problem.group)
     theta, *_ = solve(problem, strengths, np.zeros(len(problem.group)))
     np.testing.assert_array_equal(fit_joint(data).strengths, strengths.alpha)
-    _, _, hessian = problem.local(theta)
+    _, _, hessian = problem.at(theta).local
     q = strengths.each
     inverse = np.diagonal(np.linalg.inv(hessian + np.diag(q)))
     gamma = np.bincount(problem.group, weights=1 - q * inverse, minlength=4)
@@ -188,7 +198,7 @@ def test_an_increasing_curve_is_the_best_of_those_that_increase():
     bends = np.column_stack([basis.curve(v).slope(places) - line for v in np.eye(basis.size)])
 
     def penalised(v):
-        value, gradient, _ = problem.local(v)
+        value, gradient, _ = problem.at(v).local
         return value + 0.5 * strength * v @ v, gradient + strength * v
 
     rising = {"type": "ineq", "fun": lambda v: line + bends @ v, "jac": lambda v: bends}
@@ -196,7 +206,7 @@ def test_an_increasing_curve_is_the_best_of_those_that_increase():
     assert best.success
     assert fit.slope(places).min() > 0.0
     # B-spline coefficients that rise are a little more than a curve that does: that costs 2 of 120 nats.
-    assert problem.local(best.x)[0] - 0.1 < data.loss(fit) < problem.local(best.x)[0] + 5.0
+    assert problem.at(best.x).local[0] - 0.1 < data.loss(fit) < problem.at(best.x).local[0] + 5.0
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")
@@ -218,7 +228,7 @@ def test_strengths_that_run_off_are_taken_back(seed, n):
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(5, float(w.sum())), problem.group)
     theta, converged, _ = solve(problem, strengths, np.zeros(len(problem.group)))
-    _, g, H = problem.local(theta)
+    _, g, H = problem.at(theta).local
     q = strengths.each
     slope = g + q * theta
     assert converged
@@ -286,8 +296,8 @@ def test_limits_know_that_a_matrix_was_shrunk_too_little():
     problem = CurveAndMatrix(data)
     k = data.cells.basis.size
     theta = np.concatenate([data.cells.basis.straight, np.column_stack([fit.b, fit.W]).ravel()])
-    each = np.append(fit.strengths, data.first_strengths()[4:])[problem.group]
-    posterior = np.linalg.inv(problem.local(theta)[2] + np.diag(each))[k:, k:]
+    each = np.append(fit.strengths, data.strengths(problem.group).alpha[4:])[problem.group]
+    posterior = np.linalg.inv(problem.at(theta).local[2] + np.diag(each))[k:, k:]
     others = matrix_groups(8).ravel() == 2
     variance = (fit.spread.linear**2).sum(axis=0)[others]
     assert np.all(variance < 0.8 * np.diag(posterior)[others])

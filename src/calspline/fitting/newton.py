@@ -14,9 +14,10 @@ where ``w_b`` is the weight in bin ``b`` and ``s_b`` the weight times the target
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -97,24 +98,36 @@ class DenseDesign:
         return np.asarray((self.rows.T * v) @ self.rows)
 
 
-class Objective(Protocol):
-    """A convex loss, without the ridge."""
+class Point(NamedTuple):
+    """Coordinates, their linear predictor, and the loss there: a place to start from."""
+
+    u: Array
+    eta: Array
+    local: Local
+
+
+class Objective(ABC):
+    """A convex loss without the ridge. Here ``u`` is its own linear predictor, and points have gradient and Hessian."""
+
+    @abstractmethod
+    def at(self, u: Array) -> Point:
+        """The loss at ``u``."""
 
     def derivatives(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian in ``u``."""
-        ...
+        return point.local.slope, point.local.curvature
 
     def moves(self, step: Array) -> Array:
         """What a step adds to ``eta``."""
-        ...
+        return step
 
     def after(self, point: Point, step: Array, moves: Array) -> Point:
         """The point that is one step away."""
-        ...
+        return self.at(point.u + step)
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Objective):
     """What is fitted: a design on bins, with the sums each bin carries.
 
     With a ``tilt`` the loss is ``loss(u) - tilt' u``: with the gradient of ``F`` at some place, that is the minimum.
@@ -147,14 +160,6 @@ class Problem:
     def _point(self, u: Array, eta: Array) -> Point:
         local = self.loss(eta, self.w, self.s)
         return Point(u, eta, local if self.tilt is None else local._replace(value=local.value - float(self.tilt @ u)))
-
-
-class Point(NamedTuple):
-    """Coordinates, their linear predictor, and the loss there: a place to start from."""
-
-    u: Array
-    eta: Array
-    local: Local
 
 
 @dataclass(frozen=True)
@@ -208,14 +213,6 @@ class Newton:
         quadratic keeps half. With little asked for, a step may leap across the minimum and back for ever, just a
         little lower each time.
     """
-
-    step: Array
-    moves: Array
-    reach: float
-    factor: Array
-    promised: float
-    value: float
-    moved: float
 
     def __init__(
         self,

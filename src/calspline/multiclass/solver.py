@@ -1,15 +1,18 @@
 """Penalised fits of ``eta = s(u) + W u + b``, their strengths learnt by evidence.
 
-``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over four groups:
-intercepts ``b``, diagonal of ``W``, the rest of ``W``, and ``v`` (for which it is
-``alpha / 2`` times the integral of ``s''^2``). Where the curve's slope is free, it is a fifth group with a given
-strength: ``beta s'``, the inverse temperature it makes, has the prior ``N(1, 1)``.
+``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over five groups: intercepts ``b``, diagonal of
+``W``, the rest of ``W``, what bends the curve (for which it is ``alpha / 2`` times the integral of ``s''^2``), and its
+slope, where that is free. The last has a given strength: ``beta s'``, the inverse temperature it makes, has the prior
+``N(1, 1)``. The others follow MacKay's update
+
+    alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),    gamma = sum_g (1 - alpha (H^{-1})_ii),
+
+the fixed point of the Laplace evidence under a Gamma prior on ``alpha``, and never exceed ``alpha_0``.
 Arrays have a row for each row of scores: shape (n, m).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,10 +21,9 @@ import scipy
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Workspace, added_up, blocks, filled
-from calspline.fitting.newton import Local, Newton, Point, inverse_root
+from calspline.fitting.newton import Local, Newton, Objective, Point, inverse_root
 from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
 from calspline.multiclass.spread import Spread
-from calspline.multiclass.strengths import MIN_MOVE, STRENGTH_TOLERANCE, Strengths, first_strengths, matrix_groups
 from calspline.multiclass.structured_map import StructuredMap
 
 LEARN_BELOW = 1.0
@@ -43,6 +45,126 @@ LANES = 4
 """Columns of a table are a multiple of what processors multiply at once."""
 JOINT_BLOCK = 1 << 14
 """Values to a block of the joint Hessian, which needs some thirty arrays of its size."""
+CURVE_STRENGTH = 300.0
+PRIOR_COUNT = 2.0
+SCARCE = 5.0
+"""Rows per class that the defaults count as none: with few more, everything shrinks harder."""
+STRENGTH_TOLERANCE, MIN_MOVE = 0.02, 0.005
+"""Moves of ``log alpha`` below which a new quadratic confirms the strengths, and below which they stay."""
+MIN_STRENGTH = 1e-8
+"""Below it a strength holds nothing, and a Hessian that rests on it is singular to rounding."""
+
+
+def first_strengths(m: int, total: float) -> Array:
+    """``alpha_0`` for ``m`` classes and this total weight.
+
+    For the matrix they are the fixed strengths of structured matrix scaling, per row that is not scarce.
+    """
+    scarce = 1.0 + SCARCE * m / total
+    return np.array([2.0 * m * scarce, 2.0 * m * scarce, 2.0 * m * (m - 1.0) * scarce, CURVE_STRENGTH])
+
+
+def matrix_groups(m: int) -> NDArray[np.intp]:
+    """The group of each entry of ``(b, W)``."""
+    group = np.full((m, m + 1), 2)
+    group[:, 0] = 0
+    group[np.arange(m), np.arange(m) + 1] = 1
+    return group
+
+
+class Strengths:
+    """The strengths ``alpha`` and their way to the fixed point of MacKay's update.
+
+    The plain update creeps, or swings, by an unknown factor; a secant in ``log alpha`` for each group
+    learns that factor from the last two updates. Groups in ``held`` keep the strength they are given.
+    ``effective`` is the effective number of parameters ``gamma`` of each group.
+    """
+
+    def __init__(self, alpha0: Array, group: NDArray[np.intp], held: dict[int, float | None] | None = None) -> None:
+        self.most = alpha0.copy()
+        self.group = group
+        self.effective = np.zeros(len(alpha0))
+        given = {g: alpha for g, alpha in (held or {}).items() if alpha is not None}
+        self._held = list(given)
+        self.most[self._held] = list(given.values())
+        self.alpha = self.most.copy()
+        self._last: tuple[Array, Array] | None = None
+        self._seen: tuple[Array, Array, Array] | None = None
+
+    @property
+    def each(self) -> Array:
+        """The strength of every variable."""
+        return np.asarray(self.alpha[self.group])
+
+    def update(self, theta: Array, inverse: Array) -> float:
+        """Update from the estimate and the diagonal of ``H^{-1}``; the largest move of ``log alpha`` it asked for."""
+        k, group = len(self.most), self.group.ravel()
+        gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
+        size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
+        self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
+        target = (self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most)
+        self._seen = theta, inverse, target
+        target = np.clip(target, MIN_STRENGTH, self.most)
+        target[self._held] = self.most[self._held]
+        place = np.log(self.alpha)
+        move = np.log(target) - place
+        largest = float(np.abs(move).max())
+        if largest < MIN_MOVE:
+            return largest
+        factor = np.ones(k)
+        if self._last is not None:
+            moved = place - self._last[0]
+            far = np.abs(moved) > 1e-3
+            slope = (move - self._last[1])[far] / moved[far]
+            factor[far] = np.where(slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0)
+        self._last = place, move
+        self.alpha = np.clip(np.exp(place + factor * move), MIN_STRENGTH, self.most)
+        return largest
+
+    def error_variance(self, inverse: Array, group: int | list[int]) -> Array:
+        """The variance of an estimate that is shrunk by ``alpha`` where the data ask for ``a``, which may be more.
+
+        It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
+        """
+        return np.asarray(inverse * (1.0 - inverse * self._excess(group)))
+
+    def error_root(self, root: Array, groups: list[int]) -> Array:
+        """The same for all variables together, if ``groups`` ask for more.
+
+        With ``H^{-1} = R R'`` it is a root of ``H^{-1} (H - Q + Q A^{-1} Q) H^{-1}``.
+        """
+        excess = np.zeros(len(self.alpha))
+        excess[groups] = self._excess(groups)
+        taken, along = scipy.linalg.eigh((root.T * excess[self.group]) @ root)
+        return np.asarray(root @ along * np.sqrt(np.maximum(1.0 - taken, 0.0)))
+
+    def _excess(self, group: int | list[int]) -> Array:
+        """``alpha - alpha^2 / a``."""
+        asked = np.array([self.asked(g) for g in np.atleast_1d(group).tolist()]).reshape(np.shape(group))
+        return np.asarray(self.alpha[group] * (1.0 - self.alpha[group] / asked))
+
+    def asked(self, g: int) -> float:
+        """The strength that the data ask for of a group, which is at least ``alpha``.
+
+        It is what the last update asked for, unless that is more than ``alpha_0``: then it is the fixed point beyond.
+        There each variable stands alone; what the data say of it is ``h = 1 / (H^{-1})_ii - alpha``.
+        """
+        alpha = float(self.alpha[g])
+        if self._seen is None:
+            return alpha
+        if self._seen[2][g] <= self.most[g]:
+            return max(alpha, float(self._seen[2][g]))
+        theta, inverse = (values.ravel()[self.group.ravel() == g] for values in self._seen[:2])
+        h = np.maximum(1.0 / inverse - alpha, 0.0)
+
+        def left(log_a: float) -> float:
+            """What the fixed point's two sides differ by."""
+            a = np.exp(log_a)
+            size = float((((h + alpha) / (h + a) * theta) ** 2).sum())
+            return float(a * (size + PRIOR_COUNT / self.most[g]) - (h / (h + a)).sum() - PRIOR_COUNT)
+
+        low, high = np.log(alpha), np.log(self.most[g] * (1.0 + len(h) / PRIOR_COUNT))
+        return alpha if left(low) >= 0.0 else float(np.exp(scipy.optimize.brentq(left, low, high)))
 
 
 @dataclass(frozen=True)
@@ -76,51 +198,28 @@ class Data:
 
     @property
     def curve_group(self) -> NDArray[np.intp]:
-        """Zero for what bends the curve, one for its slope."""
+        """The group of each coordinate of the curve."""
         basis = self.cells.basis
-        return np.repeat([0, 1], [basis.T.shape[1], basis.size - basis.T.shape[1]])
+        return np.repeat([3, 4], [basis.T.shape[1], basis.size - basis.T.shape[1]])
 
-    def first_strengths(self) -> Array:
-        """``alpha_0`` of the four groups, and the strength of the slope if that is free."""
-        alpha = first_strengths(self.u.shape[1], float(self.w.sum()))
-        return alpha if self.cells.basis.slope is None else np.append(alpha, TEMPERATURE_PRIOR * self.scale.beta**2)
-
-    def held(self, curve_strength: float | None, first: int = 0) -> dict[int, float | None]:
-        """The strengths that are given, by group; ``first`` is the curve's."""
-        return {first: curve_strength} | {first + 1 + i: float(a) for i, a in enumerate(self.first_strengths()[4:])}
-
-    def lines(self, B: Array) -> tuple[Array, Array]:
-        """``b`` and ``W``, or its diagonal, for ``eta`` where all coordinates of the curve are zero."""
-        b, W, slope = B[:, 0].copy(), B[:, 1:], self.cells.basis.first_slope
-        return (b, slope + W[:, 0]) if W.shape[1] == 1 else (b, slope * np.eye(len(b)) + W)
+    def strengths(self, group: NDArray[np.intp], curve_strength: float | None = None) -> Strengths:
+        """Those of variables in these groups, to begin with; that of the curve may be given, that of its slope is."""
+        alpha0 = first_strengths(self.u.shape[1], float(self.w.sum()))
+        slope = TEMPERATURE_PRIOR * self.scale.beta**2
+        return Strengths(np.append(alpha0, slope), group, {3: curve_strength, 4: slope})
 
     def fitted(
-        self,
-        curve: Solved,
-        W: Array | None,
-        b: Array,
-        strengths: Array,
-        effective: Array,
-        linear: dict[str, Array] | None = None,
+        self, curve: Solved, W: Array | None, b: Array, strengths: Array, effective: Array, **linear: Array
     ) -> StructuredMap:
         """The map with these coordinates of the curve, matrix and intercepts; ``linear`` is the latters' posterior.
 
         The rows of the curve's root may go on: with what its errors add to intercepts and matrix.
         """
-        basis = self.cells.basis
-        pieces, k = basis.curve(curve.theta), basis.size
-        spread = Spread((basis.at(pieces.breaks) @ curve.root[:k]).T, **linear or {})
-        return StructuredMap(
-            self.scale,
-            pieces.breaks,
-            pieces.coefficients,
-            W,
-            b,
-            strengths[:4],
-            effective[:4],
-            converged=curve.converged,
-            spread=spread,
-        )
+        basis, scale = self.cells.basis, self.scale
+        pieces = basis.curve(curve.theta)
+        spread = Spread((basis.at(pieces.breaks) @ curve.root[: basis.size]).T, **linear)
+        coefficients, converged = pieces.coefficients, curve.converged
+        return StructuredMap(scale, pieces.breaks, coefficients, W, b, strengths[:4], effective[:4], converged, spread)
 
     @property
     def precision(self) -> type[Any]:
@@ -139,7 +238,9 @@ class Data:
 
     def predictor(self, precision: type[Any], v: Array | None = None, B: Array | None = None) -> Array:
         """``s(u) + W u + b`` of all rows; without ``v`` nothing bends, and without ``B`` there is but the curve."""
-        b, W = (precision(one) for one in self.lines(np.zeros((self.u.shape[1], 2)) if B is None else B))
+        m, slope = self.u.shape[1], self.cells.basis.first_slope
+        B = np.zeros((m, 2)) if B is None else B
+        b, W = precision(B[:, 0]), precision(slope + B[:, 1] if B.shape[1] == 2 else slope * np.eye(m) + B[:, 1:])
         bend = None if v is None else (self.cells.table @ v).astype(precision)
 
         def part(rows: slice) -> Array:
@@ -223,33 +324,7 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
     return Solved(newton.point.u, False, inverse_root(newton.factor))
 
 
-class Convex(ABC):
-    """A loss whose value, gradient and Hessian come of one pass over the rows, as an objective for Newton's method."""
-
-    solved = SOLVED, SOLVED
-
-    @abstractmethod
-    def local(self, theta: Array) -> tuple[float, Array, Array]:
-        """Summed loss, gradient, Hessian at ``theta``."""
-
-    def at(self, theta: Array) -> Point:
-        """The loss at ``theta``, which is its own linear predictor."""
-        return Point(theta, theta, Local(*self.local(theta)))
-
-    def derivatives(self, point: Point) -> tuple[Array, Array]:
-        """Gradient and Hessian."""
-        return point.local.slope, point.local.curvature
-
-    def moves(self, step: Array) -> Array:
-        """What a step adds to ``theta``."""
-        return step
-
-    def after(self, point: Point, step: Array, moves: Array) -> Point:
-        """The point that is one step away."""
-        return self.at(point.u + step)
-
-
-class CurveAndMatrix(Convex):
+class CurveAndMatrix(Objective):
     """Loss, gradient and Hessian in ``theta = (v, [b_j, W_j] per class)``; the problem is convex.
 
     With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d eta / d v = B(u) = D``.
@@ -259,8 +334,8 @@ class CurveAndMatrix(Convex):
     """
 
     def __init__(self, data: Data) -> None:
-        self.data = data
-        self.group = np.concatenate([3 + data.curve_group, matrix_groups(data.u.shape[1]).ravel()])
+        self.data, self.solved = data, (SOLVED, SOLVED)
+        self.group = np.concatenate([data.curve_group, matrix_groups(data.u.shape[1]).ravel()])
         self.start = np.zeros(len(self.group))
         self.start[: data.cells.basis.size] = data.cells.basis.straight
 
@@ -270,7 +345,7 @@ class CurveAndMatrix(Convex):
         B = theta[k:].reshape(m, m + 1)
         return theta[:k], B[:, 0], B[:, 1:]
 
-    def local(self, theta: Array) -> tuple[float, Array, Array]:
+    def at(self, theta: Array) -> Point:
         """Summed loss, gradient, Hessian at ``theta``."""
         data, table = self.data, self.data.cells.table
         n, m = data.u.shape
@@ -320,10 +395,10 @@ class CurveAndMatrix(Convex):
         H[k:, :k] = Hv.transpose(0, 2, 1).reshape(m * d, k)
         H[:k, k:] = H[k:, :k].T
         H[:k, :k] = (table.T * mass) @ table - outer
-        return float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H
+        return Point(theta, theta, Local(float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H))
 
 
-class CurveOnly(Convex):
+class CurveOnly(Objective):
     """Loss, gradient and Hessian in ``v`` alone, given ``B = (b, W)`` or intercepts and diagonal, zero if None.
 
     The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in each cell, and a
@@ -334,8 +409,7 @@ class CurveOnly(Convex):
     def __init__(self, data: Data, B: Array | None = None, *, exact: bool = True) -> None:
         self.data, self.group = data, data.curve_group
         self.precision: type[Any] = np.float64 if exact else data.precision
-        if self.precision is np.float32:
-            self.solved = NEARLY_SOLVED
+        self.solved = NEARLY_SOLVED if self.precision is np.float32 else (SOLVED, SOLVED)
         self._fixed = data.predictor(self.precision, B=B)
         self._rows = list(blocks(*data.u.shape))
         self._workspace = Workspace(self._rows, data.u.shape[1], self.precision, self.precision, np.intp, np.int32)
@@ -343,7 +417,7 @@ class CurveOnly(Convex):
         self._coarse = np.zeros((size, -(-k // LANES) * LANES), dtype=np.float32)
         self._coarse[:, :k] = data.cells.table
 
-    def local(self, v: Array) -> tuple[float, Array, Array]:
+    def at(self, v: Array) -> Point:
         """Summed loss, gradient, Hessian at ``v``."""
         data, table = self.data, self.data.cells.table
         (size, k), m = table.shape, data.u.shape[1]
@@ -368,4 +442,5 @@ class CurveOnly(Convex):
                 ]
 
         f, mass, observed, outer = added_up(part, self._rows, data.u.size)
-        return float(f), (mass - observed) @ table, (table * mass[:, None]).T @ table - outer[:k, :k]
+        hessian = (table * mass[:, None]).T @ table - outer[:k, :k]
+        return Point(v, v, Local(float(f), (mass - observed) @ table, hessian))

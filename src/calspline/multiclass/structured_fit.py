@@ -18,7 +18,6 @@ sign of scores that are off in other ways too. The quarter is there because such
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -39,9 +38,19 @@ from calspline.multiclass.scale import (
     softmax_loss,
     unmasked,
 )
-from calspline.multiclass.solver import CurveAndMatrix, CurveOnly, Data, Solved, softmax, solve
+from calspline.multiclass.solver import (
+    SCARCE,
+    STRENGTH_TOLERANCE,
+    CurveAndMatrix,
+    CurveOnly,
+    Data,
+    Solved,
+    Strengths,
+    matrix_groups,
+    softmax,
+    solve,
+)
 from calspline.multiclass.spread import DENSE_CLASSES
-from calspline.multiclass.strengths import SCARCE, STRENGTH_TOLERANCE, Strengths, matrix_groups
 from calspline.multiclass.structured_map import StructuredMap
 from calspline.scores import MatrixScores
 
@@ -210,7 +219,7 @@ def blend(fit: StructuredMap, slope: float, share: float, error: float = 0.0) ->
 def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
     """Curve and matrix in one convex problem with one Hessian."""
     problem = CurveAndMatrix(data)
-    strengths = Strengths(data.first_strengths(), problem.group, data.held(curve_strength, 3))
+    strengths = data.strengths(problem.group, curve_strength)
     solved = solve(problem, strengths, problem.start)
     v, b, W = problem.split(solved.theta)
     k = len(v)
@@ -224,13 +233,13 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
         B = solved.theta[k:].reshape(len(b), -1)
         linear = Linear(data, v, matrix=True).preconditioner(B, strengths)[0].posterior(strengths)
     curve = Solved(v, solved.converged, root)
-    return data.fitted(curve, W.copy(), b.copy(), strengths.alpha, strengths.effective, linear)
+    return data.fitted(curve, W.copy(), b.copy(), strengths.alpha, strengths.effective, **linear)
 
 
 def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     """The curve alone, the best of those that increase."""
-    m, basis, curve = data.u.shape[1], data.cells.basis, CurveOnly(data)
-    strengths = Strengths(data.first_strengths()[3:], curve.group, data.held(curve_strength))
+    basis, curve = data.cells.basis, CurveOnly(data)
+    strengths = data.strengths(curve.group, curve_strength)
     solved = solve(curve, strengths, basis.straight)
     if basis.curve(solved.theta).smallest_slope <= MIN_SLOPE:
         # A spline increases if its B-spline coefficients do; those of the line with slope one are at ``greville``.
@@ -239,9 +248,8 @@ def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
         straight = curve.at(basis.straight)
         best = minimize(curve, strengths.each, straight, tolerance=CONSTRAINED_TOLERANCE, constraints=held)
         solved = Solved(best.u, best.converged, best.covariance_root())
-    alpha, effective = np.full(4, np.inf), np.zeros(4)
-    alpha[3], effective[3] = strengths.alpha[0], strengths.effective[0]
-    return data.fitted(solved, None, np.zeros(m), alpha, effective)
+    alpha = np.append(np.full(3, np.inf), strengths.alpha[3])
+    return data.fitted(solved, None, np.zeros(data.u.shape[1]), alpha, strengths.effective)
 
 
 def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
@@ -249,15 +257,15 @@ def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -
 
     Without ``matrix`` only the diagonal of ``W`` is fitted. Large data are overwritten.
     """
-    alpha0, data = data.first_strengths(), data.halved()
-    bending = Strengths(alpha0[3:], data.curve_group, data.held(curve_strength))
+    data = data.halved()
+    bending = data.strengths(data.curve_group, curve_strength)
     v = solve(CurveOnly(data, exact=False), bending, data.cells.basis.straight).theta
-    B, shrinking, near = Linear(data, v, matrix=matrix).fit(alpha0[:3])
+    B, shrinking, near = Linear(data, v, matrix=matrix).fit()
     solved = solve(CurveOnly(data, B, exact=False), bending, v)
     W = B[:, 1:].copy() if matrix else B[:, 1].copy()
-    alpha = np.concatenate([shrinking.alpha, bending.alpha])
-    effective = np.concatenate([shrinking.effective, bending.effective])
-    return data.fitted(solved, W, B[:, 0].copy(), alpha, effective, near.posterior(shrinking))
+    alpha = np.append(shrinking.alpha[:3], bending.alpha[3:])
+    effective = shrinking.effective + bending.effective
+    return data.fitted(solved, W, B[:, 0].copy(), alpha, effective, **near.posterior(shrinking))
 
 
 class Linear:
@@ -277,62 +285,42 @@ class Linear:
         self._rows = list(blocks(*data.u.shape))
         self._workspace = Workspace(self._rows, m, *[self.precision] * 2)
 
-    def local(self, B: Array) -> tuple[float, Array]:
-        """Summed loss and gradient."""
+    def local(self, B: Array, *, hessian: bool = False) -> list[Array]:
+        """Summed loss and gradient; for the ``hessian`` also that of intercepts and diagonal, ``C`` and ``G``."""
+        data, precision = self.data, self.precision
+        b, W = precision(B[:, 0]), precision(B[:, 1:])
 
-        def part(p: Array, u: Array, spare: Array, y: NDArray[np.intp], w: Array) -> list[Array]:
-            p *= w[:, None]
-            return [self._gradient(p, u, y, w)]
-
-        f, g = self._added_up(part, B)
-        return float(f), g
-
-    def _gradient(self, wp: Array, u: Array, y: NDArray[np.intp], w: Array) -> Array:
-        """``sum w (p - e_y) x'``, of rows ``w p`` that are overwritten."""
-        wp[np.arange(len(y)), y] -= w
-        slopes = wp.T @ u if self.matrix else np.einsum("ij,ij->j", wp, u)[:, None]
-        return np.column_stack([np.ones_like(w) @ wp, slopes])
-
-    def _added_up(self, part: Callable[..., list[Array]], B: Array) -> list[Array]:
-        """The loss at ``B``, and sums over blocks of what ``part`` makes of probabilities and values."""
-        data = self.data
-        b, W = self.precision(B[:, 0]), self.precision(B[:, 1:])
-
-        def block(rows: slice) -> list[Array]:
-            y, w = data.y[rows], self.precision(data.w[rows])
-            u = data.u[rows].astype(self.precision, copy=False)
-            with self._workspace.taken(rows) as (p, spare):
+        def part(rows: slice) -> list[Array]:
+            y, w = data.y[rows], precision(data.w[rows])
+            u = data.u[rows].astype(precision, copy=False)
+            with self._workspace.taken(rows) as (p, wp):
                 np.matmul(u, W.T, out=p) if self.matrix else np.multiply(u, W[:, 0], out=p)
                 p += b
                 p += self._curve[rows]
-                loss = softmax(p, y, data.w[rows])
-                return [np.asarray(loss), *(one.astype(np.float64) for one in part(p, u, spare, y, w))]
+                found = [np.asarray(softmax(p, y, data.w[rows]))]
+                np.multiply(p, w[:, None], out=wp)
+                if hessian:
+                    own = (1.0 - p) * wp
+                    found.append(np.column_stack([own.sum(axis=0), np.einsum("ij,ij->j", own, u * u)]))
+                if hessian and self.matrix:
+                    x = np.column_stack([np.ones_like(w), u])
+                    left = w - np.einsum("ij,ij->i", wp, p)
+                    found += [np.diag(wp.sum(axis=0)) - wp.T @ p, (x * left[:, None]).T @ x]
+                wp[np.arange(len(y)), y] -= w
+                slopes = wp.T @ u if self.matrix else np.einsum("ij,ij->j", wp, u)[:, None]
+                found.insert(1, np.column_stack([np.ones_like(w) @ wp, slopes]))
+            return [one.astype(np.float64) for one in found]
 
-        return added_up(block, self._rows, data.u.size)
+        return added_up(part, self._rows, data.u.size)
 
-    def preconditioner(self, B: Array, strengths: Strengths) -> tuple[Kronecker | Diagonal, float, Array]:
-        """For the Hessian at ``B``, of which intercepts and the diagonal of ``W`` have their own diagonal, (m, 2).
+    def preconditioner(self, B: Array, strengths: Strengths) -> tuple[Kronecker | Diagonal, Array, Array]:
+        """For the Hessian at ``B``; with it the loss and the gradient there."""
+        f, g, *hessian = self.local(B, hessian=True)
+        return (Kronecker if self.matrix else Diagonal)(strengths.alpha, *hessian), f, g
 
-        With it the loss and the gradient there.
-        """
-
-        def part(p: Array, u: Array, spare: Array, y: NDArray[np.intp], w: Array) -> list[Array]:
-            gradient = self._gradient(np.multiply(p, w[:, None], out=spare), u, y, w)
-            np.multiply(p, w[:, None], out=spare)
-            if not self.matrix:
-                return [gradient, _own(p, u, spare)]
-            x = np.column_stack([np.ones_like(w), u])
-            left = w - np.einsum("ij,ij->i", spare, p)
-            C = np.diag(spare.sum(axis=0)) - spare.T @ p
-            return [gradient, _own(p, u, spare), C, (x * left[:, None]).T @ x]
-
-        f, g, *hessian = self._added_up(part, B)
-        kind = Kronecker if self.matrix else Diagonal
-        return kind(strengths.alpha, *hessian), float(f), g
-
-    def fit(self, alpha0: Array) -> tuple[Array, Strengths, Kronecker | Diagonal]:
+    def fit(self) -> tuple[Array, Strengths, Kronecker | Diagonal]:
         """Minimise, learning the strengths; and what the Hessian is near the minimum."""
-        B, strengths = np.zeros(self.group.shape), Strengths(alpha0, self.group)
+        B, strengths = np.zeros(self.group.shape), self.data.strengths(self.group)
         for _ in range(MANY_ROUNDS):
             near, f, g = self.preconditioner(B, strengths)
             B = self._minimum(B, strengths.each, near, f, g)
@@ -340,7 +328,7 @@ class Linear:
                 break
         return B, strengths, near
 
-    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal, f0: float, g0: Array) -> Array:
+    def _minimum(self, B: Array, q: Array, near: Kronecker | Diagonal, f0: Array, g0: Array) -> Array:
         """The minimum for these strengths, from ``B``, where loss and gradient are known.
 
         L-BFGS tries a step of length one first: in units of the gradient's length, the preconditioned one.
@@ -350,19 +338,11 @@ class Linear:
         def objective(t: Array) -> tuple[float, Array]:
             point = B + near.forth(unit * t)
             f, g = self.local(point) if t.any() else (f0, g0)
-            return f + 0.5 * float((q * point**2).sum()), unit * near.back(g + q * point)
+            return float(f + 0.5 * (q * point**2).sum()), unit * near.back(g + q * point)
 
         options = {"maxiter": 30, "ftol": 1e-7, "gtol": GRADIENT_TOLERANCE * unit}
         found = scipy.optimize.minimize(objective, np.zeros(near.size), jac=True, method="L-BFGS-B", options=options)
         return B + near.forth(unit * found.x)
-
-
-def _own(p: Array, u: Array, wp: Array) -> Array:
-    """Sums of ``w p_j (1 - p_j)`` and of that times ``u_j^2``; all but ``u`` are overwritten."""
-    np.subtract(1.0, p, out=p)
-    p *= wp
-    np.multiply(u, u, out=wp)
-    return np.column_stack([p.sum(axis=0), np.einsum("ij,ij->j", p, wp)])
 
 
 class Diagonal:
