@@ -48,7 +48,7 @@ def fit_segments(counts: SegmentHistograms, fitted: FittedCurve, recipe: Recipe)
     T = _directions(counts, fitted)
     pieces = flat_beyond(curve.breaks, T)
     labels = counts.columns
-    names = counts.names or [None] * len(labels)
+    names = counts.names
     known = [Known(in_order({label for label in each if label is not None})) for each in labels]
     own = [one.places(each) for one, each in zip(known, labels, strict=True)]
     counted = _counted(counts, curve, pieces, own, recipe.design_effect)

@@ -15,8 +15,10 @@ from calspline.arrays import Array, chunks, map_blocks
 from calspline.grid import FIRST_CELL, LAST_CELL, Cells, cells_of, coarser, finest_level, levels_to_go
 from calspline.histogram import ScoreHistogram
 from calspline.scores import BinaryScores
-from calspline.segments.labels import By, Codes, check_alike, in_order, places_by_name
+from calspline.segments.labels import By, Codes, Column, check_alike, in_order, places_by_name
 from calspline.transforms import highest_location
+
+Names = Sequence[str | None]
 
 COARSER = 3
 """Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
@@ -59,9 +61,8 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     negatives: Array = field(repr=False)
     cells: Cells = field(repr=False)
     level: int | None = None
-    several: bool = False
-    names: Sequence[str | None] = ()
-    """Of the columns; empty where they are not known."""
+    names: Names = (None,)
+    """Of the columns; None where it is not known."""
 
     @classmethod
     def collect(
@@ -97,10 +98,10 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             used, place = np.unique(keys, return_inverse=True)
             size = len(used)
         w = np.bincount(place + size * positive, weights=weight, minlength=2 * size).reshape(2, size)
-        moment = np.bincount(place, weights=moments, minlength=size).astype(np.float64)
+        moment = np.bincount(place, weights=moments, minlength=size)
         present = np.flatnonzero(w[0] + w[1] > 0.0)
         found = present if used is None else used[present]
-        return cls._of_keys(pooled, by, level, found, w[:, present].astype(np.float64), moment[present])
+        return cls._of_keys(pooled, column, by.names, level, found, np.vstack([w, moment])[:, present])
 
     @classmethod
     def from_sums(cls, pooled: ScoreHistogram, by: By, level: int | None, at: NDArray[Any], sums: Array) -> Self:
@@ -108,33 +109,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
 
         ``sums`` has a row each for the weights of negatives and positives, and for the moments of both together.
         """
-        where, code = _places(pooled, level), by.combined.codes
-        place = np.minimum(np.searchsorted(where, at), len(where) - 1)
-        code = np.where(code < 0, len(by.combined.values), code)
-        keys, own = np.unique(code * len(where) + place, return_inverse=True)
-        total = [np.bincount(own, weights=row, minlength=len(keys)) for row in sums]
-        return cls._of_keys(pooled, by, level, keys, np.array(total[:2]), np.array(total[2]))
-
-    @classmethod
-    def _of_keys(cls, pooled: ScoreHistogram, by: By, level: int | None, keys: Codes, w: Array, moment: Array) -> Self:
-        """Weights of negatives and positives, and moments, by segment and place: ``keys`` are sorted."""
-        where = _places(pooled, level)
-        segment = keys // len(where)
-        place = keys - segment * len(where)
-        start = np.flatnonzero(np.diff(segment, prepend=-1))
-        labels = [*by.combined.values, None]
-        return cls(
-            pooled,
-            [labels[code] for code in segment[start].tolist()],
-            np.append(start, len(segment)),
-            where[place] if level is None else _means(moment, w.sum(axis=0), where[place], pooled),
-            w[1],
-            w[0],
-            np.empty(0, dtype=np.int64) if level is None else where[place],
-            level,
-            len(by.columns) > 1,
-            by.names,
-        )
+        return cls._added_up(pooled, by.combined, by.names, level, at, sums)
 
     @classmethod
     def of(cls, histograms: Mapping[Any, ScoreHistogram]) -> SegmentHistograms:
@@ -150,44 +125,9 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
         if not labels:
             raise ValueError("histogram must hold at least one segment with rows")
         parts = [histograms[label] for label in labels]
-        code = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        column = Column(None, labels, np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
         several = all(isinstance(label, tuple) for label in labels)
-        return cls._summed(reduce(add, parts), labels, code, parts, several)
-
-    @classmethod
-    def _summed(
-        cls,
-        pooled: ScoreHistogram,
-        labels: list[Any],
-        code: Codes,
-        parts: Sequence[ScoreHistogram | SegmentHistograms],
-        several: bool,
-        names: Sequence[str | None] = (),
-    ) -> SegmentHistograms:
-        """Add up what is at the same place of the same segment; ``code`` is the segment of each bin of all parts."""
-        location = np.concatenate([part.locations for part in parts])
-        order = np.lexsort((location, code))
-        code, location = code[order], location[order]
-        w1 = np.concatenate([part.positives for part in parts])[order]
-        w0 = np.concatenate([part.negatives for part in parts])[order]
-        cells = np.empty(0, dtype=np.int64)
-        levels = [part.level for part in parts if isinstance(part, SegmentHistograms)]
-        levels.append(level_of(pooled, len(labels)))
-        level = max((each for each in levels if each is not None), default=None)
-        if level is None:
-            apart = np.diff(location, prepend=-np.inf) != 0.0
-        else:
-            cells = cells_of(location, pooled.kind, level)
-            apart = np.diff(cells, prepend=cells[0]) != 0
-        new = np.flatnonzero((np.diff(code, prepend=-1) != 0) | apart)
-        moment = np.add.reduceat((w1 + w0) * location, new)
-        w1, w0 = np.add.reduceat(w1, new), np.add.reduceat(w0, new)
-        location = location[new]
-        if level is not None:
-            cells = cells[new]
-            location = _means(moment, w1 + w0, cells, pooled)
-        first = np.append(np.searchsorted(code[new], np.arange(len(labels))), len(new))
-        return cls(pooled, labels, first, location, w1, w0, cells, level, several, names)
+        return cls._of_parts(reduce(add, parts), column, [None] * (len(labels[0]) if several else 1), parts)
 
     def __add__(self, other: object) -> SegmentHistograms:
         """The histograms of both data sets together."""
@@ -195,24 +135,57 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
             return NotImplemented
         if not len(self) or not len(other):
             return self if len(self) else other
-        if self.several != other.several:
+        if (len(self.names) > 1) != (len(other.names) > 1):
             raise ValueError("cannot add histograms of one column of segments to those of several")
-        others = other.labels
-        if self.several and self.names and other.names:
-            order = places_by_name(self.names, other.names)
-            others = [tuple(label[k] for k in order) for label in others]
-        for ours, theirs in zip(_by_column(self.labels, self.several), _by_column(others, self.several), strict=False):
-            check_alike(ours, theirs)
+        order = places_by_name(self.names, other.names)
+        for ours, k in zip(self.columns, order, strict=True):
+            check_alike(ours, other.columns[k])
+        others = [tuple(label[k] for k in order) for label in other.labels] if len(order) > 1 else other.labels
         labels = _sorted({*self.labels, *others})
         place = {label: code for code, label in enumerate(labels)}
-        code = np.concatenate(
-            [
-                np.array([place[label] for label in own])[part.segment]
-                for own, part in ((self.labels, self), (others, other))
-            ]
+        code = [np.array([place[label] for label in self.labels])[self.segment]]
+        code += [np.array([place[label] for label in others])[other.segment]]
+        names = other.names if None in self.names else self.names
+        column = Column(None, labels, np.concatenate(code))
+        return self._of_parts(self.pooled + other.pooled, column, names, [self, other])
+
+    @classmethod
+    def _of_parts(cls, pooled: ScoreHistogram, column: Column, names: Names, parts: Sequence[Any]) -> Self:
+        """Add up parts of the data, given the segment of each bin of all of them."""
+        location, w0, w1 = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("locations", "negatives", "positives")
         )
-        pooled, names = self.pooled + other.pooled, self.names or other.names
-        return self._summed(pooled, labels, code, (self, other), self.several, names)
+        levels = [level_of(pooled, len(column.values)), *(part.level for part in parts)]
+        level = max((each for each in levels if each is not None), default=None)
+        at = location if level is None else cells_of(location, pooled.kind, level)
+        return cls._added_up(pooled, column, names, level, at, np.array([w0, w1, (w1 + w0) * location]))
+
+    @classmethod
+    def _added_up(
+        cls, pooled: ScoreHistogram, column: Column, names: Names, level: int | None, at: NDArray[Any], sums: Array
+    ) -> Self:
+        """Add up what is at the same cell, or location, of the same segment."""
+        where = _places(pooled, level)
+        place = np.minimum(np.searchsorted(where, at), len(where) - 1)
+        code = np.where(column.codes < 0, len(column.values), column.codes)
+        keys, own = np.unique(code * len(where) + place, return_inverse=True)
+        total = np.array([np.bincount(own, weights=row, minlength=len(keys)) for row in sums])
+        return cls._of_keys(pooled, column, names, level, keys, total)
+
+    @classmethod
+    def _of_keys(
+        cls, pooled: ScoreHistogram, column: Column, names: Names, level: int | None, keys: Codes, sums: Array
+    ) -> Self:
+        """Sums by segment and place: ``keys`` are sorted, and the last segment is that of rows without a label."""
+        where, labels = _places(pooled, level), [*column.values, None]
+        segment = keys // len(where)
+        at = where[keys - segment * len(where)]
+        start = np.flatnonzero(np.diff(segment, prepend=-1))
+        first, present = np.append(start, len(segment)), [labels[code] for code in segment[start].tolist()]
+        w0, w1, moment = sums
+        if level is None:
+            return cls(pooled, present, first, at, w1, w0, np.empty(0, dtype=np.int64), None, names)
+        return cls(pooled, present, first, _means(moment, w0 + w1, at, pooled), w1, w0, at, level, names)
 
     def reweighted(self, positives: Array, negatives: Array) -> SegmentHistograms:
         """The same bins with other weights; a bin, and a segment, of none is gone."""
@@ -234,7 +207,7 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
     @property
     def columns(self) -> list[Sequence[Any]]:
         """The label of each histogram in each column of segments."""
-        return _by_column(self.labels, self.several)
+        return list(zip(*self.labels, strict=True)) if len(self.names) > 1 else [self.labels]
 
     @property
     def segment(self) -> Codes:
@@ -269,10 +242,6 @@ class SegmentHistograms(Mapping[Any, ScoreHistogram]):
 
     def __repr__(self) -> str:
         return f"SegmentHistograms({len(self)} segments, weight {self.pooled.total:g})"
-
-
-def _by_column(labels: Sequence[Any], several: bool) -> list[Sequence[Any]]:
-    return list(zip(*labels, strict=True)) if several else [labels]
 
 
 def _sorted(labels: Iterable[Any]) -> list[Any]:
