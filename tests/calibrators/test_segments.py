@@ -270,7 +270,7 @@ def test_labels_that_json_does_not_know_cannot_be_saved(tmp_path):
         (lambda one: one["columns"][0].update(labels=["a", "a"]), "labels must all be different"),
         (lambda one: one["columns"][0].update(labels=[["a"]]), "labels must be a list of texts and numbers"),
         (lambda one: one["columns"][0].update(theta=[[1.0]]), r"theta must have shape \(10, 2\)"),
-        (lambda one: one["columns"][0].update(name=3), "name must be a text"),
+        (lambda one: one["columns"][0].update(name=3), "name must be a string"),
     ],
 )
 def test_files_that_make_no_sense_are_refused(change, message):

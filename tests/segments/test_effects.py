@@ -162,7 +162,7 @@ def test_each_of_two_columns_has_its_own_variance():
 def test_where_nothing_differs_nothing_is_added():
     counted, _ = simulated(30, 3000, (0.0, 0.0), seed=1)
     (effects,) = fit_columns(counted, curve_components(counted.directions.shape[1]))
-    assert effects.none
+    assert not effects.spread.any()
     assert not effects.theta.any()
     np.testing.assert_allclose(effects.beta, 0.0, atol=1e-9)
 
@@ -227,18 +227,19 @@ def test_a_step_too_long_is_halved():
         value = np.logaddexp(U, -U).sum()
         return segments.Summed(float(value), np.tanh(U), (1.0 - np.tanh(U) ** 2)[:, :, None])
 
-    start = segments.Summed(*steep(np.full((1, 1), 3.0)))
-    now = segments._State(np.zeros(1), np.full((1, 1), 3.0), start, start.value)
-
     def state(beta, theta):
-        summed = steep(beta + theta)
-        return segments._State(beta, theta, summed, summed.value)
+        return segments._State(beta, theta, steep(beta + theta))
 
-    step = -start.gradient / start.hessian[:, :, 0]
-    promised = float(start.gradient[0, 0] * -step[0, 0])
-    found = segments._descend(now, np.zeros(1), step, promised, state)
-    assert found.objective < now.objective
-    assert segments._descend(now, np.zeros(1), -step, promised, state) is now
+    now = state(np.zeros(1), np.full((1, 1), 3.0))
+    only = np.zeros(1, dtype=np.intp)
+    arrow = segments._Arrowhead(now.summed.hessian, np.full(1, 25.0), Components(only, only, np.ones(1), np.ones(1)))
+    to_beta, to_theta, promised = arrow.step(now)
+    assert arrow.objective(state(to_beta, now.theta + to_theta)) > arrow.objective(now)
+    found, also_promised = segments._descend(now, arrow, state)
+    assert arrow.objective(found) < arrow.objective(now)
+    assert also_promised == promised
+    worse = now._replace(summed=now.summed._replace(value=np.inf))
+    assert segments._descend(now, arrow, lambda beta, theta: worse)[0] is now
 
 
 def test_directions_are_one_a_line_and_bends_of_the_same_curvature():

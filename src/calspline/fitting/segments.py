@@ -143,11 +143,6 @@ class Effects:
     converged: bool
     n_iter: int
 
-    @property
-    def none(self) -> bool:
-        """Whether no segment differs."""
-        return not self.spread.any()
-
 
 class _State(NamedTuple):
     """A place in the search, and what was summed up there."""
@@ -155,7 +150,6 @@ class _State(NamedTuple):
     beta: Array
     theta: Array
     summed: Summed
-    objective: float
 
 
 def fit_columns(columns: SegmentRows, components: Components) -> list[Effects]:
@@ -198,33 +192,28 @@ def fit_effects(
     ``pull`` has a row for each segment, which tilts its loss: see :func:`_pull`. The last of the variances is that of
     the common bends. ``at`` is the loss at the start, if it is known.
     """
-    S = len(pull)
     kind, common = components.kind, components.common
-    m, n_kinds = len(kind), len(components.start)
     tau = (components.start if start is None else start.variances).copy()
-    beta = np.zeros(m) if start is None else start.beta
-    theta = np.zeros((S, m)) if start is None else start.theta
+    beta = np.zeros(len(kind)) if start is None else start.beta
+    theta = np.zeros((len(pull), len(kind))) if start is None else start.theta
 
     def state(beta: Array, theta: Array, at: Summed | None = None) -> _State:
         value, gradient, hessian = likelihood(beta + theta) if at is None else at
-        summed = Summed(value - float((pull * (beta + theta)).sum()), gradient - pull, hessian)
-        return _State(beta, theta, summed, _objective(summed, beta, theta, tau, components))
+        return _State(beta, theta, Summed(value - float((pull * (beta + theta)).sum()), gradient - pull, hessian))
 
     now = state(beta, theta, at)
     converged, round_ = False, 0
-    step = last = np.zeros(n_kinds)
+    step = last = np.zeros(len(tau))
     for round_ in range(1, MAX_ROUNDS + 1):
         arrow = _Arrowhead(now.summed.hessian, tau, components)
-        step_beta, step_theta, promised = arrow.step(now)
-        now = now._replace(objective=_objective(now.summed, now.beta, now.theta, tau, components))
-        now = _descend(now, step_beta, step_theta, promised, state)
+        now, promised = _descend(now, arrow, state)
         change, edf, gain = arrow.scoring(now.beta, now.theta)
         if promised < CLOSE and gain < SETTLED:
             converged = True
             break
         # The secant: as far as the last step went, for as much as it took off what was left to go.
         less = last - change
-        times = np.divide(step, less, out=np.full(n_kinds, LONGEST), where=step * less > 0.0) if round_ > SURE else 1.0
+        times = np.divide(step, less, out=np.full(len(tau), LONGEST), where=step * less > 0.0) if round_ > SURE else 1.0
         step, last = change * np.clip(times, SHORTEST, LONGEST), change
         new = np.where(tau > 0.0, np.minimum(tau * np.exp(step), LARGEST_VARIANCE), 0.0)
         new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
@@ -235,11 +224,9 @@ def fit_effects(
             now = state(left, np.where(tau[kind] == 0.0, 0.0, now.theta))
     arrow = _Arrowhead(now.summed.hessian, tau, components)
     sd, kept = arrow.shrinkage()
-    spread = tau[kind]
-    used = (spread > 0.0) | (common < 0) | (tau[common] > 0.0)
-    difference = arrow.difference()
+    used = (tau[kind] > 0.0) | (common < 0) | (tau[common] > 0.0)
     return Effects(
-        now.beta, arrow.P, arrow.alone, now.theta, sd, difference, kept, tau, spread, used, converged, round_
+        now.beta, arrow.P, arrow.alone, now.theta, sd, arrow.difference(), kept, tau, tau[kind], used, converged, round_
     )
 
 
@@ -253,29 +240,16 @@ def _pull(before: Summed) -> Array:
     return np.asarray(share[:, None] * gradient.sum(axis=0))
 
 
-def _objective(s: Summed, beta: Array, theta: Array, tau: Array, components: Components) -> float:
-    D, Q = _precisions(tau, components)
-    return float(s.value + 0.5 * (Q @ beta**2 + ((theta**2) @ D).sum()))
-
-
-def _precisions(tau: Array, components: Components) -> tuple[Array, Array]:
-    """Of each direction, for segments and for the common effect; zero where there is no effect."""
-    precision = np.divide(1.0, tau, out=np.zeros_like(tau), where=tau > 0.0)
-    common = components.common
-    return precision[components.kind], np.where(common < 0, WEAK_PRIOR, precision[common])
-
-
-def _descend(
-    now: _State, step_beta: Array, step_theta: Array, promised: float, state: Callable[[Array, Array], _State]
-) -> _State:
-    """Along the Newton step, halved until the objective falls."""
-    scale = 1.0
+def _descend(now: _State, arrow: _Arrowhead, state: Callable[[Array, Array], _State]) -> tuple[_State, float]:
+    """Along the Newton step, halved until the objective falls; and twice the decrease that the step promised."""
+    to_beta, to_theta, promised = arrow.step(now)
+    before, scale = arrow.objective(now), 1.0
     for _ in range(MAX_HALVINGS):
-        new = state(now.beta + scale * step_beta, now.theta + scale * step_theta)
-        if new.objective <= now.objective - 1e-4 * scale * promised + 1e-12 * abs(now.objective):
-            return new
+        new = state(now.beta + scale * to_beta, now.theta + scale * to_theta)
+        if arrow.objective(new) <= before - 1e-4 * scale * promised + 1e-12 * abs(before):
+            return new, promised
         scale *= 0.5
-    return now
+    return now, promised
 
 
 def _block(H: Array, rows: Codes, columns: Codes) -> Array:
@@ -290,7 +264,8 @@ class _Arrowhead:
     def __init__(self, H: Array, tau: Array, components: Components) -> None:
         kind, common = components.kind, components.common
         self.tau, self.components = tau, components
-        self.D, self.Q = _precisions(tau, components)
+        precision = np.divide(1.0, tau, out=np.zeros_like(tau), where=tau > 0.0)
+        self.D, self.Q = precision[kind], np.where(common < 0, WEAK_PRIOR, precision[common])
         self.own = np.flatnonzero(tau[kind] > 0.0)
         self.moved = np.flatnonzero((common < 0) | (tau[common] > 0.0))
         own, moved = self.own, self.moved
@@ -303,6 +278,10 @@ class _Arrowhead:
         self.P, self.alone = np.zeros((2, len(kind), len(kind)))
         self.P[np.ix_(moved, moved)] = self.inner
         self.alone[np.ix_(moved, moved)] = np.linalg.inv(total + np.diag(self.Q[moved]))
+
+    def objective(self, now: _State) -> float:
+        """The loss and its penalty."""
+        return float(now.summed.value + 0.5 * (self.Q @ now.beta**2 + ((now.theta**2) @ self.D).sum()))
 
     def step(self, now: _State) -> tuple[Array, Array, float]:
         """Newton's step in beta and theta, and twice the decrease that it promises."""

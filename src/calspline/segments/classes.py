@@ -146,7 +146,7 @@ def fit_class_segments(
     effects = fit_columns(ClassRows(logs, classes, w / recipe.design_effect, codes, unit), components)
     if recipe.monotone is True:
         effects = [_upright(each, effects[-1].beta, unit / len(effects)) for each in effects]
-    none = all(each.none for each in effects)
+    none = not any(each.spread.any() for each in effects)
     d = 0 if none else len(effects[-1].beta)
     right, top = raw.argmax(axis=1) == classes, raw.max(axis=1)
     columns = []
@@ -163,7 +163,7 @@ def fit_class_segments(
                 spread=each.spread[:d],
                 slope_unit=1.0 / unit,
                 theta=each.theta[:, :d],
-                difference=None,
+                difference=np.empty(0),
                 sd=each.sd[shown],  # of the largest intercept, if there are any
                 kept=each.kept[shown],
             )

@@ -35,12 +35,6 @@ SHOWN = 20
 SCALARS = (bool, int, float, str)
 
 
-def _check_name(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a text or None; got {value!r}")
-    return value
-
-
 def _check_labels(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list) or not all(isinstance(label, SCALARS) for label in value):
         raise ValueError(f"{name} must be a list of texts and numbers")
@@ -52,7 +46,7 @@ def _check_labels(value: Any, name: str) -> list[Any]:
 SEGMENT_COLUMN = Record(
     "segment_column",
     {
-        "name": optional(Checked(_check_name, TEXT)),
+        "name": optional(TEXT),
         "labels": Checked(_check_labels, {"type": "array", "uniqueItems": True, "items": LABEL.written}),
         "spread": Numbers(not_negative=True),
         "slope_unit": Number(),
@@ -76,7 +70,7 @@ class SegmentColumn:
     segment's curve has in excess of that of the common one. ``spread`` is the variance between segments, ``slope_unit``
     the slope of the second direction. The rest is for the table.
 
-    Of several classes, ``theta`` has their intercepts and, last, an inverse temperature; there is no ``difference``.
+    Of several classes, ``theta`` has their intercepts and, last, an inverse temperature; ``difference`` is empty.
     The table then has the largest intercept of a segment; where there are none, limits are those of the temperature.
     """
 
@@ -85,7 +79,7 @@ class SegmentColumn:
     spread: Array
     slope_unit: float
     theta: Array
-    difference: Array | None
+    difference: Array
     sd: Array
     kept: Array
     rows: Array
@@ -117,28 +111,22 @@ class SegmentColumn:
         """Those in a direction; zeros if it is not used."""
         return self.effects[:, k] if k < self.effects.shape[1] else np.zeros(len(self.effects))
 
-    def difference_of(self, codes: Codes) -> Array:
-        """The covariance of each row's segment in excess of the common one; any for -1."""
-        assert self.difference is not None
-        return np.asarray(self.difference[codes])
+    @property
+    def of_classes(self) -> bool:
+        """Whether effects are on several classes."""
+        return self.difference.ndim == 1
 
     def facts(self) -> dict[str, Any]:
         """Columns of the table."""
-        theta, S = self.theta, len(self.rows)
-        intercept, slope = np.zeros((2, S))
-        reach = float(scipy.special.ndtri(0.5 + 0.5 * LEVEL)) * self.sd
-        if self.difference is not None:
-            if theta.shape[1]:
-                intercept = theta[:, 0]
-            if theta.shape[1] > 1:
-                slope = theta[:, 1] * self.slope_unit
-            centre = intercept
-        else:
-            if theta.shape[1] > 1:
-                intercept = theta[np.arange(S), np.abs(theta[:, :-1]).argmax(axis=1)]
-            if theta.shape[1]:
-                slope = theta[:, -1] * self.slope_unit
-            centre, reach = (slope, reach * self.slope_unit) if theta.shape[1] == 1 else (intercept, reach)
+        S, m = self.theta.shape
+        intercept, slope = self.effect(0)[:S], self.effect(1)[:S]
+        if self.of_classes and m:
+            slope, intercept = self.theta[:, -1], np.zeros(S)
+            if m > 1:
+                intercept = self.theta[np.arange(S), np.abs(self.theta[:, :-1]).argmax(axis=1)]
+        slope = slope * self.slope_unit
+        centre, unit = (slope, self.slope_unit) if self.of_classes and m == 1 else (intercept, 1.0)
+        reach = float(scipy.special.ndtri(0.5 + 0.5 * LEVEL)) * self.sd * unit
         return {
             "segment": list(self.known.labels),
             "rows": self.rows,
@@ -158,13 +146,8 @@ class SegmentColumn:
         if odd:
             raise TypeError(f"segments of type {type(odd[0]).__name__} cannot be saved; use texts or numbers")
         lower = np.tril_indices(self.theta.shape[1])
-        keys = ("spread", "theta", "sd", "kept", "rows", "events", "said")
-        return {key: getattr(self, key).tolist() for key in keys} | {
-            "name": self.name,
-            "labels": list(self.known.labels),
-            "slope_unit": self.slope_unit,
-            "difference": [] if self.difference is None else self.difference[:, lower[0], lower[1]].tolist(),
-        }
+        difference = self.difference if self.of_classes else self.difference[:, lower[0], lower[1]]
+        return SEGMENT_COLUMN.described(self, labels=list(self.known.labels), difference=difference.tolist())
 
     @classmethod
     def restored(cls, read: dict[str, Any], m: int) -> SegmentColumn:
@@ -182,11 +165,11 @@ class SegmentColumn:
             if read[key].shape != shape and (read[key].size or np.prod(shape)):
                 raise ValueError(f"{key} must have shape {shape}; got {read[key].shape}")
             read[key] = read[key].reshape(shape)
-        if of_classes:
-            return cls(**read | {"known": known, "difference": None})
-        difference = np.zeros((S, m, m))
-        difference[:, lower[0], lower[1]] = difference[:, lower[1], lower[0]] = read["difference"]
-        return cls(**read | {"known": known, "difference": difference})
+        if not of_classes:
+            difference = np.zeros((S, m, m))
+            difference[:, lower[0], lower[1]] = difference[:, lower[1], lower[0]] = read["difference"]
+            read["difference"] = difference
+        return cls(known=known, **read)
 
 
 SEGMENTED = Record(
@@ -243,7 +226,7 @@ class SegmentedCurve:
             variance = np.maximum(rest - _quadratic(R, self.alone), 0.0)
             own = _quadratic(R, self.covariance)
             for column, code in self._each(rows, codes):
-                own += np.where(code < 0, R**2 @ column.spread, _quadratic(R, column.difference_of(code)))
+                own += np.where(code < 0, R**2 @ column.spread, _quadratic(R, column.difference[code]))
             reach = critical * np.sqrt(variance + np.maximum(own, 0.0))
             return np.column_stack([self.curve.respond(eta - reach), self.curve.respond(eta + reach)])
 

@@ -55,7 +55,7 @@ def fit_segments(counts: SegmentHistograms, fitted: FittedCurve, recipe: Recipe)
     # Where curves may not fall, the slopes of two columns must not add up.
     steady = recipe.monotone is True and len(own) > 1
     effects = fit_columns(counted, curve_components(T.shape[1], 1 if steady else 3))
-    if all(each.none for each in effects):
+    if not any(each.spread.any() for each in effects):
         used = np.zeros(T.shape[1], dtype=bool)
     else:
         used = np.any([each.used for each in effects], axis=0)

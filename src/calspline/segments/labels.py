@@ -139,21 +139,13 @@ def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Co
     if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and n:
         low, high = int(array.min()), int(array.max())
         if high - low < SMALL_RANGE:
-            if array.dtype.kind == "i":
-                shifted = np.subtract(array, low, dtype=np.int64)
-            else:
-                shifted = (array - array.dtype.type(low)).astype(np.int64)
+            shifted = array.astype(np.int64) - array.min().astype(np.int64)  # large unsigned ones wrap, both alike
             seen = np.bincount(shifted, minlength=high - low + 1) > 0
             codes = shifted if seen.all() else (np.cumsum(seen) - 1)[shifted]
             return Column(label, [low + each for each in np.flatnonzero(seen).tolist()], codes)
-    return _looked_up(_plain(array), label, name)
-
-
-def _plain(array: Any) -> list[Any]:
-    """Python values; dates keep their type, of which ``tolist`` would make numbers."""
-    if isinstance(array, (list, tuple)):
-        return list(array)
-    return list(array) if array.dtype.kind in "mM" else list(array.tolist())
+    if isinstance(array, np.ndarray) and array.dtype.kind not in "mM":  # of dates it would make numbers
+        array = array.tolist()
+    return _looked_up(list(array), label, name)
 
 
 def _looked_up(values: list[Any], label: str | None, name: str) -> Column:
@@ -163,11 +155,8 @@ def _looked_up(values: list[Any], label: str | None, name: str) -> Column:
         row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
         raise TypeError(f"{name} must be labels; row {row} is {values[row]!r}") from None
     known = in_order([value for value in found if not is_missing(value)])
-    place = {value: code for code, value in enumerate(known)}
-    if len(known) < len(found):
-        codes = np.fromiter((place.get(value, -1) for value in values), dtype=np.intp, count=len(values))
-    else:
-        codes = np.fromiter(map(place.__getitem__, values), dtype=np.intp, count=len(values))
+    place = dict.fromkeys(found, -1) | {value: code for code, value in enumerate(known)}
+    codes = np.fromiter(map(place.__getitem__, values), dtype=np.intp, count=len(values))
     own = (np.bool_, np.number, np.str_)
     return Column(label, [value.item() if isinstance(value, own) else value for value in known], codes)
 
