@@ -26,93 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 LAYERS = {"engine", "process", "browser", "site", "slow"}
-"""What `make check` leaves out. A test is in one by its decorator, or by one of these."""
-LAYER_OF_PATH = {
-    "calibrators/test_groups.py::test_rows_that_agree_count_for_little": "slow",
-    "calibrators/test_intervals_of_classes.py::test_limits_cover_what_they_promise": "slow",
-    "calibrators/test_monotone.py::test_a_fall_by_chance_is_not": "slow",
-    "calibrators/test_monotone.py::test_the_band_of_a_curve_held_back_has_room_for_the_one_that_falls": "slow",
-    "calibrators/test_ovr.py::test_absent_classes_among_many_stay_where_they_are": "slow",
-    "calibrators/test_ovr.py::test_classes_fitted_together_equal_classes_fitted_one_by_one": "slow",
-    "calibrators/test_ovr.py::test_which_classes_are_fitted_together_does_not_matter": "slow",
-    "calibrators/test_segments.py::test_it_beats_one_curve_and_a_curve_each": "slow",
-    "calibrators/test_shift.py::test_limits_of_the_base_rate_hold_it": "slow",
-    "calibrators/test_spline.py::test_monotone_means_monotone_whatever_the_weights": "slow",
-    "calibrators/test_spline.py::test_pointwise_intervals_cover_the_truth_as_often_as_they_say": "slow",
-    "calibrators/test_spline.py::test_simultaneous_intervals_cover_the_whole_curve": "slow",
-    "calibrators/test_spline.py::test_the_simultaneous_critical_value_is_that_of_simulated_curves": "slow",
-    "calibrators/test_spline.py::test_weights_of_any_size_converge": "slow",
-    "calibrators/test_structured.py::test_fewer_rows_than_ten_per_class_do_not_hurt": "slow",
-    "cli/test_a_million_rows.py": "slow",
-    "cli/test_after.py::test_a_report_has_the_section_on_decisions_if_asked": "slow",
-    "cli/test_commands.py::test_apply_writes_any_format_from_any": "slow",
-    "cli/test_commands.py::test_compare_and_report_read_every_format": "slow",
-    "cli/test_ends.py::test_a_command_leaves_no_open_files_in_the_process_of_its_caller": "slow",
-    "cli/test_groups.py::test_without_groups_it_is_said_that_rows_seem_to_belong_together": "slow",
-    "cli/test_output.py::test_a_stream_that_fails_is_an_error_and_no_endless_wait": "slow",
-    "cli/test_pipes.py::test_report_and_export_go_into_a_pipe": "slow",
-    "cli/test_segments.py::test_a_fit_by_segment_is_judged_from_its_sums_as_from_rows": "slow",
-    "cli/test_segments.py::test_a_report_on_a_model_with_segments_uses_them": "slow",
-    "cli/test_segments.py::test_labels_are_numbers_if_all_of_them_are": "slow",
-    "cli/test_segments.py::test_rows_of_new_segments_are_counted_once_for_a_file_of_many_batches": "slow",
-    "crash": "process",
-    "crossfit/test_oob.py::test_it_does_as_well_as_folds": "slow",
-    "display/test_reliability.py::test_small_diagrams_have_one_size": "slow",
-    "display/test_reliability.py::test_tiny_and_tied_data_are_drawn": "slow",
-    "docs/test_figures.py::test_a_script_draws_figures_that_are_committed": "slow",
-    "docs/test_site.py": "site",
-    "engines/test_segments.py::test_what_comes_back_is_bounded_however_many_segments_there_are": "slow",
-    "evaluation/test_calibration_test.py::test_it_finds_a_curve_that_no_line_shows": "slow",
-    "evaluation/test_calibration_test.py::test_it_finds_a_slope_of_one_and_a_half": "slow",
-    "evaluation/test_calibration_test.py::test_it_rejects_right_probabilities_about_as_often_as_it_says": "slow",
-    "evaluation/test_calibration_test.py::test_with_more_classes_all_are_tested": "slow",
-    "evaluation/test_compare.py::test_among_ten_equal_sets_the_first_is_rarely_left": "slow",
-    "evaluation/test_decisions.py::test_bands_hold_the_truth_at_all_thresholds_at_once": "slow",
-    "evaluation/test_segments.py::test_gathering_rows_in_cells_changes_next_to_nothing": "slow",
-    "evaluation/test_units.py::test_groups_keep_the_test_near_its_level_and_widen_intervals": "slow",
-    "evaluation/test_units.py::test_standard_errors_are_the_spread_of_the_estimates_under_weights": "slow",
-    "evaluation/test_units.py::test_the_intervals_of_bins_cover_under_weights": "slow",
-    "examples": "process",
-    "export/test_sql.py::test_sql_agrees_with_python": "slow",
-    "faults/calibrators/test_labels.py::test_23_labels_of_any_kind_give_the_same_probabilities": "slow",
-    "faults/calibrators/test_life.py::test_50_the_number_of_threads_does_not_matter": "slow",
-    "faults/calibrators/test_scores.py::test_18_many_rows_are_all_seen": "slow",
-    "faults/calibrators/test_scores.py::test_19_every_container_gives_the_same_numbers": "slow",
-    "faults/command_line/test_meaning.py::test_35a_weights_that_make_no_sense_as_counts_get_a_note": "slow",
-    "faults/files/test_hostile_files.py::test_55_a_wrong_value_anywhere_in_a_histogram_is_refused_or_harmless": "slow",
-    "faults/files/test_hostile_files.py::test_55_a_wrong_value_anywhere_is_refused_or_harmless": "slow",
-    "faults/files/test_injection.py::test_61_html_in_names_titles_and_labels_is_escaped": "slow",
-    "faults/files/test_life.py::test_51_sixteen_threads_agree": "slow",
-    "faults/files/test_models.py::test_55_a_model_that_cannot_be_trusted_is_refused": "slow",
-    "faults/files/test_models.py::test_55_numbers_that_make_no_sense_are_refused": "slow",
-    "faults/files/test_schema.py::test_55_an_object_anywhere_else_breaks_the_schema": "slow",
-    "faults/wrapper/test_wrapper.py::test_23_labels_of_any_type": "slow",
-    "faults/wrapper/test_wrapper.py::test_51_sixteen_threads_agree": "slow",
-    "fuzz/test_readers.py::test_any_value_in_the_place_of_another_is_refused_or_harmless": "slow",
-    "fuzz/test_readers.py::test_spoilt_files_give_our_errors_alone": "slow",
-    "multiclass/test_many_classes.py::test_a_fit_needs_little_more_memory_than_a_copy_of_the_scores": "slow",
-    "packaging/test_distribution.py": "site",
-    "reporting/test_report.py::test_every_calibrator_is_told_of": "slow",
-    "reporting/test_report.py::test_of_many_classes_those_that_cost_most_are_shown": "slow",
-    "reporting/test_segments.py::test_names_are_escaped_and_the_page_is_the_same_each_time": "slow",
-    "segments/test_effects.py::test_variances_are_a_fixed_point_of_mackay": "slow",
-    "stress/test_nasty_data.py": "slow",
-    "stress/test_offline.py": "process",
-    "stress/test_threads.py": "slow",
-    "test_classifier_as_sklearn.py::test_check_estimator_passes_without_exceptions": "slow",
-    "test_expected.py::test_the_measures_that_then_happen_are_within_the_limits": "slow",
-    "test_learning_curve.py::test_a_rate_of_thirty_per_cent_needs_about_what_an_absolute_gain_does": "slow",
-    "test_learning_curve.py::test_rare_events_need_rows_that_hold_some": "slow",
-    "test_learning_curve.py::test_the_log_loss_at_the_largest_size_lies_in_its_interval_around_the_truth": "slow",
-    "test_learning_curve.py::test_the_rate_of_a_fit_with_two_parameters_is_one": "slow",
-    "test_monitor.py::test_one_segment_that_changes_is_found_among_many": "slow",
-    "test_monitor.py::test_segments_share_one_fortune": "slow",
-    "test_monitoring.py::test_without_drift_the_tests_reject_as_often_as_they_should": "slow",
-    "test_pages.py::test_a_how_to_page_runs_from_top_to_bottom": "slow",
-    "test_pages.py::test_the_code_runs_and_prints_what_the_page_says": "slow",
-    "test_threads.py::test_one_against_the_rest_is_the_same_to_the_last_bit": "slow",
-    "test_threads.py::test_other_methods_are_the_same_to_the_last_bit": "slow",
-}
+"""What `make check` leaves out: a test has one as a marker, or by what it uses."""
 LAYER_OF_FIXTURE = {
     "browser": "browser",
     "find_program": "engine",
@@ -125,27 +39,33 @@ TESTS = Path(__file__).parent
 
 def layers(item):
     """The layers that a test belongs to."""
-    path = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else Path()
-    names = [*map(Path.as_posix, path.parents), path.as_posix(), f"{path.as_posix()}::{item.name.partition('[')[0]}"]
-    parameters = item.callspec.id if hasattr(item, "callspec") else ""
-    found = {LAYER_OF_PATH[name] for name in names if name in LAYER_OF_PATH}
+    found = {layer for layer in LAYERS if item.get_closest_marker(layer)}
     found |= {LAYER_OF_FIXTURE[name] for name in getattr(item, "fixturenames", ()) if name in LAYER_OF_FIXTURE}
-    return found | ({"engine"} if ENGINE_PARAMETER.search(parameters) else set())
+    if hasattr(item, "callspec") and ENGINE_PARAMETER.search(item.callspec.id):
+        found.add("engine")
+    return found
 
 
 def pytest_collection_modifyitems(items):
-    """Mark every test with its layers; of combinations of parameters, `make check` tries each value of each once."""
-    tried = set()
+    """Mark every test with its layers; of combinations of parameters, `make check` tries each value of each once.
+
+    The quick tests come last, so that all workers end at about the same time.
+    """
+    tried, quick = set(), set()
     for item in items:
-        for layer in layers(item):
+        found = layers(item)
+        if not found:
+            quick.add(item)
+            if hasattr(item, "callspec"):
+                values = {(item.path, item.originalname, *value) for value in enumerate(item.callspec._idlist)}
+                if values <= tried:
+                    found = {"slow"}
+                tried |= values
+        for layer in found:
             item.add_marker(layer)
-        if hasattr(item, "callspec") and not any(item.get_closest_marker(layer) for layer in LAYERS):
-            values = {(item.path, item.originalname, *value) for value in enumerate(item.callspec._idlist)}
-            if values <= tried:
-                item.add_marker("slow")
-            tried |= values
-        if item.get_closest_marker("slow"):
+        if "slow" in found:
             item.add_marker("no_cover")  # coverage is of tests that say what they test; tracing doubles the time
+    items.sort(key=quick.__contains__)
 
 
 ONE_WORKER = {
@@ -153,6 +73,7 @@ ONE_WORKER = {
     "postgres": re.compile("tests/export/.*postgres|tests/engines/test_databases"),
     "site": re.compile("tests/docs/test_site"),
     "packages": re.compile("tests/packaging/"),
+    "jobs": re.compile("number_of_jobs"),
 }
 """Tests that share what is slow to start or to build, so that one worker runs them all."""
 

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 EXCEPT = "not (test_calibration_ensemble_false and isotonic)"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "estimator",

@@ -143,6 +143,7 @@ def test_of_ever_more_rows_only_the_calibrator_is_uncertain(calibrator):
     assert (high - low) / (2 * 1.959964) == pytest.approx(np.std(rates), rel=0.35)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [200, 2000])
 def test_the_measures_that_then_happen_are_within_the_limits(n):
     held, runs = dict.fromkeys(MEASURES, 0), 100

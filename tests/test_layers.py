@@ -5,14 +5,7 @@ import sys
 import tomllib
 
 import pytest
-from tests.conftest import LAYER_OF_FIXTURE, LAYER_OF_PATH, LAYERS, TESTS
-
-
-def test_what_is_marked_by_its_path_exists():
-    for name in LAYER_OF_PATH:
-        path, _, test = name.partition("::")
-        assert (TESTS / path).exists(), name
-        assert not test or f"def {test}(" in (TESTS / path).read_text(encoding="utf-8"), name
+from tests.conftest import LAYER_OF_FIXTURE, LAYERS, TESTS
 
 
 def test_every_layer_is_a_marker_and_left_out_by_make_check():
@@ -20,7 +13,7 @@ def test_every_layer_is_a_marker_and_left_out_by_make_check():
         "ini_options"
     ]
     assert {marker.partition(":")[0] for marker in options["markers"]} == LAYERS
-    assert {*LAYER_OF_PATH.values(), *LAYER_OF_FIXTURE.values()} <= LAYERS
+    assert {*LAYER_OF_FIXTURE.values()} <= LAYERS
     check = (TESTS.parent / "Makefile").read_text(encoding="utf-8").partition("\ncheck:")[2].partition("\n\n")[0]
     assert all(layer in check for layer in LAYERS)
 

@@ -59,6 +59,7 @@ def rows_at_rate(rate, n, seed):
     return expit(1.6 * u), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rare_events_need_rows_that_hold_some(seed):
     """At 0.07%, 870 rows were said to be enough: more than half of such samples hold no event."""
@@ -74,6 +75,7 @@ def test_rare_events_need_rows_that_hold_some(seed):
     assert f"{loss:.6f}" in str(curve)  # four significant digits of 0.005
 
 
+@pytest.mark.slow
 def test_a_rate_of_thirty_per_cent_needs_about_what_an_absolute_gain_does():
     rows = rows_at_rate(0.3, 3000, 0)
     curve, absolute = (calibration_learning_curve(SplineCalibrator(), *rows, n_repeats=2, gain=g) for g in (None, 1e-3))
@@ -104,6 +106,7 @@ def test_weights_count_in_the_default_gain():
     assert curve.gain == pytest.approx(0.001 * entropy([0.01, 0.99], base=2), rel=0.01)
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_fit_with_two_parameters_is_one():
     """Theory: the excess log-loss of a fit with d parameters is d / (2 n)."""
     rates = []
@@ -126,6 +129,7 @@ def test_enough_is_where_the_rate_falls_below_the_gain(sample):
     np.testing.assert_allclose(curve.gain_left * curve.sizes, curve.rate)
 
 
+@pytest.mark.slow
 def test_the_log_loss_at_the_largest_size_lies_in_its_interval_around_the_truth(simulated):
     scores, y, p = simulated(3000, seed=5)
     curve = calibration_learning_curve(SplineCalibrator(), scores, y, n_repeats=2)

@@ -94,6 +94,7 @@ def test_a_change_is_noticed_soon_and_named(honest, change):
     assert monitor.alarm
 
 
+@pytest.mark.slow
 def test_one_segment_that_changes_is_found_among_many(honest):
     rng, monitor = np.random.default_rng(2), Monitor(honest)
     names = ["AT", "BE", "CH", "DE"]
@@ -107,6 +108,7 @@ def test_one_segment_that_changes_is_found_among_many(honest):
     assert monitor.log[-1]["rows"] == 600
 
 
+@pytest.mark.slow
 def test_segments_share_one_fortune(honest):
     rng, monitor = np.random.default_rng(2), Monitor(honest)
     for _ in range(5):

@@ -19,6 +19,7 @@ def reference():
     return histogram(20_000, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("known", [True, False])
 def test_without_drift_the_tests_reject_as_often_as_they_should(exact, known):

@@ -25,12 +25,14 @@ def check(page, example, names):
         assert printed.split("\n") == example.printed.split("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "example"), BLOCKS)
 def test_the_code_runs_and_prints_what_the_page_says(page, example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check(page, example, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", HOWTO, ids=lambda page: page.name)
 def test_a_how_to_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -74,6 +74,7 @@ def test_fits_and_what_comes_of_them_are_the_same_to_the_last_bit(kind):
     assert_the_same_for_any_number(compute)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", [BetaCalibrator(), ClippingCalibrator(), TemperatureCalibrator()], ids=repr)
 def test_other_methods_are_the_same_to_the_last_bit(calibrator):
     (p, y), (many, labels) = two_classes("smooth"), three_classes()
@@ -82,6 +83,7 @@ def test_other_methods_are_the_same_to_the_last_bit(calibrator):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "classes"), [(ROWS, 3), (1200, 70)])
 @pytest.mark.parametrize("margins", [False, True])
 def test_one_against_the_rest_is_the_same_to_the_last_bit(rows, classes, margins):

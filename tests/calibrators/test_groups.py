@@ -91,6 +91,7 @@ def test_copies_of_rows_of_three_classes_are_fitted_as_one(multiclass):
     np.testing.assert_allclose(many.predict_proba(scores), one.predict_proba(scores), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
 def test_rows_that_agree_count_for_little(recipe):
     scores, y, game = games()

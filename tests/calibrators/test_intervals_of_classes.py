@@ -62,6 +62,7 @@ def test_limits_are_as_wide_as_fits_to_new_samples_differ(m, n):
     assert 0.6 < np.sqrt(np.mean(ratio**2)) < 1.1  # shrinkage has the rest: its bias is in the limits, too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"multiclass": "ovr"}])
 @pytest.mark.parametrize("m", [3, 10])
 def test_limits_cover_what_they_promise(m, options):

@@ -23,6 +23,7 @@ def test_a_clear_fall_is_kept_and_said():
     assert "falls from" in cal.summary()
 
 
+@pytest.mark.slow
 def test_a_fall_by_chance_is_not():
     free, automatic = 0, 0
     for seed in range(30):
@@ -37,6 +38,7 @@ def test_a_fall_by_chance_is_not():
     assert automatic == 0
 
 
+@pytest.mark.slow
 def test_the_band_of_a_curve_held_back_has_room_for_the_one_that_falls():
     for seed in range(30):
         p, y = sample(lambda u: np.where(u < 0, 0.8 * u, 0.0), 300, seed)

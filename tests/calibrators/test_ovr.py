@@ -64,6 +64,7 @@ def test_it_equals_a_careful_one_vs_rest_use_of_the_binary_calibrator(options):
     assert log_loss(z, out) < log_loss(z, q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [1.2, 8.0], ids=["usual scores", "extreme scores"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_classes_fitted_together_equal_classes_fitted_one_by_one(monkeypatch, sharpness, weighted):
@@ -82,6 +83,7 @@ def test_more_scores_than_a_histogram_keeps_apart_change_nothing():
     np.testing.assert_allclose(ovr().fit(p, y).predict_proba(p), one_by_one(p, y, p), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_which_classes_are_fitted_together_does_not_matter(monkeypatch):
     p, y, _ = simulate(1000, m=20)
     out = ovr().fit(p, y).predict_proba(p)
@@ -92,6 +94,7 @@ def test_which_classes_are_fitted_together_does_not_matter(monkeypatch):
     np.testing.assert_allclose(ovr().fit(p, y).predict_proba(p), out, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_absent_classes_among_many_stay_where_they_are():
     p, y, _ = simulate(1500, m=40)
     y[np.isin(y, [0, 17, 39])] = 5

@@ -42,6 +42,7 @@ def quietly(call):
         return call()
 
 
+@pytest.mark.slow
 def test_it_beats_one_curve_and_a_curve_each():
     sizes = np.geomspace(1.0, 100.0, 30)
     losses = []

@@ -111,6 +111,7 @@ def test_the_estimate_from_scores_alone_is_that_of_the_published_iteration():
     assert several.shifted(unlabelled=new).shift_.base_rates == pytest.approx(want, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.02, 0.2, 0.6])
 def test_limits_of_the_base_rate_hold_it(rate):
     held, rejected, runs = 0, 0, 60

@@ -418,6 +418,7 @@ def test_scores_beyond_the_clip_of_the_logit_alone_do_not_stop_auto():
 # Uncertainty
 
 
+@pytest.mark.slow
 def test_pointwise_intervals_cover_the_truth_as_often_as_they_say():
     truth = lambda u: 0.5 * u + 0.4 * np.sin(u)  # noqa: E731
     u = np.linspace(-3, 3, 41)
@@ -432,6 +433,7 @@ def test_pointwise_intervals_cover_the_truth_as_often_as_they_say():
     assert 0.90 < np.mean(hits) < 0.985
 
 
+@pytest.mark.slow
 def test_simultaneous_intervals_cover_the_whole_curve():
     u = np.linspace(-3, 3, 61)
     covered = pointwise_covered = 0
@@ -447,6 +449,7 @@ def test_simultaneous_intervals_cover_the_whole_curve():
     assert covered > pointwise_covered
 
 
+@pytest.mark.slow
 def test_the_simultaneous_critical_value_is_that_of_simulated_curves():
     # A Gaussian curve z -> rows(z) @ normal: how often does it leave the band anywhere?
     basis = NaturalSpline(np.linspace(0, 1, 10))
@@ -696,6 +699,7 @@ def test_the_path_holds_what_was_tried(simulated):
 # Hard cases
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("weight", [1.0, 1e4, 1e6, "twelve decades"])
 @pytest.mark.parametrize("loss", ["log", "brier"])
@@ -793,6 +797,7 @@ def test_brier_with_knots_beyond_the_data_still_follows_the_data():
     assert np.all((wide.calibrate(GRID) > 0) & (wide.calibrate(GRID) < 1))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("factor", [1e-12, 1e20])
 def test_weights_of_any_size_converge(simulated, factor):

@@ -106,6 +106,7 @@ def test_rounding_in_a_monotone_row_is_undone():
     assert p[1].tolist() == [0.1, 0.1, 0.8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiclass", ["structured", "ovr"])
 def test_fewer_rows_than_ten_per_class_do_not_hurt(multiclass):
     changes = []

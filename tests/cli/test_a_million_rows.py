@@ -9,6 +9,8 @@ from tests.cli.conftest import read, write
 
 import calspline
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows(simulated):

@@ -53,6 +53,7 @@ def test_decide_gives_the_numbers_of_the_library(model, scored, done):
     assert "best threshold" in done(*arguments)
 
 
+@pytest.mark.slow
 def test_a_report_has_the_section_on_decisions_if_asked(model, scored, tmp_path, done, run):
     done("report", "past.csv", "--model", "model.json", "--costs", "1,4", "--thresholds", "0.1,0.2", "-o", "page.html")
     score, y = np.asarray(scored["score"]), np.asarray(scored["label"])

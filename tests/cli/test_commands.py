@@ -32,6 +32,7 @@ def test_fit_and_apply_give_the_numbers_of_the_library_in_every_format(format, s
     np.testing.assert_allclose(found["score"], score, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", FORMATS)
 def test_apply_writes_any_format_from_any(format, target, scored, tmp_path, done):
     write(scored, tmp_path / f"data.{format}", format)
@@ -61,6 +62,7 @@ def test_evaluate_gives_the_numbers_of_the_library(format, scored, tmp_path, don
     assert f"{expected['log_loss']:.4f}" in done("evaluate", f"data.{format}")
 
 
+@pytest.mark.slow
 def test_compare_and_report_read_every_format(format, scored, tmp_path, done):
     score, y = columns(scored, "score", "label")
     both = scored.append_column("half", pa.array(0.5 * score + 0.25))

@@ -81,6 +81,7 @@ def test_a_fit_that_succeeds_leaves_standard_error_empty(tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_command_leaves_no_open_files_in_the_process_of_its_caller(tmp_path):
     rows = tmp_path / "rows.csv"
     rows.write_text("p,y\n" + "".join(f"{k / 50},{k % 3 % 2}\n" for k in range(50)))

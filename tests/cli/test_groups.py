@@ -91,6 +91,7 @@ def test_report_says_how_many_groups_there_are(games, capsys):
     assert "1,200 rows in 60 groups" in where.read_text()
 
 
+@pytest.mark.slow
 def test_without_groups_it_is_said_that_rows_seem_to_belong_together(games, capsys):
     frame, path, folder = games
     assert main(["evaluate", path, "--score", "score"]) == 0

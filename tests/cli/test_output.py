@@ -46,6 +46,7 @@ def test_a_place_that_cannot_be_written_is_an_error(model, run):
         assert (found.code, found.err.count("\n")) == (2, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "parquet", "jsonl", "arrow"])
 def test_a_stream_that_fails_is_an_error_and_no_endless_wait(format, tmp_path):
     values = pa.record_batch({"score": np.random.default_rng(0).random(1 << 17)})

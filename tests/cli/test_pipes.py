@@ -40,6 +40,7 @@ def test_compare_reads_a_pipe(piped, scored, done):
     assert "recommended" in json.loads(done("compare", "-", *options, "--score", "score,half", "--json"))
 
 
+@pytest.mark.slow
 def test_report_and_export_go_into_a_pipe(piped, done):
     done("fit", "-", *piped(), "-o", "model.json")
     page = done("report", "-", *piped(), "--model", "model.json", "-o", "-")

@@ -70,6 +70,7 @@ def test_a_model_with_segments_is_fitted_and_applied(file, capsys, tmp_path):
     assert "20 of 1500 rows" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [[], ["--weight", "weight"]])
 def test_a_fit_by_segment_is_judged_from_its_sums_as_from_rows(file, capsys, tmp_path, weight):
     path, y, p, country, _ = file
@@ -109,6 +110,7 @@ def test_a_fit_by_segment_takes_no_more_memory_for_more_rows(tmp_path, monkeypat
     assert peaks[1] < peaks[0] + 1e6  # the scores alone take 2.4 million bytes more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "labels"),
     [
@@ -129,6 +131,7 @@ def test_labels_are_numbers_if_all_of_them_are(file, tmp_path, texts, labels):
         assert list(load(model).segments_["segment"]) == labels
 
 
+@pytest.mark.slow
 def test_rows_of_new_segments_are_counted_once_for_a_file_of_many_batches(file, capsys, tmp_path):
     model, many = tmp_path / "model.json", tmp_path / "many.csv"
     assert main(["fit", file[0], "--score", "score", "--by", "country", "-o", str(model)]) == 0
@@ -200,6 +203,7 @@ def test_what_apply_cannot_do_by_segment_is_told(file, capsys, tmp_path):
     assert "--by is for --to sql" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_on_a_model_with_segments_uses_them(file, tmp_path):
     model, page = str(tmp_path / "model.json"), tmp_path / "page.html"
     assert main(["fit", file[0], "--score", "score", "--by", "country", "-o", model]) == 0

@@ -13,6 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV
 
+pytestmark = pytest.mark.process
+
 
 class Mortal(ClassifierMixin, BaseEstimator):
     """A classifier whose process is killed in its first fit."""

@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SMALL = 'mount -t tmpfs -o size=8k none "$1" && shift && exec "$@"'
 """Two pages: one for the old file, one free."""
 

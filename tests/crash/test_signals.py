@@ -11,6 +11,8 @@ from tests.crash.conftest import ROWS
 
 from calspline import load, save
 
+pytestmark = pytest.mark.process
+
 ROUNDS = int(os.environ.get("CALSPLINE_STRIKES", "4"))
 SAVE = """
 import itertools, sys, calspline

@@ -225,6 +225,7 @@ def test_each_class_has_a_small_diagram_of_its_own(three, part):
         ReliabilityDisplay.from_predictions(y, p, classes=[7])
 
 
+@pytest.mark.slow
 def test_small_diagrams_have_one_size(three):
     y, p = np.tile(three[0], 2), np.repeat(three[1], 2, axis=1)[:, :5]
     p = np.vstack([p, p]) / np.tile(p, (2, 1)).sum(axis=1, keepdims=True)
@@ -305,6 +306,7 @@ def test_a_single_class_is_drawn_without_a_spline_and_its_notes_hide_no_point(pa
     assert "more often" not in words(display.ax_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_tiny_and_tied_data_are_drawn(scale, part):
     rng = np.random.default_rng(0)

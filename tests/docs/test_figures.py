@@ -21,6 +21,7 @@ def test_the_quick_ones_are_scripts():
     assert set(QUICK) < set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", QUICK)
 def test_a_script_draws_figures_that_are_committed(module):
     figures = import_module(f"docs.figures.{module}").draw()

@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.site
+
 ROOT = Path(__file__).parents[2]
 LOADS = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
 LOADED_RELATIONS = {"stylesheet", "icon", "preload", "preconnect", "prefetch", "manifest", "modulepreload"}

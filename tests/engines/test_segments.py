@@ -168,6 +168,7 @@ def test_sums_come_back_not_rows(brought):
     assert sum(brought) < 200_000
 
 
+@pytest.mark.slow
 def test_what_comes_back_is_bounded_however_many_segments_there_are(brought):
     for segments, decimals in ((3000, None), (3000, 4), (60_000, None)):
         frame = duckdb_rows(1_500_000, segments, decimals)

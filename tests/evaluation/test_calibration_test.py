@@ -14,6 +14,7 @@ def p_values(binary, n, count, **options):
         return np.array([calibration_p_value(Counts.from_rows(p, y == 1)) for p, y in pairs])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["uniform", "rare events", "U-shaped", "ten values"])
 @pytest.mark.parametrize("n", [200, 2000])
 def test_it_rejects_right_probabilities_about_as_often_as_it_says(binary, n, shape):
@@ -21,11 +22,13 @@ def test_it_rejects_right_probabilities_about_as_often_as_it_says(binary, n, sha
     assert 0.02 <= np.mean(p_values(binary, n, 200, shape=shape) <= 0.05) <= 0.08
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["uniform", "U-shaped", "ten values"])
 def test_it_finds_a_slope_of_one_and_a_half(binary, shape):
     assert np.mean(p_values(binary, 1000, 100, shape=shape, slope=1.5) <= 0.05) > 0.9
 
 
+@pytest.mark.slow
 def test_it_finds_a_curve_that_no_line_shows(binary):
     rng = np.random.default_rng(0)
     found = []
@@ -103,6 +106,7 @@ def test_the_tail_of_equal_weights_is_a_chi_square_and_far_tails_stay_positive()
     assert 0 < far < 1e-40
 
 
+@pytest.mark.slow
 def test_with_more_classes_all_are_tested(multiclass):
     right, wrong = ([], [])
     for seed in range(30):

@@ -155,6 +155,7 @@ def test_where_one_outcome_was_seen_nothing_is_recommended():
         assert c.log_loss[other].upper > 0.0
 
 
+@pytest.mark.slow
 def test_among_ten_equal_sets_the_first_is_rarely_left():
     left = looked_better = 0
     for seed in range(30):

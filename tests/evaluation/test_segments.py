@@ -86,6 +86,7 @@ def test_large_segments_have_the_normal_p_values():
     np.testing.assert_allclose(level, 2.0 * norm.sf(np.abs(z)), atol=0.01)
 
 
+@pytest.mark.slow
 def test_gathering_rows_in_cells_changes_next_to_nothing(monkeypatch):
     y, p, segment = rows(n=30_000, spread=0.3)
     by = [segment, np.arange(len(p)) % 7]

@@ -72,6 +72,7 @@ def test_equal_weights_that_are_not_whole_change_no_test_and_no_interval(binary,
         np.testing.assert_allclose(getattr(getattr(b, part), name), getattr(getattr(a, part), name), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_of_the_estimates_under_weights(evaluations):
     found = evaluations("exponential", "uniform")
     for name in ("slope", "in_the_large"):
@@ -89,6 +90,7 @@ def test_the_intervals_of_bins_are_those_of_as_many_rows_as_would_say_as_much():
     assert bins.interval_upper[0] == pytest.approx(beta.ppf(0.975, n * share + 1, n * (1 - share)))
 
 
+@pytest.mark.slow
 def test_the_intervals_of_bins_cover_under_weights():
     covered = []
     for seed in range(200):
@@ -165,6 +167,7 @@ def test_the_design_effect_is_one_without_dependence_and_the_size_with_full():
     assert design_effect(np.zeros(2), np.zeros(2, bool), None, np.array([0, 1])) == 1.0
 
 
+@pytest.mark.slow
 def test_groups_keep_the_test_near_its_level_and_widen_intervals():
     found = {False: [], True: []}
     for seed in range(60):

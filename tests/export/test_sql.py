@@ -16,10 +16,13 @@ def calibrate(database, calibrator, columns, rows):
     return database.run(expressions, columns, rows)
 
 
+@pytest.mark.slow
 def test_sql_agrees_with_python(database, case):
     rows = case.scores.reshape(len(case.scores), -1).tolist()
-    got = calibrate(database, case.calibrator, case.columns, rows)
-    np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=1e-9)
+    # Spark needs seconds for all; the odd ones come first.
+    chosen = [*range(20), *range(20, len(rows), 10)] if database.dialect == "spark" else range(len(rows))
+    got = calibrate(database, case.calibrator, case.columns, [rows[n] for n in chosen])
+    np.testing.assert_allclose(got, case.expected[chosen], rtol=0.0, atol=1e-9)
 
 
 def test_null_and_what_is_no_probability_give_null(database, fitted):

@@ -24,6 +24,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reader", "count"), list(zip(READERS, [400, 12, 12], strict=True)))
 def test_spoilt_files_give_our_errors_alone(reader, count, tmp_path):
     for seed in range(count):
@@ -36,6 +37,7 @@ def test_any_bytes_are_no_model(tmp_path, content):
     assert load_hostile(content, tmp_path) is None
 
 
+@pytest.mark.slow
 @same_folder
 @given(st.sampled_from(BODIES), st.data())
 def test_any_value_in_the_place_of_another_is_refused_or_harmless(tmp_path, body, data):

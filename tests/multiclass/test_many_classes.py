@@ -50,6 +50,7 @@ def rows(n, m, seed=0):
     return softmax(1.8 * logits, axis=1), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [50, 500])
 def test_a_fit_needs_little_more_memory_than_a_copy_of_the_scores(m):
     p, y = rows(2_000_000 // m, m)

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.site
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -79,6 +79,7 @@ def test_one_set_alone_has_no_difference_and_no_advice():
     assert number(evaluate(y, p).log_loss) in found.html
 
 
+@pytest.mark.slow
 def test_of_many_classes_those_that_cost_most_are_shown():
     rng = np.random.default_rng(0)
     m = MAX_CLASSES + 8
@@ -101,6 +102,7 @@ CALIBRATORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CALIBRATORS, ids=lambda kind: kind.__name__)
 def test_every_calibrator_is_told_of(binary, multiclass, kind):
     for y, sets, _ in (binary, multiclass):

@@ -36,6 +36,7 @@ def test_the_worst_are_told_in_a_sentence(page):
     assert s.verdict.replace("<", "&lt;") in found.html
 
 
+@pytest.mark.slow
 def test_names_are_escaped_and_the_page_is_the_same_each_time(page):
     found, by = page
     assert "<b>Spain" not in found.html

@@ -113,6 +113,7 @@ def test_few_rounds_find_variances_far_from_the_start():
     np.testing.assert_allclose(np.sqrt(effects.variances[:2]), truth[0].std(axis=0), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_variances_are_a_fixed_point_of_mackay():
     counted, _ = simulated(40, 20000, (0.5, 0.3))
     components = curve_components(counted.directions.shape[1])._replace(usual=np.full(4, np.inf))

@@ -10,6 +10,8 @@ from benchmarks.stress.trial import options_at, trial
 
 from calspline import SplineCalibrator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_wrong_with_fits_of_nasty_data(part):

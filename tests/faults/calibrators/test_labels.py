@@ -60,6 +60,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_23_labels_of_any_kind_give_the_same_probabilities(cal, problem, make):
     expected = problem.fit(cal).predict_proba(problem.grid)

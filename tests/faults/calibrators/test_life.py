@@ -53,6 +53,7 @@ def test_49_the_global_random_state_is_left_alone(cal, problem):
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
+@pytest.mark.slow
 def test_50_the_number_of_threads_does_not_matter(cal, problem):
     row = np.random.default_rng(0).integers(0, 60, 50_000)
     expected = cal.fit(problem.scores[row], problem.y[row]).predict_proba(problem.scores[row])

@@ -239,6 +239,7 @@ def test_17_three_rows(cal, problem, check):
         assert out.max() < 0.99, "shrunk: three rows are no proof"
 
 
+@pytest.mark.slow
 def test_18_many_rows_are_all_seen(cal, problem):
     row = np.random.default_rng(0).integers(0, 60, 100_003)
     cal.fit(problem.scores[row], problem.y[row])
@@ -267,6 +268,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
 def test_19_every_container_gives_the_same_numbers(cal, problem, make):
     expected = problem.fit(cal).calibrate(problem.grid)

@@ -87,6 +87,7 @@ def test_29c_shuffled_columns_get_a_note(notes):
     notes(text("u,v,w,label", b, c, a, y), "right in", "less often than by chance", options=options)
 
 
+@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize("mean", [1 / 200, 1e6])
 def test_35a_weights_that_make_no_sense_as_counts_get_a_note(notes, method, mean):

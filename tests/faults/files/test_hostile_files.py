@@ -78,6 +78,7 @@ def spoiled(body, place, value):
     return out
 
 
+@pytest.mark.slow
 def test_55_a_wrong_value_anywhere_is_refused_or_harmless(model, tmp_path):
     calibrator, scores = model
     path = tmp_path / "m.json"
@@ -102,6 +103,7 @@ def test_55_a_wrong_value_anywhere_is_refused_or_harmless(model, tmp_path):
     assert refused > 100
 
 
+@pytest.mark.slow
 def test_55_a_wrong_value_anywhere_in_a_histogram_is_refused_or_harmless(histogram, tmp_path):
     path = tmp_path / "h.json"
     body = body_of(histogram, path)

@@ -62,6 +62,7 @@ def page(judged, tmp_path, name, title, labels):
     return (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_61_html_in_names_titles_and_labels_is_escaped(judged, tmp_path):
     plain = Page(page(judged, tmp_path, "raw", "title", ["a", "b"]))
     for text in HOSTILE:

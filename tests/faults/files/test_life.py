@@ -30,6 +30,7 @@ def test_48_a_loaded_model_can_be_cloned_and_saved_again(cal, problem, loaded, t
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "m.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_51_sixteen_threads_agree(problem, loaded, tmp_path):
     expected = loaded.predict_proba(problem.grid)
     with ThreadPoolExecutor(16) as pool:

@@ -61,6 +61,7 @@ def test_55_a_constant_model_comes_back(cal, problem, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -92,6 +93,7 @@ def test_55_classes_must_be_as_many_as_the_fit_had(saved):
         load(saved)
 
 
+@pytest.mark.slow
 def test_55_numbers_that_make_no_sense_are_refused(cal, saved):
     body = json.loads(saved.read_text())
 

@@ -81,6 +81,7 @@ def test_55_histograms_keep_to_it(valid, two):
     valid(ScoreHistogram.from_scores(p, p > 0.5))
 
 
+@pytest.mark.slow
 def test_55_an_object_anywhere_else_breaks_the_schema(valid, two, three):
     for thing in (
         SplineCalibrator(n_knots=4).fit(two.scores, two.y),

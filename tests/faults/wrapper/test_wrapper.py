@@ -99,6 +99,7 @@ def test_21_one_class(wrapper, data):
         wrapper.fit(data[0], ["yes"] * len(data[1]))
 
 
+@pytest.mark.slow
 def test_23_labels_of_any_type(wrapper, data):
     X, y = data
     expected = wrapper.fit(X, y).predict_proba(X)
@@ -228,6 +229,7 @@ def test_50_any_number_of_jobs(wrapper, three):
     np.testing.assert_array_equal(wrapper.set_params(n_jobs=2).fit(*three).predict_proba(three[0]), one)
 
 
+@pytest.mark.slow
 def test_51_sixteen_threads_agree(wrapper, three):
     wrapper.fit(*three)
     expected, found = wrapper.predict_proba(three[0]), []
