@@ -92,6 +92,7 @@ ECE_BINS = 15
 GRID_CELLS = 1 << 13
 MIN_WIDTH, MAX_WIDTH = 0.5 / GRID_CELLS, 2.0
 MAX_COX_CELLS = 4096
+LEAST_SPREAD, LINE_TOLERANCE = 1e-6, 1e-6
 TEST_CELLS, TEST_KNOTS, TEST_DEGREES, TEST_DRAWS = 256, 8, 4.0, 999
 NEARLY_CERTAIN = 1e-9
 NORMAL_KURTOSIS = 0.01
@@ -146,6 +147,26 @@ def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
         "probability", log_odds(f.x), positives=share * f.positives, negatives=share * f.negatives
     )
     return fit_curve(histogram, Recipe(design_effect=design_effect))
+
+
+def spread(f: Counts) -> float:
+    """Standard deviation of the values, not quite zero."""
+    return max(float(np.sqrt(f.w @ (f.x - f.mean) ** 2 / f.total)), LEAST_SPREAD)
+
+
+def on_a_line(f: Counts, x: Array, precision: list[float]) -> Array:
+    """Log-odds ``x`` plus a constant, or with two precisions a line, that makes those in ``f`` fit what happened.
+
+    The precisions are those of priors about zero, of the constant and of the slope in standard deviations of ``f``.
+    """
+    centre, unit = f.mean, spread(f)
+
+    def design(x: Array) -> Array:
+        return ((x - centre) / unit)[:, None] ** np.arange(len(precision))
+
+    problem = Problem(DenseDesign(design(f.x)), f.x, f.w, f.positives, log_loss)
+    found = minimize(problem, np.array(precision), problem.at(np.zeros(len(precision))), tolerance=LINE_TOLERANCE)
+    return np.asarray(x + design(x) @ found.u)
 
 
 def curve_distances(f: Counts, design_effect: float = 1.0) -> dict[str, Any]:
@@ -387,6 +408,4 @@ class Flips:
             events = rng.binomial(self.count[:, None], p[:, None], size=(len(p), draws)).T.astype(np.float64)
         events -= self.count * p
         events *= self.size
-        if len(p) == len(self.p):
-            return events
         return np.asarray(np.add.reduceat(events, np.searchsorted(self.cell, np.arange(len(self.p))), axis=1))

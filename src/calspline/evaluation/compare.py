@@ -33,12 +33,11 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.calibration import Ints
+from calspline.evaluation.calibration import Ints, on_a_line, spread
 from calspline.evaluation.evaluate import Evaluation, evaluate
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
 from calspline.evaluation.segments import SegmentDifferences, segment_differences
-from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
 from calspline.formatting import Row, html_table, number, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 from calspline.transforms import Transform
@@ -48,7 +47,6 @@ Verdict = Literal["better", "no worse", "worse", "unclear"]
 CELLS = 1024
 SLOPE_PRECISION = 1.0
 """Of the prior of the recalibrating slope about one."""
-LEAST_SPREAD, TOLERANCE = 1e-6, 1e-6
 MODEL_EVENTS = 20.0
 """Events that the model's variance is worth, when it is corrected by that of the rows."""
 MANY_EVENTS = 2000.0
@@ -378,14 +376,10 @@ def _log_odds(difference: PairedDifference) -> Array:
     x = 0.5 * (Transform("logit")(rows.probs) + Transform("logit")(difference.reference.probs))
     f = Counts.from_rows(x, rows.codes == 1, rows.weight, rows.squares).coarsened(CELLS)
     # As many rows as would say as much, and half a row of either outcome more, so that neither is impossible.
-    w = f.effective
-    share = w / w.sum()
-    spread = max(float(np.sqrt(share @ (f.x - f.mean) ** 2)), LEAST_SPREAD)
-    line = DenseDesign(np.column_stack([np.ones_like(f.x), (f.x - f.mean) / spread]))
-    problem = Problem(line, f.x, w + share, w * (f.positives / f.w) + 0.5 * share, log_loss)
-    precision = np.array([0.0, SLOPE_PRECISION / spread**2])
-    intercept, slope = minimize(problem, precision, problem.at(np.zeros(2)), tolerance=TOLERANCE).u
-    return np.asarray(x + intercept + slope * (x - f.mean) / spread)
+    share = f.w / f.total
+    events = f.effective * (f.positives / f.w) + 0.5 * share
+    f = Counts(f.x, events, f.effective + share - events)
+    return on_a_line(f, x, [0.0, SLOPE_PRECISION / spread(f) ** 2])
 
 
 def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,28 +197,31 @@ class Decision:
                     out |= {key: float(value), f"{key}_lower": float(low), f"{key}_upper": float(high)}
         return out
 
-    def _tables(self) -> list[tuple[list[Row], Row]]:
-        tables: list[tuple[list[Row], Row]] = []
-        if self.by_cost:
+    @property
+    def shown(self) -> list[int]:
+        """Places of the thresholds that tables have."""
+        return np.unique(np.linspace(0, len(self.thresholds) - 1, SHOWN).round().astype(int)).tolist()  # type: ignore[no-any-return]
+
+    def _tables(self) -> list[tuple[str, list[Row], Row]]:
+        """Title, rows and header, of costs if there are any, and of net benefits."""
+        tables: list[tuple[str, list[Row], Row]] = []
+        level, bands = percent(self.level), self.net_benefit.values()
+        if self.costs is not None:
+            title = f"Costs [{level} interval], acting from {self.costs.threshold:.3g} on"
             header = ("predictions", "cost per row", f"against {self.reference}", "best threshold", "cost with it")
             rows: list[Row] = []
             for name, one in self.by_cost.items():
-                own = name == self.reference
-                against = "" if own else _around(one.difference, one.difference_lower, one.difference_upper)
-                best = _around(one.threshold, one.threshold_lower, one.threshold_upper)
                 cost = _around(one.cost, one.cost_lower, one.cost_upper)
-                rows.append((name, cost, against, best, number(one.best_cost)))
-            tables.append((rows, header))
-        chosen = np.unique(np.linspace(0, len(self.thresholds) - 1, SHOWN).round().astype(int))
+                against = _around(one.difference, one.difference_lower, one.difference_upper)
+                best = _around(one.threshold, one.threshold_lower, one.threshold_upper)
+                rows.append((name, cost, against if name != self.reference else "", best, number(one.best_cost)))
+            tables.append((title, rows, header))
+        title = f"Net benefit [{level} band for all thresholds at once]"
         rows = [
-            (
-                f"{self.thresholds[i]:g}",
-                *(_around(b.value[i], b.lower[i], b.upper[i]) for b in self.net_benefit.values()),
-            )
-            for i in chosen
+            (f"{self.thresholds[i]:g}", *(_around(b.value[i], b.lower[i], b.upper[i]) for b in bands))
+            for i in self.shown
         ]
-        tables.append((rows, ("threshold", *self.net_benefit)))
-        return tables
+        return [*tables, (title, rows, ("threshold", *self.net_benefit))]
 
     @property
     def verdicts(self) -> list[str]:
@@ -227,7 +229,8 @@ class Decision:
         out = []
         for name in self.differences:
             parts = [
-                f"surely {word} than {self.reference} at thresholds {_ranges(runs)}"
+                f"surely {word} than {self.reference} at thresholds "
+                + " and ".join(" to ".join(dict.fromkeys(f"{t:g}" for t in run)) for run in runs)
                 for word, runs in (("better", self.better(name)), ("worse", self.worse(name)))
                 if runs
             ]
@@ -235,18 +238,15 @@ class Decision:
         return out
 
     def __str__(self) -> str:
-        shown = [text_table(*table) for table in self._tables()]
-        shown[-1] = f"Net benefit [{percent(self.level)} band for all thresholds at once]\n{shown[-1]}"
-        if self.costs is not None:
-            shown[0] = f"Costs [{percent(self.level)} interval], acting from {self.costs.threshold:.3g} on\n{shown[0]}"
-        return "\n\n".join(["\n".join(shown[:1]), *shown[1:], *(["\n".join(self.verdicts)] if self.verdicts else [])])
+        tables = [f"{title}\n{text_table(rows, header)}" for title, rows, header in self._tables()]
+        return "\n\n".join([*tables, "\n".join(self.verdicts)])
 
     def __repr__(self) -> str:
         sets = ", ".join(name for name in self.net_benefit if name != ALL)
         return f"Decision({sets}; {len(self.thresholds)} thresholds)"
 
     def _repr_html_(self) -> str:
-        return "".join(html_table(*table) for table in self._tables())
+        return "".join(html_table(rows, header) for _, rows, header in self._tables())
 
 
 def decide(
@@ -311,8 +311,7 @@ def decide(
         raise ValueError("predictions must be of two classes; of more, take one against the rest")
     if ALL in rows:
         raise ValueError(f"the names of predictions must not be {ALL!r}, which is there already")
-    first = next(iter(rows))
-    base = rows[first]
+    first, base = next(iter(rows.items()))
     every = dict(rows) | {ALL: Predictions(np.ones(len(base.probs)), base.codes, base.weight, base.classes)}
     with one_blas_thread():
         values = {name: net_benefit(one.counts(), t) for name, one in every.items()}
@@ -322,20 +321,17 @@ def decide(
         spare = (1.0 + np.outer(odds, odds)) * (float(base.squares.sum()) / base.total**2) ** 2
         bands = {name: _band(values[name], own[name] + spare, level) for name in every}
         differences = {}
-        for name, one in every.items():
-            if name != first:
-                both = _covariance(one, base, values[name], values[first], t)
-                covariance = own[name] + own[first] - both - both.T + spare
-                differences[name] = _band(values[name] - values[first], covariance, level)
-        by_cost = {}
-        if known is not None:
-            by_cost = {name: _cost_of(one, base, known, level) for name, one in every.items()}
+        for name in list(every)[1:]:
+            both = _covariance(every[name], base, values[name], values[first], t)
+            covariance = own[name] + own[first] - both - both.T + spare
+            differences[name] = _band(values[name] - values[first], covariance, level)
+        by_cost = {} if known is None else {name: _cost_of(one, base, known, level) for name, one in every.items()}
     return Decision(
         thresholds=t,
-        net_benefit=MappingProxyType(bands),
-        differences=MappingProxyType(differences),
+        net_benefit=bands,
+        differences=differences,
         costs=known,
-        by_cost=MappingProxyType(by_cost),
+        by_cost=by_cost,
         reference=first,
         level=level,
     )
@@ -408,7 +404,3 @@ def best_threshold(f: Counts, target: float, level: float) -> tuple[float, float
 
 def _around(value: float, low: float, high: float) -> str:
     return f"{number(value)} [{number(low)}, {number(high)}]"
-
-
-def _ranges(runs: list[tuple[float, float]]) -> str:
-    return " and ".join(f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in runs)

@@ -268,7 +268,7 @@ def check_prediction_sets(
     return checked
 
 
-def cell_sums(values: Array, cell: Ints, n: int) -> Array:
+def cell_sums(values: NDArray[Any], cell: Ints, n: int) -> Array:
     """Sums over each of ``n`` cells of what rows have; ``cell`` may have several rows, for as many cells of each."""
     sums = np.bincount(cell.ravel(), np.broadcast_to(values, cell.shape).ravel(), minlength=n)
     return sums.astype(np.float64, copy=False)

@@ -32,8 +32,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import expit, gammaincc, ndtr
 from scipy.stats import t as student
@@ -93,31 +96,48 @@ class Cells:
     size: Array
     code: Ints
 
+    @classmethod
+    def like(cls, rows: Predictions, code: Ints, n: int) -> tuple[Cells, Ints]:
+        """Coin flips like the rows in ``n`` segments, and the cell of each row."""
+        units, w, p = rows.powers(0.0), rows.w, np.clip(rows.probs, LEAST, 1.0 - LEAST)
+        if len(p) <= MANY_ROWS:
+            return cls(p, units, w / units, code), np.arange(len(p))
+        key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
+        for column in code:
+            key = np.unique((key - key.min()) * n + column, return_inverse=True)[1]
+        _, first = np.unique(key, return_index=True)
+        mass, moment, squares = (np.bincount(key, values) for values in (w, w * p, rows.powers()))
+        return cls(np.clip(moment / mass, LEAST, 1.0 - LEAST), mass**2 / squares, squares / mass, code[:, first]), key
+
     @cached_property
     def z(self) -> Array:
         """Log-odds."""
         return np.asarray(Transform("logit")(self.p))
 
+    @cached_property
+    def v(self) -> Array:
+        """Variance of one flip of size one."""
+        return self.p * (1.0 - self.p)
 
-@dataclass(frozen=True, eq=False)
+
 class SegmentSums:
-    """Rows of a two-class problem in ``n`` segments; ``code`` has a row for each column of segments."""
+    """Rows of a two-class problem in ``n`` segments; ``code`` has a row for each column of segments.
 
-    rows: Predictions
-    code: Ints
-    n: int
+    ``sums`` are the level and the slope of each segment, and ``features`` what residuals are multiplied by in them, by
+    column and cell.
+    """
 
-    @property
-    def p(self) -> Array:
-        """The probabilities."""
-        return self.rows.probs
+    def __init__(self, rows: Predictions, code: Ints, n: int) -> None:
+        self.rows, self.code, self.n = rows, code, n
+        self.residual = rows.w * (rows.codes - rows.probs)
+        self.cells, self.place = c, place = Cells.like(rows, code, n)
+        v = c.count * c.size**2 * c.v
+        apart = c.z - (self.over_cells(v * c.z) / self.over_cells(v))[c.code]
+        # A mean of equal numbers may differ from them in its last digits.
+        self.features = np.ones(c.code.shape), np.where(np.abs(apart) > LEAST, apart, 0.0)
+        self.sums = [self.total(f[:, place] * self.residual) for f in self.features]
 
-    @property
-    def residual(self) -> Array:
-        """What happened less what was said, times the weight."""
-        return self.rows.w * (self.rows.codes - self.p)
-
-    def total(self, values: Array) -> Array:
+    def total(self, values: NDArray[Any]) -> Array:
         """Sums of what rows have, (n,) or (columns, n), over each segment."""
         return cell_sums(values, self.code, self.n)
 
@@ -126,52 +146,11 @@ class SegmentSums:
         return cell_sums(values, self.cells.code, self.n)
 
     @cached_property
-    def _gathered(self) -> tuple[Cells, Ints]:
-        """Cells, and the cell of each row."""
-        units, w = self.rows.powers(0.0), self.rows.w
-        p, code = np.clip(self.p, LEAST, 1.0 - LEAST), self.code
-        if len(p) <= MANY_ROWS:
-            return Cells(p, units, w / units, code), np.arange(len(p))
-        key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
-        for column in code:
-            key = np.unique((key - key.min()) * self.n + column, return_inverse=True)[1]
-        _, first = np.unique(key, return_index=True)
-        mass, moment, squares = (np.bincount(key, values) for values in (w, w * p, self.rows.powers()))
-        cells = Cells(np.clip(moment / mass, LEAST, 1.0 - LEAST), mass**2 / squares, squares / mass, code[:, first])
-        return cells, key
-
-    @property
-    def cells(self) -> Cells:
-        """Coin flips like the rows."""
-        return self._gathered[0]
-
-    @property
-    def place(self) -> Ints:
-        """The cell of each row."""
-        return self._gathered[1]
-
-    @cached_property
-    def features(self) -> tuple[Array, Array]:
-        """What residuals are multiplied by in the level and in the slope of each segment, by column and cell."""
-        c = self.cells
-        v = c.count * c.size**2 * c.p * (1.0 - c.p)
-        mean = self.over_cells(v * c.z) / self.over_cells(v)
-        apart = c.z - mean[c.code]
-        # A mean of equal numbers may differ from them in its last digits.
-        return np.ones(c.code.shape), np.where(np.abs(apart) > LEAST, apart, 0.0)
-
-    @cached_property
-    def sums(self) -> tuple[Array, Array]:
-        """Level and slope of each segment."""
-        level, slope = (self.total(f[:, self.place] * self.residual) for f in self.features)
-        return level, slope
-
-    @cached_property
     def p_values(self) -> tuple[Array, Array]:
         """Of level and slope of each segment, two-sided."""
         level, slope = (self._tail(U, f) for U, f in zip(self.sums, self.features, strict=True))
-        impossible = self.total((probability_of_outcome(self.p, self.rows.codes) == 0.0).astype(np.float64)) > 0.0
-        level = np.where(impossible, 0.0, level)
+        impossible = probability_of_outcome(self.rows.probs, self.rows.codes) == 0.0
+        level = np.where(self.total(impossible) > 0.0, 0.0, level)
         if self.rows.groups is None:
             return level, slope
         of_groups = self._student()
@@ -182,7 +161,7 @@ class SegmentSums:
         c, code = self.cells, self.cells.code
         b = np.sign(U)[code] * c.size * feature
         U = np.abs(U)
-        V = self.over_cells(c.count * b**2 * c.p * (1.0 - c.p))
+        V = self.over_cells(c.count * b**2 * c.v)
         top = self.over_cells(c.count * np.where(b > 0.0, b * (1.0 - c.p), -b * c.p))
         # All happened that could: there is no saddlepoint, but one way to get there.
         extreme = top * (1.0 - 1e-9) <= U
@@ -199,7 +178,7 @@ class SegmentSums:
         r = np.sqrt(np.maximum(2.0 * (t * U - K), 0.0))
         u = t * np.sqrt(self.over_cells(c.count * b**2 * q * (1.0 - q)))
         sd = np.sqrt(np.maximum(V, 1e-60))
-        skewness = self.over_cells(c.count * b**3 * c.p * (1.0 - c.p) * (1.0 - 2.0 * c.p)) / sd**3
+        skewness = self.over_cells(c.count * b**3 * c.v * (1.0 - 2.0 * c.p)) / sd**3
         star = U / sd + np.clip(skewness / 6.0 * (1.0 - (U / sd) ** 2), -NEAR_MEAN, NEAR_MEAN)
         far = (r > NEAR_MEAN) & (u > 0.0)
         star[far] = r[far] + np.log(u[far] / r[far]) / r[far]
@@ -211,8 +190,7 @@ class SegmentSums:
         """The part of each group in levels, then slopes, of segments."""
         assert self.rows.groups is not None
         values = [(f[:, self.place] * self.residual).ravel() for f in self.features]
-        code, group = self.code.ravel(), np.tile(self.rows.groups, len(self.code))
-        at = np.concatenate([code, code + self.n]), np.concatenate([group, group])
+        at = np.concatenate([self.code, self.code + self.n]).ravel(), np.tile(self.rows.groups, 2 * len(self.code))
         sums = csr_matrix((np.concatenate(values), at), shape=(2 * self.n, self.rows.n_groups))
         sums.sum_duplicates()
         return sums
@@ -235,41 +213,35 @@ class SegmentSums:
     @property
     def many_p_value(self) -> float:
         """Of ``Q``, which finds many segments that are a little off."""
-        c = self.cells
-        v = c.p * (1.0 - c.p)
-        parts, Q, mean = [], 0.0, 0.0
+        c, parts, Q, mean = self.cells, [], 0.0, 0.0
         for U, f, tau in zip(self.sums, self.features, USUAL_SPREAD, strict=True):
-            V = self.over_cells(c.count * c.size**2 * v * f**2)
-            H = self.over_cells(c.count * c.size * v * f**2)
+            V = self.over_cells(c.count * c.size**2 * c.v * f**2)
+            H = self.over_cells(c.count * c.size * c.v * f**2)
             worth = np.divide((H * tau) ** 2, V * (V + (H * tau) ** 2), out=np.zeros_like(V), where=V > 0.0)
             Q, mean = Q + float(worth @ U**2), mean + float(worth @ V)
             parts.append((f, worth))
         if mean == 0.0:
             return 1.0
-        variance = self._variance_of_squares(parts)
-        p = float(gammaincc(mean**2 / variance, Q * mean / variance))
-        return p if self.rows.groups is None else max(p, self._flipped(np.concatenate([b for _, b in parts]), Q))
+        p = gamma_tail(Q, mean, self._variance_of_squares(parts))
+        if self.rows.groups is None:
+            return p
+        # As if the sums of groups had their signs by chance.
+        signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(0, 2, size=(self._group_sums.shape[1], FLIPS))
+        null = np.concatenate([worth for _, worth in parts]) @ (self._group_sums @ signs) ** 2
+        return max(p, gamma_tail(Q, null.mean(), null.var()))
 
     def _variance_of_squares(self, parts: list[tuple[Array, Array]]) -> float:
         """Of the sum over segments of squared sums times what each is worth."""
         c, out = self.cells, 0.0
-        v = c.p * (1.0 - c.p)
-        second, fourth = c.count * c.size**2 * v, c.count * c.size**4 * v * (1.0 - 6.0 * v)
+        second, fourth = c.count * c.size**2 * c.v, c.count * c.size**4 * c.v * (1.0 - 6.0 * c.v)
         for j, first in enumerate(c.code):
             for i, other in enumerate(c.code[: j + 1]):
                 _, at, pair = np.unique(first * self.n + other, return_index=True, return_inverse=True)
-                for f, b in parts:
-                    for g, d in parts:
-                        both = f[j] * g[i]
-                        joint = np.bincount(pair, fourth * both**2) + 2.0 * np.bincount(pair, second * both) ** 2
-                        out += (1.0 if i == j else 2.0) * float((b[first] * d[other])[at] @ joint)
+                for (f, b), (g, d) in product(parts, repeat=2):
+                    both = f[j] * g[i]
+                    joint = np.bincount(pair, fourth * both**2) + 2.0 * np.bincount(pair, second * both) ** 2
+                    out += (1.0 if i == j else 2.0) * float((b[first] * d[other])[at] @ joint)
         return out
-
-    def _flipped(self, worth: Array, Q: float) -> float:
-        """The p-value of ``Q`` if the sums of groups had their signs by chance."""
-        signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(0, 2, size=(self._group_sums.shape[1], FLIPS))
-        null = worth @ (self._group_sums @ signs) ** 2
-        return float(gammaincc(null.mean() ** 2 / null.var(), Q * null.mean() / null.var()))
 
     def p_value(self, of_all_rows: float) -> float:
         """That every segment is calibrated, given the p-value of all rows together."""
@@ -280,3 +252,8 @@ class SegmentSums:
 def corrected(p: Array, looks: int) -> Array:
     """The chance that the smallest of so many p-values is as small as ``p`` (Šidák)."""
     return np.asarray(-np.expm1(looks * np.log1p(-np.minimum(p, 1.0 - 1e-15))))
+
+
+def gamma_tail(x: float, mean: float, variance: float) -> float:
+    """The chance that a variable with a gamma distribution is larger than ``x``."""
+    return float(gammaincc(mean**2 / variance, x * mean / variance))

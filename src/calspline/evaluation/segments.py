@@ -12,7 +12,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
-from calspline.arrays import Array
+from calspline.arrays import Array, run_starts
 from calspline.evaluation.calibration import Ints
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
@@ -319,14 +319,15 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     ----------
     I. Guy et al., *Measuring multi-calibration*, arXiv 2506.11251, 2025.
     """
-    variance = sums.rows.powers() * sums.p * (1.0 - sums.p)
-    order = np.argsort(sums.p, kind="stable")
-    p, residual = sums.p[order], sums.residual[order]
+    p = sums.rows.probs
+    variance = sums.rows.powers() * p * (1.0 - p)
+    order = np.argsort(p, kind="stable")
+    p, residual = p[order], sums.residual[order]
     largest, of_all = 0.0, float(np.sqrt(variance.sum()))
     for code in [np.zeros(len(p), dtype=np.intp), *sums.code]:
         by_segment = np.argsort(code[order], kind="stable")
         segment = code[order][by_segment]
-        first = np.flatnonzero(np.append(True, segment[1:] != segment[:-1]))
+        first = run_starts(segment)
         reached = np.cumsum(residual[by_segment])
         reached -= np.repeat(np.append(0.0, reached[first[1:] - 1]), np.diff(np.append(first, len(segment))))
         # Only the last row of those with the same probability is a place to stop.

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import entr, ndtri
@@ -30,7 +29,7 @@ from calspline.arrays import Array, Counts
 from calspline.calibrators.shift import Unlabelled, check_unlabelled
 from calspline.evaluation import losses
 from calspline.evaluation.decisions import Costs, check_costs
-from calspline.formatting import html_table, number, percent, text_table
+from calspline.formatting import Row, html_table, number, percent, text_table
 from calspline.options import check_number, classes_of_calibrator
 
 Limits = tuple[float, float]
@@ -80,30 +79,23 @@ class Expected:
             out |= {name: float(getattr(self, name)), f"{name}_lower": low, f"{name}_upper": high}
         return out
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        return [
+    def _table(self) -> tuple[str, list[Row], Row]:
+        rows: list[Row] = [
             (NAMES.get(name, "cost per row"), number(getattr(self, name)), f"{number(low)} to {number(high)}")
             for name, (low, high) in self.limits.items()
         ]
-
-    def _title(self) -> str:
-        return f"Expected of {self.n_rows:,.0f} rows"
+        return f"Expected of {self.n_rows:,.0f} rows", rows, ("value", f"{percent(self.level)} limits")
 
     def __str__(self) -> str:
-        return text_table(self._rows(), (self._title(), "value", f"{percent(self.level)} limits"))
+        title, rows, header = self._table()
+        return text_table(rows, (title, *header))
 
     def __repr__(self) -> str:
         return f"Expected({self.n_rows:,.0f} rows: log_loss={self.log_loss:.4g}, rate={self.rate:.4g})"
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), ("", "value", f"{percent(self.level)} limits"), caption=self._title())
-
-
-class Measure(NamedTuple):
-    """An expected value, and what the outcome of each row adds to it: (n,), or (n, m) by class."""
-
-    value: float
-    parts: Array
+        title, rows, header = self._table()
+        return html_table(rows, ("", *header), caption=title)
 
 
 def expected(
@@ -169,47 +161,53 @@ def expected(
         raise ValueError("costs are for two classes; the calibrator has more")
     rows = check_unlabelled(calibrator, scores, "scores")
     n = rows.total
-    if n_rows is not None and n_rows != np.inf:
-        n = check_number(n_rows, "n_rows", above=0.0)
-    elif n_rows is not None:
-        n = np.inf
-    measures = _of_two(rows, known) if rows.p.ndim == 1 else _of_many(rows)
+    if n_rows is not None:
+        n = np.inf if n_rows == np.inf else check_number(n_rows, "n_rows", above=0.0)
+    # The probability of every class, of two as of more.
+    p = rows.p if rows.p.ndim == 2 else np.column_stack([1.0 - rows.p, rows.p])
+    share = rows.weight / rows.total
+    measures = _measures(p, share, known)
     z = float(ndtri(0.5 + 0.5 * level))
     limits = {}
-    for name, one in measures.items():
-        reach = z * float(np.sqrt(_variance(calibrator, scores, rows, one.parts, n)))
-        low, high = one.value - reach, one.value + reach
+    for name, (value, parts) in measures.items():
+        away = parts - (p * parts).sum(axis=1, keepdims=True)
+        flips = float(share @ (p * away**2).sum(axis=1))
+        reach = z * float(np.sqrt(flips / n + _own_variance(calibrator, scores, rows, p * away, flips)))
+        low, high = value - reach, value + reach
         limits[name] = (low, high) if name == "cost" else (max(low, 0.0), min(high, HIGHEST[name]))
-    shares = np.average(rows.p, axis=0, weights=rows.weight)
-    rates = shares if rows.p.ndim == 2 else np.array([1.0 - shares, shares])
     return Expected(
-        **{name: one.value for name, one in ({"cost": Measure(np.nan, np.empty(0))} | measures).items()},
-        rates=MappingProxyType(dict(zip(classes.tolist(), rates.tolist(), strict=True))),
-        limits=MappingProxyType(limits),
+        **({"cost": np.nan} | {name: value for name, (value, _) in measures.items()}),
+        rates=dict(zip(classes.tolist(), (share @ p).tolist(), strict=True)),
+        limits=limits,
         n_rows=n,
         level=level,
     )
 
 
-def _of_two(rows: Unlabelled, costs: Costs | None) -> dict[str, Measure]:
-    p, share = rows.p, rows.weight / rows.total
-    f = Counts.from_sums(p, share * p, share * (1.0 - p))
-    log_odds = np.log(np.maximum(p, TINY)) - np.log(np.maximum(1.0 - p, TINY))
+def _measures(p: Array, share: Array, costs: Costs | None) -> dict[str, tuple[float, Array]]:
+    """Expected values, and what the outcome of each row adds to them, by class."""
+    m = p.shape[1]
+    top = np.zeros_like(p)
+    top[np.arange(len(p)), p.argmax(axis=1)] = 1.0
+    area, parts = 0.0, np.zeros_like(p)
+    judged = range(m) if m > 2 else [1]
+    for j in judged:
+        f = Counts.from_sums(p[:, j], share * p[:, j], share * (1.0 - p[:, j]))
+        area += losses.auc(f) / len(judged)
+        parts[:, j] = _auc_parts(f)[np.searchsorted(f.x, p[:, j])] / len(judged)
+    summed = 2.0 if m == 2 else 1.0  # the Brier score of two classes is that of one
     found = {
-        "log_loss": Measure(float(share @ (entr(p) + entr(1.0 - p))), -log_odds),
-        "brier": Measure(float(share @ (p * (1.0 - p))), 1.0 - 2.0 * p),
-        "auc": Measure(losses.auc(f), _auc_parts(f)[np.searchsorted(f.x, p)]),
-        "accuracy": Measure(float(share @ np.maximum(p, 1.0 - p)), np.where(p > 0.5, 1.0, -1.0)),
-        "rate": Measure(float(share @ p), np.ones_like(p)),
+        "log_loss": (float(share @ entr(p).sum(axis=1)), -np.log(np.maximum(p, TINY))),
+        "brier": (float(share @ (p * (1.0 - p)).sum(axis=1)) / summed, -2.0 * p / summed),
+        "auc": (area, parts),
+        "accuracy": (float(share @ p.max(axis=1)), top),
     }
+    happens = np.tile([0.0, 1.0], (len(p), 1))
+    found["rate"] = (float(share @ p[:, 1]), happens) if m == 2 else found["accuracy"]
     if costs is not None:
-        acted = p >= costs.threshold
-        slopes = (
-            costs.acting(np.ones(1)) - costs.acting(np.zeros(1)),
-            costs.waiting(np.ones(1)) - costs.waiting(np.zeros(1)),
-        )
-        value = float(share @ np.where(acted, costs.acting(p), costs.waiting(p)))
-        found["cost"] = Measure(value, np.where(acted, *slopes))
+        act = (p[:, 1] >= costs.threshold)[:, None]
+        parts = np.where(act, costs.acting(happens), costs.waiting(happens))
+        found["cost"] = (float(share @ (p * parts).sum(axis=1)), parts)
     return found
 
 
@@ -221,34 +219,12 @@ def _auc_parts(f: Counts) -> Array:
     return np.asarray((below - area) / w1 - (above - area) / w0)
 
 
-def _of_many(rows: Unlabelled) -> dict[str, Measure]:
-    p, share = rows.p, rows.weight / rows.total
-    m, logs = p.shape[1], np.log(np.maximum(p, TINY))
-    top = np.zeros_like(p)
-    top[np.arange(len(p)), p.argmax(axis=1)] = 1.0
-    area, parts = 0.0, np.zeros_like(p)
-    for j in range(m):
-        f = Counts.from_sums(p[:, j], share * p[:, j], share * (1.0 - p[:, j]))
-        area += losses.auc(f) / m
-        parts[:, j] = _auc_parts(f)[np.searchsorted(f.x, p[:, j])] / m
-    right = Measure(float(share @ p.max(axis=1)), top)
-    return {
-        "log_loss": Measure(float(share @ entr(p).sum(axis=1)), -logs),
-        "brier": Measure(float(share @ (1.0 - (p * p).sum(axis=1))), -2.0 * p),
-        "auc": Measure(float(area), parts),
-        "accuracy": right,
-        "rate": right,
-    }
-
-
-def _variance(calibrator: Any, scores: Any, rows: Unlabelled, parts: Array, n: float) -> float:
-    """Variance of a measure over the outcomes of ``n`` rows like these, and over the calibrator's errors."""
-    p, share = rows.p, rows.weight / rows.total
-    if p.ndim == 2:
-        mean = (p * parts).sum(axis=1, keepdims=True)
-        own: float = calibrator.sum_variance(scores, share[:, None] * p * (parts - mean))
-        return float(share @ (p * (parts - mean) ** 2).sum(axis=1)) / n + own
-    spread = p * (1.0 - p)
-    flips = float(share @ (parts**2 * spread))
-    smooth, rate = (float(((rows.noise @ (share * one * spread)) ** 2).sum()) for one in (parts, np.ones_like(parts)))
-    return flips / n + max(smooth, flips * rate / max(float(share @ spread), TINY))
+def _own_variance(calibrator: Any, scores: Any, rows: Unlabelled, slopes: Array, flips: float) -> float:
+    """Variance of a measure over the calibrator's errors, whose parts are ``slopes``; ``flips`` is that of a row."""
+    share = rows.weight / rows.total
+    if rows.p.ndim == 2:
+        own: float = calibrator.sum_variance(scores, share[:, None] * slopes)
+        return own
+    spread = rows.p * (1.0 - rows.p)
+    smooth, rate = (float(((rows.noise @ (share * one)) ** 2).sum()) for one in (slopes[:, 1], spread))
+    return max(smooth, flips * rate / max(float(share @ spread), TINY))

@@ -36,8 +36,7 @@ from scipy.special import expit
 
 from calspline.arrays import Array, Counts, one_blas_thread
 from calspline.binary_fit import Recipe, fit_curve
-from calspline.evaluation.calibration import recalibration
-from calspline.fitting.newton import DenseDesign, Problem, log_loss, minimize
+from calspline.evaluation.calibration import on_a_line, recalibration
 from calspline.formatting import text_table
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import (
@@ -65,7 +64,7 @@ REFIT = 3
 """A spline is fitted every so many days."""
 PRECISION = 4.0
 """Of the corrections of log-odds: a standard deviation of one half."""
-CELLS, TOLERANCE = 256, 1e-6
+CELLS = 256
 SUM_OF_SHARES = 2.1097428
 """``sum 1 / (n log^2 n)`` from 2 on."""
 CLEARLY = float(np.log(10.0))
@@ -170,7 +169,11 @@ class Stream:
             return
         for i, (what, lately) in enumerate(GAMBLERS):
             seen, x = self.lately if lately else self.past, day.locations
-            self.stakes[i] += log_ratio(day, self._bent(seen, x) if what == "shape" else _line(seen, x, what))
+            if what == "shape":
+                corrected = self._bent(seen, x)
+            else:
+                corrected = on_a_line(seen.counts.coarsened(CELLS), x, [PRECISION] * (1 if what == "level" else 2))
+            self.stakes[i] += log_ratio(day, corrected)
         w1, w0 = FADING * self.lately.positives, FADING * self.lately.negatives
         self.past, self.lately = self.past + day, replace(self.lately, positives=w1, negatives=w0) + day
 
@@ -191,22 +194,6 @@ def log_ratio(day: ScoreHistogram, corrected: Array) -> float:
     up = np.logaddexp(0.0, -day.locations) - np.logaddexp(0.0, -corrected)
     down = np.logaddexp(0.0, day.locations) - np.logaddexp(0.0, corrected)
     return float(day.positives @ up + day.negatives @ down)
-
-
-def _line(seen: ScoreHistogram, x: Array, what: str) -> Array:
-    """Log-odds with a constant or a line added that fits what was seen, held back by a prior."""
-    bins = seen.counts.coarsened(CELLS)
-    centre = bins.mean
-    spread = float(np.sqrt(bins.w @ (bins.x - centre) ** 2 / bins.total)) or 1.0
-
-    def design(x: Array) -> Array:
-        z = (x - centre) / spread
-        return np.column_stack([np.ones_like(z), z])[:, : 1 if what == "level" else 2]
-
-    X = design(bins.x)
-    problem = Problem(DenseDesign(X), bins.x, bins.w, bins.positives, log_loss)
-    found = minimize(problem, np.full(X.shape[1], PRECISION), problem.at(np.zeros(X.shape[1])), tolerance=TOLERANCE)
-    return np.asarray(x + design(x) @ found.u)
 
 
 class Monitor:

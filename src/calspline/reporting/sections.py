@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.evaluation.compare import Comparison
-from calspline.evaluation.decisions import ALL, SHOWN, CostOfSet, Costs, Decision
+from calspline.evaluation.decisions import ALL, CostOfSet, Costs, Decision
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.segments import NO_SEGMENT, Coded, SegmentEvaluation
 from calspline.formatting import decimals, precise_percent, rounded_percent
@@ -136,7 +136,6 @@ def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
     """The section as data."""
     sets = list(comparison.evaluations)
     best = comparison.best_other
-    at = np.unique(np.linspace(0, len(found.thresholds) - 1, SHOWN).round().astype(int)).tolist()
     bands = [found.net_benefit[name] for name in (*sets, ALL)]
     rate = comparison.evaluations[found.reference].base_rate
     return {
@@ -148,7 +147,7 @@ def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
         "columns": [*sets, ALL],
         "net_benefit": [
             (rounded_percent(found.thresholds[i]), [_cell(b.value[i], b.lower[i], b.upper[i]) for b in bands])
-            for i in at
+            for i in found.shown
         ],
     }
 
