@@ -316,11 +316,7 @@ def _page(found: Monitor) -> str:
     x = np.linspace(0.0, WIDTH, len(evidence)) if len(evidence) > 1 else np.array([0.5 * WIDTH])
     *y, alarm_from = HEIGHT * (high - np.append(evidence, limit)) / (high - low)
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    rows = [
-        (str(e["when"]), f"{e['rows']:g}", f"{e['rate']:.4f}", f"{e['expected_rate']:.4f}", f"{e['evidence']:.3g}")
-        for e in found.log
-    ]
-    table = html_table(rows, ("update", "rows", "rate", "expected", "evidence"))
+    table = html_table(*found.table())
     page = reports.template_environment().get_template("monitor.html")
     return page.render(
         monitor=found, width=WIDTH, height=HEIGHT, points=points, alarm_from=float(alarm_from), table=Markup(table)

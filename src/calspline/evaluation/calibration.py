@@ -1,53 +1,42 @@
 """How well probabilities are calibrated: expected calibration error, Cox's recalibration, and a test.
 
 **Expected calibration error.** On bins, ``ECE = sum_b |S_b| / n`` with ``S_b`` the sum of ``y - p`` over the rows of
-bin ``b``. Chance makes every ``|S_b|`` positive, so the plain ECE of a perfect model is not zero: it grows with the
-bins and shrinks with the rows.
-
-The debiased estimate is cross-fitted: one half of a bin's rows says in which direction it is off, the other
-half by how much. Averaged over all ways to halve the bin, with normal sums, that is in closed form
+bin ``b``. Chance makes every ``|S_b|`` positive, so the plain ECE of a perfect model grows with the bins and shrinks
+with the rows. The debiased estimate is cross-fitted: one half of a bin's rows says in which direction it is off, the
+other half by how much. Averaged over all ways to halve the bin, with normal sums, that is in closed form
 
     |S| (2 Phi(z) - 1) - 2 s phi(z),    s^2 = sum of w^2 p (1 - p) over the bin,    z = |S| / s.
 
 If the probabilities are right its mean is zero, since direction and size are then independent; as rows grow it tends
-to ``|S|``, which it never exceeds. (A sum below zero is given as zero.) Kumar et al. (2019) and Roelofs et al. (2022)
-treat the same bias by other means.
+to ``|S|``, which it never exceeds. Kumar et al. (2019) and Roelofs et al. (2022) treat the same bias by other means.
 
 The smooth ECE has no bins. The residuals ``y - p`` are smoothed with a Gaussian kernel of width ``s``, reflected at 0
 and 1, and ``smECE_s`` is the integral of the absolute value. It falls as ``s`` grows, and the smooth ECE is its fixed
-point, ``smECE_s = s``, which leaves nothing to choose. A reflected Gaussian multiplies the ``k``-th cosine coefficient
-by ``exp(-(pi k s)^2 / 2)``, so on a grid each ``s`` costs one cosine transform.
+point, ``smECE_s = s``. A reflected Gaussian multiplies the ``k``-th cosine coefficient by ``exp(-(pi k s)^2 / 2)``, so
+on a grid each ``s`` costs one cosine transform.
 
 **Cox's recalibration.** With ``x`` the log-odds of the probabilities (clipped at probabilities of 1e-9), those of the
-event are modelled as
-
-* ``a + x``: ``a`` is the calibration in the large, 0 if the mean is right, positive if events are more
-  frequent than predicted;
-* ``c + b x``: ``b`` is the calibration slope, 1 if right, below 1 if the probabilities are too extreme.
-
+event are modelled as ``a + x``, where ``a`` is the calibration in the large, positive if events are more frequent than
+predicted, and as ``c + b x``, where ``b`` is the calibration slope, below 1 if the probabilities are too extreme.
 Standard errors are those of maximum likelihood, with the variance of the score that the weights say.
 
 **The test** of "these probabilities are right" against a smooth curve. Under the hypothesis the outcomes are
 independent coin flips with the given probabilities; the alternative moves their log-odds by a natural cubic spline of
-the log-odds: an intercept, a slope, and a few bends held back by the curvature penalty. The statistic is the score
-statistic of that penalised model,
+the log-odds, with a few bends held back by the curvature penalty. The statistic is the score statistic of that model,
 
     T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
 
 where the ``c_k`` diagonalise the penalty with respect to the variance ``V = X' diag(w^2 p (1 - p)) X`` (the
 Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
-
-The hypothesis says exactly how the outcomes are distributed given the probabilities, so in small samples the null
-distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid for any number of
-rows and any scores, rare events included. Where the scores are close to normal (judged by their
+In small samples the null distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid
+for any number of rows and any scores, rare events included. Where the scores are close to normal (judged by their
 kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
 
 **Distances from the curve.** A spline is fitted to the rows, as :class:`~calspline.SplineCalibrator` does by default.
 ``|p - curve(p)|`` has the mean ICI (integrated calibration index), the median E50, the 90th percentile E90 and the
 maximum Emax (Austin and Steyerberg 2019, with this curve in place of loess).
 
-Whole weights count rows. Others say how much a row stands for; see :mod:`calspline.evaluation.predictions` for the
-variances.
+See :mod:`calspline.evaluation.predictions` for what weights do to variances.
 
 References
 ----------

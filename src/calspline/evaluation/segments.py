@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -39,36 +39,34 @@ ANYWHERE = 1e12
 NO_SEGMENT = "(none)"
 
 
-@dataclass(frozen=True, eq=False)
-class Coded:
-    """Segments of one or more columns, numbered through; rows without a label are a segment of their own, None."""
+class Coded(NamedTuple):
+    """Segments of one or more columns, numbered through; rows without a label are a segment of their own, None.
 
-    columns: list[str] | None
-    labels: list[Any]
+    ``code`` has a row for each column. ``names`` are what segments are called, and ``table`` has the first columns of a
+    table; both with the column's name if there are several.
+    """
+
     code: Ints
+    labels: list[Any]
+    names: list[str]
+    table: dict[str, Any]
 
     @classmethod
     def of(cls, by: By) -> Coded:
         """Number the segments of all columns."""
-        names: list[str] = []
+        columns: list[str] = []
         labels: list[Any] = []
         codes = []
         for k, column in enumerate(by.columns):
             values = [*column.values, *([None] if np.any(column.codes < 0) else [])]
             codes.append(np.where(column.codes < 0, len(column.values), column.codes) + len(labels))
             labels += values
-            names += [str(k) if column.name is None else column.name] * len(values)
-        return cls(names if len(by.columns) > 1 else None, labels, np.array(codes, dtype=np.intp))
-
-    @cached_property
-    def names(self) -> list[str]:
-        """What segments are called, with the name of their column if there are several."""
-        shown = [NO_SEGMENT if label is None else str(label) for label in self.labels]
-        return shown if self.columns is None else [f"{a}: {b}" for a, b in zip(self.columns, shown, strict=True)]
-
-    def table(self) -> dict[str, Any]:
-        """The first columns of a table: the column of segments if there are several, and the segment."""
-        return ({} if self.columns is None else {"column": self.columns}) | {"segment": self.labels}
+            columns += [str(k) if column.name is None else column.name] * len(values)
+        code, names = np.array(codes, dtype=np.intp), [NO_SEGMENT if one is None else str(one) for one in labels]
+        if len(codes) == 1:
+            return cls(code, labels, names, {"segment": labels})
+        names = [f"{column}: {name}" for column, name in zip(columns, names, strict=True)]
+        return cls(code, labels, names, {"column": columns, "segment": labels})
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +244,7 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
     error, sigmas = multicalibration_error(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = events / said
-    table = coded.table() | {
+    table = coded.table | {
         "rows": n,
         "events": events,
         "said": said / n,
@@ -353,7 +351,7 @@ def segment_differences(paired: Mapping[str, PairedDifference]) -> dict[str, Seg
     out = {}
     for (name, part), q in zip(parts.items(), np.split(adjusted, len(parts)), strict=True):
         verdict = np.where(q < FALSE_SHARE, np.where(part["difference"] < 0.0, "better", "worse"), "unclear")
-        table = coded.table() | part | {"adjusted": q, "verdict": verdict.tolist()}
+        table = coded.table | part | {"adjusted": q, "verdict": verdict.tolist()}
         out[name] = SegmentDifferences(table, coded.names)
     return out
 

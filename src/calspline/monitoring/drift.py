@@ -319,10 +319,11 @@ def _drift_of(
     psi, distance, score_p_value = _score_shift(reference, current)
     segmented = segment is not None and getattr(calibrator, "segments_", None) is not None
     with one_blas_thread():
-        p = _calibrate_segment(calibrator, current, segment) if segmented else calibrator.calibrate(current.scores)
-        w = current.positives + current.negatives
-        otherwise = current.total / reference.total  # a segment shares what others have shown, so it is less
-        extra = otherwise if segmented else _curve_variance(calibrator, current, p, otherwise)
+        by = {"by": _places(calibrator, segment, len(current))} if segmented else {}
+        p, w = calibrator.calibrate(current.scores, **by), current.positives + current.negatives
+        # Of a segment it is less, since it shares what others have shown.
+        extra = None if segmented else _curve_variance(calibrator, current.scores, w * p * (1.0 - p))
+        extra = current.total / reference.total if extra is None else extra
         f = Counts.from_sums(p, current.positives, current.negatives, (1.0 + extra) * w)
         cox = recalibration(f)
         # Flips that are larger than rows are too few and too large, so rows are taken together.
@@ -353,38 +354,30 @@ def _drift_of(
     )
 
 
-def _calibrate_segment(calibrator: Any, current: ScoreHistogram, segment: Any) -> Array:
-    """Probabilities of a segment, which may be one that the calibrator has not seen."""
-    by = [[label] * len(current) for label in (segment if isinstance(segment, tuple) else (segment,))]
-    places = calibrator.places_of(by if isinstance(segment, tuple) else by[0], len(current))
-    return np.asarray(calibrator.calibrate(current.scores, by=places))
+def _places(calibrator: Any, segment: Any, n: int) -> Any:
+    """A segment for ``n`` rows, which may be one that the calibrator has not seen."""
+    by = [[label] * n for label in segment] if isinstance(segment, tuple) else [segment] * n
+    return calibrator.places_of(by, n)
 
 
 def _score_shift(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[float, float, float]:
-    """Stability index, largest difference of cumulative shares, and p-value of "not moved"."""
-    before, now = _bin_weights(reference, current)
+    """Stability index, largest difference of cumulative shares, and p-value of "not moved".
+
+    All are over bins of the reference's quantiles, made of cells of one grid so that equal scores meet.
+    """
+    level = (reference + current).level
+    keys = np.concatenate([_cells(one, level) for one in (reference, current)])
+    weights = np.concatenate([one.positives + one.negatives for one in (reference, current)])
+    old = np.arange(len(keys)) < len(reference)
+    cells = Counts.from_sums(keys, weights * old, weights * ~old)
+    share = cells.positives / reference.total
+    first = run_starts(np.minimum(((np.cumsum(share) - 0.5 * share) * N_BINS).astype(np.intp), N_BINS - 1))
+    before, now = (np.add.reduceat(weight, first) for weight in (cells.positives, cells.negatives))
     distance = float(np.abs(np.cumsum(now / current.total - before / reference.total)).max())
-    same = len(before) == 1
-    test = 1.0 if same else float(chi2_contingency([before, now], correction=False).pvalue)
+    test = 1.0 if len(first) == 1 else float(chi2_contingency([before, now], correction=False).pvalue)
     # Half a row more in each bin, so that an empty one has a logarithm.
     a, b = ((weight + 0.5) / (weight + 0.5).sum() for weight in (before, now))
     return float(((b - a) * np.log(b / a)).sum()), distance, test
-
-
-def _bin_weights(reference: ScoreHistogram, current: ScoreHistogram) -> tuple[Array, Array]:
-    """Weights of both in bins of the reference's quantiles, made of cells of one grid so that equal scores meet."""
-    level = (reference + current).level
-    keys = [_cells(histogram, level) for histogram in (reference, current)]
-    cells, place = np.unique(np.concatenate(keys), return_inverse=True)
-    places = np.split(place, [len(keys[0])])
-    before, now = (
-        np.bincount(where, histogram.positives + histogram.negatives, minlength=len(cells))
-        for where, histogram in zip(places, (reference, current), strict=True)
-    )
-    share = before / reference.total
-    middle = np.cumsum(share) - 0.5 * share
-    first = run_starts(np.minimum((middle * N_BINS).astype(np.intp), N_BINS - 1))
-    return np.add.reduceat(before, first), np.add.reduceat(now, first)
 
 
 def _cells(histogram: ScoreHistogram, level: int | None) -> NDArray[Any]:
@@ -402,15 +395,14 @@ def _rate_error(f: Counts, shift: float) -> float:
     return float(np.sqrt(f.squares @ (q * (1.0 - q)))) / f.total
 
 
-def _curve_variance(calibrator: Any, current: ScoreHistogram, p: Array, otherwise: float) -> float:
-    """Variance that the calibrator's curve adds to that of the outcomes, as a share of it.
+def _curve_variance(calibrator: Any, scores: Array, weight: Array) -> float | None:
+    """Variance that the calibrator's curve adds to that of the outcomes, as a share of it; None if it has none.
 
     A curve with ``k`` effective parameters, fitted to ``n`` rows, has variances of the log-odds whose sum over these
     rows, each times ``p (1 - p)``, is ``k``. Over others the sum is ``k`` times their number over ``n``.
     """
     curve = calibrator.curves_[0] if getattr(calibrator, "curves_", None) else None
     if curve is None or not curve.has_band or not hasattr(calibrator, "edf_"):
-        return otherwise
-    w = current.positives + current.negatives
+        return None
     parameters = max(float(np.max(calibrator.edf_)), LEAST_PARAMETERS) + MORE_PARAMETERS
-    return float((w * p * (1.0 - p)) @ curve.variance_at(current.scores)) / parameters
+    return float(weight @ curve.variance_at(scores)) / parameters

@@ -29,6 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -37,7 +39,7 @@ from scipy.special import expit
 from calspline.arrays import Array, Counts, one_blas_thread
 from calspline.binary_fit import Recipe, fit_curve
 from calspline.evaluation.calibration import on_a_line, recalibration
-from calspline.formatting import text_table
+from calspline.formatting import Row, text_table
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import (
     BOOLEAN,
@@ -267,9 +269,10 @@ class Monitor:
         -------
         self
         """
-        parts = dict(histogram) if isinstance(histogram, Mapping) else {"": histogram}
+        named = isinstance(histogram, Mapping)
+        parts: dict[Any, Any] = dict(histogram) if isinstance(histogram, Mapping) else {None: histogram}
         for name, part in parts.items():
-            if not isinstance(name, str):
+            if named and not isinstance(name, str):
                 raise TypeError(f"the names of segments must be strings; got {name!r}")
             if not isinstance(part, ScoreHistogram):
                 raise TypeError(f"histogram must be a ScoreHistogram, or a mapping of them; got {type(part).__name__}")
@@ -277,15 +280,13 @@ class Monitor:
                 raise ValueError(f"histogram must hold {self.calibrator.kind_} scores, as the calibrator takes")
             part.check_classes(self.calibrator.classes_.tolist(), "histogram")
         with one_blas_thread():
-            named = isinstance(histogram, Mapping)
-            days = {name: self._judged(part, name if named else None) for name, part in parts.items() if len(part)}
+            days = {name: self._judged(part, name) for name, part in parts.items() if len(part)}
             if not days:
                 raise ValueError("histogram must hold rows; it is empty")
-            whole = sum(list(days.values())[1:], next(iter(days.values())))
+            whole = reduce(add, days.values())
             self._all.update(whole)
-            if named:
-                for name, day in days.items():
-                    self._parts.setdefault(name, Stream()).update(day)
+            for name, day in days.items() if named else ():
+                self._parts.setdefault(name, Stream()).update(day)
         self.log.append(
             {
                 "when": str(len(self.log) + 1) if when is None else when,
@@ -371,13 +372,17 @@ class Monitor:
 
         return MonitorDisplay(self).plot(ax)
 
-    def __str__(self) -> str:
-        rows = [
+    def table(self) -> tuple[list[Row], Row]:
+        """The log as rows of text, and their header."""
+        rows: list[Row] = [
             (str(d["when"]), f"{d['rows']:g}", f"{d['rate']:.4f}", f"{d['expected_rate']:.4f}", f"{d['evidence']:.3g}")
-            for d in self.log[-10:]
+            for d in self.log
         ]
-        table = text_table(rows, ("update", "rows", "rate", "expected", "evidence")) + "\n" if rows else ""
-        return f"{table}{self.verdict}"
+        return rows, ("update", "rows", "rate", "expected", "evidence")
+
+    def __str__(self) -> str:
+        rows, header = self.table()
+        return f"{text_table(rows[-10:], header)}\n{self.verdict}" if rows else self.verdict
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"
