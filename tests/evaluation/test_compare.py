@@ -1,4 +1,5 @@
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, log_loss
 
-from calspline import compare, evaluate
+from calspline import SplineCalibrator, compare, decide, evaluate, expected
 from calspline.evaluation.compare import PairedDifference, family_critical_value
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions
@@ -261,6 +262,20 @@ def test_it_prints_and_flattens(binary):
     assert "<b>" not in c._repr_html_()
     assert "&lt;b&gt;raw" in c._repr_html_()
     assert "calibrated" in repr(c)
+
+
+def test_results_can_be_pickled(binary, multiclass):
+    p, y = binary(300)
+    costs = {"false_positive": 1, "false_negative": 5}
+    calibrator = SplineCalibrator().fit(p, y)
+    found = [
+        compare(y, {"raw": sharper(p), "calibrated": p}, by=y),
+        evaluate(*multiclass(200, m=3)[::-1]),
+        decide(y, {"raw": p}, costs=costs),
+        expected(calibrator, p, costs=costs),
+    ]
+    for one in found:
+        assert str(pickle.loads(pickle.dumps(one))) == str(one)
 
 
 Y, P = [0, 1, 1, 0], [0.1, 0.6, 0.7, 0.4]

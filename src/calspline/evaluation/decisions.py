@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,28 +77,7 @@ class Costs:
         return np.asarray(self.true_negative + (self.false_negative - self.true_negative) * y)
 
 
-def check_costs(costs: Any) -> Costs:
-    """Costs from a mapping, by the names of the outcomes."""
-    names = [field.name for field in fields(Costs)]
-    if not isinstance(costs, Mapping):
-        raise TypeError(f'costs must be a mapping such as {{"false_positive": 1, "false_negative": 5}}; got {costs!r}')
-    for name in costs:
-        if name not in names:
-            raise ValueError(f"costs must be of {', '.join(names)}; got {name!r}")
-    for name in names[:2]:
-        if name not in costs:
-            raise ValueError(f"costs must say what a {name} costs")
-    checked = Costs(**{name: check_number(value, f'costs["{name}"]') for name, value in costs.items()})
-    if checked.false_positive <= checked.true_negative or checked.false_negative <= checked.true_positive:
-        raise ValueError(
-            "costs must be higher for a false_positive than a true_negative, and for a false_negative than "
-            "a true_positive; otherwise no threshold makes sense"
-        )
-    return checked
-
-
-@dataclass(frozen=True, eq=False)
-class Band:
+class Band(NamedTuple):
     """A number for each threshold, with a band that holds for all thresholds at once."""
 
     value: Array
@@ -132,6 +111,26 @@ class CostOfSet:
     difference: float
     difference_lower: float
     difference_upper: float
+
+
+def check_costs(costs: Any) -> Costs:
+    """Costs from a mapping, by the names of the outcomes."""
+    names = [field.name for field in fields(Costs)]
+    if not isinstance(costs, Mapping):
+        raise TypeError(f'costs must be a mapping such as {{"false_positive": 1, "false_negative": 5}}; got {costs!r}')
+    for name in costs:
+        if name not in names:
+            raise ValueError(f"costs must be of {', '.join(names)}; got {name!r}")
+    for name in names[:2]:
+        if name not in costs:
+            raise ValueError(f"costs must say what a {name} costs")
+    checked = Costs(**{name: check_number(value, f'costs["{name}"]') for name, value in costs.items()})
+    if checked.false_positive <= checked.true_negative or checked.false_negative <= checked.true_positive:
+        raise ValueError(
+            "costs must be higher for a false_positive than a true_negative, and for a false_negative than "
+            "a true_positive; otherwise no threshold makes sense"
+        )
+    return checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +191,7 @@ class Decision:
             out |= {f"{name}.{key}": value for key, value in asdict(one).items()}
         for what, bands in (("net_benefit", self.net_benefit), ("difference", self.differences)):
             for name, band in bands.items():
-                for t, value, low, high in zip(self.thresholds, band.value, band.lower, band.upper, strict=True):
+                for t, value, low, high in zip(self.thresholds, *band, strict=True):
                     key = f"{name}.{what}_{t:g}"
                     out |= {key: float(value), f"{key}_lower": float(low), f"{key}_upper": float(high)}
         return out
@@ -218,8 +217,7 @@ class Decision:
             tables.append((title, rows, header))
         title = f"Net benefit [{level} band for all thresholds at once]"
         rows = [
-            (f"{self.thresholds[i]:g}", *(_around(b.value[i], b.lower[i], b.upper[i]) for b in bands))
-            for i in self.shown
+            (f"{self.thresholds[i]:g}", *(_around(*(line[i] for line in band)) for band in bands)) for i in self.shown
         ]
         return [*tables, (title, rows, ("threshold", *self.net_benefit))]
 

@@ -317,19 +317,16 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     ----------
     I. Guy et al., *Measuring multi-calibration*, arXiv 2506.11251, 2025.
     """
-    p = sums.rows.probs
-    variance = sums.rows.powers() * p * (1.0 - p)
-    order = np.argsort(p, kind="stable")
-    p, residual = p[order], sums.residual[order]
+    variance = sums.rows.powers() * sums.rows.probs * (1.0 - sums.rows.probs)
     largest, of_all = 0.0, float(np.sqrt(variance.sum()))
-    for code in [np.zeros(len(p), dtype=np.intp), *sums.code]:
-        by_segment = np.argsort(code[order], kind="stable")
-        segment = code[order][by_segment]
+    for code in [np.zeros(len(variance), dtype=np.intp), *sums.code]:
+        order = np.lexsort([sums.rows.probs, code])
+        p, segment = sums.rows.probs[order], code[order]
         first = run_starts(segment)
-        reached = np.cumsum(residual[by_segment])
-        reached -= np.repeat(np.append(0.0, reached[first[1:] - 1]), np.diff(np.append(first, len(segment))))
+        reached = np.cumsum(sums.residual[order])
+        reached -= np.repeat(np.append(0.0, reached[first[1:] - 1]), np.diff(first, append=len(segment)))
         # Only the last row of those with the same probability is a place to stop.
-        last = np.append((np.diff(p[by_segment]) != 0.0) | (np.diff(segment) != 0), True)
+        last = np.append((np.diff(p) != 0.0) | (np.diff(segment) != 0), True)
         stops = np.where(last, reached, 0.0)
         error = np.maximum.reduceat(np.maximum(stops, 0.0), first) - np.minimum.reduceat(np.minimum(stops, 0.0), first)
         sd = np.sqrt(np.bincount(code, variance)[segment[first]])
