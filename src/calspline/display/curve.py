@@ -11,21 +11,7 @@ from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.display import style
-from calspline.display.style import (
-    BLUE,
-    INK,
-    MIN_DECADES,
-    MUTED,
-    PREDICTED,
-    RULE,
-    SCALES,
-    VERMILION,
-    ProbabilityScale,
-    Scale,
-    decades,
-    get_axes,
-    get_panels,
-)
+from calspline.display.style import BLUE, INK, MUTED, PREDICTED, RULE, VERMILION, Display, ProbabilityScale, Scale
 from calspline.evaluation.reliability import probability_grid
 from calspline.fitting.criteria import CRITERIA, EVIDENCE
 from calspline.formatting import percent, scientific
@@ -70,7 +56,7 @@ class CurveData:
         return cls(name, score, curve(score), bands[0], bands[1], knots, margins)
 
 
-class CalibrationCurveDisplay:
+class CalibrationCurveDisplay(Display):
     """The calibration curve of a fitted calibrator with its pointwise and simultaneous band.
 
     The darker band holds at any one score, the lighter for the whole curve at once; they end where the scores of the
@@ -85,10 +71,7 @@ class CalibrationCurveDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The first axes.
     axes_ : list of matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -164,8 +147,8 @@ class CalibrationCurveDisplay:
         -------
         self
         """
-        check_one_of(scale, "scale", SCALES)
-        panels = get_panels(ax, len(self.curves))
+        check_one_of(scale, "scale", style.SCALES)
+        panels = style.get_panels(ax, len(self.curves))
         for one, own in zip(self.curves, panels.axes, strict=True):
             across, up = _scales(one, scale)
             style.style_axes(own)
@@ -183,7 +166,7 @@ class CalibrationCurveDisplay:
             own.set_xlabel("score" if one.margins else PREDICTED)
             own.set_ylabel("calibrated" if panels.small else "calibrated probability")
             if panels.small:
-                style.title(own, style.class_title(one.name))
+                style.class_title(own, one.name)
             else:
                 style.legend(own, drawn)
         panels.hide_inner_labels()
@@ -194,9 +177,8 @@ class CalibrationCurveDisplay:
         self, ax: Axes, one: CurveData, across: ProbabilityScale | None, *, band: bool, simultaneous: bool
     ) -> list[tuple[Any, str]]:
         """Draw one curve with its bands; handles and names of what was drawn."""
-        level = percent(self.level)
-        x, y = (one.score, one.value) if across is None else across.cut(one.score, one.value)
-        (line,) = ax.plot(x, y, color=BLUE, lw=2.2, zorder=4, gid="curve")
+        level, cut = percent(self.level), (lambda *lines: lines) if across is None else across.cut
+        (line,) = ax.plot(*cut(one.score, one.value), color=BLUE, lw=2.2, zorder=4, gid="curve")
         drawn: list[tuple[Any, str]] = [(line, "calibration curve")]
         inside = (one.score >= one.knots[0]) & (one.score <= one.knots[-1])
         for wanted, limits, alpha, name, gid in (
@@ -204,10 +186,8 @@ class CalibrationCurveDisplay:
             (simultaneous, one.simultaneous_band, 0.14, f"{level} for the whole curve", "simultaneous-band"),
         ):
             if wanted and limits is not None and inside.any():
-                shown = one.score[inside], *limits[inside].T
-                score, low, high = shown if across is None else across.cut(*shown)
-                made = ax.fill_between(score, low, high, color=BLUE, alpha=alpha, lw=0, zorder=2, gid=gid)
-                drawn.append((made, name))
+                shown = cut(one.score[inside], *limits[inside].T)
+                drawn.append((ax.fill_between(*shown, color=BLUE, alpha=alpha, lw=0, zorder=2, gid=gid), name))
         return drawn
 
 
@@ -216,9 +196,9 @@ def _scales(one: CurveData, scale: Scale) -> tuple[ProbabilityScale | None, Prob
     if scale == "probability":
         up = across = ProbabilityScale(scale, (0.0, 1.0))
     else:
-        up = ProbabilityScale(scale, (10.0**-MIN_DECADES, 1.0 - 10.0**-MIN_DECADES))
+        up = ProbabilityScale(scale, (10.0**-style.MIN_DECADES, 1.0 - 10.0**-style.MIN_DECADES))
         # Scores may be far surer than what comes of them.
-        limits = 10.0 ** -decades(one.knots), 1.0 - 10.0 ** -decades(1.0 - one.knots)
+        limits = 10.0 ** -style.decades(one.knots), 1.0 - 10.0 ** -style.decades(1.0 - one.knots)
         across = ProbabilityScale(scale, limits)
     return None if one.margins else across, up
 
@@ -233,7 +213,7 @@ class SmoothingPath(NamedTuple):
     edf: float
 
 
-class SmoothingDisplay:
+class SmoothingDisplay(Display):
     """The criterion that chooses the smoothing, against lambda; the chosen value is marked.
 
     To the left the curve may bend at will, to the right it is a line. Make one with :meth:`from_calibrator`.
@@ -247,10 +227,7 @@ class SmoothingDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The first axes.
     axes_ : list of matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -285,18 +262,18 @@ class SmoothingDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw, in ``ax`` or a new figure, and return self; several paths divide it."""
-        panels = get_panels(ax, len(self.paths), height=4.2)
+        panels = style.get_panels(ax, len(self.paths), height=4.2)
         every = np.concatenate([one.smoothing for one in self.paths])
         for one, own in zip(self.paths, panels.axes, strict=True):
-            self._draw(own, one, small=panels.small)
+            self._draw_path(own, one, small=panels.small)
             own.set_xlim(every.min() / 3.0, every.max() * 3.0)
             if panels.small:
-                style.title(own, style.class_title(one.name))
+                style.class_title(own, one.name)
         panels.hide_inner_labels(y_ticks=False)
         self.axes_, self.ax_, self.figure_ = panels.axes, panels.axes[0], panels.axes[0].figure
         return self
 
-    def _draw(self, ax: Axes, one: SmoothingPath, *, small: bool) -> None:
+    def _draw_path(self, ax: Axes, one: SmoothingPath, *, small: bool) -> None:
         from matplotlib.ticker import LogLocator, NullLocator
 
         style.style_axes(ax)
@@ -326,7 +303,7 @@ def _path(name: str, path: Any, chosen: float, edf: float) -> SmoothingPath:
     return SmoothingPath(name, smoothing[known][order], criterion[known][order], float(chosen), float(edf))
 
 
-class LearningCurveDisplay:
+class LearningCurveDisplay(Display):
     """Expected log-loss against the number of rows a calibrator is fitted on.
 
     Points with intervals are measured; the thin line is the fitted ``limit + rate / n``. Marked are the rows
@@ -336,11 +313,6 @@ class LearningCurveDisplay:
     ----------
     curve : CalibrationLearningCurve
         What :func:`calibration_learning_curve` returns.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -358,11 +330,7 @@ class LearningCurveDisplay:
     def __init__(self, curve: CalibrationLearningCurve) -> None:
         self.curve = curve
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure, and return self."""
-        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 4.4)
-        self.figure_ = ax.figure
-        style.style_axes(ax)
+    def _draw(self, ax: Axes) -> None:
         ax.set_xscale("log")
         self._draw_curve(ax)
         self._mark_enough(ax)
@@ -378,7 +346,6 @@ class LearningCurveDisplay:
             words = f"uncalibrated\n{uncalibrated:.{d}f}" + ("" if fits else " ↑")
             ends.append((uncalibrated if fits else ax.get_ylim()[1], words, VERMILION))
         style.label_line_ends(ax, sorted(ends), lines=2)
-        return self
 
     def _draw_curve(self, ax: Axes) -> None:
         c = self.curve

@@ -84,7 +84,7 @@ class Diagram:
 
     def draw(self, ax: Axes, strip: Axes | None, legend_ax: Axes | None = None) -> None:
         """Draw the diagram, in ``strip`` how the probabilities spread, and in ``legend_ax`` the legend."""
-        small, ends = self.small, (self.scale.low, self.scale.high)
+        ends = self.scale.low, self.scale.high
         style.style_axes(ax)
         ax.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal", solid_capstyle="round")
         for i, one in enumerate(self.series):
@@ -99,13 +99,12 @@ class Diagram:
             ax.plot(x, y, color=look.color, ls=look.dashes, lw=1.8, zorder=4, gid=f"function-{i}")
         predicted = self.scale.beyond([one.data.bins.mean_score for one in self.series])
         observed = self.scale.beyond([one.data.bins.observed for one in self.series])
-        self.scale.apply(ax, "x", beyond=predicted, few=small)
-        self.scale.apply(ax, "y", beyond=observed, few=small)
+        self.scale.apply(ax, "x", beyond=predicted, few=self.small)
+        self.scale.apply(ax, "y", beyond=observed, few=self.small)
         if strip is not None:
             self._draw_spread(strip)
-            self.scale.apply(strip, "x", beyond=predicted, few=small)
+            self.scale.apply(strip, "x", beyond=predicted, few=self.small)
             ax.tick_params(labelbottom=False)
-            ax.set_xlabel("")
         x_label, y_label = self._axis_labels()
         (ax if strip is None else strip).set_xlabel(x_label, parse_math=False)
         ax.set_ylabel(y_label, parse_math=False)
@@ -124,18 +123,10 @@ class Diagram:
         x, low, high = clip(b.mean_score), clip(b.interval_lower), clip(b.interval_upper)
         ax.vlines(x, low, high, color=color, lw=1.2 if small else 1.6, alpha=0.5, zorder=5, gid=f"intervals-{i}")
         area = MIN_AREA + (0.3 if small else 1.0) * AREA * b.weight / one.data.total_weight
-        ax.scatter(
-            x,
-            clip(b.observed),
-            s=style.EVEN_AREA.get(one.style.marker, 1.0) * area,
-            color=color,
-            marker=one.style.marker,
-            edgecolor="white",
-            linewidth=0.4 if small else 0.8,
-            zorder=6,
-            gid=f"points-{i}",
-            clip_on=False,
-        )
+        area *= style.EVEN_AREA.get(one.style.marker, 1.0)
+        edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4 if small else 0.8, "clip_on": False}
+        y, marker = clip(b.observed), one.style.marker
+        ax.scatter(x, y, s=area, color=color, marker=marker, zorder=6, gid=f"points-{i}", **edge)
 
     def _draw_corp(self, ax: Axes, one: Series, i: int) -> None:
         c, width = one.data.corp, 1.1 if self.small else 1.5
@@ -212,12 +203,11 @@ class Diagram:
 
     def _hidden_bins(self, ax: Axes, lines: int) -> dict[str, int]:
         """How many bins so many lines of text would hide in either corner beside the diagonal."""
-        every, clip, to_axes = [one.data.bins for one in self.series], self.scale.clip, ax.transData - ax.transAxes
-        mean = np.concatenate([b.mean_score for b in every])
-        lower = np.concatenate([b.interval_lower for b in every])
-        upper = np.concatenate([b.interval_upper for b in every])
-        x, bottom = to_axes.transform(np.column_stack([clip(mean), clip(lower)])).T
-        top = to_axes.transform(np.column_stack([clip(mean), clip(upper)]))[:, 1]
+        bins, to_axes = [one.data.bins for one in self.series], ax.transData - ax.transAxes
+        names = ("mean_score", "interval_lower", "interval_upper")
+        mean, low, high = (self.scale.clip(np.concatenate([getattr(b, name) for b in bins])) for name in names)
+        x, bottom = to_axes.transform(np.column_stack([mean, low])).T
+        top = to_axes.transform(np.column_stack([mean, high]))[:, 1]
         height = LINE_HEIGHT * (lines + 0.5)
         return {
             "upper left": int(np.sum((x < TEXT_WIDTH) & (top > 1.0 - height))),

@@ -10,7 +10,7 @@ import numpy as np
 from calspline.arrays import Array
 from calspline.display import style
 from calspline.display.diagram import Diagram, Series, Spread, log_odds_spreads
-from calspline.display.style import SCALES, ProbabilityScale, Scale, SeriesStyle, decades
+from calspline.display.style import SCALES, Display, ProbabilityScale, Scale, SeriesStyle, decades
 from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.reliability import Reliability, reliability
 from calspline.options import check_by_name, check_increasing, check_one_of
@@ -25,7 +25,7 @@ RARE = 0.1
 """Where all bins stay below this, a log-odds axis shows the lower half alone."""
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     """Reliability diagram: for each bin of probabilities, how often the event happened.
 
     Points on the diagonal are honest; below it the model promises too much, above it too little. The area of a
@@ -44,12 +44,9 @@ class ReliabilityDisplay:
     ----------
     reliability : dict of name to Reliability
     curves : dict of name to callable
-    ax_ : matplotlib Axes
-        The diagram; with small multiples the first.
     histogram_ax_ : matplotlib Axes or None
     axes_ : list of matplotlib Axes
         All diagrams.
-    figure_ : matplotlib Figure
 
     See Also
     --------
@@ -121,15 +118,13 @@ class ReliabilityDisplay:
         """
         if strategy is None:
             strategy = "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
-        sets = {
-            key: check_predictions(y, one, sample_weight, labels, groups=groups)
-            for key, one in check_by_name(probs, "probs", name).items()
-        }
-        found = {
-            key: reliability(None, rows, n_bins=n_bins, strategy=strategy, level=level) for key, rows in sets.items()
-        }
+        found, spreads = {}, {}
+        for key, one in check_by_name(probs, "probs", name).items():
+            rows = check_predictions(y, one, sample_weight, labels, groups=groups)
+            found[key] = reliability(None, rows, n_bins=n_bins, strategy=strategy, level=level)
+            spreads[key] = log_odds_spreads(rows)
         display = cls(found, curves=curves)
-        display._log_odds_spreads = {key: log_odds_spreads(rows) for key, rows in sets.items()}
+        display._log_odds_spreads = spreads
         return display.plot(ax, **plot_options)
 
     @classmethod
@@ -219,12 +214,10 @@ class ReliabilityDisplay:
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
         for i, (place, own, strip) in enumerate(zip(chosen, panels.axes, strips, strict=True)):
             series, curves = self._series(place, axis, colors), self._curves(axis.grid())
-            diagram = Diagram(
-                series, curves, axis, bool(bins), bool(corp), bool(spline), bool(legend) and i == 0, small
-            )
+            diagram = Diagram(series, curves, axis, bins, corp, spline, legend and i == 0, small)
             diagram.draw(own, strip, legend_ax=panels.spare)
             if small:
-                style.title(own, style.class_title(series[0].data.name))
+                style.class_title(own, series[0].data.name)
         panels.hide_inner_labels()
         self.axes_, self.ax_, self.histogram_ax_ = panels.axes, panels.axes[0], strips[0]
         self.figure_ = self.ax_.figure
@@ -259,11 +252,8 @@ class ReliabilityDisplay:
         every = [one.bins for place in chosen for one in self._at(place).values()]
         low = np.concatenate([np.maximum(b.mean_score, b.interval_upper) for b in every])
         high = np.concatenate([np.minimum(b.mean_score, b.interval_lower) for b in every])
-        if low.max() < RARE:
-            return 10.0 ** -decades(low), 0.5
-        if high.min() > 1.0 - RARE:
-            return 0.5, 1.0 - 10.0 ** -decades(1.0 - high)
-        return 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
+        least, most = 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
+        return 0.5 if high.min() > 1.0 - RARE else least, 0.5 if low.max() < RARE else most
 
     def _series(self, place: int, axis: ProbabilityScale, colors: Any) -> list[Series]:
         sets, out = self._at(place), []
@@ -292,9 +282,8 @@ def _common_classes(estimators: Mapping[str, Any]) -> Any:
     for name in others:
         other = getattr(estimators[name], "classes_", None)
         if not np.array_equal(np.asarray(classes), np.asarray(other)):
-            raise ValueError(
-                f"estimators must have the same classes_; {first!r} has {classes} and {name!r} has {other}"
-            )
+            found = f"{first!r} has {classes} and {name!r} has {other}"
+            raise ValueError(f"estimators must have the same classes_; {found}")
     return classes
 
 

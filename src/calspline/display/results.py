@@ -9,7 +9,7 @@ import numpy as np
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, SeriesStyle, add_strip_below, get_axes
+from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, Display, SeriesStyle, add_strip_below
 from calspline.evaluation.decisions import ALL, Decision
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import check_predictions
@@ -33,7 +33,7 @@ SHOWN_EVIDENCE = 1e-6, 1e12
 """It is drawn within these limits."""
 
 
-class DecisionDisplay:
+class DecisionDisplay(Display):
     """Decision curves: the net benefit of each set of predictions, with its band, against the threshold.
 
     To act on all rows and on none are drawn in grey. With costs, the threshold that follows from them is marked.
@@ -42,11 +42,6 @@ class DecisionDisplay:
     ----------
     decision : Decision
         What :func:`decide` returns.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -63,26 +58,19 @@ class DecisionDisplay:
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure, and return self."""
-        from matplotlib.lines import Line2D
+    def _draw(self, ax: Axes) -> None:
         from matplotlib.ticker import FuncFormatter
 
-        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 4.4)
-        self.figure_ = ax.figure
-        style.style_axes(ax)
         found = self.decision
         t, sets = found.thresholds, [name for name in found.net_benefit if name != ALL]
         ax.axhline(0.0, color=RULE, lw=1.1, zorder=1.5, gid="none")
-        ax.plot(t, found.net_benefit[ALL].value, color=MUTED, lw=1.1, ls=(0, (4, 2)), zorder=2, gid="all")
-        looks = style.series_styles(len(sets))
+        all_rows = ax.plot(t, found.net_benefit[ALL].value, color=MUTED, lw=1.1, ls=(0, (4, 2)), zorder=2, gid="all")
         entries = []
-        for i, (name, look) in enumerate(zip(sets, looks, strict=True)):
+        for i, (name, look) in enumerate(zip(sets, style.series_styles(len(sets)), strict=True)):
             band = found.net_benefit[name]
             ax.fill_between(t, band.lower, band.upper, color=look.color, alpha=0.16, lw=0, zorder=2, gid=f"band-{i}")
-            ax.plot(t, band.value, color=look.color, lw=2.0, ls=look.dashes, zorder=4, gid=f"net-benefit-{i}")
-            entries.append((Line2D([], [], color=look.color, lw=2.0, ls=look.dashes), name))
-        entries.append((Line2D([], [], color=MUTED, lw=1.1, ls=(0, (4, 2))), ALL))
+            drawn = ax.plot(t, band.value, color=look.color, lw=2.0, ls=look.dashes, zorder=4, gid=f"net-benefit-{i}")
+            entries.append((drawn[0], name))
         if found.costs is not None:
             ax.axvline(found.costs.threshold, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=3, gid="costs")
         # Bands are wide at high thresholds, where a false alarm costs as much as many events.
@@ -92,11 +80,10 @@ class DecisionDisplay:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(round(p, 6))))
         ax.set_xlabel("threshold: act from this probability on")
         ax.set_ylabel("net benefit (events found per row)")
-        style.legend(ax, entries, "upper right")
-        return self
+        style.legend(ax, [*entries, (all_rows[0], ALL)], "upper right")
 
 
-class SegmentDisplay:
+class SegmentDisplay(Display):
     """A forest plot: for each segment, the ratio of what happened to what was said, with its interval.
 
     The worst segments of the first set are drawn, at most thirty, sorted by their ratio; the area of a point grows with
@@ -111,8 +98,6 @@ class SegmentDisplay:
     ----------
     places_ : list of int
         The segments that are drawn, as places in the table, from the bottom.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -129,18 +114,16 @@ class SegmentDisplay:
 
     def __init__(self, segments: Mapping[str, SegmentEvaluation]) -> None:
         self.segments = dict(segments)
+        first = next(iter(self.segments.values()))
+        worst = first.order[:MOST_SEGMENTS]
+        self.places_ = sorted(worst, key=lambda i: float(first.table["ratio"][i]))
+        self._size = style.SIDE + 0.6, 1.4 + 0.28 * len(self.places_)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure, and return self."""
+    def _draw(self, ax: Axes) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.ticker import FuncFormatter, NullFormatter
 
-        first = next(iter(self.segments.values()))
-        worst = first.order[:MOST_SEGMENTS]
-        self.places_ = places = sorted(worst, key=lambda i: float(first.table["ratio"][i]))
-        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 1.4 + 0.28 * len(places))
-        self.figure_ = ax.figure
-        style.style_axes(ax)
+        places, names = self.places_, next(iter(self.segments.values())).names
         ax.axvline(1.0, color=RULE, lw=1.1, zorder=1.5, gid="right")
         looks = style.series_styles(len(self.segments))
         entries, largest = [], 1.0
@@ -162,25 +145,19 @@ class SegmentDisplay:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
         # A dollar sign would begin a formula.
-        ax.set_yticks(range(len(places)), [first.names[i].replace("$", r"\$") for i in places])
+        ax.set_yticks(range(len(places)), [names[i].replace("$", r"\$") for i in places])
         ax.set_ylim(-0.8, len(places) - 0.2)
         ax.set_xlabel("happened / said")
         if len(entries) > 1:
             style.legend(ax, entries, "lower right")
-        return self
 
 
-class MonitorDisplay:
+class MonitorDisplay(Display):
     """The evidence that a calibrator is wrong, update by update, and below it what was expected and what happened.
 
     Parameters
     ----------
     monitor : Monitor
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -194,23 +171,18 @@ class MonitorDisplay:
     'evidence'
     """
 
+    _size = style.SIDE + 1.2, 4.8
+
     def __init__(self, monitor: Monitor) -> None:
+        if not monitor.log:
+            raise ValueError("monitor must have had an update; there is nothing to draw")
         self.monitor = monitor
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure, and return self."""
-        from matplotlib.lines import Line2D
+    def _draw(self, ax: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        log = self.monitor.log
-        if not log:
-            raise ValueError("monitor must have had an update; there is nothing to draw")
-        self.ax_ = ax = get_axes(ax, style.SIDE + 1.2, 4.8)
-        self.figure_ = ax.figure
-        below = add_strip_below(ax, RATE_STRIP)
+        log, below = self.monitor.log, add_strip_below(ax, RATE_STRIP)
         n = np.arange(1, len(log) + 1)
-        for one in (ax, below):
-            style.style_axes(one)
         evidence = np.clip([entry["evidence"] for entry in log], *SHOWN_EVIDENCE)
         ax.set_yscale("log")
         limit = 1.0 / self.monitor.alpha
@@ -222,17 +194,16 @@ class MonitorDisplay:
             ax.plot(n[alarms.argmax()], evidence[alarms.argmax()], "o", color=VERMILION, ms=7, gid="alarm")
         ax.set_ylabel("evidence")
         ax.set_ylim(min(float(evidence.min()) / 2.0, 0.1), max(float(evidence.max()), limit) * 3.0)
-        below.plot(n, [entry["expected_rate"] for entry in log], color=MUTED, lw=1.4, ls=(0, (4, 2)), gid="expected")
-        below.plot(n, [entry["rate"] for entry in log], color=BLUE, lw=1.4, gid="rate")
+        rates = [[entry[key] for entry in log] for key in ("expected_rate", "rate")]
+        (expected,) = below.plot(n, rates[0], color=MUTED, lw=1.4, ls=(0, (4, 2)), gid="expected")
+        (happened,) = below.plot(n, rates[1], color=BLUE, lw=1.4, gid="rate")
         below.set_ylabel("rate")
         below.set_xlabel("update")
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
-        lines = [(Line2D([], [], color=MUTED, ls=(0, (4, 2))), "expected"), (Line2D([], [], color=BLUE), "happened")]
-        style.legend(below, lines, "best")
-        return self
+        style.legend(below, [(expected, "expected"), (happened, "happened")], "best")
 
 
-class EpochsDisplay:
+class EpochsDisplay(Display):
     """How log-loss, and if given accuracy, moves while a model is trained: the paper's second figure.
 
     Past some epoch a network's accuracy still grows while its log-loss already suffers from over-confidence;
@@ -248,10 +219,7 @@ class EpochsDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Log-loss.
     accuracy_ax_ : matplotlib Axes or None
-    figure_ : matplotlib Figure
 
     Examples
     --------
@@ -271,6 +239,7 @@ class EpochsDisplay:
         count = len(next(iter(self.log_loss.values())))
         self.accuracy = None if accuracy is None else _check_series(accuracy, "accuracy", count)
         self.epochs: Array = np.arange(1.0, count + 1.0) if epochs is None else epochs
+        self._size = style.SIDE + 0.6, 4.2 if accuracy is None else 5.4
 
     @classmethod
     def from_predictions(
@@ -309,35 +278,27 @@ class EpochsDisplay:
             right[name] = [np.average(g == c.codes, weights=c.weight) for g, c in zip(guesses, checked, strict=True)]
         return cls(losses, accuracy=right if accuracy else None, epochs=epochs).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure, and return self."""
-        has_accuracy = self.accuracy is not None
-        self.ax_ = ax = get_axes(ax, style.SIDE + 0.6, 5.4 if has_accuracy else 4.2)
-        self.figure_ = ax.figure
-        self.accuracy_ax_ = add_strip_below(ax, ACCURACY_STRIP, 0.08) if has_accuracy else None
+    def _draw(self, ax: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter
+
         styles = dict(zip(self.log_loss, style.series_styles(len(self.log_loss)), strict=True))
         self._draw_lines(ax, self.log_loss, styles, best=np.argmin)
         style.label_line_ends(ax, sorted((float(v[-1]), name, styles[name].color) for name, v in self.log_loss.items()))
         corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
         style.note(ax, "marked: the best epoch", (0.98, 0.98), **corner)
         ax.set_ylabel("log-loss, nats per row")
-        lowest = ax
-        if self.accuracy is not None and self.accuracy_ax_ is not None:
-            from matplotlib.ticker import FuncFormatter
-
-            lowest = self.accuracy_ax_
+        self.accuracy_ax_ = None
+        if self.accuracy is not None:
+            self.accuracy_ax_ = below = add_strip_below(ax, ACCURACY_STRIP, 0.08)
             others = dict(zip(self.accuracy, style.series_styles(len(self.accuracy)), strict=True))
-            self._draw_lines(lowest, self.accuracy, others | styles, best=np.argmax)
-            lowest.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
-            lowest.set_ylabel("accuracy")
-            ax.tick_params(labelbottom=False)
-        lowest.set_xlabel("epoch")
-        return self
+            self._draw_lines(below, self.accuracy, others | styles, best=np.argmax)
+            below.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+            below.set_ylabel("accuracy")
+        (self.accuracy_ax_ or ax).set_xlabel("epoch")
 
     def _draw_lines(self, ax: Axes, series: dict[str, Array], styles: dict[str, SeriesStyle], *, best: Any) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        style.style_axes(ax)
         for i, (name, values) in enumerate(series.items()):
             own, at = styles[name], int(best(values))
             ax.plot(self.epochs, values, color=own.color, ls=own.dashes, lw=2.0, zorder=3, gid=f"line-{i}")

@@ -1,4 +1,4 @@
-"""What all pictures share: their style, axes whole or divided, and scales of probabilities.
+"""What all pictures share: what a display is, its style, axes whole or divided, and scales of probabilities.
 
 The style is set on one axes at a time: nothing global is touched.
 
@@ -10,7 +10,7 @@ dashes, so that a grey print can be read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -22,9 +22,7 @@ from calspline.formatting import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.text import Text
-    from matplotlib.ticker import Formatter, Locator
+    from matplotlib.figure import Figure, SubFigure
 
 INK, MUTED, RULE, GRID = "#1b2733", "#5b6875", "#aab4be", "#e8ecf0"
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
@@ -96,14 +94,14 @@ def style_axes(ax: Axes) -> None:
         label.set_fontsize(TEXT)
 
 
-def title(ax: Axes, text: str) -> Text:
+def title(ax: Axes, text: str) -> Any:
     """A title at the left, shown literally: no name is read as mathematics."""
     return ax.set_title(text, loc="left", fontsize=TEXT + 1, fontweight="bold", color=INK, pad=8, parse_math=False)
 
 
-def class_title(name: str) -> str:
-    """A label fit to stand above a small diagram: a bare number says too little."""
-    return f"class {name}" if name.isdigit() else name
+def class_title(ax: Axes, name: str) -> None:
+    """The name of a class above a small diagram: a bare number says too little."""
+    title(ax, f"class {name}" if name.isdigit() else name)
 
 
 def note(ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, float] = (0.0, 0.0), **more: Any) -> Any:
@@ -164,8 +162,31 @@ def add_strip_below(ax: Axes, share: float, gap: float = 0.05) -> Axes:
         x, y, width, height = ax.get_position(original=True).bounds
         ax.set_position((x, y + height * (share + gap), width, height * (1.0 - share - gap)))
         below = figure.add_axes((x, y, width, height * share), sharex=ax)
+    style_axes(below)
     ax.tick_params(labelbottom=False)
     return below
+
+
+class Display:
+    """Data that ``plot`` draws."""
+
+    ax_: Axes
+    """What it was drawn in: the axes, or the first of several."""
+    figure_: Figure | SubFigure
+    """The figure of the axes."""
+    _size: tuple[float, float] = (SIDE + 0.6, 4.4)
+    """Inches of a figure of its own."""
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw, in ``ax`` or a new figure, and return self."""
+        self.ax_ = get_axes(ax, *self._size)
+        self.figure_ = self.ax_.figure
+        style_axes(self.ax_)
+        self._draw(self.ax_)
+        return self
+
+    def _draw(self, ax: Axes) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -297,10 +318,8 @@ class ProbabilityScale:
         """
         from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-        axis: Axis = ax.xaxis if which == "x" else ax.yaxis
+        axis: Any = ax.xaxis if which == "x" else ax.yaxis
         set_scale = ax.set_xscale if which == "x" else ax.set_yscale
-        locator: Locator
-        formatter: Formatter
         if self.logit:
             set_scale("logit", nonpositive="clip")
             places = ticks(self.low, self.high)
@@ -311,13 +330,13 @@ class ProbabilityScale:
                 names[0] = f"≤{names[0]}"
             if beyond[1] and np.isclose(places[-1], self.high):
                 names[-1] = f"≥{names[-1]}"
-            locator, formatter = FixedLocator(places.tolist()), FixedFormatter(names)
+            axis.set_major_locator(FixedLocator(places.tolist()))
+            axis.set_major_formatter(FixedFormatter(names))
         else:
             set_scale("linear")
             whole, steps = (self.low, self.high) == (0.0, 1.0), 2 if few else 5
-            locator = FixedLocator(np.linspace(0.0, 1.0, steps + 1).tolist()) if whole else MaxNLocator(steps)
-            formatter = FuncFormatter(lambda p, _: percent(p))
-        axis.set_major_locator(locator)
-        axis.set_major_formatter(formatter)
+            even = FixedLocator(np.linspace(0.0, 1.0, steps + 1).tolist())
+            axis.set_major_locator(even if whole else MaxNLocator(steps))
+            axis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
         axis.set_minor_locator(NullLocator())
         ax.set(**{f"{which}lim": self.view_limits()})
