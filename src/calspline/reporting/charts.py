@@ -101,26 +101,25 @@ def reliability_charts(view: View) -> dict[str, Any]:
             for s, ((name, forecast), texts) in enumerate(zip(view.forecasts.items(), bins, strict=True))
         ]
         label = f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against how often it came true"
-        histograms = frame.histograms([_shares(forecast, axis) for forecast in forecasts])
-        charts.append(frame.chart(scale, label, (across, up), diagonal=True, sets=sets, histograms=histograms))
+        shares = [_shares(forecast, axis) for forecast in forecasts]
+        charts.append(frame.chart(shares, scale=scale, label=label, titles=(across, up), sets=sets, diagonal=True))
     return {"name": view.name, "top_label": view.top_label, "bins": bins, "charts": charts}
 
 
-def calibrator_charts(curve: dict[str, Any], view: View) -> list[dict[str, Any]]:
+def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
     """What the calibrator makes of a score, on both scales; beneath, the probabilities given."""
-    of_probabilities, first, out = curve["kind"] == "probability", next(iter(view.forecasts.values())), []
-    titles = "Confidence" if curve["top_label"] else "Score", "Calibrated"
+    curve, of_probabilities, out = fit["curve"], fit["kind"] == "probability", []
+    titles = "Confidence" if fit["top_label"] else "Score", "Calibrated"
     for scale in SCALES:
         y = _probability_axis(view, scale)
         frame = Frame(y if of_probabilities else Axis(curve["score"][0], curve["score"][-1]), y, CURVE_HEIGHT)
         paths = [{"class": "curve", "d": frame.line(curve["score"], curve["value"])}]
         if curve["band"] is not None:
             paths.insert(0, {"class": "band", "d": frame.area(curve["score"], *curve["band"])})
+        shares = [_shares(next(iter(view.forecasts.values())), y)] if of_probabilities else []
         sets = [{"color": 1, "paths": paths, "bins": []}]
-        label, histograms = f"Calibration curve, {scale} scale", []
-        if of_probabilities:
-            histograms = frame.histograms([_shares(first, y)])
-        out.append(frame.chart(scale, label, titles, diagonal=of_probabilities, sets=sets, histograms=histograms))
+        told = {"scale": scale, "label": f"Calibration curve, {scale} scale", "titles": titles}
+        out.append(frame.chart(shares, **told, sets=sets, diagonal=of_probabilities))
     return out
 
 
@@ -212,10 +211,9 @@ class Frame:
         there, back = _path(along, self.y(upper)[inside]), _path(along[::-1], self.y(lower)[inside][::-1])
         return f"{there}L{back[1:]}Z" if there else ""
 
-    def histograms(self, shares: list[Array]) -> list[str]:
+    def _histograms(self, shares: list[Array]) -> list[str]:
         """Paths around the shares of rows along the axis."""
-        tallest = max(one.max() for one in shares)
-        out = []
+        tallest, out = max((one.max() for one in shares), default=1.0), []
         for one in shares:
             x = np.repeat(np.linspace(LEFT, LEFT + PLOT, len(one) + 1), 2)
             tops = self.floor - STRIP * one / tallest
@@ -224,26 +222,14 @@ class Frame:
             out.append(_points(x[corner], y[corner]) + "Z")
         return out
 
-    def chart(
-        self, scale: str, label: str, titles: tuple[str, str], *, histograms: list[str], **contents: Any
-    ) -> dict[str, Any]:
-        """The chart for the template; without histograms there is no strip."""
-        floor = self.floor if histograms else self.bottom + 18.0
-        return contents | {
-            "scale": scale,
-            "label": label,
-            "titles": titles,
-            "width": WIDTH,
-            "height": floor + FOOT,
-            "left": LEFT,
-            "right": LEFT + PLOT,
-            "top": TOP,
-            "bottom": self.bottom,
-            "floor": floor,
-            "x_ticks": [(LEFT + PLOT * place, text) for place, text in self.x_axis.ticks()],
-            "y_ticks": [(self.bottom - self.height * place, text) for place, text in self.y_axis.ticks()],
-            "histograms": histograms,
-        }
+    def chart(self, shares: list[Array], **contents: Any) -> dict[str, Any]:
+        """The chart for the template, with histograms of shares in the strip, which is not there without any."""
+        floor = self.floor if shares else self.bottom + 18.0
+        places = {"left": LEFT, "right": LEFT + PLOT, "top": TOP, "bottom": self.bottom, "floor": floor}
+        x_ticks = [(LEFT + PLOT * place, text) for place, text in self.x_axis.ticks()]
+        y_ticks = [(self.bottom - self.height * place, text) for place, text in self.y_axis.ticks()]
+        size, histograms = (WIDTH, floor + FOOT), self._histograms(shares)
+        return contents | places | {"size": size, "x_ticks": x_ticks, "y_ticks": y_ticks, "histograms": histograms}
 
 
 def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:

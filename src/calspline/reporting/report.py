@@ -20,22 +20,10 @@ from markupsafe import Markup
 from calspline.evaluation.compare import Comparison, compare
 from calspline.evaluation.decisions import Decision, decide
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, grouping_hint
-from calspline.formatting import number, percent
+from calspline.formatting import number, percent, precise_percent
 from calspline.options import check_fitted_calibrator, check_text
 from calspline.persistence import write_whole
-from calspline.reporting.charts import calibrator_charts, pixels, reliability_charts, starting_scale, views
-from calspline.reporting.sections import by_segment, decisions
-from calspline.reporting.summary import (
-    LOSSES,
-    certainty,
-    describe_calibrator,
-    facts,
-    fingerprints,
-    headline,
-    loss,
-    table,
-    versions,
-)
+from calspline.reporting import charts, sections, summary
 
 INLINE_HEIGHT = 860
 
@@ -145,48 +133,45 @@ def report(
             raise ValueError("costs and thresholds are for rows independent of each other; leave out groups")
         decision = decide(None, rows, costs=costs, thresholds=thresholds)
     comparison = compare(None, rows)
-    summary = summarise(rows, comparison, calibrator, title, decision)
-    html = render(summary)
+    page = summarise(rows, comparison, calibrator, title, decision)
+    html = render(page)
     where = None if path is None else Path(path)
     if where is not None:
         write_whole(where, html)
-    return Report(where, " ".join(sentence for _, sentence in summary["headline"]), comparison, decision, html)
+    return Report(where, " ".join(sentence for _, sentence in page["headline"]), comparison, decision, html)
 
 
 def summarise(
-    rows: Mapping[str, Predictions],
-    comparison: Comparison,
-    calibrator: Any = None,
-    title: str | None = None,
-    decision: Decision | None = None,
+    rows: Mapping[str, Predictions], comparison: Comparison, calibrator: Any, title: Any, decision: Decision | None
 ) -> dict[str, Any]:
     """The page as data: numbers, strings and lists; :func:`render` makes it HTML."""
     first = next(iter(rows.values()))
-    shown = views(rows, comparison.evaluations)
-    fit = None if calibrator is None else describe_calibrator(calibrator, first)
-    curve = None if fit is None else fit["curve"]
+    views = charts.views(rows, comparison.evaluations)
+    fit = None if calibrator is None else summary.describe_calibrator(calibrator, first)
+    sentences = summary.headline(views[0], comparison)
     return {
         "title": "Calibration report" if title is None else title,
-        "headline": [(list(rows).index(name), sentence) for name, sentence in headline(shown[0], comparison)],
+        "headline": [(list(rows).index(name), sentence) for name, sentence in sentences],
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
         "leave_it": comparison.recommended == comparison.reference,
-        "facts": facts(comparison, first),
+        "facts": summary.facts(comparison, first),
         "grouping": comparison.grouping or grouping_hint(first),
         "grouped": bool(comparison.grouping),
         "sets": list(rows),
         "level": percent(comparison.level),
         "n_classes": len(first.classes),
-        "table": table(comparison),
-        "scale": starting_scale(shown[0]),
-        "views": [reliability_charts(view) for view in shown],
-        "by_segment": by_segment(rows, comparison),
-        "decisions": None if decision is None else decisions(decision, comparison),
-        "losses": [loss(comparison, name, label) for name, (label, _) in LOSSES.items()],
-        "certainty": certainty(shown[0], comparison),
+        "table": summary.table(comparison),
+        "scale": charts.starting_scale(views[0]),
+        "views": [charts.reliability_charts(view) for view in views],
+        "by_segment": sections.by_segment(rows, comparison),
+        "decisions": None if decision is None else sections.decisions(decision, comparison),
+        "losses": summary.losses(comparison),
+        "judged": comparison.evaluations,
+        "certainty": summary.certainty(views[0], comparison),
         "fit": fit,
-        "curve_charts": [] if curve is None else calibrator_charts(curve, shown[0]),
-        "versions": versions(),
-        "fingerprints": fingerprints(rows),
+        "curve_charts": charts.calibrator_charts(fit, views[0]) if fit and fit["curve"] else [],
+        "versions": summary.versions(),
+        "fingerprints": summary.fingerprints(rows),
         "evaluations": {
             name: {key: value if math.isfinite(value) else None for key, value in e.to_dict().items()}
             for name, e in comparison.evaluations.items()
@@ -194,27 +179,22 @@ def summarise(
     }
 
 
-def render(summary: dict[str, Any]) -> str:
+def render(page: dict[str, Any]) -> str:
     """The page in HTML, with everything in it: style, script, charts, numbers."""
     templates = files("calspline.reporting") / "templates"
     script, style = (Markup((templates / name).read_text(encoding="utf-8")) for name in ("report.js", "report.css"))
     # The browser runs this script and no other.
     script_hash = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = template_environment().get_template("report.html")
-    return page.render(summary, script=script, style=style, script_hash=script_hash)
+    template = template_environment().get_template("report.html")
+    return template.render(page, script=script, style=style, script_hash=script_hash)
 
 
 @cache
 def template_environment() -> Environment:
     """Templates that escape every value, and refuse names that have none and numbers that JSON does not have."""
-    environment = Environment(
-        loader=PackageLoader("calspline.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"pixels": pixels, "number": number}
+    layout: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    loader = PackageLoader("calspline.reporting")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **layout)
+    environment.filters |= {"pixels": charts.pixels, "number": number, "precise_percent": precise_percent}
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment

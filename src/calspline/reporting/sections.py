@@ -14,8 +14,9 @@ from calspline.evaluation.compare import Comparison
 from calspline.evaluation.decisions import ALL, CostOfSet, Costs, Decision
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.segments import NO_SEGMENT, Coded, SegmentEvaluation
-from calspline.formatting import decimals, precise_percent, rounded_percent
+from calspline.formatting import decimals, rounded_percent
 from calspline.reporting.charts import CURVE_HEIGHT, Axis, Frame
+from calspline.reporting.summary import MINUS, is_calibrated, table_row
 
 WORST, PARTS, ROWS_IN_PART = 6, 5, 15
 WIDTH, NEAREST, FARTHEST = 240.0, 1.25, 8.0
@@ -28,7 +29,6 @@ ROWS = 1000
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 ROOM = 1.1
 """How much higher than the highest net benefit the picture is, at least."""
-MINUS = "\N{MINUS SIGN}"
 OUTCOMES = {
     "false_positive": "a false alarm",
     "false_negative": "a missed event",
@@ -42,62 +42,46 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
     before, by = comparison.evaluations[comparison.reference].segments, rows[comparison.reference].by
     if before is None or by is None:
         return None
-    best, coded = comparison.best_other, Coded.of(by)
+    best, code = comparison.best_other, Coded.of(by).code
     sets = [comparison.reference, *([best] if best is not None else [])]
     found = [s for name in sets if (s := comparison.evaluations[name].segments) is not None]
     colors = [list(rows).index(name) for name in sets]
     ratios = np.concatenate([np.log(s.table["ratio"][(s.table["ratio"] > 0.0)]) for s in found])
     reach = float(np.clip(np.quantile(np.abs(ratios), 0.98) * 1.3, np.log(NEAREST), np.log(FARTHEST)))
 
-    def x(ratio: Array) -> Array:
+    def x(ratio: Any) -> Array:
         with np.errstate(divide="ignore"):
             return np.asarray(WIDTH * (0.5 + 0.48 * np.clip(np.log(ratio) / reach, -1.0, 1.0)))
 
-    places = [[x(s.table[key]) for key in ("ratio", "lower", "upper")] for s in found]
-    n = before.table["rows"]
-    radius = np.maximum(SMALLEST, LARGEST * np.sqrt(n / n.max()))
     verdicts = [f"{_capital(name)}: {s.verdict}" for name, s in zip(sets, found, strict=True)]
     if best is not None:
         verdicts.append(f"{_capital(best)} against {comparison.reference}: {comparison.segments[best].verdict}")
     worst = list(dict.fromkeys(i for s in found for i in s.off))[:WORST]
     ticks = [t for t in TICKS if abs(np.log(t)) <= reach and (reach < np.log(2.5) or t not in (0.8, 1.25))]
+    n = before.table["rows"]
     return {
         "verdicts": verdicts,
         "worst_title": "The farthest off" + (", before and after" if best is not None else ""),
         "worst": [
             {
+                "name": before.names[i],
                 "sentence": _sentence(found, i, best),
-                "label": f"{before.names[i]}: said and happened",
                 "sets": [
-                    {"color": color} | _diagram(rows[name].event, (coded.code == i).any(axis=0))
+                    {"color": color, "points": _points(rows[name].event, (code == i).any(axis=0))}
                     for name, color in zip(sets, colors, strict=True)
                 ],
             }
             for i in worst
         ],
-        "ticks": [(float(x(np.array([t]))[0]), f"{t:g}") for t in ticks],
-        "rows": [
-            {
-                "name": before.names[i],
-                "n": float(n[i]),
-                "rows": f"{n[i]:,.6g}",
-                "said": precise_percent(float(before.table["said"][i])),
-                "said_value": f"{before.table['said'][i]:.6g}",
-                "happened": precise_percent(float(before.table["happened"][i])),
-                "happened_value": f"{before.table['happened'][i]:.6g}",
-                "height": LINE * len(found),
-                "radius": radius[i],
-                "label": "; ".join(
-                    f"{name}: ratio {s.table['ratio'][i]:.2f}, {s.table['lower'][i]:.2f} to {s.table['upper'][i]:.2f}"
-                    for name, s in zip(sets, found, strict=True)
-                ),
-                "sets": [
-                    {"color": color, "y": LINE * k + LINE // 2, "off": bool(s.table["off"][i])}
-                    | {"text": s.table["how"][i] or "within chance", "x": at[i], "low": low[i], "high": high[i]}
-                    for k, (color, s, (at, low, high)) in enumerate(zip(colors, found, places, strict=True))
-                ],
-            }
-            for i in before.order
+        "ticks": [(float(x(t)), f"{t:g}") for t in ticks],
+        "order": before.order,
+        "names": before.names,
+        "radius": np.maximum(SMALLEST, LARGEST * np.sqrt(n / n.max())),
+        "height": LINE * len(found),
+        "sets": [
+            {"name": name, "color": color, "y": LINE * k + LINE // 2}
+            | {"table": s.table, "x": {key: x(s.table[key]) for key in ("ratio", "lower", "upper")}}
+            for k, (name, color, s) in enumerate(zip(sets, colors, found, strict=True))
         ],
     }
 
@@ -116,32 +100,30 @@ def _sentence(found: list[SegmentEvaluation], i: int, best: str | None) -> str:
     start = f"{where}: said {said}, happened {happened}" + (f" ({how})" if how.endswith("confident") else "")
     if best is None:
         return f"{start}."
-    lead = "after calibration" if best.strip().lower() in ("calibrated", "after", "calibration") else f"with {best}"
+    lead = "after calibration" if is_calibrated(best) else f"with {best}"
     after = found[1].table
     if not after["off"][i]:
         return f"{start}; {lead} within chance."
     return f"{start}; {lead} said {rounded_percent(float(after['said'][i]))}, {after['how'][i]}."
 
 
-def _diagram(rows: Predictions, inside: NDArray[np.bool_]) -> dict[str, Any]:
+def _points(rows: Predictions, inside: NDArray[np.bool_]) -> list[tuple[float, float]]:
     """Points of a small reliability diagram of the rows inside a segment."""
     parts = int(np.clip(inside.sum() // ROWS_IN_PART, 1, PARTS))
     f = Counts.from_rows(rows.probs[inside], rows.codes[inside] == 1, rows.w[inside]).coarsened(parts)
     places = zip(f.x.tolist(), (f.positives / f.w).tolist(), strict=True)
-    points = [(10.0 + 120.0 * said, 130.0 - 120.0 * happened) for said, happened in places]
-    return {"points": points, "path": "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points)}
+    return [(10.0 + 120.0 * said, 130.0 - 120.0 * happened) for said, happened in places]
 
 
 def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
     """The section as data."""
-    sets = list(comparison.evaluations)
-    best = comparison.best_other
+    sets, best = list(comparison.evaluations), comparison.best_other
     bands = [found.net_benefit[name] for name in (*sets, ALL)]
     rate = comparison.evaluations[found.reference].base_rate
     return {
         "per": f"{ROWS:,}",
         "sentences": _ranges(found, best) if found.costs is None else _prices(found, found.costs, best, rate),
-        "table": _table(found, sets) if found.costs is not None else [],
+        "table": _table(found, found.costs, sets) if found.costs is not None else [],
         "chart": _chart(found, sets) if len(found.thresholds) > 1 else None,
         "marked": None if found.costs is None else rounded_percent(found.costs.threshold),
         "columns": [*sets, ALL],
@@ -169,7 +151,8 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
         f"To act on all rows would cost {everywhere}, on none {nowhere}."
     )
     if not reference.threshold_lower <= costs.threshold <= reference.threshold_upper:
-        text, beside = _threshold(reference)
+        best_threshold = _threshold(reference)
+        text, beside = best_threshold["text"], best_threshold["beside"]
         out.append(f"Who has {found.reference} alone does best to act from {text} on ({beside}).")
     return out
 
@@ -200,38 +183,24 @@ def _ranges(found: Decision, best: str | None) -> list[str]:
     return [f"Acting on {name} is {', '.join(parts) or f'at no threshold surely better or worse than on {other}'}."]
 
 
-def _table(found: Decision, sets: list[str]) -> list[dict[str, Any]]:
-    """Rows of the table of costs: a label, what it is, and a cell for each set of predictions."""
-    known, level = [found.by_cost[name] for name in sets], f"{found.level:.0%} interval"
-    t = rounded_percent(found.costs.threshold) if found.costs is not None else ""
-    against = [{"text": ""}] + [
-        _cell(one.difference, one.difference_lower, one.difference_upper)
-        | {"verdict": "better" if one.difference_upper < 0.0 else "worse" if one.difference_lower > 0.0 else "unclear"}
-        for one in known[1:]
+def _table(found: Decision, costs: Costs, sets: list[str]) -> list[dict[str, Any]]:
+    """Rows of the table of costs, with a cell for each set of predictions."""
+    known, level, t = [found.by_cost[name] for name in sets], f"{found.level:.0%} interval", costs.threshold
+    acting, where = f"acting from {rounded_percent(t)} on", f"where the event happens {rounded_percent(t)} of the time"
+    against = [
+        _cell(o.difference, o.difference_lower, o.difference_upper)
+        | {"verdict": "better" if o.difference_upper < 0.0 else "worse" if o.difference_lower > 0.0 else "unclear"}
+        for o in known[1:]
     ]
+    cost = [_cell(o.cost, o.cost_lower, o.cost_upper) for o in known]
+    best = [{"text": _told([o.best_cost], o.cost_upper - o.cost_lower)[0]} for o in known]
     rows = [
-        (
-            f"Cost per {ROWS:,} rows",
-            f"acting from {t} on; {level}",
-            [_cell(o.cost, o.cost_lower, o.cost_upper) for o in known],
-        ),
-        (f"against {found.reference}", f"paired, {level}", against),
-        (
-            "Best threshold",
-            f"where the event happens {t} of the time; {level}",
-            [dict(zip(("text", "beside"), _threshold(o), strict=True)) for o in known],
-        ),
-        (
-            "cost with it",
-            f"per {ROWS:,} rows",
-            [{"text": _told([o.best_cost], o.cost_upper - o.cost_lower)[0]} for o in known],
-        ),
+        table_row(f"Cost per {ROWS:,} rows", f"{acting}; {level}", cost),
+        table_row(f"against {found.reference}", f"paired, {level}", [{"text": ""}, *against], part=True),
+        table_row("Best threshold", f"{where}; {level}", [_threshold(o) for o in known]),
+        table_row("cost with it", f"per {ROWS:,} rows", best, part=True),
     ]
-    return [
-        {"label": label, "hint": hint, "part": label[0].islower(), "cells": cells}
-        for label, hint, cells in rows
-        if cells is not against or len(sets) > 1
-    ]
+    return rows if len(sets) > 1 else [rows[0], *rows[2:]]
 
 
 def _chart(found: Decision, sets: list[str]) -> dict[str, Any]:
@@ -255,7 +224,7 @@ def _chart(found: Decision, sets: list[str]) -> dict[str, Any]:
         drawn.append({"color": i, "paths": paths, "bins": []})
     titles = "Threshold", f"Net benefit per {ROWS:,} rows"
     label = "Decision curves: net benefit by the threshold from which one acts"
-    return frame.chart("decision", label, titles, diagonal=False, sets=drawn, histograms=[])
+    return frame.chart([], scale="decision", label=label, titles=titles, sets=drawn, diagonal=False)
 
 
 def _within(frame: Frame, x: Array, y: Array) -> str:
@@ -265,9 +234,9 @@ def _within(frame: Frame, x: Array, y: Array) -> str:
     return "".join(frame.line(x[part], y[part]) for part in parts if inside[part[0]])
 
 
-def _threshold(one: CostOfSet) -> tuple[str, str]:
+def _threshold(one: CostOfSet) -> dict[str, str]:
     low, high = rounded_percent(one.threshold_lower), rounded_percent(one.threshold_upper)
-    return rounded_percent(one.threshold), f"{low} to {high}"
+    return {"text": rounded_percent(one.threshold), "beside": f"{low} to {high}"}
 
 
 def _cell(value: float, low: float, high: float) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, Literal
@@ -82,36 +82,38 @@ def facts(comparison: Comparison, rows: Predictions) -> list[str]:
     return [rows_in_groups(e.n_rows, e.n_groups), *weight, classes, sets]
 
 
-def table(comparison: Comparison) -> list[dict[str, Any]]:
-    """Rows of the table of measures: a label, what it is, and a cell for each set of predictions."""
-    evaluations = comparison.evaluations.values()
-    top = " of the top label" if comparison.evaluations[comparison.reference].per_class else ""
-    out: list[dict[str, Any]] = []
+def table_row(label: str, hint: str, cells: list[Cell], *, part: bool = False) -> dict[str, Any]:
+    """A row of a table of measures: a label, what it is, and a cell for each set of predictions."""
+    return {"label": label, "hint": hint, "cells": cells, "part": part}
 
-    def add(label: str, hint: str, measure: str | Callable[[Evaluation], Cell], *, part: bool = False) -> None:
-        cells = [{"text": number(getattr(e, measure))} if isinstance(measure, str) else measure(e) for e in evaluations]
-        out.append({"label": label, "hint": hint, "part": part, "cells": cells})
+
+def table(comparison: Comparison) -> list[dict[str, Any]]:
+    """The table of measures."""
+    evaluations, rows = comparison.evaluations.values(), []
+    top = " of the top label" if comparison.evaluations[comparison.reference].per_class else ""
+
+    def measured(label: str, hint: str, name: str, *, part: bool = False) -> dict[str, Any]:
+        return table_row(label, hint, [{"text": number(getattr(e, name))} for e in evaluations], part=part)
 
     for name, (label, hint) in LOSSES.items():
-        add(label, f"{hint}; lower is better", name)
-        add("calibration", "what better calibration would save", f"calibration_{name}", part=True)
-        add("refinement", "what would remain", f"refinement_{name}", part=True)
+        rows.append(measured(label, f"{hint}; lower is better", name))
+        rows.append(measured("calibration", "what better calibration would save", f"calibration_{name}", part=True))
+        rows.append(measured("refinement", "what would remain", f"refinement_{name}", part=True))
         if len(evaluations) > 1:
-            differences = getattr(comparison, name)
-            cells = [_difference(differences.get(name)) for name in comparison.evaluations]
+            cells = [_difference(getattr(comparison, name).get(one)) for one in comparison.evaluations]
             hint = f"paired, {percent(comparison.level)} interval"
-            out.append({"label": f"against {comparison.reference}", "hint": hint, "part": True, "cells": cells})
-    add("Accuracy", "share of right answers", "accuracy")
-    add("AUC", "how well the scores rank", "auc")
-    add(f"ECE{top}", "mean gap between said and happened, 15 bins", "ece")
-    add(f"Smooth ECE{top}", "the same without bins", "smooth_ece")
-    add(f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", _slope)
-    add(
-        "Test of calibration",
-        "p-value of “the probabilities are right”",
-        lambda e: {"text": p_value(e.calibration_p_value).replace(" ", NO_BREAK_SPACE)},
-    )
-    return out
+            rows.append(table_row(f"against {comparison.reference}", hint, cells, part=True))
+    slopes = [_slope(e) for e in evaluations]
+    p_values = [{"text": p_value(e.calibration_p_value).replace(" ", NO_BREAK_SPACE)} for e in evaluations]
+    return [
+        *rows,
+        measured("Accuracy", "share of right answers", "accuracy"),
+        measured("AUC", "how well the scores rank", "auc"),
+        measured(f"ECE{top}", "mean gap between said and happened, 15 bins", "ece"),
+        measured(f"Smooth ECE{top}", "the same without bins", "smooth_ece"),
+        table_row(f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", slopes),
+        table_row("Test of calibration", "p-value of “the probabilities are right”", p_values),
+    ]
 
 
 def _difference(d: Difference | None) -> Cell:
@@ -128,14 +130,11 @@ def _slope(e: Evaluation) -> Cell:
     return {"text": number(slope)} if math.isnan(error) else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
 
 
-def loss(comparison: Comparison, name: str, label: str) -> dict[str, Any]:
-    """One loss of all sets with its parts, and the largest of all for the width of bars."""
-    parts = ("calibration", "refinement", "discrimination", "uncertainty")
-    sets = [
-        {"name": set_name, "loss": getattr(e, name)} | {part: getattr(e, f"{part}_{name}") for part in parts}
-        for set_name, e in comparison.evaluations.items()
-    ]
-    return {"label": label, "sets": sets, "largest": max(max(one["loss"], one["uncertainty"]) for one in sets) or 1.0}
+def losses(comparison: Comparison) -> list[tuple[str, str, float]]:
+    """Name and label of each loss, and the largest of all sets for the width of bars."""
+    every = comparison.evaluations.values()
+    largest = {name: max(getattr(e, key) for e in every for key in (name, f"uncertainty_{name}")) for name in LOSSES}
+    return [(name, label, largest[name] or 1.0) for name, (label, _) in LOSSES.items()]
 
 
 def certainty(view: View, comparison: Comparison) -> list[str]:
@@ -162,14 +161,15 @@ def _test(e: Evaluation) -> str:
 def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
     """Name, summary, parameters, facts and curve of a fitted calibrator; ``rows`` are what it is meant for."""
     name = type(calibrator).__name__
-    kind = calibrator.kind_
     return {
         "name": name,
+        "kind": calibrator.kind_,
+        "top_label": not rows.binary,
         "summary": getattr(calibrator, "summary", lambda: f"{name} for {len(calibrator.classes_)} classes")(),
         "parameters": {key: repr(value) for key, value in sorted(calibrator.get_params(deep=False).items())},
         "facts": {label: _text(getattr(calibrator, key)) for key, label in FACTS.items() if hasattr(calibrator, key)},
         "falls": _falls(calibrator),
-        "curve": _binary_curve(calibrator, kind) if rows.binary else _top_label_curve(calibrator, kind, rows),
+        "curve": _binary_curve(calibrator) if rows.binary else _top_label_curve(calibrator, rows),
     }
 
 
@@ -193,9 +193,9 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _binary_curve(calibrator: Any, kind: str) -> dict[str, Any] | None:
+def _binary_curve(calibrator: Any) -> dict[str, Any] | None:
     """The calibration curve with its band."""
-    if kind == "margin":
+    if calibrator.kind_ == "margin":
         if not calibrator.curves_:
             return None
         curve = calibrator.curves_[0]
@@ -205,33 +205,20 @@ def _binary_curve(calibrator: Any, kind: str) -> dict[str, Any] | None:
         # Even in probability and in log-odds, so that both ends are smooth.
         score = np.unique(np.concatenate([np.linspace(1e-4, 1.0 - 1e-4, GRID), expit(np.linspace(-FAR, FAR, GRID))]))
     has_band = hasattr(calibrator, "interval") and calibrator.curves_[0].has_band
-    return {
-        "kind": kind,
-        "top_label": False,
-        "score": score,
-        "value": calibrator.calibrate(score),
-        "band": calibrator.interval(score).T if has_band else None,
-    }
+    band = calibrator.interval(score).T if has_band else None
+    return {"score": score, "value": calibrator.calibrate(score), "band": band}
 
 
-def _top_label_curve(calibrator: Any, kind: str, rows: Predictions) -> dict[str, Any] | None:
-    """The calibrated probability of the class that was most probable, by what it was, on the rows given.
-
-    Mean, and from where to where the middle 80% of rows go.
-    """
-    if kind != "probability":
+def _top_label_curve(calibrator: Any, rows: Predictions) -> dict[str, Any] | None:
+    """The calibrated probability of the most probable class by what it was: mean, and the middle 80% of rows."""
+    if calibrator.kind_ != "probability":
         return None
-    guess = rows.probs.argmax(axis=1)
-    each = np.arange(len(guess))
-    before, after = rows.probs[each, guess], calibrator.predict_proba(rows.probs)[each, guess]
-    order = np.argsort(before, kind="stable")
-    weight = np.ones(len(order)) if rows.weight is None else rows.weight[order]
-    before, after = before[order], after[order]
+    order = np.argsort(rows.probs.max(axis=1), kind="stable")
+    guess, weight = rows.probs[order].argmax(axis=1), rows.w[order]
+    before, after = rows.probs[order, guess], calibrator.predict_proba(rows.probs)[order, guess]
     cell = ((np.cumsum(weight) - 0.5 * weight) / weight.sum() * TOP_CELLS).astype(np.intp)
     inside = [cell == k for k in np.unique(cell)]
     return {
-        "kind": kind,
-        "top_label": True,
         "score": [float(np.average(before[k], weights=weight[k])) for k in inside],
         "value": [float(np.average(after[k], weights=weight[k])) for k in inside],
         "band": [[_quantile(after[k], weight[k], share) for k in inside] for share in MIDDLE],
@@ -391,8 +378,7 @@ def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
 
 
 def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> str:
-    known = f.name.strip().lower() in ("calibrated", "after", "after calibration", "calibration")
-    lead = "After calibration" if known else f"With {f.name},"
+    lead = "After calibration" if is_calibrated(f.name) else f"With {f.name},"
     if f.kind == "unknown":
         return (
             f"{lead} nothing speaks against it, but {n:,} rows leave {rounded_percent(f.level)} "
@@ -416,6 +402,11 @@ def _meaning(f: Finding) -> str:
     digits = decimals(half) if half < 0.1 else 1
     shown = f"{100.0 * f.happened:.{digits}f}%" if half < 0.5 else rounded_percent(f.happened)
     return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else digits}f}%"
+
+
+def is_calibrated(name: str) -> bool:
+    """Whether a set has the name of the calibrated scores."""
+    return name.strip().lower() in ("calibrated", "after", "after calibration", "calibration")
 
 
 def _is_raw(name: str) -> bool:
