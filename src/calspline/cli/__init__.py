@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from calspline.calibrators import do_without_sklearn
 from calspline.cli.arguments import parser
-from calspline.cli.output import InputError, complain, note, temporary_files
+from calspline.cli.output import InputError, check_free, complain, note, temporary_files
 
 OUR_FAULT = 1
 BAD_INPUT = 2
@@ -102,21 +102,8 @@ def _run_to_end(given: list[str], stop: _Stop) -> int:
             return STOPPED + stop.signal
         if "--debug" in given:
             traceback.print_exc()
-        return _exit_code(error)
+        return _complain(error)
     return 0
-
-
-def _exit_code(error: Exception) -> int:
-    """Say what went wrong; the exit code."""
-    if isinstance(error, BrokenPipeError):
-        # Whoever read our output has had enough; a second complaint at exit would only puzzle.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    if isinstance(error, (InputError, ValueError, TypeError, OSError, MemoryError)):
-        complain(_message(error))
-        return BAD_INPUT
-    complain(f"a fault in calspline ({type(error).__name__}: {error}); --debug shows where")
-    return OUR_FAULT
 
 
 def _run(given: list[str]) -> None:
@@ -127,14 +114,26 @@ def _run(given: list[str]) -> None:
         if options.command == "demo":
             import_module("calspline.demo").main(options.folder)
             return
+        if "output" in options:
+            check_free(options.output, force=options.force)
         getattr(import_module(f"calspline.cli.{options.file}"), options.command)(options)
 
 
-def _message(error: Exception) -> str:
+def _complain(error: Exception) -> int:
+    """Say what went wrong; the exit code."""
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has had enough; a second complaint at exit would only puzzle.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if not isinstance(error, (InputError, ValueError, TypeError, OSError, MemoryError)):
+        complain(f"a fault in calspline ({type(error).__name__}: {error}); --debug shows where")
+        return OUR_FAULT
+    message = str(error)
     if isinstance(error, FileNotFoundError) and error.filename:
-        return f"there is no file {error.filename}"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'standard output'}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "not enough memory for these rows; fit --method spline on two classes needs little"
-    return str(error)
+        message = f"there is no file {error.filename}"
+    elif isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename or 'standard output'}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        message = "not enough memory for these rows; fit --method spline on two classes needs little"
+    complain(message)
+    return BAD_INPUT

@@ -14,7 +14,6 @@ from calspline.cli.output import (
     STDOUT,
     InputError,
     MissingExtraError,
-    check_free,
     escape_control,
     progress,
     whole,
@@ -28,7 +27,6 @@ from calspline.persistence import load
 
 def apply(options: argparse.Namespace) -> None:
     """Stream the rows through the model."""
-    check_free(options.output, force=options.force)
     said = options.output_format
     if options.output == STDOUT:
         target = said or options.format or "csv"
@@ -104,7 +102,6 @@ def output_columns(name: str, model: Any, source: Source) -> list[str]:
 
 def export(options: argparse.Namespace) -> None:
     """Write the model in another language."""
-    check_free(options.output, force=options.force)
     for name in ("dialect", "score", "column", "by"):
         if getattr(options, name) is not None and options.to != "sql":
             shown = "output" if name == "column" else name

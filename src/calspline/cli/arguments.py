@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import calspline
 from calspline import calibrators
@@ -48,20 +49,20 @@ def parser() -> Parser:
     root.add_argument("--debug", action="store_true", default=False, help="show tracebacks")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
-    def command(name: str, file: str, help: str) -> argparse.ArgumentParser:
-        """A command, which is the function of this name in a file of this folder."""
+    def command(name: str, file: str, help: str, *shared: str) -> argparse.ArgumentParser:
+        """A command, which is the function of this name in a file of this folder, with some of the shared options."""
         added: argparse.ArgumentParser = commands.add_parser(name, parents=[debug], help=help, description=help)
         added.set_defaults(file=file)
+        for option in shared:
+            added.add_argument(option, **SHARED[option])
         return added
 
     demo = command("demo", "demo", "Ten seconds on built-in data: an over-confident model, before and after.")
     demo.add_argument("folder", nargs="?", default=".", help="where to put the report (default: here)")
 
-    fit = command("fit", "fit", "Learn a calibration from scores and what happened.")
+    fit = command("fit", "fit", "Learn a calibration from scores and what happened.", "--by", "--json")
     _labelled(fit)
-    _by(fit)
     _output(fit, "the model, a JSON file; - prints it")
-    _missing(fit)
     method = fit.add_argument_group("method")
     method.add_argument("--method", choices=calibrators.names(), default="spline", help="default: spline")
     transforms = "of the scores: auto, logit, asinh_logit, compact_logit, or identity for margins"
@@ -69,110 +70,74 @@ def parser() -> Parser:
     method.add_argument("--smoothing", type=_smoothing, metavar="reml|cv|loo|NUMBER", help="default: reml")
     method.add_argument("--monotone", action="store_true", default=None, help="the curve never decreases")
     method.add_argument("--multiclass", choices=("structured", "ovr", "top"), help="default: structured")
-    fit.add_argument("--json", action="store_true", help="the summary as JSON")
 
-    apply = command("apply", "apply", "Add calibrated probabilities to a file of scores.")
-    apply.add_argument("model", help="a model that fit wrote")
-    _data(apply)
-    _by(apply)
+    apply = command("apply", "apply", "Add calibrated probabilities to a file of scores.", "model", "--by")
+    _data(apply, missing=("error", "drop", "keep"))
     _output(apply, "the data with the new column; - for standard output")
-    apply.add_argument(
-        "--output", dest="column", metavar="NAME", default="calibrated",
-        help="name of the new column, or with three or more classes its beginning (default: calibrated)",
-    )  # fmt: skip
+    new_column = "name of the new column, or with three or more classes its beginning (default: calibrated)"
+    apply.add_argument("--output", dest="column", metavar="NAME", default="calibrated", help=new_column)
     apply.add_argument("--output-format", choices=FORMATS, help="default: what the name of the output says")
-    _missing(apply, keep=True)
 
-    evaluate = command("evaluate", "evaluate", "Numbers: how good are the probabilities in a file?")
-    _labelled(evaluate)
-    _by(evaluate)
-    _missing(evaluate)
-    evaluate.add_argument("--json", action="store_true", help="the numbers as JSON")
+    _labelled(command("evaluate", "evaluate", "Numbers: how good are the probabilities in a file?", "--by", "--json"))
 
-    compare = command("compare", "evaluate", "Several sets of probabilities of the same rows: which to use?")
+    which = "Several sets of probabilities of the same rows: which to use?"
+    compare = command("compare", "evaluate", which, "--by", "--json")
     _labelled(compare, several=True)
-    _by(compare)
-    _missing(compare)
     compare.add_argument("--reference", metavar="NAME", help="the set to compare with (default: the first)")
-    compare.add_argument("--json", action="store_true", help="the numbers as JSON")
 
-    report = command("report", "evaluate", "One self-contained HTML file with pictures.")
+    one_file = "One self-contained HTML file with pictures."
+    report = command("report", "evaluate", one_file, "--by", "--costs", "--thresholds")
     _labelled(report, several=True)
-    _by(report)
     _output(report, "the report; - prints it")
-    _missing(report)
     report.add_argument("--model", metavar="FILE", help="a model that fit wrote: scores before and after it")
     report.add_argument("--title", metavar="TEXT")
-    _costs(report)
-    _thresholds(report)
 
-    export = command("export", "apply", "A model as SQL, ONNX, Python, JavaScript or C.")
-    export.add_argument("model", help="a model that fit wrote")
+    export = command("export", "apply", "A model as SQL, ONNX, Python, JavaScript or C.", "model", "--by")
     export.add_argument("--to", choices=("sql", "onnx", "python", "javascript", "c"), required=True)
     export.add_argument("--dialect", choices=tuple(DIALECTS), help="of SQL (default: duckdb)")
     export.add_argument("--score", metavar="COLUMN", help="in SQL (default: score; several classes: p_<class>,...)")
     export.add_argument("--output", dest="column", metavar="NAME", help="in SQL (default: calibrated)")
-    _by(export)
     _output(export, "default: standard output", default="-")
-    shift = command(
-        "shift", "evaluate", "A model for another base rate: given, before rows were thrown away, or from scores alone."
-    )
-    shift.add_argument("model", help="a model that fit wrote")
-    _data(shift, optional=True)
-    _missing(shift, labels=False)
+
+    another = "A model for another base rate: given, before rows were thrown away, or from scores alone."
+    shift = command("shift", "evaluate", another, "model")
+    _data(shift, files="*")
     _output(shift, "the new model; - prints it")
     rates = shift.add_argument_group("base rate")
     rates.add_argument("--base-rate", metavar="NUMBER|A=NUMBER,...", help="the new one, of the second class or of each")
     rates.add_argument("--kept", metavar="A=SHARE,...", help="shares of the rows of each class that were kept")
 
-    expect = command("expect", "evaluate", "Log-loss, AUC, rate, cost and more, before labels come.")
-    expect.add_argument("model", help="a model that fit wrote")
-    _data(expect)
-    _missing(expect, labels=False)
-    _costs(expect)
-    expect.add_argument("--json", action="store_true", help="the numbers as JSON")
+    early = "Log-loss, AUC, rate, cost and more, before labels come."
+    _data(command("expect", "evaluate", early, "model", "--costs", "--json"))
 
-    decide = command("decide", "evaluate", "What probabilities are worth to somebody who acts on them.")
-    _labelled(decide, several=True)
-    _missing(decide)
-    _costs(decide)
-    _thresholds(decide)
-    decide.add_argument("--json", action="store_true", help="the numbers as JSON")
+    worth = "What probabilities are worth to somebody who acts on them."
+    _labelled(command("decide", "evaluate", worth, "--costs", "--thresholds", "--json"), several=True)
 
-    monitor = command("monitor", "evaluate", "Is a model still right? Looked at as often as one likes.")
+    monitor = command("monitor", "evaluate", "Is a model still right? Looked at as often as one likes.", "--json")
     monitor.add_argument("state", help="a JSON file that the monitor keeps; a new one needs --model")
     _labelled(monitor)
-    _missing(monitor)
     monitor.add_argument("--model", metavar="FILE", help="to begin: the model to watch")
-    monitor.add_argument(
-        "--alpha", type=float, metavar="NUMBER", help="to begin: chance of a false alarm (default: 0.05)"
-    )
+    chance = "to begin: chance of a false alarm (default: 0.05)"
+    monitor.add_argument("--alpha", type=float, metavar="NUMBER", help=chance)
     monitor.add_argument("--page", metavar="FILE", help="write a page in HTML")
-    monitor.add_argument("--json", action="store_true", help="the last update as JSON")
     return root
 
 
-def _costs(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--costs", metavar="FP,FN", help="of a false positive and of a false negative")
-
-
-def _thresholds(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--thresholds", metavar="A,B,...", help="where to act (default: 0.01 to 0.99)")
-
-
-def _data(command: argparse.ArgumentParser, *, several: bool = False, optional: bool = False) -> None:
+def _data(
+    command: argparse.ArgumentParser,
+    lacking: str = "a score",
+    *,
+    files: str = "+",
+    missing: Sequence[str] = ("error", "drop"),
+    sets: str = "",
+) -> None:
+    what = f"what to do with rows that lack {lacking} (default: error)"
+    command.add_argument("--missing", choices=missing, default="error", help=what)
     group = command.add_argument_group("data")
-    group.add_argument(
-        "data",
-        nargs="*" if optional else "+",
-        metavar="FILE",
-        help="CSV, TSV, Parquet, JSONL, Arrow; a pattern such as '*.csv'; or -",
-    )
-    more = "; repeat NAME=COLUMNS for sets of several classes" if several else ""
-    group.add_argument(
-        "--score", action="append", metavar="COLUMNS",
-        help=f"scores: a column, a list a,b,c, or a pattern such as 'p_*' (default: the obvious one){more}",
-    )  # fmt: skip
+    kinds = "CSV, TSV, Parquet, JSONL, Arrow; a pattern such as '*.csv'; or -"
+    group.add_argument("data", nargs=files, metavar="FILE", help=kinds)
+    score = f"scores: a column, a list a,b,c, or a pattern such as 'p_*' (default: the obvious one){sets}"
+    group.add_argument("--score", action="append", metavar="COLUMNS", help=score)
     group.add_argument("--format", choices=FORMATS, help="of the data (default: what their names say; of -: csv)")
     group.add_argument("--delimiter", metavar="CHAR", type=_delimiter, help="between fields of CSV (default: found)")
     group.add_argument("--encoding", metavar="NAME", help="of CSV (default: utf-8)")
@@ -180,21 +145,14 @@ def _data(command: argparse.ArgumentParser, *, several: bool = False, optional: 
 
 
 def _labelled(command: argparse.ArgumentParser, *, several: bool = False) -> None:
-    _data(command, several=several)
+    _data(command, "a score or a label", sets="; repeat NAME=COLUMNS for sets of several classes" if several else "")
     group = command.add_argument_group("labels")
     group.add_argument("--label", metavar="COLUMN", help="what happened (default: the obvious one)")
     group.add_argument("--positive", metavar="LABEL", help="what the score is the probability of")
     group.add_argument("--classes", metavar="A,B,C", help="the labels in the order of the columns of scores")
     group.add_argument("--weight", metavar="COLUMN", help="how many rows a row counts for")
-    group.add_argument(
-        "--group", metavar="COLUMN", help="rows with the same value belong together, such as visits of a patient"
-    )
-
-
-def _by(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--by", metavar="COLUMNS", help="segments that differ, such as countries: a column, or a list a,b"
-    )
+    together = "rows with the same value belong together, such as visits of a patient"
+    group.add_argument("--group", metavar="COLUMN", help=together)
 
 
 def _output(command: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
@@ -202,12 +160,23 @@ def _output(command: argparse.ArgumentParser, help: str, default: str | None = N
     command.add_argument("--force", action="store_true", help="write over a file that is there")
 
 
-def _missing(command: argparse.ArgumentParser, *, keep: bool = False, labels: bool = True) -> None:
-    choices = ("error", "drop", "keep") if keep else ("error", "drop")
-    help = (
-        "what to do with rows that lack a score" + (" or a label" if labels and not keep else "") + " (default: error)"
-    )
-    command.add_argument("--missing", choices=choices, default="error", help=help)
+def _costs(text: str) -> dict[str, float]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise InputError(f"--costs must be those of a false positive and a false negative, as in 1,5; got {text}")
+    return {"false_positive": number(parts[0], "--costs"), "false_negative": number(parts[1], "--costs")}
+
+
+def _thresholds(text: str) -> list[float]:
+    return [number(part, "--thresholds") for part in text.split(",")]
+
+
+def number(text: str, option: str) -> float:
+    """The number that an option says."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option} must be a number; got {text!r}") from None
 
 
 def _transform(text: str) -> str:
@@ -235,3 +204,13 @@ def _delimiter(text: str) -> str:
     if len(found) != 1:
         raise argparse.ArgumentTypeError(f"must be one character, or tab; got {text!r}")
     return found
+
+
+SHARED: dict[str, dict[str, Any]] = {
+    "model": {"help": "a model that fit wrote"},
+    "--by": {"metavar": "COLUMNS", "help": "segments that differ, such as countries: a column, or a list a,b"},
+    "--costs": {"type": _costs, "metavar": "FP,FN", "help": "of a false positive and of a false negative"},
+    "--thresholds": {"type": _thresholds, "metavar": "A,B,...", "help": "where to act (default: 0.01 to 0.99)"},
+    "--json": {"action": "store_true", "help": "the numbers as JSON"},
+}
+"""Options of several commands."""

@@ -209,11 +209,12 @@ class Data:
 
         Labels are places among the classes, and names of columns are those of classes.
         """
-        cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in self._codes.items())
         helpers = [self._quoted[self._numbers.index(name)] for name in self.scores]
         values = {"p" if len(helpers) == 1 else f"p_{j}": helper for j, helper in enumerate(helpers)}
         names = list(values)
-        values["label"] = f"CASE {LABEL} {cases} END"
+        if self.label is not None:
+            cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in self._codes.items())
+            values["label"] = f"CASE {LABEL} {cases} END"
         if self.weight:
             values["weight"] = self._quoted[-1]
         if self.group is not None:
@@ -231,7 +232,7 @@ class Data:
 
     @cached_property
     def gathered(self) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
-        """All rows at once: scores, places of labels among the classes, weights, groups, and segments."""
+        """All rows at once: scores, places of labels among the classes (if any), weights, groups, and segments."""
         with self.source.reading():
             relation, columns = self.frame()
             found = relation.fetchnumpy()
@@ -239,7 +240,7 @@ class Data:
         by = [found[name].tolist() for name in self.by]
         return (
             scores[:, 0] if scores.shape[1] == 1 else scores,
-            np.asarray(found[columns["label"]], dtype=np.int64),
+            np.asarray([] if self.label is None else found[columns["label"]], dtype=np.int64),
             None if self.weight is None else np.asarray(found[columns["weight"]]),
             None if self.group is None else label_array(found[columns["group"]].tolist()),
             check_by(by, len(scores), "--by").named(self.by) if by else None,
@@ -250,8 +251,7 @@ def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
     """Say so if rows seem to belong together."""
     from calspline.evaluation.predictions import check_predictions, grouping_hint
 
-    hint = grouping_hint(check_predictions(y, probs, **more))
-    if hint:
+    if hint := grouping_hint(check_predictions(y, probs, **more)):
         note(hint)
 
 

@@ -6,7 +6,6 @@ How good probabilities in a file are, what they are worth, and the days after a 
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import math
 import sys
@@ -18,6 +17,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
+from calspline.cli.arguments import number
 from calspline.cli.columns import in_class_order, model_columns, named, score_columns
 from calspline.cli.data import Data, last, note_groups, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
@@ -66,9 +66,8 @@ def compare(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """The same as one HTML file with pictures."""
-    check_free(options.output, force=options.force)
-    acting = _costs_of(options) | _thresholds_of(options)
-    if acting and options.group is not None:
+    acting = {"costs": options.costs, "thresholds": options.thresholds}
+    if any(acting.values()) and options.group is not None:
         raise InputError("--costs and --thresholds are for rows independent of each other; leave out --group")
     model = None if options.model is None else load(options.model)
     if model is None:
@@ -86,14 +85,13 @@ def report(options: argparse.Namespace) -> None:
 
 def shift(options: argparse.Namespace) -> None:
     """A model for another base rate."""
-    check_free(options.output, force=options.force)
     given = [options.base_rate is not None, options.kept is not None, bool(options.data)]
     if sum(given) != 1:
         raise InputError("shift wants one of --base-rate, --kept and files of scores")
     model = load(options.model)
     if options.base_rate is not None:
         rate = _by_label(options.base_rate, model, "--base-rate") if "=" in options.base_rate else None
-        moved = model.shifted(base_rate=_number_of(options.base_rate, "--base-rate") if rate is None else rate)
+        moved = model.shifted(base_rate=number(options.base_rate, "--base-rate") if rate is None else rate)
     elif options.kept is not None:
         moved = model.shifted(kept=_by_label(options.kept, model, "--kept"))
     else:
@@ -111,17 +109,16 @@ def shift(options: argparse.Namespace) -> None:
 def expect(options: argparse.Namespace) -> None:
     """What to expect before labels come."""
     model = load(options.model)
-    found = expected(model, _scores(model, options), **_costs_of(options))
+    found = expected(model, _scores(model, options), costs=options.costs)
     _print(options, found.to_dict(), escape_control(str(found)))
 
 
 def decide(options: argparse.Namespace) -> None:
     """What probabilities are worth to somebody who acts on them."""
-    wanted = _costs_of(options) | _thresholds_of(options)
     _no_groups(options)
     _, probs, y, more = _read_sets(*_sets_of(options), options)
     del more["groups"]
-    found = decisions.decide(y, probs, **wanted, **more)
+    found = decisions.decide(y, probs, costs=options.costs, thresholds=options.thresholds, **more)
     _print(options, found.to_dict(), escape_control(str(found)))
 
 
@@ -216,34 +213,6 @@ def _read(data: Data, sets: dict[str, list[str]]) -> tuple[dict[str, Array], NDA
     return out, np.array(data.classes)[codes], more
 
 
-def _costs_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``--costs`` says, if anything."""
-    if options.costs is None:
-        return {}
-    parts = options.costs.split(",")
-    if len(parts) != 2:
-        raise InputError(
-            f"--costs must be those of a false positive and a false negative, as in 1,5; got {options.costs}"
-        )
-    costs = (_number_of(part, "--costs") for part in parts)
-    return {"costs": dict(zip(("false_positive", "false_negative"), costs, strict=True))}
-
-
-def _thresholds_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``--thresholds`` says, if anything."""
-    if options.thresholds is None:
-        return {}
-    return {"thresholds": [_number_of(text, "--thresholds") for text in options.thresholds.split(",")]}
-
-
-def _number_of(text: str, option: str) -> float:
-    """The number that an option says."""
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{option} must be a number; got {text!r}") from None
-
-
 def _print(options: argparse.Namespace, numbers: dict[str, Any], text: str) -> None:
     """The answer, as JSON if that is wanted."""
     print(json.dumps(_finite(numbers), indent=1) if options.json else text)
@@ -260,21 +229,15 @@ def _scores(model: Any, options: argparse.Namespace) -> Array:
     data = Data(source, model_columns(source.columns, model, last(options)), margins=model.kind_ == "margin")
     data.check(options.missing)
     data.note_missing("scores")
-    with source.reading():
-        table = source.query(data.select, where=data.present).to_arrow_table()
-    scores = np.column_stack([table.column(helper).to_numpy() for helper in data.helpers])
-    return scores[:, 0] if scores.shape[1] == 1 else scores
+    return data.gathered[0]
 
 
-def _histogram(model: Any, path: Path, options: argparse.Namespace) -> ScoreHistogram:
+def _histogram(model: Any, path: Path, options: argparse.Namespace) -> Any:
     """The rows of a file with labels, in the words of the model."""
-    own = copy.copy(options)
-    own.data = [str(path)]
-    data = open_for_model(own, model)
+    data = open_for_model(argparse.Namespace(**vars(options) | {"data": [str(path)]}), model)
     scores, codes, weight, *_ = data.gathered
     data.note_missing(file=f"{path.name}: ")
-    found: ScoreHistogram = ScoreHistogram.from_scores(scores, codes, weight, kind=model.kind_, classes=[0, 1])
-    return found
+    return ScoreHistogram.from_scores(scores, codes, weight, kind=model.kind_, classes=[0, 1])
 
 
 def _no_groups(options: argparse.Namespace) -> None:
@@ -303,7 +266,7 @@ def _by_label(text: str, model: Any, option: str) -> dict[Any, float]:
             raise InputError(
                 f"{option} must name the classes {', '.join(known)}, as in {next(iter(known))}=0.1; got {part!r}"
             )
-        found[known[label]] = _number_of(value, option)
+        found[known[label]] = number(value, option)
     return found
 
 

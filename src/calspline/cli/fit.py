@@ -19,43 +19,38 @@ from calspline.calibrators import find
 from calspline.cli.columns import score_columns
 from calspline.cli.data import Data, last, note_groups, open_labelled
 from calspline.cli.files import open_source
-from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, progress, write_text
+from calspline.cli.output import STDOUT, InputError, escape_control, heading, progress, write_text
 from calspline.evaluation.losses import row_briers, row_log_losses
-from calspline.histogram import ScoreHistogram
 from calspline.persistence import text_of
 from calspline.scores import check_scores, check_weights_as_counts
-from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import By, check_by
+from calspline.segments.labels import check_by
 from calspline.transforms import expit
 
 Codes = NDArray[np.int64]
 FOLDS = 5
+CROSS_VALIDATED = f"cross-validated in {FOLDS} folds"
 FEWEST_TO_FOLD = 50
 MAX_TO_FOLD = 1_000_000
 ONLY_SPLINE = ("smoothing", "monotone", "multiclass")
+"""Options of the spline alone, next to ``group`` and ``by``."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A calibrator and how well it does: losses before and after, judged ``how``."""
+    """A calibrator and how well it does: losses before and after, of the latter ``folded`` ones or in-sample."""
 
     calibrator: Any
-    n_rows: int
-    how: str
+    folded: bool
     before: tuple[float, float] | None
     after: tuple[float, float]
 
 
 def fit(options: argparse.Namespace) -> None:
     """Fit, write the model, say what was done."""
-    check_free(options.output, force=options.force)
     calibrator = _calibrator(options)
     source = open_source(options)
     margins = options.transform == "identity"
     data = open_labelled(source, score_columns(source.columns, last(options)), options, margins=margins)
-    for option in ("group", "by"):
-        if getattr(options, option) is not None and options.method != "spline":
-            raise InputError(f"--{option} is for --method spline; leave it out with --method {options.method}")
     in_memory = options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD  # to fold by group
     if len(data.classes) == 2 and options.method == "spline" and not in_memory:
         fitted = _by_frame(calibrator, data)
@@ -80,8 +75,8 @@ def _calibrator(options: argparse.Namespace) -> Any:
     if options.method == "spline":
         given = {name: getattr(options, name) for name in ("transform", *ONLY_SPLINE)}
         return cls(**{name: value for name, value in given.items() if value is not None})
-    for name in ONLY_SPLINE:
-        if getattr(options, name) not in (None, False):
+    for name in (*ONLY_SPLINE, "group", "by"):
+        if getattr(options, name) is not None:
             raise InputError(f"--{name} is for --method spline; leave it out with --method {options.method}")
     if options.transform not in (None, "identity"):
         raise InputError(
@@ -108,8 +103,11 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
         with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
             relation, columns = data.frame()
             fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
-    every = fitted.segment_histograms_ if data.by else fitted.histogram_
-    where, scores = _labels(every), expit(every.locations) if fitted.kind_ == "probability" else every.locations
+    every, where = fitted.histogram_, None
+    if data.by:
+        every = fitted.segment_histograms_
+        where = check_by(list(map(list, every.columns)), len(every)).named(every.names).of(every.segment)
+    scores = expit(every.locations) if fitted.kind_ == "probability" else every.locations
     weights = np.array([every.negatives, every.positives])
     tests = _dealt(weights)
     trains = [weights - test for test in tests] if len(tests) > 1 else []
@@ -125,18 +123,10 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
         fits = (_quietly(_unfitted(calibrator).fit_histogram, part) for part in parts)
         after = [judge(fit, test) for fit, test in zip(fits, tests, strict=True)]
     log_loss, brier = np.average(after, axis=0, weights=[test.sum() for test in tests] if folded else None)
-    pooled = fitted.histogram_
-    before = None
+    pooled, before = fitted.histogram_, None
     if pooled.kind == "probability":
         before = _histogram_losses(pooled.scores, np.array([pooled.negatives, pooled.positives]))
-    return Fitted(fitted, data.n_used, _how(folded), before, (float(log_loss), float(brier)))
-
-
-def _labels(counts: ScoreHistogram | SegmentHistograms) -> By | None:
-    """The segments of bins, if there are any."""
-    if isinstance(counts, ScoreHistogram):
-        return None
-    return check_by(list(map(list, counts.columns)), len(counts)).named(counts.names).of(counts.segment)
+    return Fitted(fitted, folded, before, (float(log_loss), float(brier)))
 
 
 def _fit_rows(calibrator: Any, data: Data, scores: Array, codes: Codes, weight: Array | None, **told: Any) -> Any:
@@ -175,10 +165,6 @@ def _losses(p: Array, codes: NDArray[Any], weight: Array | None) -> tuple[float,
     return tuple(float(np.average(f(p, codes), weights=weight)) for f in (row_log_losses, row_briers))  # type: ignore[return-value]
 
 
-def _how(folded: bool) -> str:
-    return f"cross-validated in {FOLDS} folds" if folded else "in-sample: on the rows of the fit, so flattering"
-
-
 def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     """Several classes, groups to fold by, and the other methods: all rows in memory."""
     scores, codes, weight, groups, by = data.gathered
@@ -215,7 +201,7 @@ def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     p = after[:, 1] if two else after
     raw = scores if scores.ndim == 1 or not two else scores[:, 1]
     before = None if margins else _losses(raw, codes, weight)
-    return Fitted(calibrator, len(codes), _how(folded), before, _losses(p, codes, weight))
+    return Fitted(calibrator, folded, before, _losses(p, codes, weight))
 
 
 def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str, Any]:
@@ -227,11 +213,11 @@ def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str,
         "classes": data.classes,
         "score": data.scores,
         "label": data.label,
-        "rows": fitted.n_rows,
+        "rows": data.n_used,
         "rows_left_out": data.n_missing,
         **({} if data.group is None else {"group": data.group, "n_effective": fitted.calibrator.n_effective_}),
         **({"by": data.by} if data.by else {}),
-        "judged": fitted.how.partition(":")[0],
+        "judged": CROSS_VALIDATED if fitted.folded else "in-sample",
         "before": dict(zip(names, before, strict=True)),
         "after": dict(zip(names, fitted.after, strict=True)),
     }
@@ -245,7 +231,7 @@ def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
     else:
         pairs = [f"{name} = {value}" for name, value in zip(data.scores, classes, strict=True)]
         what = f"{len(classes)} classes of {data.label}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
-    lines = [heading(f"Fitted on {fitted.n_rows:,} rows of {data.source.name}", out), f"  {escape_control(what)}"]
+    lines = [heading(f"Fitted on {data.n_used:,} rows of {data.source.name}", out), f"  {escape_control(what)}"]
     if data.group is not None:
         worth = f"{calibrator.n_effective_:,.0f} independent ones"
         lines.append(f"  rows of the same {escape_control(data.group)} count together: they are worth {worth}")
@@ -253,7 +239,8 @@ def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
     lines.append("  " + "\n  ".join(escape_control(summary() if summary else str(calibrator)).splitlines()))
     if data.by:
         lines += ["", *(f"  {line}" for line in escape_control(str(calibrator.segments_)).splitlines())]
-    lines += ["", f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({fitted.how})"]
+    how = CROSS_VALIDATED if fitted.folded else "in-sample: on the rows of the fit, so flattering"
+    lines += ["", f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({how})"]
     for i, name in enumerate(("log-loss", "Brier")):
         before = f"{fitted.before[i]:>10.4f}" if fitted.before else " " * 10
         lines.append(f"  {name:10}{before}{fitted.after[i]:>10.4f}")
