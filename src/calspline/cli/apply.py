@@ -10,16 +10,7 @@ from typing import Any
 from calspline.cli.columns import model_columns, segment_columns
 from calspline.cli.data import HELPER, Data, last
 from calspline.cli.files import TEXT, Source, format_of, open_source, write_batches
-from calspline.cli.output import (
-    STDOUT,
-    InputError,
-    MissingExtraError,
-    escape_control,
-    progress,
-    whole,
-    write_text,
-    writing_failed,
-)
+from calspline.cli.output import STDOUT, InputError, missing_extra, progress, tell, whole, write_text, writing_failed
 from calspline.engines.calibrate import Calibrate
 from calspline.export.dialects import DIALECTS
 from calspline.persistence import load
@@ -55,8 +46,7 @@ def apply(options: argparse.Namespace) -> None:
     work.calibrate.warn_of_new_segments()
     if options.missing == "drop":
         data.note_missing("scores")
-    if options.output != STDOUT:
-        print(escape_control(f"{work.n_written:,} rows with {', '.join(outputs)} in {options.output}"))
+    tell(f"{work.n_written:,} rows with {', '.join(outputs)} in {options.output}", options)
 
 
 class _Work:
@@ -110,8 +100,7 @@ def export(options: argparse.Namespace) -> None:
         raise InputError("an ONNX model is not for a terminal; give a file with -o, or pipe it on")
     content = _content(load(options.model), options)
     write_text(options.output, content, force=options.force)
-    if options.output != STDOUT:
-        print(escape_control(f"{options.to} in {options.output}"))
+    tell(f"{options.to} in {options.output}", options)
 
 
 def _content(model: Any, options: argparse.Namespace) -> str | bytes:
@@ -123,7 +112,7 @@ def _content(model: Any, options: argparse.Namespace) -> str | bytes:
         try:
             return bytes(exports.to_onnx(model).SerializeToString())
         except ImportError as error:
-            raise MissingExtraError(error.name or "onnx", "onnx") from None
+            raise missing_extra(error.name or "onnx", "onnx") from None
     write = {"python": exports.to_python, "javascript": exports.to_javascript, "c": exports.to_c}
     return write[options.to](model)
 

@@ -21,7 +21,7 @@ from calspline.cli.arguments import number
 from calspline.cli.columns import in_class_order, model_columns, named, score_columns
 from calspline.cli.data import Data, last, note_groups, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
-from calspline.cli.output import STDOUT, InputError, check_free, escape_control, heading, note, write_text
+from calspline.cli.output import InputError, check_free, escape_control, heading, note, tell, write_text
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import decisions
 from calspline.evaluation import evaluate as evaluations
@@ -79,8 +79,7 @@ def report(options: argparse.Namespace) -> None:
     found = reports.report(None, y, probs, calibrator=model, title=title, **acting, **more)
     note_groups(y, next(iter(probs.values())), **more)
     write_text(options.output, found.html, force=options.force)
-    if options.output != STDOUT:
-        print(escape_control(f"{found.headline}\nReport: {options.output}"))
+    tell(f"{found.headline}\nReport: {options.output}", options)
 
 
 def shift(options: argparse.Namespace) -> None:
@@ -98,12 +97,12 @@ def shift(options: argparse.Namespace) -> None:
         moved = model.shifted(unlabelled=_scores(model, options))
     write_text(options.output, text_of(moved), force=options.force)
     found = moved.shift_
-    if options.output != STDOUT and found.base_rates is not None:
+    if found.base_rates is not None:
         rows = []
         for label, rate, (low, high) in zip(moved.classes_, found.base_rates, found.limits(), strict=True):
             reach = "" if np.isnan(low) else f" (95% limits {low:.4g} to {high:.4g})"
             rows.append(f"base rate of {label}: {rate:.4g}{reach}")
-        print(escape_control("\n".join([*rows, f"Model: {options.output}"])))
+        tell("\n".join([*rows, f"Model: {options.output}"]), options)
 
 
 def expect(options: argparse.Namespace) -> None:

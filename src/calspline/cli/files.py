@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from calspline.cli.output import InputError, MissingExtraError, one_line, temporary_files
+from calspline.cli.output import InputError, missing_extra, temporary_files
 from calspline.export.dialects import DIALECTS
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "arrow")
@@ -31,8 +31,6 @@ SUFFIXES = {
 DELIMITERS = (",", ";", "\t", "|")
 MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 ENOUGH = 1 << 16
-GZIPPED = b"\x1f\x8b"
-NOT_UTF8 = "the file is not UTF-8; say what it is, for example --encoding latin-1 or --encoding utf-16"
 ROWS = 1 << 17
 """Rows a batch."""
 MAX_KEPT = 1 << 28
@@ -46,7 +44,8 @@ def reading_failed(name: str, error: Exception) -> InputError:
     """What DuckDB or Arrow said about a file, without the query and the settings it adds."""
     text = str(error)
     if "not utf-8" in text or "Invalid unicode" in text:
-        return InputError(f"cannot read {name}: {NOT_UTF8}")
+        advice = "say what it is, for example --encoding latin-1 or --encoding utf-16"
+        return InputError(f"cannot read {name}: the file is not UTF-8; {advice}")
     line = re.search(r"CSV Error on Line: (\d+)", text)
     columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
     if line and columns:
@@ -60,7 +59,7 @@ def reading_failed(name: str, error: Exception) -> InputError:
             "or say what separates fields with --delimiter"
         )
     said = re.sub(r"^[\w ]+ Error: ", "", text).split("\n\n")[0].split("\nLINE ")[0]
-    return InputError(one_line(f"cannot read {name}: {said}"))
+    return InputError(f"cannot read {name}: {said}")
 
 
 def format_of(name: str, said: str | None, option: str) -> str:
@@ -81,7 +80,7 @@ def opening(path: Path) -> bytes:
     """The first bytes of a file, unpacked."""
     with path.open("rb") as file:
         start = file.read(ENOUGH)
-    if not start.startswith(GZIPPED):
+    if not start.startswith(b"\x1f\x8b"):
         return start
     try:
         with gzip.open(path) as unpacked:
@@ -128,7 +127,7 @@ def import_duckdb() -> Any:
         if find_spec("pyarrow") is None:  # it takes time to import, and not all need it
             raise ImportError(name="pyarrow")
     except ImportError as error:
-        raise MissingExtraError(error.name or "duckdb", "cli") from None
+        raise missing_extra(error.name or "duckdb", "cli") from None
     return duckdb
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,16 +27,9 @@ class InputError(Exception):
     """Something that the user can put right; the message says what and how."""
 
 
-class MissingExtraError(InputError):
+def missing_extra(package: str, extra: str) -> InputError:
     """A package that only some commands need is not installed."""
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this command needs {package}: pip install 'calspline[{extra}]'")
-
-
-def one_line(text: str) -> str:
-    """A message without line breaks or runs of blanks."""
-    return " ".join(text.split())
+    return InputError(f"this command needs {package}: pip install 'calspline[{extra}]'")
 
 
 def escape_control(text: str) -> str:
@@ -49,14 +43,20 @@ def in_colour(text: str, code: str, stream: TextIO) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if wanted else text
 
 
-def complain(message: str) -> None:
+def complain(message: str, word: str = "calspline:", colour: str = "1;31") -> None:
     """An error, in one line."""
-    print(f"{in_colour('calspline:', '1;31', sys.stderr)} {escape_control(one_line(message))}", file=sys.stderr)
+    print(in_colour(word, colour, sys.stderr), escape_control(" ".join(message.split())), file=sys.stderr)
 
 
 def note(message: str) -> None:
     """Something worth knowing that is not the answer."""
-    print(f"{in_colour('note:', '33', sys.stderr)} {escape_control(one_line(message))}", file=sys.stderr)
+    complain(message, "note:", "33")
+
+
+def tell(text: str, options: Namespace) -> None:
+    """Say what was written, unless standard output holds it."""
+    if options.output != STDOUT:
+        print(escape_control(text))
 
 
 def heading(text: str, stream: TextIO) -> str:
@@ -104,7 +104,7 @@ def progress(what: str, total: Callable[[], int | None], done: Callable[[int | N
 def writing_failed(name: str, error: Exception) -> InputError:
     """What went wrong with an output, which is not there."""
     reason = getattr(error, "strerror", None) or re.sub(r"^[\w ]+ Error: ", "", str(error)).split("\n")[0]
-    return InputError(one_line(f"cannot write {name}: {reason}; nothing was written"))
+    return InputError(f"cannot write {name}: {reason}; nothing was written")
 
 
 def check_free(name: str, *, force: bool) -> None:

@@ -19,9 +19,6 @@ from calspline.transforms import log_odds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MIN_AREA, AREA = 16.0, 330.0
-"""Square points of a point: without rows, and with all of them."""
-FAINT = "#94a0ab"
 CORP_DASHES = (0, (1.0, 0.8))
 LINE_HEIGHT, TEXT_WIDTH = 0.048, 0.36
 """Share of the height and of the width that a line of a legend or note takes."""
@@ -122,7 +119,7 @@ class Diagram:
         b, clip, small, color = one.data.bins, self.scale.clip, self.small, one.style.color
         x, low, high = clip(b.mean_score), clip(b.interval_lower), clip(b.interval_upper)
         ax.vlines(x, low, high, color=color, lw=1.2 if small else 1.6, alpha=0.5, zorder=5, gid=f"intervals-{i}")
-        area = MIN_AREA + (0.3 if small else 1.0) * AREA * b.weight / one.data.total_weight
+        area = 16.0 + (0.3 if small else 1.0) * 330.0 * b.weight / one.data.total_weight
         area *= style.EVEN_AREA.get(one.style.marker, 1.0)
         edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4 if small else 0.8, "clip_on": False}
         y, marker = clip(b.observed), one.style.marker
@@ -173,7 +170,7 @@ class Diagram:
                 text = f"happens {'more' if above else 'less'} often\nthan the model says"
                 where: dict[str, Any] = {"va": "top" if above else "bottom", "ha": "left" if above else "right"}
                 at = (0.03, 0.97) if above else (0.97, 0.03)
-                style.note(ax, text, at, xycoords="axes fraction", color=FAINT, style="italic", zorder=1, **where)
+                style.note(ax, text, at, xycoords="axes fraction", color="#94a0ab", style="italic", zorder=1, **where)
 
     def _legend_entries(self) -> list[tuple[Any, str]]:
         """Handles and names of what is drawn; none if it is one set without a name, in bins."""

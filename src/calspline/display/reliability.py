@@ -19,8 +19,6 @@ from calspline.scores import check_numeric_array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STRIP, SMALL_STRIP = 0.16, 0.2
-"""Share of the height that the histogram takes."""
 RARE = 0.1
 """Where all bins stay below this, a log-odds axis shows the lower half alone."""
 
@@ -205,10 +203,10 @@ class ReliabilityDisplay(Display):
         axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
         if not small:
             alone = style.get_axes(ax, style.SIDE, style.SIDE + (0.5 if histogram is True else 0.0))
-            strip = style.add_strip_below(alone, STRIP) if histogram is True else histogram or None
+            strip = style.add_strip_below(alone, 0.16) if histogram is True else histogram or None
             panels = style.Panels([alone], strips=None if strip is None else [strip])
         elif isinstance(histogram, bool):
-            panels = style.small_multiples(ax, len(chosen), SMALL_STRIP if histogram else None)
+            panels = style.small_multiples(ax, len(chosen), 0.2 if histogram else None)
         else:
             raise TypeError(f"histogram must be True or False with several diagrams; got {histogram!r}")
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)

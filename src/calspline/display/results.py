@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
     from calspline.monitoring.monitor import Monitor
 
-BELOW = 0.25
-"""How far below zero the axis reaches, as a share of the highest net benefit: acting on all rows falls without end."""
-MOST_SEGMENTS = 30
-SMALLEST, LARGEST = 8.0, 80.0
-LEAST_RATIO, MOST_RATIO = 1.25, 8.0
-RATE_STRIP, ACCURACY_STRIP = 0.36, 0.34
-SHOWN_EVIDENCE = 1e-6, 1e12
-"""It is drawn within these limits."""
-
 
 class DecisionDisplay(Display):
     """Decision curves: the net benefit of each set of predictions, with its band, against the threshold.
@@ -73,9 +64,10 @@ class DecisionDisplay(Display):
             entries.append((drawn[0], name))
         if found.costs is not None:
             ax.axvline(found.costs.threshold, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=3, gid="costs")
-        # Bands are wide at high thresholds, where a false alarm costs as much as many events.
+        # Bands are wide at high thresholds, where a false alarm costs as much as many events, and acting on all rows
+        # falls without end.
         top = max(1e-3, *(float(np.max(found.net_benefit[name].value)) for name in sets))
-        ax.set_ylim(-BELOW * top, 1.2 * top)
+        ax.set_ylim(-0.25 * top, 1.2 * top)
         ax.set_xlim(0.0, min(1.0, float(t[-1]) * 1.02))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(round(p, 6))))
         ax.set_xlabel("threshold: act from this probability on")
@@ -115,8 +107,7 @@ class SegmentDisplay(Display):
     def __init__(self, segments: Mapping[str, SegmentEvaluation]) -> None:
         self.segments = dict(segments)
         first = next(iter(self.segments.values()))
-        worst = first.order[:MOST_SEGMENTS]
-        self.places_ = sorted(worst, key=lambda i: float(first.table["ratio"][i]))
+        self.places_ = sorted(first.order[:30], key=lambda i: float(first.table["ratio"][i]))
         self._size = style.SIDE + 0.6, 1.4 + 0.28 * len(self.places_)
 
     def _draw(self, ax: Axes) -> None:
@@ -132,13 +123,13 @@ class SegmentDisplay(Display):
             y = np.arange(len(places)) + 0.3 * (0.5 * (len(self.segments) - 1) - k)
             low, high = (np.maximum(t[key], 1e-3) for key in ("lower", "upper"))
             ax.hlines(y, low, high, color=look.color, lw=1.4, zorder=3, gid=f"interval-{k}")
-            area = np.maximum(SMALLEST, LARGEST * t["rows"] / found.table["rows"].max())
+            area = np.maximum(8.0, 80.0 * t["rows"] / found.table["rows"].max())
             fill = [look.color if off else "white" for off in t["off"]]
             ratio = np.maximum(t["ratio"], 1e-3)
             ax.scatter(ratio, y, s=area, c=fill, edgecolors=look.color, lw=1.4, zorder=4, gid=f"ratio-{k}")
             largest = max(largest, float(np.exp(np.abs(np.log(ratio))).max()))
             entries.append((Line2D([], [], color=look.color, marker="o", lw=1.4), name))
-        reach = float(np.clip(1.3 * largest, LEAST_RATIO, MOST_RATIO))
+        reach = float(np.clip(1.3 * largest, 1.25, 8.0))
         ax.set_xscale("log")
         ax.set_xlim(1.0 / reach, reach)
         ax.set_xticks([t for t in (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0) if 1.0 / reach <= t <= reach])
@@ -181,9 +172,9 @@ class MonitorDisplay(Display):
     def _draw(self, ax: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        log, below = self.monitor.log, add_strip_below(ax, RATE_STRIP)
+        log, below = self.monitor.log, add_strip_below(ax, 0.36)
         n = np.arange(1, len(log) + 1)
-        evidence = np.clip([entry["evidence"] for entry in log], *SHOWN_EVIDENCE)
+        evidence = np.clip([entry["evidence"] for entry in log], 1e-6, 1e12)
         ax.set_yscale("log")
         limit = 1.0 / self.monitor.alpha
         ax.axhline(limit, color=VERMILION, lw=1.2, ls=(0, (5, 2)), gid="limit")
@@ -289,7 +280,7 @@ class EpochsDisplay(Display):
         ax.set_ylabel("log-loss, nats per row")
         self.accuracy_ax_ = None
         if self.accuracy is not None:
-            self.accuracy_ax_ = below = add_strip_below(ax, ACCURACY_STRIP, 0.08)
+            self.accuracy_ax_ = below = add_strip_below(ax, 0.34, 0.08)
             others = dict(zip(self.accuracy, style.series_styles(len(self.accuracy)), strict=True))
             self._draw_lines(below, self.accuracy, others | styles, best=np.argmax)
             below.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))

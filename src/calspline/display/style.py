@@ -33,23 +33,18 @@ EVEN_AREA = {"s": 0.8, "D": 0.65, "P": 1.2, "^": 1.1, "v": 1.1}
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)), (0, (8, 2, 1.2, 2, 1.2, 2)))
 
 TEXT, SMALL = 10.0, 9.0
-LINE = 0.055
-"""Share of an axes' height that a line of text takes."""
 SIDE = 6.0
 """Inches of a figure of our own: notebook size."""
 PREDICTED, OBSERVED = "what the model says", "what happened"
 
 PANEL = 2.4
 """Inches of one of several small diagrams."""
-MAX_COLUMNS = 6
 
 Scale = Literal["probability", "logit"]
 
 SCALES = ("probability", "logit")
 MIN_DECADES, MAX_DECADES = 3, 6
 """Decades from 0 and from 1 that a log-odds axis shows."""
-MAX_TICKS = 9
-MARGIN = 0.03
 
 
 class SeriesStyle(NamedTuple):
@@ -113,9 +108,9 @@ def note(ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, f
 def label_line_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1) -> None:
     """Write names (value, name, color; in order of value) to the right of lines, apart where they would overlap."""
     low, high = ax.get_ylim()
-    steps = LINE * lines * np.arange(len(ends))
+    steps = 0.055 * lines * np.arange(len(ends))
     wanted = np.array([(value - low) / (high - low) for value, _, _ in ends])
-    # The nearest places that keep a line of text between neighbours.
+    # The nearest places that keep a line of text, 0.055 of the height, between neighbours.
     places = isotonic_regression(wanted - steps).x + steps
     for place, (_, name, color) in zip(places, ends, strict=True):
         where = {"xycoords": "axes fraction", "va": "center", "fontweight": "bold", "fontsize": TEXT, "color": color}
@@ -222,7 +217,7 @@ def columns_for(count: int) -> int:
         rows = -(-count // columns)
         return 1.5 * (rows * columns - count) + 2.0 * abs(columns / rows - 1.7)
 
-    return min(range(1, min(count, MAX_COLUMNS) + 1), key=cost)
+    return min(range(1, min(count, 6) + 1), key=cost)
 
 
 def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
@@ -264,7 +259,7 @@ def ticks(low: float, high: float) -> Array:
     tails = 10.0 ** -np.arange(MAX_DECADES, 0, -1.0)
     values = np.concatenate([tails, [0.5], 1.0 - tails[::-1]])
     shown = (values >= low * (1.0 - 1e-9)) & (values <= high + 1e-12)
-    if shown.sum() > MAX_TICKS:
+    if shown.sum() > 9:
         # Every other decade, counted from the middle.
         shown &= (MAX_DECADES - np.arange(len(values))) % 2 == 0
     return np.asarray(values[shown])
@@ -304,7 +299,7 @@ class ProbabilityScale:
     def view_limits(self) -> tuple[float, float]:
         """Limits of the axis: a little more than the probabilities shown."""
         low, high = (logit(self.low), logit(self.high)) if self.logit else (self.low, self.high)
-        margin = MARGIN * (high - low)
+        margin = 0.03 * (high - low)
         ends = low - margin, high + margin
         return (float(expit(ends[0])), float(expit(ends[1]))) if self.logit else ends
 

@@ -23,20 +23,14 @@ WIDTH, LEFT, TOP, RIGHT = 600.0, 66.0, 34.0, 16.0
 PLOT = WIDTH - LEFT - RIGHT
 CURVE_HEIGHT = 340.0
 GAP, STRIP, FOOT = 34.0, 76.0, 30.0
-MIN_STEP = 0.5
-"""Points of a line nearer than this to the last one are not drawn."""
-MAX_RADIUS, MIN_RADIUS = 8.5, 3.0
 
 CURVE_POINTS, BAND_POINTS = 81, 61
 NEAREST, FARTHEST = 0.3, 1e-6
 """The logit axis goes at least from 0.3 to 0.7, and at most from a millionth to one minus that."""
-MARGIN = 0.04
-EXTREME = 0.02
 MIN_PROBABILITY = 1e-15
 COARSE_TICKS = (1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1 - 1e-5, 1 - 1e-6)
 FINE_TICKS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-MAX_FINE = 10.0
-"""An axis longer than this, in log-odds, has the coarser ticks."""
+"""For axes of more than ten units of log-odds, and for shorter ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +78,7 @@ def _forecast(rows: Predictions, evaluation: Evaluation) -> Forecast:
 def starting_scale(view: View) -> str:
     """The logit scale if half of the rows lie so close to 0 or 1 that a linear one shows nothing of them."""
     forecast = next(iter(view.forecasts.values()))
-    extreme = np.minimum(forecast.p, 1.0 - forecast.p) < EXTREME
+    extreme = np.minimum(forecast.p, 1.0 - forecast.p) < 0.02
     return "logit" if np.average(extreme, weights=forecast.weight) > 0.5 else "linear"
 
 
@@ -137,8 +131,7 @@ class Axis:
 
     def contains(self, values: object) -> NDArray[np.bool_]:
         """Whether values lie between the ends."""
-        places = self._places(values)
-        return np.asarray((places >= 0.0) & (places <= 1.0))
+        return np.asarray(self._places(values) == self(values))
 
     def _places(self, values: object) -> Array:
         x = np.atleast_1d(np.asarray(values, dtype=np.float64))
@@ -149,7 +142,7 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Place and label of each tick."""
         if self.logit:
-            values = np.array(COARSE_TICKS if self.high - self.low > MAX_FINE else FINE_TICKS)
+            values = np.array(COARSE_TICKS if self.high - self.low > 10.0 else FINE_TICKS)
             values = values[(self.low <= log_odds(values)) & (log_odds(values) <= self.high)]
         else:
             values = np.linspace(self.low, self.high, 6)
@@ -169,7 +162,7 @@ def _probability_axis(view: View, scale: str) -> Axis:
     low, high = log_odds(
         [np.clip(values.min(), FARTHEST, NEAREST), np.clip(values.max(), 1.0 - NEAREST, 1.0 - FARTHEST)]
     ).tolist()
-    margin = MARGIN * (high - low)
+    margin = 0.04 * (high - low)
     return Axis(low - margin, high + margin, logit=True)
 
 
@@ -260,7 +253,7 @@ def _bins(forecast: Forecast, texts: list[dict[str, str]], frame: Frame) -> list
         "y": frame.y(b.observed),
         "low": frame.y(b.interval_lower),
         "high": frame.y(b.interval_upper),
-        "radius": np.maximum(MIN_RADIUS, MAX_RADIUS * np.sqrt(b.weight / b.weight.max())),
+        "radius": np.maximum(3.0, 8.5 * np.sqrt(b.weight / b.weight.max())),
     }
     return [{name: column[i] for name, column in columns.items()} | {"text": text} for i, text in enumerate(texts)]
 
@@ -289,12 +282,12 @@ def _shares(forecast: Forecast, axis: Axis) -> Array:
 
 
 def _path(x: Array, y: Array) -> str:
-    """A path through points, without those that are next to the last one."""
+    """A path through points, without those that are less than half a pixel from the last one."""
     if not len(x):
         return ""
     kept, last = [0], len(x) - 1
     for i in range(1, len(x)):
-        if i == last or max(abs(x[i] - x[kept[-1]]), abs(y[i] - y[kept[-1]])) > MIN_STEP:
+        if i == last or max(abs(x[i] - x[kept[-1]]), abs(y[i] - y[kept[-1]])) > 0.5:
             kept.append(i)
     return _points(x[kept], y[kept])
 

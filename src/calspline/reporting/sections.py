@@ -22,13 +22,9 @@ WORST, PARTS, ROWS_IN_PART = 6, 5, 15
 WIDTH, NEAREST, FARTHEST = 240.0, 1.25, 8.0
 """Of the forest plot; its scale goes at least to a ratio of 1.25, and at most to 8."""
 TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
-SMALLEST, LARGEST = 1.8, 5.0
 LINE = 14
 ROWS = 1000
 """Costs and net benefits are told per so many rows."""
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-ROOM = 1.1
-"""How much higher than the highest net benefit the picture is, at least."""
 OUTCOMES = {
     "false_positive": "a false alarm",
     "false_negative": "a missed event",
@@ -76,7 +72,7 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
         "ticks": [(float(x(t)), f"{t:g}") for t in ticks],
         "order": before.order,
         "names": before.names,
-        "radius": np.maximum(SMALLEST, LARGEST * np.sqrt(n / n.max())),
+        "radius": np.maximum(1.8, 5.0 * np.sqrt(n / n.max())),
         "height": LINE * len(found),
         "sets": [
             {"name": name, "color": color, "y": LINE * k + LINE // 2}
@@ -207,9 +203,9 @@ def _chart(found: Decision, sets: list[str]) -> dict[str, Any]:
     """Net benefits with their bands; to act on all rows and on none; the threshold that follows from the costs."""
     t = found.thresholds
     top = max(1e-9, *(ROWS * float(found.net_benefit[name].value.max()) for name in sets))
-    power = 10.0 ** np.floor(np.log10(ROOM * top / 4.0))
-    step = next(s * power for s in STEPS if 4.0 * s * power >= ROOM * top)
-    # Four steps above zero and one below: acting on all rows falls without end.
+    power = 10.0 ** np.floor(np.log10(1.1 * top / 4.0))
+    step = next(s * power for s in (1.0, 2.0, 2.5, 5.0, 10.0) if 4.0 * s * power >= 1.1 * top)
+    # Four round steps above zero and one below: acting on all rows falls without end.
     frame = Frame(Axis(0.0, 1.0 if t[-1] > 0.5 else float(t[-1])), Axis(-step, 4.0 * step), CURVE_HEIGHT)
     everything = ROWS * found.net_benefit[ALL].value
     lines = [{"class": "base", "d": frame.line([0.0, frame.x_axis.high], [0.0, 0.0])}]

@@ -34,12 +34,9 @@ from calspline.transforms import log_odds
 
 NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
 LOSSES = {"log_loss": ("Log-loss", "mean surprise in nats"), "brier": ("Brier score", "mean squared error")}
-SMALL_DIFFERENCE = 0.001
 GRID = 101
 FAR = 9.2
 """Log-odds of 0.9999: how far a calibrator's curve is drawn."""
-TOP_CELLS = 24
-MIDDLE = (0.1, 0.9)
 MAX_VALUES = 8
 
 FACTS = {
@@ -120,7 +117,7 @@ def _difference(d: Difference | None) -> Cell:
     if d is None:
         return {"text": ""}
     # Differences too small for four digits get more, all three alike.
-    digits = 4 if max(abs(d.lower), abs(d.upper)) >= SMALL_DIFFERENCE else 6
+    digits = 4 if max(abs(d.lower), abs(d.upper)) >= 0.001 else 6
     value, lower, upper = (f"{x:+.{digits}f}".replace("-", MINUS) for x in (d.value, d.lower, d.upper))
     return {"text": value, "beside": f"{lower} to {upper}", "verdict": d.verdict}
 
@@ -216,12 +213,12 @@ def _top_label_curve(calibrator: Any, rows: Predictions) -> dict[str, Any] | Non
     order = np.argsort(rows.probs.max(axis=1), kind="stable")
     guess, weight = rows.probs[order].argmax(axis=1), rows.w[order]
     before, after = rows.probs[order, guess], calibrator.predict_proba(rows.probs)[order, guess]
-    cell = ((np.cumsum(weight) - 0.5 * weight) / weight.sum() * TOP_CELLS).astype(np.intp)
+    cell = ((np.cumsum(weight) - 0.5 * weight) / weight.sum() * 24).astype(np.intp)
     inside = [cell == k for k in np.unique(cell)]
     return {
         "score": [float(np.average(before[k], weights=weight[k])) for k in inside],
         "value": [float(np.average(after[k], weights=weight[k])) for k in inside],
-        "band": [[_quantile(after[k], weight[k], share) for k in inside] for share in MIDDLE],
+        "band": [[_quantile(after[k], weight[k], share) for k in inside] for share in (0.1, 0.9)],
     }
 
 
