@@ -247,11 +247,11 @@ class Data:
         )
 
 
-def note_groups(y: NDArray[Any], probs: Array, **more: Any) -> None:
-    """Say so if rows seem to belong together."""
-    from calspline.evaluation.predictions import check_predictions, grouping_hint
+def note_groups(rows: Any) -> None:
+    """Say so if rows, which are checked predictions, seem to belong together."""
+    from calspline.evaluation.predictions import grouping_hint
 
-    if hint := grouping_hint(check_predictions(y, probs, **more)):
+    if hint := grouping_hint(rows):
         note(hint)
 
 

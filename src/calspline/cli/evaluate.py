@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.cli.arguments import number
@@ -25,6 +24,7 @@ from calspline.cli.output import InputError, check_free, escape_control, heading
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import decisions
 from calspline.evaluation import evaluate as evaluations
+from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.formatting import html_table
 from calspline.histogram import ScoreHistogram
 from calspline.monitoring.expected import expected
@@ -40,9 +40,9 @@ def evaluate(options: argparse.Namespace) -> None:
     """One set of probabilities."""
     source = open_source(options)
     data = open_labelled(source, score_columns(source.columns, last(options)), options)
-    sets, y, more = _read(data, {"probabilities": data.scores})
-    found = evaluations.evaluate(y, sets["probabilities"], **more)
-    note_groups(y, next(iter(sets.values())), **more)
+    rows = _read(data, {"probabilities": data.scores})["probabilities"]
+    found = evaluations.evaluate(None, rows)
+    note_groups(rows)
     of_segments = {} if found.segments is None else {"segments": list(map(_finite, found.segments.records()))}
     title, _, table = str(found).partition("\n")
     of = f", {data.scores[-1]} of {data.label} = {data.classes[1]}" if len(data.scores) <= 2 else ""
@@ -56,9 +56,9 @@ def compare(options: argparse.Namespace) -> None:
         raise InputError("compare wants two or more sets of scores, for example --score raw,calibrated")
     if options.reference is not None and options.reference not in sets:
         raise InputError(f"--reference must be one of {', '.join(sets)}; got {options.reference!r}")
-    _, probs, y, more = _read_sets(source, sets, options)
-    found = comparisons.compare(y, probs, reference=options.reference, **more)
-    note_groups(y, next(iter(probs.values())), **more)
+    _, rows = _read_sets(source, sets, options)
+    found = comparisons.compare(None, rows, reference=options.reference)
+    note_groups(next(iter(rows.values())))
     table, advice, grouping = str(found).rpartition(found.recommendation)
     told = f"{escape_control(table)}{heading(advice, sys.stdout)}{escape_control(grouping)}"
     _print(options, found.to_dict(), told)
@@ -71,13 +71,19 @@ def report(options: argparse.Namespace) -> None:
         raise InputError("--costs and --thresholds are for rows independent of each other; leave out --group")
     model = None if options.model is None else load(options.model)
     if model is None:
-        data, probs, y, more = _read_sets(*_sets_of(options), options)
+        data, rows = _read_sets(*_sets_of(options), options)
     else:
         data = open_for_model(options, model)
-        probs, y, more = _with_model(model, data)
+        known, classes = list(map(str, model.classes_.tolist())), list(map(str, data.classes))
+        if known != classes:
+            raise InputError(
+                f"the model's classes are {', '.join(known)}, and those of the data {', '.join(classes)}; "
+                "see --label, --positive and --classes"
+            )
+        rows = _read(data, {"raw": data.scores}, model)
     title = options.title if options.title is not None else f"Calibration of {data.source.name}"
-    found = reports.report(None, y, probs, calibrator=model, title=title, **acting, **more)
-    note_groups(y, next(iter(probs.values())), **more)
+    found = reports.report(None, None, rows, calibrator=model, title=title, **acting)
+    note_groups(next(iter(rows.values())))
     write_text(options.output, found.html, force=options.force)
     tell(f"{found.headline}\nReport: {options.output}", options)
 
@@ -115,9 +121,8 @@ def expect(options: argparse.Namespace) -> None:
 def decide(options: argparse.Namespace) -> None:
     """What probabilities are worth to somebody who acts on them."""
     _no_groups(options)
-    _, probs, y, more = _read_sets(*_sets_of(options), options)
-    del more["groups"]
-    found = decisions.decide(y, probs, costs=options.costs, thresholds=options.thresholds, **more)
+    _, rows = _read_sets(*_sets_of(options), options)
+    found = decisions.decide(None, rows, costs=options.costs, thresholds=options.thresholds)
     _print(options, found.to_dict(), escape_control(str(found)))
 
 
@@ -147,24 +152,6 @@ def monitor(options: argparse.Namespace) -> None:
     _print(options, found.log[-1] | {"verdict": found.verdict}, told)
 
 
-def _with_model(model: Any, data: Data) -> tuple[dict[str, Array], Any, dict[str, Any]]:
-    """The scores as they are, and as the model makes them."""
-    known, classes = list(map(str, model.classes_.tolist())), list(map(str, data.classes))
-    if known != classes:
-        raise InputError(
-            f"the model's classes are {', '.join(known)}, and those of the data {', '.join(classes)}; "
-            "see --label, --positive and --classes"
-        )
-    sets, y, more = _read(data, {"raw": data.scores})
-    segmented = "by" in more and getattr(model, "segment_columns", [])
-    p = model.predict_proba(sets["raw"], **({"by": more["by"]} if segmented else {}))
-    after = {"calibrated": p[:, 1] if p.shape[1] == 2 else p}
-    if model.kind_ == "margin":
-        note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
-        return after, y, more
-    return sets | after, y, more
-
-
 def _sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:
     """Sets of scores by name: ``raw,calibrated``, or ``name=columns`` for several columns a set."""
     source = open_source(options)
@@ -188,28 +175,30 @@ def _sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]
 
 def _read_sets(
     source: Source, sets: dict[str, list[str]], options: argparse.Namespace
-) -> tuple[Data, dict[str, Array], NDArray[Any], dict[str, Any]]:
+) -> tuple[Data, dict[str, Predictions]]:
     """All sets of scores, whose labels are those of the first."""
     first, *others = sets.values()
     every = list(dict.fromkeys(name for names in sets.values() for name in names))
     data = open_labelled(source, first, options, every=every if others else None)
-    ordered = {name: in_class_order(columns, data.classes) for name, columns in sets.items()}
-    return data, *_read(data, ordered)
+    return data, _read(data, {name: in_class_order(columns, data.classes) for name, columns in sets.items()})
 
 
-def _read(data: Data, sets: dict[str, list[str]]) -> tuple[dict[str, Array], NDArray[Any], dict[str, Any]]:
-    """Sets of probabilities, what happened, and what else an evaluation wants to know, in memory."""
+def _read(data: Data, sets: dict[str, list[str]], model: Any = None) -> dict[str, Predictions]:
+    """Sets of probabilities with what happened, in memory; with a model, also what it makes of the first."""
     scores, codes, weight, groups, segments = data.gathered
     data.note_missing()
-    table = scores.reshape(len(codes), -1)
-    out = {}
+    table, probs = scores.reshape(len(codes), -1), {}
     for name, names in sets.items():
         values = table[:, [data.scores.index(column) for column in names]]
-        out[name] = values[:, 0] if len(names) == 1 else values
-    more: dict[str, Any] = {"sample_weight": weight, "labels": data.classes, "groups": groups}
-    if segments is not None:
-        more["by"] = segments
-    return out, np.array(data.classes)[codes], more
+        probs[name] = values[:, 0] if len(names) == 1 else values
+    if model is not None:
+        told = {"by": segments} if segments is not None and getattr(model, "segment_columns", []) else {}
+        p = model.predict_proba(next(iter(probs.values())), **told)
+        if model.kind_ == "margin":
+            note("the scores are margins, not probabilities: the report is on the calibrated ones alone")
+            probs = {}
+        probs["calibrated"] = p[:, 1] if p.shape[1] == 2 else p
+    return check_prediction_sets(np.array(data.classes)[codes], probs, weight, data.classes, groups, segments)
 
 
 def _print(options: argparse.Namespace, numbers: dict[str, Any], text: str) -> None:

@@ -21,6 +21,7 @@ from calspline.cli.data import Data, last, note_groups, open_labelled
 from calspline.cli.files import open_source
 from calspline.cli.output import STDOUT, InputError, escape_control, heading, progress, write_text
 from calspline.evaluation.losses import row_briers, row_log_losses
+from calspline.evaluation.predictions import check_predictions
 from calspline.persistence import text_of
 from calspline.scores import check_scores, check_weights_as_counts
 from calspline.segments.labels import check_by
@@ -61,7 +62,7 @@ def fit(options: argparse.Namespace) -> None:
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
     if data.group is None and fitted.before is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD:
         scores, codes, weight, *_ = data.gathered
-        note_groups(classes[codes], scores, sample_weight=weight, labels=data.classes)
+        note_groups(check_predictions(classes[codes], scores, weight, data.classes))
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
         print(json.dumps(_facts(fitted, data, options), indent=1), file=out)
