@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from calspline import export as exports
 from calspline.cli.columns import model_columns, segment_columns
 from calspline.cli.data import HELPER, Data, last
 from calspline.cli.files import TEXT, Source, format_of, open_source, write_batches
@@ -104,32 +105,25 @@ def export(options: argparse.Namespace) -> None:
 
 
 def _content(model: Any, options: argparse.Namespace) -> str | bytes:
-    from calspline import export as exports
-
     if options.to == "sql":
         return _sql(model, options)
-    if options.to == "onnx":
-        try:
-            return bytes(exports.to_onnx(model).SerializeToString())
-        except ImportError as error:
-            raise missing_extra(error.name or "onnx", "onnx") from None
-    write = {"python": exports.to_python, "javascript": exports.to_javascript, "c": exports.to_c}
-    return write[options.to](model)
+    try:
+        found = getattr(exports, f"to_{options.to}")(model)
+    except ImportError as error:
+        raise missing_extra(error.name or "onnx", "onnx") from None
+    return found if isinstance(found, str) else bytes(found.SerializeToString())
 
 
 def _sql(model: Any, options: argparse.Namespace) -> str:
     """Items for a SELECT list."""
-    from calspline import export as exports
-
-    dialect: Any
-    dialect, output = options.dialect or "duckdb", options.column or "calibrated"
+    dialect: Any = options.dialect or "duckdb"
+    output = options.column or "calibrated"
     classes = model.classes_.tolist()
     by = options.by.split(",") if options.by else [one.name for one in getattr(model, "segment_columns", [])] or None
     if by is not None and None in by:
         raise InputError("--by must name the columns of segments: the model does not know their names")
     if len(classes) == 2:
-        column = options.score or "score"
-        items = {output: exports.to_sql(model, column, dialect=dialect, by=by)}
+        items = {output: exports.to_sql(model, options.score or "score", dialect=dialect, by=by)}
     else:
         columns: list[str] = options.score.split(",") if options.score else [f"p_{value}" for value in classes]
         if len(columns) != len(classes):

@@ -144,7 +144,7 @@ def classes_of(
 ) -> tuple[list[Value], dict[str, int]]:
     """Classes in the order of the columns of scores (of one: the second is its own), and the place of every text."""
     values, where = values_of(texts, column), f"column {column!r} of {file}"
-    found, m = sorted(set(values), key=_order), max(len(score), 2)
+    found, m = sorted(set(values)), max(len(score), 2)
     classes: list[Value] = found if options.classes is None else _given(options.classes, values, column)
     if options.classes is not None and len(classes) != m and m > 2:
         raise InputError(f"--classes must name {m} classes, one for each column of scores; got {options.classes!r}")
@@ -183,7 +183,7 @@ def classes_of(
 def _given(text: str, values: list[Value], column: str, option: str = "--classes") -> list[Value]:
     classes = [_typed(part.strip(), values) for part in text.split(",")]
     if option == "--positive" and classes[0] not in values:
-        known = shown([str(value) for value in sorted(set(values), key=_order)])
+        known = shown([str(value) for value in sorted(set(values))])
         raise InputError(f"--positive must be one of the labels in column {column!r} ({known}); got {text!r}")
     if len(set(classes)) != len(classes):
         raise InputError(f"{option} must be different labels; got {text!r}")
@@ -198,7 +198,3 @@ def _typed(text: str, values: list[Value]) -> Value:
     if kind is int and WHOLE.fullmatch(text):
         return int(text.partition(".")[0])
     return text
-
-
-def _order(value: Value) -> tuple[str, Any]:
-    return type(value).__name__, value
