@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +38,7 @@ NO_PROBABILITY = (
 )
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """What is wrong with a row: tests in SQL, by the number of the column that they are of, and what to say."""
 
     tests: dict[int, str]
@@ -126,22 +124,16 @@ class Data:
                 f"column {self.label!r} of {self.source.name} has more than {MAX_LABELS} different values, too many "
                 "for labels; name the column of labels with --label"
             )
-        self._spellings = sorted(str(row[0]) for row in rows if row[0] is not None)
+        self.spellings = sorted(str(row[0]) for row in rows if row[0] is not None)
+        if self.label is not None and not self.spellings:
+            nothing = f"column {self.label!r} of {self.source.name} has no labels"
+            raise InputError(nothing if rows else f"{self.source.name} has no rows of data")
         self._counting = {str(row[0]) for row in rows if row[-1]}
-        self._n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
-        self.n_missing = self._n_rows - self.n_used
+        n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
+        self.n_missing = n_rows - self.n_used
         self._broken = [sum(row[3 + i] or 0 for row in rows) for i in range(len(self._rules))]
         first = 3 + len(self._rules)
         self._whole = [all(row[first + k] is not False for row in rows) for k in range(len(whole))]
-
-    def spellings(self) -> list[str]:
-        """How the labels that occur are spelt."""
-        if not self._spellings:
-            name = self.source.name
-            raise InputError(
-                f"column {self.label!r} of {name} has no labels" if self._n_rows else f"{name} has no rows of data"
-            )
-        return self._spellings
 
     def note_missing(self, what: str = "values", file: str = "") -> None:
         """Say how many rows were left out, if any were."""
@@ -309,7 +301,7 @@ def open_labelled(
     group = None if options.group is None else one_named(source.columns, options.group, "--group")
     by = [] if getattr(options, "by", None) is None else named(source.columns, options.by, "--by")
     data = Data(source, every or scores, label, weight, group, by=by, margins=margins, sums=every is None)
-    data.classes, data._codes = classes_of(data.spellings(), options, scores, label, source.name)
+    data.classes, data._codes = classes_of(data.spellings, options, scores, label, source.name)
     data.check(options.missing)
     if every is None:
         data.scores = in_class_order(scores, data.classes, known=options.classes is not None)

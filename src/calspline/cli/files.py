@@ -219,8 +219,7 @@ class Source:
     def query(self, select: str, which: int | None = None, *, where: str = "true") -> Any:
         """A relation: what is selected from the files, or from one of them."""
         connection = self._latest = self._connection.cursor()  # its own, because another stream may be open
-        for name, value in (("enable_progress_bar", "true"), ("enable_progress_bar_print", "false")):
-            connection.execute(f"SET {name} = {value}")
+        connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
         with self.reading(which):
             if self.format == "arrow":
                 connection.register("arrow", _arrow(self.paths if which is None else [self.paths[which]]))

@@ -7,9 +7,8 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +35,7 @@ ONLY_SPLINE = ("smoothing", "monotone", "multiclass")
 """Options of the spline alone, next to ``group`` and ``by``."""
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """A calibrator and how well it does: losses before and after, of the latter ``folded`` ones or in-sample."""
 
     calibrator: Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -28,8 +27,7 @@ TALLEST = 1.5
 """The uncalibrated level is drawn up to this multiple of the curve's spread above it; beyond, it is only written."""
 
 
-@dataclass(frozen=True, eq=False)
-class CurveData:
+class CurveData(NamedTuple):
     """A curve on a grid of scores, with its bands where it has them."""
 
     name: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
@@ -26,8 +25,7 @@ CELL, REACH = 0.5, 28
 """Cells of half a unit of log-odds, to a probability of about a millionth on either side."""
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
+class Spread(NamedTuple):
     """Weight of the probabilities in cells; ``edges`` are probabilities, the ends being 0 and 1."""
 
     edges: Array
@@ -53,8 +51,7 @@ def log_odds_spreads(rows: Predictions) -> tuple[Spread, ...]:
     return tuple(Spread(edges, weight) for weight in weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
+class Series(NamedTuple):
     """A set of predictions: its name, numbers, spread and style."""
 
     name: str
@@ -63,8 +60,7 @@ class Series:
     style: SeriesStyle
 
 
-@dataclass(frozen=True, eq=False)
-class Diagram:
+class Diagram(NamedTuple):
     """Sets of predictions and functions of the score (name, scores, values, style) in one picture.
 
     Artists carry a ``gid`` that says what they are, such as ``points-0``, which an SVG keeps.

@@ -9,7 +9,6 @@ dashes, so that a grey print can be read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -184,8 +183,7 @@ class Display:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Panels:
+class Panels(NamedTuple):
     """One diagram, or small ones in rows: axes, the strips below them if wanted, and space left over for a legend."""
 
     axes: list[Axes]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +32,7 @@ FINE_TICKS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """For axes of more than ten units of log-odds, and for shorter ones."""
 
 
-@dataclass(frozen=True, eq=False)
-class Forecast:
+class Forecast(NamedTuple):
     """What one set of predictions says on a question, and how reliable it is."""
 
     p: Array
@@ -43,8 +41,7 @@ class Forecast:
     diagram: Reliability
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+class View(NamedTuple):
     """What each set says on a question: did the event, or this class, happen, or was the top label right."""
 
     name: str
@@ -117,8 +114,7 @@ def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
     return out
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """Places in [0, 1] along an axis from ``low`` to ``high``; what lies beyond stays at the end."""
 
     low: float
@@ -166,8 +162,7 @@ def _probability_axis(view: View, scale: str) -> Axis:
     return Axis(low - margin, high + margin, logit=True)
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """Where things are on a chart: a plot, and beneath it a strip for histograms."""
 
     x_axis: Axis

@@ -6,9 +6,8 @@ import hashlib
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -251,8 +250,7 @@ def fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in inputs.items()}
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What can be said of one set of predictions: a probability, ``level``, and the curve there with its band.
 
     The kind is ``"right"`` if nothing speaks against the probabilities, ``"unknown"`` if nor could it, with so few
@@ -265,11 +263,6 @@ class Finding:
     happened: float
     lower: float
     upper: float
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the band."""
-        return 0.5 * (self.upper - self.lower)
 
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
@@ -312,12 +305,11 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
     else:
         common = near >= min(COMMON, near.max())
         at = int(np.argmin(np.where(common, np.abs(log_odds(levels) - log_odds([USUAL])), np.inf)))
-    found = Finding(name, "right", float(levels[at]), float(happened[at]), float(lower[at]), float(upper[at]))
-    if rejected:
-        return replace(found, kind=_kind(forecast, spline.curve, view.top_label))
-    low, high = log_odds([found.lower, found.upper])
-    tells_nothing = found.half_width > WIDE or 0.5 * (high - low) > WIDE_LOG_ODDS
-    return replace(found, kind="unknown") if tells_nothing else found
+    band = np.array([lower[at], upper[at]])
+    tells_nothing = 0.5 * np.ptp(band) > WIDE or 0.5 * np.ptp(log_odds(band)) > WIDE_LOG_ODDS
+    unrejected: Kind = "unknown" if tells_nothing else "right"
+    kind = _kind(forecast, spline.curve, view.top_label) if rejected else unrejected
+    return Finding(name, kind, float(levels[at]), float(happened[at]), *band.tolist())
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
@@ -395,7 +387,7 @@ def _meaning(f: Finding) -> str:
     up, down = f.upper - f.happened, f.happened - f.lower
     if max(up, down) > 1.5 * min(up, down):
         return f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} to {rounded_percent(f.upper)}"
-    half = 100.0 * f.half_width
+    half = 50.0 * (f.upper - f.lower)
     digits = decimals(half) if half < 0.1 else 1
     shown = f"{100.0 * f.happened:.{digits}f}%" if half < 0.5 else rounded_percent(f.happened)
     return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else digits}f}%"
