@@ -370,10 +370,7 @@ class CalibrationCurve:
         """Plain numbers and lists, for JSON."""
         rows = {"coefficients": self.coefficients.T.tolist()}
         rows |= {"variance": None if self.variance is None else self.variance.T.tolist()}
-        found = CURVE.described(self, transform=self.transform.name, epsilon=self.transform.epsilon, **rows)
-        if self.modes is None:
-            del found["modes"]
-        return found
+        return CURVE.described(self, transform=self.transform.name, epsilon=self.transform.epsilon, **rows)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:

@@ -319,22 +319,15 @@ class ScoreHistogram:
     def divided(
         self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None, part: NDArray[np.intp]
     ) -> tuple[Array, Array]:
-        """Weights of positives and negatives at each location in each part of the rows it was collected from.
-
-        ``part`` has the number of each row's part; the arrays have a row for each.
-        """
-        size = int(part.max()) + 1, len(self)
-        key = self.locations if self.level is None else self.cells
-        found = []
-        for own in (True, False):
-            bins = np.flatnonzero((self.positives if own else self.negatives) > 0.0)
-            sums = np.zeros(size)
-            for rows in chunks(len(scores)):
-                taken = positive[rows] == own
-                location = scores.locations(rows)[taken]
-                place = location if self.level is None else cells_of(location, self.kind, self.level)
-                w = 1.0 if weight is None else weight[rows][taken]
-                np.add.at(sums, (part[rows][taken], bins[np.searchsorted(key[bins], place)]), w)
+        """Weights of positives and negatives at each location, a row for each part of the rows it was made of."""
+        key: NDArray[Any] = self.locations
+        place: NDArray[Any] = scores.locations()
+        if self.level is not None:
+            key, place = self.cells, cells_of(place, self.kind, self.level)
+        w, found = np.ones(len(part)) if weight is None else weight, []
+        for held, rows in ((self.positives, positive), (self.negatives, ~positive)):
+            bins, sums = np.flatnonzero(held > 0.0), np.zeros((int(part.max()) + 1, len(self)))
+            np.add.at(sums, (part[rows], bins[np.searchsorted(key[bins], place[rows])]), w[rows])
             found.append(sums)
         return found[0], found[1]
 
@@ -393,14 +386,10 @@ class ScoreHistogram:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON."""
-        plain = (bool, int, float, str)
-        labels = [label if isinstance(label, plain) else by_value(label) for label in self.classes or ()]
-        found = HISTOGRAM.described(self, highest=self.highest if np.isfinite(self.highest) else None, classes=labels)
-        if self.classes is None:  # which files of the first version do not have, nor weights of rows
-            del found["classes"]
-        if self.row_weight == 1.0:
-            del found["row_weight"]
-        return found
+        plain, classes = (bool, int, float, str), None
+        if self.classes is not None:
+            classes = [label if isinstance(label, plain) else by_value(label) for label in self.classes]
+        return HISTOGRAM.described(self, highest=self.highest if np.isfinite(self.highest) else None, classes=classes)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ScoreHistogram:

@@ -343,8 +343,12 @@ class Record(Domain):
         return {each: domain.check(value[each], each) for each, domain in self.fields.items()}
 
     def described(self, value: Any, **others: Any) -> dict[str, Any]:
-        """The fields of an object as JSON values, but for ``others``, which are given."""
-        return {name: others[name] if name in others else plain(getattr(value, name)) for name in self.fields}
+        """The fields of an object as JSON values, but for ``others``, which are given.
+
+        What is added, but says no more than its absence does, is left out: earlier versions can read the rest.
+        """
+        found = {name: others[name] if name in others else plain(getattr(value, name)) for name in self.fields}
+        return {name: one for name, one in found.items() if name not in self.added or one != self.added[name]}
 
     def schema(self, records: dict[str, Schema]) -> Schema:
         if self.title not in records:

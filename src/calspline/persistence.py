@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import calspline
 from calspline.calibrators import classes, find_class, homes
 from calspline.histogram import HISTOGRAM, ScoreHistogram
 from calspline.options import Choice, Record, check_one_of, object_schema
@@ -32,7 +33,7 @@ FORMAT = "calspline"
 VERSION = 1
 LARGEST_FILE = 64 * 2**20
 FIELDS = {"format", "version", "class", "parameters", "classes", "fitted", "curves", "structure", "checksum"}
-OTHERS = {ScoreHistogram.__name__: "histogram", "Monitor": "monitor"}
+OTHERS = {"ScoreHistogram": "histogram", "Monitor": "monitor"}
 """Where a file has what is no calibrator, by its class."""
 
 
@@ -103,20 +104,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         described = body if other is None else body["monitor"]["calibrator"]
         check_one_of(described["class"], "class", tuple(homes()))
         calibrator = find_class(described["class"]).from_dict(described)
-        return calibrator if other is None else _class_of("Monitor").from_dict(body["monitor"], calibrator)
+        return calibrator if other is None else calspline.Monitor.from_dict(body["monitor"], calibrator)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
 
 
 def _class_of(name: str) -> Any:
     """What a file calls by this name, imported when it is needed: a monitor comes with all of evaluation."""
-    if name == ScoreHistogram.__name__:
-        return ScoreHistogram
-    if name in homes():
-        return find_class(name)
-    from calspline.monitoring.monitor import Monitor
-
-    return Monitor
+    return find_class(name) if name in homes() else getattr(calspline, name)
 
 
 def schema() -> dict[str, Any]:
@@ -125,10 +120,10 @@ def schema() -> dict[str, Any]:
     tail = {"checksum": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}}
     from calspline.monitoring.monitor import MONITOR
 
-    histogram = Record(ScoreHistogram.__name__, {"class": Choice(ScoreHistogram.__name__), "histogram": HISTOGRAM})
-    monitor = Record("Monitor", {"class": Choice("Monitor"), "monitor": MONITOR})
+    described = {"ScoreHistogram": HISTOGRAM, "Monitor": MONITOR}
+    others = (Record(name, {"class": Choice(name), OTHERS[name]: one}) for name, one in described.items())
     records: dict[str, Any] = {}
-    files = [histogram, monitor, *(cls.record() for cls in classes().values())]
+    files = [*others, *(cls.record() for cls in classes().values())]
     references = [file.schema(records) for file in files]
     for file in files:
         records[file.title] = object_schema(head | records[file.title]["properties"] | tail)

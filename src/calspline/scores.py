@@ -112,7 +112,6 @@ class GivenScores:
         """What the scores are, by their range; a few outside [0, 1] among others are an error."""
         if not self.outside:
             return "probability"
-        _check_size(self, name)
         if not taken_for_margins(self.n_outside, len(self)):
             raise ValueError(self.complaint(name, advice))
         if self.limits[0] >= 0.0 and self.limits[1] <= PER_CENT:
@@ -136,7 +135,9 @@ class GivenScores:
         elif kind == "either":
             kind = "margin" if self.columns_are_margins() else "probability"
         if kind == "margin":
-            _check_size(self, name)
+            if max(-self.limits[0], self.limits[1]) > LARGEST_MARGIN:
+                row = int(np.argwhere(np.abs(self.values) > LARGEST_MARGIN)[0][0])
+                raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
             return "margin", self.values
         if self.outside:
             raise ValueError(self.complaint(name, advice))
@@ -153,10 +154,6 @@ class GivenScores:
         """The values, clipped to [0, 1], from which they differ by rounding at most."""
         low, high = self.limits
         return self.values if low >= 0.0 and high <= 1.0 else np.clip(self.values, 0.0, 1.0)
-
-    def of(self, rows: NDArray[np.bool_]) -> GivenScores:
-        """Some of the rows."""
-        return replace(self, values=self.values[rows])
 
     def in_class_order(self, classes: NDArray[Any], name: str = "scores", *, known: bool = False) -> GivenScores:
         """Columns in the order of the classes, where a frame's columns are named after them."""
@@ -347,12 +344,6 @@ def _off_sums(array: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     )
 
 
-def _check_size(given: GivenScores, name: str) -> None:
-    if max(-given.limits[0], given.limits[1]) > LARGEST_MARGIN:
-        row = int(np.argwhere(np.abs(given.values) > LARGEST_MARGIN)[0][0])
-        raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
-
-
 def check_weights(
     sample_weight: Any, n: int, name: str = "sample_weight", *, some: bool = True, beside: str = "scores"
 ) -> Array | None:
@@ -431,7 +422,7 @@ def check_rows(
     group = check_groups(groups, len(given))
     if weight is not None and weight.size and weight.min() == 0.0:
         present = weight > 0.0
-        given, labels, weight = given.of(present), labels[present], weight[present]
+        given, labels, weight = replace(given, values=given.values[present]), labels[present], weight[present]
         group = None if group is None else np.unique(group[present], return_inverse=True)[1]
         by = None if by is None else by.of(present)
     if len(given) < 2:
