@@ -53,14 +53,7 @@ def _of_type(wanted: type[Any], value: Any, name: str, expected: str) -> Any:
 
 def check_increasing(values: Any, name: str, *, least: int) -> Array:
     """Check that an option is a strictly increasing list of numbers."""
-    array = check_numeric_array(values, name)
-    if array.ndim != 1 or len(array) < least:
-        raise ValueError(f"{name} must be one list of at least {least} numbers; got shape {array.shape}")
-    steps = np.diff(array)
-    if len(steps) and steps.min() <= 0.0:
-        at = int(np.argmax(steps <= 0.0)) + 1
-        raise ValueError(f"{name} must be sorted, without repeats; item {at} is {array[at]:g} after {array[at - 1]:g}")
-    return array
+    return Numbers(least, increasing=True).check(values, name)
 
 
 def check_seed(value: Any, name: str) -> int:
@@ -248,8 +241,6 @@ class Numbers(Domain):
     def check(self, value: Any, name: str, also: str = "") -> Array:
         if self.most is not None and isinstance(value, list) and len(value) > self.most:
             raise ValueError(f"{name} must have at most {self.most} numbers; got {len(value)}")
-        if self.increasing:
-            return check_increasing(value, name, least=self.least)
         array = check_numeric_array(value, name)
         if self.positive and (array.ndim != 1 or len(array) == 0 or array.min() <= 0.0):
             raise ValueError(f"{name} must be one list of positive numbers; got {value!r}")
@@ -259,6 +250,10 @@ class Numbers(Domain):
             raise ValueError(f"{name} must not be negative")
         if self.columns is None and (array.ndim != 1 or len(array) < self.least):
             raise ValueError(f"{name} must be one list of at least {self.least} numbers; got shape {array.shape}")
+        if self.increasing and (falls := array[1:] <= array[:-1]).any():
+            at = int(np.argmax(falls)) + 1
+            shown = f"item {at} is {array[at]:g} after {array[at - 1]:g}"
+            raise ValueError(f"{name} must be sorted, without repeats; {shown}")
         return array
 
     def schema(self, records: dict[str, Schema]) -> Schema:
