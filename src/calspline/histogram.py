@@ -306,8 +306,7 @@ class ScoreHistogram:
         if self.classes is None:
             return
         own, wanted = ([by_value(label) for label in each] for each in (self.classes, list(classes)))
-        codes = [by_value(0), by_value(1)]
-        if own != wanted and (own == wanted[::-1] or codes not in (own, wanted)):
+        if own != wanted and (own == wanted[::-1] or [0, 1] not in (own, wanted)):
             raise ValueError(
                 f"{name} must be of the classes {list(classes)}, as the calibrator is; it is of {list(self.classes)}"
             )

@@ -294,15 +294,13 @@ def check_binary_scores(
     if taken == "probability":
         first, values = (array[:, 0], array[:, 1]) if two else (None, array.reshape(-1))
         return BinaryScores("probability", values, first, array.shape)
-    if difference is None:
-        difference = two and given.columns_are_margins()
+    difference = two and (given.columns_are_margins() if difference is None else difference)
     if two and not difference and (off := _off_sums(array)).any():
         row = int(np.argmax(off))
         raise ValueError(
             f"{name} must be one column of margins, as in the fit; got two, which are no probabilities either: "
             f"row {row} sums to {array[row].sum():.6g}"
         )
-    difference = two and difference
     values = array.astype(np.float64, copy=False)[:, 1] if two else array.reshape(-1)
     if difference:
         values = values - array[:, 0]
