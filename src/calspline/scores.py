@@ -130,14 +130,14 @@ class GivenScores:
 
     def taken_as(self, kind: MatrixKind | None, name: str, advice: str) -> tuple[Kind, NDArray[np.floating[Any]]]:
         """What the scores are, and their values: probabilities in [0, 1], whose rows sum to one, or margins."""
+        if kind != "probability" and max(-self.limits[0], self.limits[1]) > LARGEST_MARGIN:
+            row = int(np.argwhere(np.abs(self.values) > LARGEST_MARGIN)[0][0])
+            raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
         if kind in (None, "auto"):
             kind = self.kind(name, advice)
         elif kind == "either":
             kind = "margin" if self.columns_are_margins() else "probability"
         if kind == "margin":
-            if max(-self.limits[0], self.limits[1]) > LARGEST_MARGIN:
-                row = int(np.argwhere(np.abs(self.values) > LARGEST_MARGIN)[0][0])
-                raise ValueError(f"{name} must be at most {LARGEST_MARGIN:g} in size; row {row} is larger")
             return "margin", self.values
         if self.outside:
             raise ValueError(self.complaint(name, advice))
