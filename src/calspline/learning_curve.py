@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 
 from calspline.arrays import Array
 from calspline.formatting import decimals
-from calspline.labels import check_binary_labels, check_matrix_labels
+from calspline.labels import check_matrix_labels
 from calspline.options import check_increasing, check_integer, check_number, check_seed
 from calspline.scores import LabelledRows, check_rows
 
@@ -200,50 +200,48 @@ def calibration_learning_curve(
     n, fewest = len(codes), int(np.bincount(codes).min())
     if fewest < cv:
         raise ValueError(f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest has {fewest}")
-    n_units = n if data.groups is None else int(data.groups.max()) + 1
-    if data.groups is not None and n_units < 2 * cv:
+    units = np.arange(n) if data.groups is None else data.groups
+    n_units = int(units.max()) + 1
+    if n_units < min(2 * cv, n):
         raise ValueError(f"groups must be at least {2 * cv}, two for each fold; got {n_units}")
-    rarest = _Rarest.of(classes, codes, np.arange(n) if data.groups is None else data.groups, n_units)
     sizes = _sizes(sizes, n_units - -(-n_units // cv), len(classes))
     w = np.ones(n) if data.weight is None else data.weight
     told = data.groups is not None and "groups" in signature(calibrator.fit).parameters
     losses, block_means = np.zeros((len(sizes), n)), []
-    for test, nested in _subsamples(codes, data.groups, sizes, cv, n_repeats, seed):
-        judged = _safe_indexing(scores, present[test])
-        block = []
+    for test, nested in _subsamples(codes, units, sizes, cv, n_repeats, seed):
+        judged, block = _safe_indexing(scores, present[test]), []
         for rows in nested:
             weight = () if data.weight is None else (w[rows],)
-            of = {"groups": data.groups[rows]} if told and data.groups is not None else {}
+            of = {"groups": units[rows]} if told else {}
             fitted = clone(calibrator).fit(_safe_indexing(scores, present[rows]), data.labels[rows], *weight, **of)
-            block.append(_losses(fitted, judged, data.labels[test]))
+            own = np.searchsorted(fitted.classes_, data.labels[test])
+            block.append(-np.log(fitted.predict_proba(judged)[np.arange(len(test)), own]))
         losses[:, test] += np.array(block) / n_repeats
         block_means.append(np.average(block, axis=1, weights=w[test]))
-    uncalibrated = _uncalibrated(data, w)
     if gain is None:
         entropy = entr(np.bincount(codes, w) / w.sum()).sum() / np.log(2.0)
         gain = float(f"{GAIN * min(entropy, 1.0):.2g}")
-    return _summary(sizes, losses, np.array(block_means).T, w, data.groups, gain, level, uncalibrated, rarest)
-
-
-@dataclass(frozen=True)
-class _Rarest:
-    """The class that the fewest rows, or groups, hold: its mean ``rows`` in one, and the ``share`` that hold it."""
-
-    words: str
-    rows: float
-    share: float
-
-    @classmethod
-    def of(cls, classes: NDArray[Any], codes: Ints, units: Ints, n_units: int) -> _Rarest:
-        holding = np.bincount(np.unique(units * len(classes) + codes) % len(classes))
-        k = int(np.flatnonzero(holding == holding.min())[-1])
-        words = f"of class {classes[k]}" if len(classes) > 2 else ["non-events", "events"][k]
-        return cls(words, np.count_nonzero(codes == k) / n_units, float(holding[k] / n_units))
-
-    @property
-    def enough(self) -> int:
-        """Rows, or groups, that surely hold the class ``MIN_EVENTS`` times."""
-        return MIN_EVENTS + int(nbinom.ppf(SURELY, MIN_EVENTS, self.share))
+    mean, interval, rate, limits = _summary(sizes, losses, np.array(block_means).T, w, units, level)
+    # The class that the fewest rows, or groups, hold: enough of them surely hold it MIN_EVENTS times.
+    holding = np.bincount(np.unique(units * len(classes) + codes) % len(classes))
+    k = int(np.flatnonzero(holding == holding.min())[-1])
+    surely = MIN_EVENTS + int(nbinom.ppf(SURELY, MIN_EVENTS, holding[k] / n_units))
+    enough = max(int(np.ceil(rate / gain)), surely)
+    return CalibrationLearningCurve(
+        sizes=sizes,
+        log_loss=mean,
+        interval=interval,
+        gain_left=rate / sizes,
+        gain_left_interval=limits / sizes[:, None],
+        rate=rate,
+        gain=gain,
+        enough=enough,
+        uncalibrated=_uncalibrated(data, w),
+        level=level,
+        unit="rows" if data.groups is None else "groups",
+        events=round(enough * (np.count_nonzero(codes == k) / n_units)),
+        rarest=f"of class {classes[k]}" if len(classes) > 2 else ["non-events", "events"][k],
+    )
 
 
 def _sizes(given: Any, most: int, n_classes: int) -> Ints:
@@ -261,16 +259,15 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
 
 
 def _subsamples(
-    codes: Ints, groups: Ints | None, sizes: Ints, cv: int, n_repeats: int, seed: int
+    codes: Ints, units: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int
 ) -> Iterator[tuple[Ints, list[Ints]]]:
-    """Rows to judge on and nested subsamples to fit on, for each fold of each repeat: whole groups, if there are any.
+    """Rows to judge on and nested subsamples to fit on, for each fold of each repeat: whole units, rows or groups.
 
     Subsamples are random, as new data would be: stratified ones would hide the noise of the base rate from the fit.
     But each subsample starts with a row of each class, and rare classes are spread evenly over the folds.
     """
-    units = np.arange(len(codes)) if groups is None else groups
     n_units, counts = int(units.max()) + 1, np.bincount(codes)
-    spread = groups is None and counts.min() < MIN_ROWS_PER_FOLD * cv
+    spread = n_units == len(codes) and counts.min() < MIN_ROWS_PER_FOLD * cv
     kind = StratifiedKFold if spread else KFold
     for repeat in range(n_repeats):
         rng = np.random.default_rng([seed, repeat])
@@ -286,74 +283,32 @@ def _subsamples(
             yield np.flatnonzero(np.isin(units, test)), [np.flatnonzero(place[units] < size) for size in sizes]
 
 
-def _losses(fitted: Any, scores: Any, labels: NDArray[Any]) -> Array:
-    """Log-loss of each row, by a fitted calibrator."""
-    p = fitted.predict_proba(scores)
-    return np.asarray(-np.log(p[np.arange(len(labels)), np.searchsorted(fitted.classes_, labels)]))
-
-
 def _summary(
-    sizes: Ints,
-    losses: Array,
-    block_means: Array,
-    w: Array,
-    groups: Ints | None,
-    gain: float,
-    level: float,
-    uncalibrated: float,
-    rarest: _Rarest,
-) -> CalibrationLearningCurve:
-    """Means, their confidence limits, and the rate of ``a / n``, fitted to the differences from the largest size.
+    sizes: Ints, losses: Array, block_means: Array, w: Array, units: Ints, level: float
+) -> tuple[Array, Array, float, Array]:
+    """Means with their limits, and the rate of ``a / n``, fitted to the differences from the largest size, with its.
 
-    A difference is uncertain because there are finitely many rows to judge on, and because all rows of a fold are
-    judged by the same fit; the two variances are added.
+    A mean is uncertain because there are finitely many rows to judge on, and because all rows of a fold are judged by
+    the same fit; the two variances are added.
     """
-    z = float(ndtri(0.5 + level / 2.0))
     share = w / w.sum()
-    mean = losses @ share
-    se = np.sqrt(_squares((losses - mean[:, None]) * share, groups) + _variance_of_mean(block_means))
-    reach = 1.0 / sizes - 1.0 / sizes[-1]
+
+    def variance(by_row: Array, by_block: Array) -> Array:
+        parts = (by_row - (by_row @ share)[:, None]) * share
+        sums = np.array([np.bincount(units, weights=one) for one in parts])
+        return np.asarray((sums**2).sum(axis=1) + by_block.var(axis=1, ddof=1) / by_block.shape[1])
+
+    reach = float(ndtri(0.5 + level / 2.0)) * np.array([-1.0, 1.0])
+    mean, spread = losses @ share, variance(losses, block_means)
+    steps = 1.0 / sizes - 1.0 / sizes[-1]
     by_row, by_block = losses - losses[-1], block_means - block_means[-1]
-    gaps = by_row @ share
-    variance = _squares((by_row - gaps[:, None]) * share, groups) + _variance_of_mean(by_block)
-    usable = (variance > 0.0) & (sizes >= min(MIN_ROWS_FOR_RATE, sizes[-3:][0]))
-    pull = np.where(usable, reach / np.where(usable, variance, 1.0), 0.0)
-    pull /= max(pull @ reach, np.finfo(float).tiny)
-    rate = max(float(pull @ gaps), 0.0)
-    rate_se = float(
-        np.sqrt(
-            _squares((pull @ by_row - pull @ gaps)[None] * share, groups)[0]
-            + _variance_of_mean((pull @ by_block)[None])[0]
-        )
-    )
-    enough = max(int(np.ceil(rate / gain)), rarest.enough)
-    limits = np.maximum(rate + np.array([-z, z]) * rate_se, 0.0)
-    return CalibrationLearningCurve(
-        sizes=sizes,
-        log_loss=mean,
-        interval=mean[:, None] + z * se[:, None] * np.array([-1.0, 1.0]),
-        gain_left=rate / sizes,
-        gain_left_interval=limits / sizes[:, None],
-        rate=rate,
-        gain=gain,
-        enough=enough,
-        uncalibrated=uncalibrated,
-        level=level,
-        unit="rows" if groups is None else "groups",
-        events=round(enough * rarest.rows),
-        rarest=rarest.words,
-    )
-
-
-def _squares(parts: Array, groups: Ints | None) -> Array:
-    """The variance of the sum of each row of parts: squares summed over rows of the data, or over their groups."""
-    sums = parts if groups is None else np.array([np.bincount(groups, weights=one) for one in parts])
-    return np.asarray((sums**2).sum(axis=1))
-
-
-def _variance_of_mean(block_means: Array) -> Array:
-    """Variance of the mean over blocks, of each row of values."""
-    return np.asarray(block_means.var(axis=1, ddof=1) / block_means.shape[1])
+    uncertain = variance(by_row, by_block)
+    usable = (uncertain > 0.0) & (sizes >= min(MIN_ROWS_FOR_RATE, sizes[-3:][0]))
+    pull = np.where(usable, steps / np.where(usable, uncertain, 1.0), 0.0)
+    pull /= max(pull @ steps, np.finfo(float).tiny)
+    rate = max(float(pull @ (by_row @ share)), 0.0)
+    error = np.sqrt(variance((pull @ by_row)[None], (pull @ by_block)[None]))
+    return mean, mean[:, None] + np.sqrt(spread)[:, None] * reach, rate, np.maximum(rate + reach * error, 0.0)
 
 
 def _uncalibrated(data: LabelledRows, w: Array) -> float:
@@ -364,8 +319,7 @@ def _uncalibrated(data: LabelledRows, w: Array) -> float:
     if given.n_columns > 2:
         classes, codes = check_matrix_labels(data.labels, n, given.n_columns, given.names)
     else:
-        classes, positive = check_binary_labels(data.labels, n)
-        codes = positive.astype(np.intp)
+        classes, codes = np.unique(data.labels, return_inverse=True)
     p = given.in_class_order(classes).probabilities().astype(np.float64).reshape(n, -1)
     p = np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
     return float(np.average(-np.log(np.maximum(p[np.arange(n), codes], MIN_PROBABILITY)), weights=w))
