@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import isclass, signature
 from typing import Any, Literal, Self
 
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from calspline import calibrators, crossfit
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
-from calspline.crossfit import Fold, ModelScores, ResponseMethod, Training, model_scores, pool
+from calspline.crossfit import Fold, ResponseMethod, Training, model_scores, pool
 from calspline.labels import check_groups, check_label_array
 from calspline.options import check_integer, check_one_of
 from calspline.scores import check_scores, check_weights, check_weights_as_counts
@@ -176,12 +176,12 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         training = Training(X, y, classes, codes, weight, group, rows, model_params, methods, segments)
         if weight is not None and getattr(calibrator, "weights", "") != "importance":
             check_weights_as_counts(weight)
-        if isinstance(self.cv, str) and groups is not None:
-            raise ValueError(
-                'groups must be None with cv="oob": trees that did not draw a row did draw others of its group. Use '
-                "folds, such as cv=5, which keep groups together"
-            )
         if isinstance(self.cv, str):
+            if groups is not None:
+                raise ValueError(
+                    'groups must be None with cv="oob": trees that did not draw a row did draw others of its group. '
+                    "Use folds, such as cv=5, which keep groups together"
+                )
             folds = [crossfit.fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
             folds = [Fold(estimator, rows, training.scores(estimator, rows))]
@@ -212,10 +212,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        first, *others = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
-        if not others:
-            return first
-        return np.mean([first, *others], axis=0)  # type: ignore[no-any-return]
+        each = [pair.predict_proba(X) for pair in self.calibrated_classifiers_]
+        return np.asarray(each[0] if len(each) == 1 else np.mean(each, axis=0))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, by the calibrated probabilities."""
@@ -237,9 +235,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 )
             if self.ensemble is True:
                 raise ValueError('ensemble must be False with cv="oob": there is one model only')
-            return estimator, self._calibrator(), False
-        ensemble = self.ensemble if self.ensemble != "auto" else not isinstance(estimator, FrozenEstimator)
-        return estimator, self._calibrator(), bool(ensemble)
+        one = isinstance(self.cv, str) or isinstance(estimator, FrozenEstimator)
+        return estimator, self._calibrator(), not one if self.ensemble == "auto" else bool(self.ensemble)
 
     def _estimator(self) -> Any:
         if self.estimator is not None:
@@ -313,17 +310,16 @@ class CalibratedClassifier:
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities, with a column for each of ``classes``."""
         scores = model_scores(self.estimator, X, self.methods, self.classes)
-        out = np.zeros((len(scores.values), len(self.classes)))
-        if not self.calibrators:
-            out[:, self.known] = 1.0
-            return out
-        segments = {} if self.by is None else {"by": segments_of(X, self.by, len(out))}
-        values = scores.for_classes(self.known).values
-        p = np.asarray(self.calibrators[0].predict_proba(values, **segments), dtype=np.float64)
-        if p.ndim == 1 or p.shape[1] == 1:
-            p = np.column_stack([1.0 - p.reshape(-1), p.reshape(-1)])
-        if p.shape[1] == len(self.classes):
+        p = np.ones((len(scores.values), 1))
+        if self.calibrators:
+            segments = {} if self.by is None else {"by": segments_of(X, self.by, len(p))}
+            values = scores.for_classes(self.known).values
+            p = np.asarray(self.calibrators[0].predict_proba(values, **segments), dtype=np.float64)
+            if p.ndim == 1 or p.shape[1] == 1:
+                p = np.column_stack([1.0 - p.reshape(-1), p.reshape(-1)])
+        if len(self.known) == len(self.classes):
             return p
+        out = np.zeros((len(p), len(self.classes)))
         out[:, self.known] = p
         return out
 
@@ -348,9 +344,7 @@ def segments_of(X: Any, by: Any, n: int) -> By:
     return check_by(columns, n, beside="X")
 
 
-def _calibrated(
-    fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any = None
-) -> CalibratedClassifier:
+def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any) -> CalibratedClassifier:
     """A fold's model, with a calibrator fitted on the fold's scores.
 
     If the rows of the fold show one class only, or are of one group, the calibrator is fitted on the scores of all
@@ -362,54 +356,39 @@ def _calibrated(
     one_group = training.groups is not None and not np.ptp(training.groups[fold.rows])
     if one_group or len(np.intersect1d(training.codes[fold.rows], known)) < 2:
         fold = pool(folds, fold.model)
-    codes, values, weight = training.codes[fold.rows], fold.scores.values, fold.share
-    groups = None if training.groups is None else training.groups[fold.rows]
-    segments = None if training.segments is None else training.segments.of(fold.rows)
-    if training.weight is not None:
-        weight = training.weight[fold.rows] * (1.0 if weight is None else weight)
-    if len(known) < len(training.classes):
-        able = np.isin(codes, known)
-        codes, values = np.searchsorted(known, codes[able]), values[able]
-        weight = None if weight is None else weight[able]
-        groups = None if groups is None else groups[able]
-        segments = None if segments is None else segments.of(able)
-    scores = replace(fold.scores, values=values).for_classes(known)
+    fold = fold.of(np.isin(training.codes[fold.rows], known))
     calibrator = clone(calibrator, safe=False)
-    _fit_calibrator(calibrator, scores, codes, weight, groups, segments)
-    if isinstance(calibrator, BaseCalibrator):
+    params = _calibrator_params(calibrator, fold, training)
+    scores = fold.scores.for_classes(known)
+    values: Any = scores.values
+    ours = isinstance(calibrator, BaseCalibrator)
+    if ours:  # columns are the codes' own, of which some may be absent
+        places = range(values.shape[1]) if values.shape[1] > 1 else None
+        values = check_scores(values, margins=scores.margins, names=places)
+    calibrator.fit(values, np.searchsorted(known, training.codes[fold.rows]), **params)
+    if ours:
         calibrator.classes_ = training.classes[known]
     return CalibratedClassifier(fold.model, [calibrator], training.classes, known, training.methods, by)
 
 
-def _fit_calibrator(
-    calibrator: Any,
-    scores: ModelScores,
-    codes: NDArray[np.intp],
-    weight: Array | None,
-    groups: NDArray[np.intp] | None,
-    segments: By | None,
-) -> None:
-    """Fit a calibrator; one from elsewhere whose ``fit`` does not take weights is fitted without, with a warning."""
-    ours = isinstance(calibrator, BaseCalibrator)
-    takes = signature(calibrator.fit).parameters
+def _calibrator_params(calibrator: Any, fold: Fold, training: Training) -> dict[str, Any]:
+    """Weights, groups and segments of a fold, for a calibrator whose ``fit`` takes them."""
+    takes, name, rows = signature(calibrator.fit).parameters, type(calibrator).__name__, fold.rows
     params: dict[str, Any] = {}
-    if groups is not None and "groups" in takes:
-        params["groups"] = groups
-    if segments is not None:
+    if training.groups is not None and "groups" in takes:
+        params["groups"] = training.groups[rows]
+    if training.segments is not None:
         if "by" not in takes:
-            raise TypeError(f"by needs a calibrator whose fit takes by; {type(calibrator).__name__} does not")
-        params["by"] = segments
+            raise TypeError(f"by needs a calibrator whose fit takes by; {name} does not")
+        params["by"] = training.segments.of(rows)
+    weight = fold.share
+    if training.weight is not None:
+        weight = training.weight[rows] * (1.0 if weight is None else weight)
     if weight is not None and "sample_weight" in takes:
         params["sample_weight"] = weight
     elif weight is not None:
-        warnings.warn(
-            f"{type(calibrator).__name__}.fit does not take sample_weight: it is fitted without weights", stacklevel=4
-        )
-    values: Any = scores.values
-    if ours:  # columns are the codes' own, of which some may be absent
-        places = range(values.shape[1]) if values.shape[1] > 1 else None
-        values = check_scores(values, margins=scores.margins, names=places)
-    calibrator.fit(values, codes, **params)
+        warnings.warn(f"{name}.fit does not take sample_weight: it is fitted without weights", stacklevel=4)
+    return params
 
 
 def _classes(

@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from calspline.arrays import Array, as_numpy
-from calspline.formatting import duration
+from calspline.formatting import duration, short_list
 from calspline.labels import column_names, order_columns, warn_user
 from calspline.scores import ROUNDING
 
@@ -70,9 +70,9 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
         raise TypeError(f"estimator must have predict_proba or decision_function; {name} has neither")
     said = getattr(model, method)(X)
     raw = as_numpy(said)
-    labels = getattr(model, "classes_", classes)
-    place = {label: j for j, label in enumerate(np.asarray(classes).tolist())}
-    known = np.array([place[label] for label in np.asarray(labels).tolist()], dtype=np.intp)
+    labels = np.asarray(getattr(model, "classes_", classes)).tolist()
+    place = {label: j for j, label in enumerate(classes.tolist())}
+    known = np.array([place[label] for label in labels], dtype=np.intp)
     if method == "predict_proba" and raw.ndim == 1:
         raw = np.column_stack([1.0 - raw, raw])
     if method == "decision_function" and len(known) == 2 and (raw.ndim == 1 or raw.shape[1] == 1):
@@ -85,7 +85,7 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
             f"{method} of {name} must give a column for each of {len(known)} classes; got shape {raw.shape}"
             + (' (with SVC, use decision_function_shape="ovr")' if method == "decision_function" else "")
         )
-    order = order_columns(column_names(said, 2), np.asarray(labels).tolist(), f"{method} of {name}", known=True)
+    order = order_columns(column_names(said, 2), labels, f"{method} of {name}", known=True)
     raw = raw if order is None else raw[:, order]
     if method == "predict_proba":
         raw = _check_probabilities(raw, name)
@@ -148,6 +148,11 @@ class Training:
             raise ValueError("eval_set must split rows into two parts that hold some each, and none in common")
         return rows[np.asarray(train)], rows[np.asarray(held_out)]
 
+    def fit_fold(self, estimator: Any, train: Rows, test: Rows, *, keep: bool) -> Fold:
+        """Scores of some rows by a model that is fitted on others."""
+        model = self.fit(estimator, train)
+        return Fold(model if keep else None, test, self.scores(model, test))
+
     def scores(self, model: Any, rows: Rows) -> ModelScores:
         """Scores of some rows by a fitted model."""
         return model_scores(model, _safe_indexing(self.X, rows), self.methods, self.classes)
@@ -171,6 +176,15 @@ class Fold:
     rows: Rows
     scores: ModelScores
     share: Array | None = None
+
+    def of(self, able: NDArray[np.bool_]) -> Fold:
+        """Some of the rows."""
+        if able.all():
+            return self
+        scores = replace(self.scores, values=self.scores.values[able])
+        return replace(
+            self, rows=self.rows[able], scores=scores, share=None if self.share is None else self.share[able]
+        )
 
 
 def pool(folds: list[Fold], model: Any = None) -> Fold:
@@ -230,7 +244,7 @@ def fit_folds(
     With ``refit``, a model is then fitted on all rows and the one fold returned has it, with the scores of all
     folds; the models of the folds are not kept.
     """
-    jobs = [delayed(_fit_fold)(estimator, training, train, test, keep=not refit) for train, test in splits]
+    jobs = [delayed(training.fit_fold)(estimator, train, test, keep=not refit) for train, test in splits]
     if refit:
         jobs.append(delayed(training.fit)(estimator))
     results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
@@ -249,11 +263,12 @@ def _of_known_classes(folds: list[Fold], training: Training, *, refit: bool) -> 
         needed = refit or len(fold.scores.known) > 1  # a model of one class has no calibrator
         for code in np.unique(codes[~able]).tolist() if needed else []:
             strange.setdefault(code, []).append(number)
-        scores = fold.scores if able.all() else replace(fold.scores, values=fold.scores.values[able])
-        kept.append(fold if able.all() else replace(fold, rows=fold.rows[able], scores=scores))
+        kept.append(fold.of(able))
     if strange:
         labels = training.classes.tolist()
-        shown = "; ".join(f"{labels[code]!r} by the model of fold {_listed(folds)}" for code, folds in strange.items())
+        shown = "; ".join(
+            f"{labels[code]!r} by the model of fold {short_list(folds, 5)}" for code, folds in strange.items()
+        )
         left = np.unique(np.concatenate([training.codes[fold.rows] for fold in kept]))
         if len(left) < 2:
             raise ValueError(
@@ -267,19 +282,11 @@ def _of_known_classes(folds: list[Fold], training: Training, *, refit: bool) -> 
     return kept
 
 
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
-
-
-def _fit_fold(estimator: Any, training: Training, train: Rows, test: Rows, *, keep: bool) -> Fold:
-    model = training.fit(estimator, train)
-    return Fold(model if keep else None, test, training.scores(model, test))
-
-
 def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
     """Fit once on all rows, and score each row by the trees that did not draw it; what all drew is left out."""
     # The bagging estimator is the estimator itself, or the last step of a pipeline.
-    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    *before, (last, _) = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    prefix = f"{last}__" if last else ""
     model = clone(estimator)
     params = model.get_params()
     if f"{prefix}oob_score" not in params:
@@ -289,8 +296,7 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
         )
     if params.get(f"{prefix}bootstrap") is False:
         raise ValueError('cv="oob" needs trees that leave rows out; set bootstrap=True on the estimator')
-    steps = [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
-    supervised = [type(step).__name__ for step in steps if _sees_labels(step)]
+    supervised = [type(step).__name__ for _, step in before if _sees_labels(step)]
     if supervised:
         warn_user(
             f'cv="oob" lets {", ".join(supervised)} see the labels of every row, so that the out-of-bag votes are too '
@@ -302,8 +308,8 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
         warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores", category=UserWarning)
         warnings.filterwarnings("ignore", message="invalid value encountered in", category=RuntimeWarning)
         fitted = training.fit(model)
-    last = fitted[-1] if isinstance(fitted, Pipeline) else fitted
-    votes: Array = np.asarray(last.oob_decision_function_, dtype=np.float64)
+    bagged = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    votes: Array = np.asarray(bagged.oob_decision_function_, dtype=np.float64)
     voted = np.isfinite(votes).all(axis=1) & (votes.sum(axis=1) > 0.0)
     if not voted.any():
         raise ValueError('cv="oob" found no row that some tree did not draw; use more trees, or folds')
@@ -349,15 +355,14 @@ def show_progress(
 
 def _check_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArray[np.floating[Any]]:
     """What a model's ``predict_proba`` says: within [0, 1], but for rounding, which is put right."""
-    if values.dtype.kind != "f" or not values.size or (values.min() >= 0.0 and values.max() <= 1.0):
-        return values
-    if not np.isfinite(values).all():
-        return values  # which every calibrator refuses
-    outside = (values < -ROUNDING) | (values > 1.0 + ROUNDING)
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        return values  # which every calibrator checks
+    clipped = np.clip(values, 0.0, 1.0)
+    outside = np.abs(values - clipped) > ROUNDING
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise ValueError(
             f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
             f"{values[row, column]:g}. {outside.any(axis=1).sum()} of {len(values)} rows are outside"
         )
-    return np.asarray(np.clip(values, 0.0, 1.0))
+    return np.asarray(clipped)
