@@ -41,7 +41,7 @@ CHANGES: dict[str, Callable[[Array], Array]] = {
 class AsTheyAre(SplineCalibrator):
     """Scores that are right already."""
 
-    def _two(self, scores: BinaryScores, codes: Any = None) -> Array:
+    def _two(self, scores: BinaryScores, **segments: Any) -> Array:
         return scores.values.astype(np.float64)
 
 

@@ -61,8 +61,6 @@ class BaseCalibrator(StoredCalibrator):
     reference_: WhenRead[Reference | None] = WhenRead(None)
     shift_: Shift | None = None
 
-    exported: ClassVar[bool] = False
-    """Whether there is a :meth:`formula`."""
     prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
     _inside: float | None = None
@@ -107,7 +105,7 @@ class BaseCalibrator(StoredCalibrator):
             for some in blocks(n, len(classes), VALUES_AT_ONCE):
                 highest[some] = self._many(MatrixScores(matrix.kind, matrix.values[some])).max(axis=1)
             reference = Reference.of_rows(highest, codes, rows.weight, len(classes))
-            return self._remember(classes, matrix.kind, reference=reference, inside=given.share_inside)
+            return self._remember(classes, matrix.kind, given.share_inside, reference)
         classes, positive = check_binary_labels(rows.labels, n)
         binary = check_binary_scores(
             given.in_class_order(classes),
@@ -116,8 +114,8 @@ class BaseCalibrator(StoredCalibrator):
             advice=self._fit_advice,
         )
         self._fit_two(binary, positive, rows, options)
-        known, inside = self._look_back(binary, positive, rows, classes), given.share_inside
-        return self._remember(classes, binary.kind, difference=binary.difference, reference=known, inside=inside)
+        known, difference = self._look_back(binary, positive, rows, classes), binary.difference
+        return self._remember(classes, binary.kind, given.share_inside, known, difference=difference)
 
     def _look_back(
         self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
@@ -127,30 +125,17 @@ class BaseCalibrator(StoredCalibrator):
         return Reference.of_rows(self._two(scores), positive.astype(np.intp), rows.weight)
 
     def _remember(
-        self,
-        classes: NDArray[Any],
-        kind: Kind,
-        *,
-        difference: bool = False,
-        reference: Reference | Callable[[], Reference] | None = None,
-        inside: float | None = None,
+        self, classes: NDArray[Any], kind: Kind, inside: float | None, reference: Any, *, difference: bool = False
     ) -> Self:
         """How the scores of the fit were taken, to take others so; ``inside`` is the share of margins in [0, 1]."""
         self._inside = inside if kind == "margin" else None
-        self.classes_ = classes
-        self.kind_ = kind
-        self.difference_ = difference
-        self.reference_ = reference
-        self.shift_ = None
+        self.classes_, self.kind_, self.difference_ = classes, kind, difference
+        self.reference_, self.shift_ = reference, None
         return self
-
-    def _validate_params(self) -> dict[str, Any]:
-        """Check the constructor's options, and return them in the form that code wants."""
-        return {name: domain.check(getattr(self, name), name) for name, domain in self._parameter_constraints.items()}
 
     def recipe(self) -> Any:
         """The options, checked, as a fit wants them."""
-        return self._validate_params()
+        return {name: domain.check(getattr(self, name), name) for name, domain in self._parameter_constraints.items()}
 
     def _takes(self, options: Any, margins: bool) -> MatrixKind:
         """What the scores have to be; by default they decide, unless they were declared to be margins."""
@@ -165,7 +150,7 @@ class BaseCalibrator(StoredCalibrator):
         """Fit three or more classes."""
 
     def formula(self) -> Formula:
-        """What it computes, in terms that the exports write; only calibrators that are ``exported`` have one."""
+        """What it computes, in terms that the exports write."""
         check_fitted(self)
         classes = self.classes_.tolist()
         moved = (lambda program: program) if self.shift_ is None else self.shift_.program
@@ -178,9 +163,9 @@ class BaseCalibrator(StoredCalibrator):
         """The steps from the score of two classes."""
         return self.curves_[0].program(source)
 
+    @abstractmethod
     def _many_program(self) -> Program:
         """The steps from a row of scores of three or more classes."""
-        raise TypeError(f"{type(self).__name__} has no formula for three or more classes")
 
     @abstractmethod
     def _two(self, scores: BinaryScores) -> Array:
@@ -309,8 +294,7 @@ class BaseCalibrator(StoredCalibrator):
         """
         check_fitted(self)
         moved = self.unshifted()
-        moved.shift_ = find_shift(moved, base_rate, kept, unlabelled, earlier=self.shift_)
-        moved._absorb()
+        moved._absorb(find_shift(moved, base_rate, kept, unlabelled, earlier=self.shift_))
         return moved
 
     def unshifted(self) -> Self:
@@ -319,8 +303,9 @@ class BaseCalibrator(StoredCalibrator):
         plain.shift_ = None
         return plain
 
-    def _absorb(self) -> None:
-        """Move what the method can move itself, and leave the rest of the shift to the end."""
+    def _absorb(self, shift: Shift) -> None:
+        """Take a shift: a method may move its own curves, and others move what comes out of them."""
+        self.shift_ = shift
 
     def noise(self, scores: Any) -> Array:
         """Independent errors of the log-odds of two classes, one standard deviation each, (r, n); r is 0 if unknown."""
@@ -372,8 +357,6 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     _maps: list[Any]
     converged_: bool
-
-    exported: ClassVar[bool] = True
 
     _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN}
 

@@ -61,7 +61,6 @@ class ClippingCalibrator(BaseCalibrator):
     _parameter_constraints: ClassVar[dict[str, Domain]] = {"p_min": Either(Choice("best"), FLOOR)}
     _stored: ClassVar[dict[str, Domain]] = {"p_min": FLOOR}
     _stores_curves: ClassVar[bool] = False
-    exported: ClassVar[bool] = True
     _advice: ClassVar[str] = "Clipping is for probabilities only, not for margins such as a decision_function gives."
     _fit_advice: ClassVar[str] = _advice
 

@@ -1,8 +1,8 @@
-"""Splines besides their options and the fit of two classes: several classes, limits, formulas, segments, files."""
+"""What a spline fit leaves: curves or a map of all classes, and what segments add; limits, formulas and files of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, one_blas_thread
 from calspline.binary_fit import FIT, FittedCurve, GroupedRows, Recipe
-from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator, warn_not_converged
+from calspline.calibrators.base import ALL_EQUAL, BaseCalibrator
+from calspline.calibrators.shift import Shift
 from calspline.curve import CalibrationCurve
 from calspline.expression import Formula, Program, one_vs_rest, top_against_rest
 from calspline.histogram import ScoreHistogram
@@ -30,7 +31,7 @@ from calspline.multiclass.spread import limits
 from calspline.multiclass.structured_fit import fit_structure
 from calspline.multiclass.structured_map import STRUCTURE, StructuredMap
 from calspline.options import Domain, ListOf, Number, Record, check_fitted, check_number, optional
-from calspline.scores import BinaryScores, LabelledRows, MatrixScores
+from calspline.scores import LabelledRows, MatrixScores
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
 from calspline.segments.curves import SEGMENTED, SegmentColumn, SegmentedCurve, SegmentTable, lookups
 from calspline.segments.histogram import SegmentHistograms
@@ -56,13 +57,16 @@ class FittedSpline(BaseCalibrator):
     }
     _structure_record: ClassVar[Record | None] = STRUCTURE
 
-    _segmented: Sequence[SegmentedCurve] = ()
+    _curves: Sequence[CalibrationCurve | SegmentedCurve] = ()
+    """Those of ``curves_``, with what segments add to them, if the fit knew any."""
     _class_segments: ClassSegments | None = None
-    _fits: list[FittedCurve]
-    epsilon_: float | list[float | None] | None
-    segments_: SegmentTable
+    _fits: Sequence[FittedCurve] = ()
+    structure_: StructuredMap
     histogram_: ScoreHistogram
     segment_histograms_: SegmentHistograms
+    n_effective_: float
+    design_effect_: float
+    converged_: bool
 
     def interval(self, scores: Any, level: float = 0.95, *, simultaneous: bool = False, by: Any = None) -> Array:
         """Limits for the true calibrated probability at each score.
@@ -99,31 +103,26 @@ class FittedSpline(BaseCalibrator):
             raise ValueError("simultaneous must be False for more than two classes")
         level = check_number(level, "level", above=0.0, below=1.0)
         checked = self._check_scores(scores)
-        codes = None if by is None else self.codes_of(by, len(checked.values))
+        segments = {} if by is None else {"codes": self.codes_of(by, len(checked.values))}
         if many:
-            return self._limits_of_classes(checked, level, codes)
-        if not self._segmented:
-            return self.curves_[0].band(checked, level, simultaneous=simultaneous)
-        band = self._segmented[0].band_of(checked, codes, level, simultaneous=simultaneous)
+            return self._limits_of_classes(checked, level, segments)
+        band = self._curves[0].band(checked, level, simultaneous=simultaneous, **segments)
         return band if self.shift_ is None else self.shift_.apply_band(band, level)
 
-    def _limits_of_classes(self, matrix: MatrixScores, level: float, codes: list[Codes] | None) -> Array:
+    def _limits_of_classes(self, matrix: MatrixScores, level: float, segments: dict[str, Any]) -> Array:
         """The log-odds of each class, and on either side as many standard deviations as the level asks for."""
         if self._class_segments is not None:
             raise ValueError('interval knows segments (by=) of several classes only with multiclass="ovr" or "top"')
-        p, critical = self._many(matrix, codes), float(scipy.special.ndtri(0.5 + 0.5 * level))
+        p, critical = self._many(matrix, **segments), float(scipy.special.ndtri(0.5 + 0.5 * level))
         if self.shift_ is not None:
             p = self.shift_.apply(p)
         if not self.curves_:
             deviation = np.sqrt(self.structure_.log_odds_variance(matrix, p))
         else:
-            columns = self._columns(matrix)
+            columns = self._columns(matrix, top=len(self.curves_) == 1)
             deviation = np.empty((len(p), columns.n_classes))
-            for j, curve in enumerate(self.curves_):
-                if self._segmented:
-                    band = self._segmented[j].band_of(columns[j], codes, level, simultaneous=False)
-                else:
-                    band = curve.band(columns[j], level)
+            for j, curve in enumerate(self._curves):
+                band = curve.band(columns[j], level, **segments)
                 deviation[:, j] = np.diff(scipy.special.logit(band))[:, 0] / (2.0 * critical)
             deviation = columns.spread(p, deviation)
         if self.shift_ is not None:
@@ -148,22 +147,28 @@ class FittedSpline(BaseCalibrator):
         return replace(formula, lookups=[lookup.restricted(formula.program.names) for lookup in found])
 
     def _two_program(self, source: Source) -> Program:
-        return (self._segmented or self.curves_)[0].program(source)
-
-    def describe_segments(self) -> None:
-        """Make the table, now that the classes are known."""
-        if len(self._segmented) > 1:
-            columns = [column for curves in self._segmented for column in curves.columns]
-            self.segments_ = SegmentTable.of(columns, self.classes_.tolist())
-        elif self.segment_columns:
-            self.segments_ = SegmentTable.of(self.segment_columns)
+        return self._curves[0].program(source)
 
     @property
-    def segment_columns(self) -> list[SegmentColumn]:
+    def _segmented(self) -> list[SegmentedCurve]:
+        return [curve for curve in self._curves if isinstance(curve, SegmentedCurve)]
+
+    @property
+    def segment_columns(self) -> Sequence[SegmentColumn]:
         """The columns of segments that the fit knew, if any."""
         if self._class_segments is not None:
             return self._class_segments.columns
-        return self._segmented[0].columns if self._segmented else []
+        return self._segmented[0].columns if self._segmented else ()
+
+    @property
+    def segments_(self) -> SegmentTable:
+        """What was learnt of each segment; only a fit with ``by`` has it."""
+        if not self.segment_columns:
+            raise AttributeError(f"this {type(self).__name__} was fitted without segments, and has no segments_")
+        if len(self._segmented) < 2:
+            return SegmentTable.of(self.segment_columns)
+        columns = [column for curve in self._segmented for column in curve.columns]
+        return SegmentTable.of(columns, self.classes_.tolist())
 
     def warn_without_segments(self) -> None:
         """Warn where scores of a calibrator with segments come without them, and nobody asked for that."""
@@ -189,50 +194,47 @@ class FittedSpline(BaseCalibrator):
         warn_of_new(places.n_new, n)
         return places.codes
 
-    def _many(self, scores: MatrixScores, codes: list[Codes] | None = None) -> Array:
-        if not self.curves_:
-            p = self.structure_.probabilities(scores)
-            return p if self._class_segments is None else self._class_segments.probabilities(p, codes)
-        maps: list[Callable[[BinaryScores], Array]] = [curve.evaluate for curve in self.curves_]
-        if self._segmented:
-            maps = [partial(curve.evaluate, codes=codes) for curve in self._segmented]
-        return combine(maps, self._columns(scores))
+    def _many(self, scores: MatrixScores, **segments: Any) -> Array:
+        if self.curves_:
+            maps = [partial(curve.evaluate, **segments) for curve in self._curves]
+            return combine(maps, self._columns(scores, top=len(maps) == 1))
+        p = self.structure_.probabilities(scores)
+        return p if self._class_segments is None else self._class_segments.probabilities(p, **segments)
 
-    def _columns(self, scores: MatrixScores) -> AgainstRest:
+    def _columns(self, scores: MatrixScores, *, top: bool) -> AgainstRest:
         """What curves are of: each class's score against the rest, or that of the most probable class."""
-        return (TopAgainstRest if len(self.curves_) == 1 else AgainstRest)(scores, self.transform)
+        return (TopAgainstRest if top else AgainstRest)(scores, self.transform)
 
     def _many_program(self) -> Program:
         if not self.curves_:
             program = self.structure_.program(self.kind_)
             return program if self._class_segments is None else self._class_segments.program(program)
-        programs = [curve.program("pair") for curve in self._segmented or self.curves_]
+        programs = [curve.program("pair") for curve in self._curves]
         if len(programs) == 1:
             return top_against_rest(programs[0], logits=self.kind_ == "margin")
         if self.kind_ == "margin":
             return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
         return one_vs_rest(programs)
 
-    def _absorb(self) -> None:
-        shift = self.shift_
-        alone = len(self.classes_) == 2 and not self._segmented
-        if shift is not None and alone and self.curves_[0].link == "logit":
-            curve = self.curves_[0].shifted(shift.log_odds, shift.variance)
-            self.set_fits([replace(self._fits[0], curve=curve)])
-            self.shift_ = replace(shift, inside=True)
+    def _absorb(self, shift: Shift) -> None:
+        if len(self.classes_) == 2 and not self.segment_columns and self.curves_[0].link == "logit":
+            self._move(shift.log_odds, shift.variance)
+            shift = replace(shift, inside=True)
+        self.shift_ = shift
 
     def unshifted(self) -> Self:
         """A copy without the shift."""
         plain, shift = super().unshifted(), self.shift_
         if shift is not None and shift.inside:
-            curve = self.curves_[0].shifted(-shift.log_odds, -shift.variance)
-            plain.set_fits([replace(self._fits[0], curve=curve)])
+            plain._move(-shift.log_odds, -shift.variance)
         return plain
 
+    def _move(self, log_odds: float, variance: float) -> None:
+        self._set_fits([replace(self._fits[0], curve=self.curves_[0].shifted(log_odds, variance))])
+
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Recipe) -> None:
-        alike = not np.ptp(scores.values, axis=0).any() and not (
-            self.monotone is True and self.multiclass == "structured"
-        )
+        steady = self.monotone is True and self.multiclass == "structured"
+        alike = not steady and not np.ptp(scores.values, axis=0).any()
         if alike:
             warn_user(ALL_EQUAL)
         weight, grouped = rows.weight, None
@@ -240,11 +242,11 @@ class FittedSpline(BaseCalibrator):
         with one_blas_thread():
             if rows.groups is not None:
                 grouped = GroupedRows(weight, rows.groups)
-                columns = self._against_rest(scores)
+                columns = self._columns(scores, top=self.multiclass == "top")
                 effect = classes_design_effect(columns, columns.codes(codes), grouped)
                 options = replace(options, design_effect=effect)
             if self.multiclass != "structured" or alike:  # of equal scores a curve per class makes the base rates
-                columns = self._against_rest(scores)
+                columns = self._columns(scores, top=self.multiclass == "top")
                 codes, options = columns.codes(codes), columns.recipe(options)
                 fits, counts = fit_one_vs_rest(columns, codes, weight, options, grouped), []
                 for j in range(0 if rows.by is None else columns.n_classes):
@@ -252,30 +254,24 @@ class FittedSpline(BaseCalibrator):
                     counts.append(SegmentHistograms.collect(ScoreHistogram.collect(*one), *one, rows.by))
                 self.set_curves(fits, options, total, counts)
             else:
-                self._set_structure(fit_structure(scores, codes, weight, options))
+                structure, segments = fit_structure(scores, codes, weight, options), None
                 if rows.by is not None:
-                    p = self.structure_.probabilities(scores)
-                    self.set_segments([], fit_class_segments(scores, p, codes, weight, rows.by, options))
-                self._set_worth(total, options.design_effect)
+                    p = structure.probabilities(scores)
+                    segments = fit_class_segments(scores, p, codes, weight, rows.by, options)
+                self._set_structure(structure, segments)
+                self._set_worth(total, options)
         self.__dict__.pop("histogram_", None)  # of an earlier fit of another kind
 
-    def _against_rest(self, scores: MatrixScores) -> AgainstRest:
-        """What curves are to be fitted to."""
-        return (TopAgainstRest if self.multiclass == "top" else AgainstRest)(scores, self.transform)
-
-    def _set_structure(self, structure: StructuredMap) -> None:
-        if not structure.converged:
-            warn_not_converged()
-        self.curves_ = []
-        self.structure_ = structure
+    def _set_structure(self, structure: StructuredMap, segments: ClassSegments | None = None) -> None:
+        """Take a fitted map of all classes, and what segments add to it."""
+        self._fits, self.curves_, self._curves = [], [], []
+        self.structure_, self._class_segments = structure, segments
         self.smoothing_ = strength = float(structure.strengths[-1])
         self.smoothing_path_ = {"smoothing": np.array([strength]), "criterion": np.array([np.nan])}
         self.edf_ = 1.0 + float(structure.effective.sum())
         self.transform_, self.epsilon_ = "log", None
         self.knots_ = np.exp(structure.breaks)
-        self.converged_, self.n_iter_ = structure.converged, 0
-        self._fits = []
-        self.set_segments([])
+        self._set_converged(structure.converged, 0)
 
     def summary(self) -> str:
         """What was fitted, in a few lines.
@@ -309,7 +305,7 @@ class FittedSpline(BaseCalibrator):
         if np.isfinite(self.n_effective_):  # else a file of version 0.1.0 did not say
             facts |= {"n_effective": self.n_effective_, "design_effect": self.design_effect_}
         if self._segmented:
-            facts["segments"] = [curves.to_dict() for curves in self._segmented]
+            facts["segments"] = [curve.to_dict() for curve in self._segmented]
         if self._class_segments is not None:
             facts["class_segments"] = self._class_segments.to_dict()
         return facts
@@ -326,15 +322,12 @@ class FittedSpline(BaseCalibrator):
             fits = [FittedCurve.restored(curve, fit) for curve, fit in zip(curves, facts["fits"], strict=True)]
             if len(fits) != (1 if n_classes == 2 or self.multiclass == "top" else n_classes):
                 raise ValueError(f"curves must be one for two classes, or one per class; got {len(fits)}")
-            self.set_fits(fits)
-            if facts["segments"] is not None:
-                if len(facts["segments"]) != len(curves):
-                    raise ValueError("segments and curves must be lists of the same length")
-                self.set_segments(list(map(SegmentedCurve.restored, curves, facts["segments"])))
+            segments = facts["segments"] or []
+            if segments and len(segments) != len(curves):
+                raise ValueError("segments and curves must be lists of the same length")
+            self._set_fits(fits, list(map(SegmentedCurve.restored, curves, segments)))
         else:
-            shared = StructuredMap.from_dict(structure)
+            shared, added = StructuredMap.from_dict(structure), facts["class_segments"]
             if len(shared.b) != n_classes or curves:
                 raise ValueError("structure must be one for the classes, without curves")
-            self._set_structure(shared)
-            if facts["class_segments"] is not None:
-                self.set_segments([], ClassSegments.restored(facts["class_segments"], n_classes))
+            self._set_structure(shared, None if added is None else ClassSegments.restored(added, n_classes))

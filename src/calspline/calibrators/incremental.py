@@ -87,28 +87,37 @@ class IncrementalSpline(FittedSpline):
             known = wanted
         known, positive = check_binary_labels(y, len(given), known)
         kind = recipe_kind(recipe.transform) or (seen.kind if seen is not None else None)
-        checked = check_binary_scores(
-            given.in_class_order(known), kind=kind, difference=getattr(self, "difference_", None)
-        )
-        new = ScoreHistogram.collect(checked, positive, weight)
-        worth = _check_worth(n_effective, new) + (0.0 if seen is None else self.n_effective_)
-        histogram = new if seen is None else seen + new
+        difference = getattr(self, "difference_", None)
+        checked = check_binary_scores(given.in_class_order(known), kind=kind, difference=difference)
+        histogram = ScoreHistogram.collect(checked, positive, weight)
+        worth = _check_worth(n_effective, histogram)
         counts, earlier = None, getattr(self, "segment_histograms_", None)
         if seen is not None and (by is None) != (earlier is None):
             raise ValueError("by must be given in every call of partial_fit, or in none")
         if by is not None:
-            counts = SegmentHistograms.collect(new, checked, positive, weight, check_by(by, len(checked)))
+            counts = SegmentHistograms.collect(histogram, checked, positive, weight, check_by(by, len(checked)))
             counts = counts if earlier is None else earlier + counts
-        if histogram.positives.any() and histogram.negatives.any():
-            self._fit(histogram, _worth(recipe, histogram, worth), counts=counts)
-            warn_if_reversed(histogram.counts, known, self.design_effect_)
-        self.histogram_, self.n_effective_ = histogram, worth
-        if counts is not None:
-            self.segment_histograms_ = counts
-        difference = checked.difference or getattr(self, "difference_", False)
-        known_rows = self._reference(histogram) if hasattr(self, "curves_") else None
-        inside = histogram.inside
-        return self._remember(known, histogram.kind, difference=difference, reference=known_rows, inside=inside)
+        if seen is not None:
+            histogram, worth = seen + histogram, worth + self.n_effective_
+        return self._fit_sums(histogram, counts, worth, recipe, known, bool(checked.difference or difference))
+
+    def _fit_sums(
+        self,
+        histogram: ScoreHistogram,
+        counts: SegmentHistograms | None,
+        worth: float,
+        recipe: Recipe,
+        classes: NDArray[Any],
+        difference: bool = False,
+    ) -> Self:
+        """Fit a histogram that is worth this many rows."""
+        self._fit_histogram(histogram, replace(recipe, design_effect=max(histogram.total / worth, 1.0)), None, counts)
+        self.n_effective_ = worth
+        kind, reference = recipe_kind(recipe.transform) or histogram.kind, None
+        if hasattr(self, "curves_"):  # else one class has been seen yet
+            warn_if_reversed(histogram.counts, classes, self.design_effect_)
+            reference = self._reference()
+        return self._remember(classes, kind, histogram.inside, reference, difference=difference)
 
     def fit_histogram(
         self, histogram: ScoreHistogram | Mapping[Any, ScoreHistogram], *, n_effective: float | None = None
@@ -148,10 +157,7 @@ class IncrementalSpline(FittedSpline):
                 "say how many rows these are worth"
             )
         classes = label_array([0, 1] if histogram.classes is None else list(histogram.classes))
-        self._fit(histogram, _worth(recipe, histogram, _check_worth(n_effective, histogram)), counts=counts)
-        warn_if_reversed(histogram.counts, classes, self.design_effect_)
-        kind = recipe_kind(recipe.transform) or histogram.kind
-        return self._remember(classes, kind, reference=self._reference(histogram), inside=histogram.inside)
+        return self._fit_sums(histogram, counts, _check_worth(n_effective, histogram), recipe, classes)
 
     def fit_batches(
         self, batches: Iterable[Any], *, dim: int = 1, ignore_index: int | None = None, max_rows: int = 100_000
@@ -203,7 +209,7 @@ class IncrementalSpline(FittedSpline):
             alone &= bool(np.diff(batch.image).all())
             if self.multiclass != "structured" and batch.scores.shape[1] > 2 and len(batch.labels):
                 matrix = check_matrix_scores(check_scores(batch.scores), kind=kind, advice=self._fit_advice)
-                kind, columns = matrix.kind, self._against_rest(matrix)
+                kind, columns = matrix.kind, self._columns(matrix, top=self.multiclass == "top")
                 recipe = columns.recipe(recipe)
                 codes = columns.codes(batch.labels)
                 found = [ScoreHistogram.collect(column, codes == j, None) for j, column in enumerate(columns)]
@@ -229,11 +235,6 @@ def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:
     if worth > histogram.total * (1.0 + ROUNDING):
         raise ValueError(f"n_effective must be at most the weight of the rows, {histogram.total:g}; got {worth:g}")
     return worth
-
-
-def _worth(recipe: Recipe, histogram: ScoreHistogram, rows: float) -> Recipe:
-    """The recipe for a histogram that is worth this many rows."""
-    return replace(recipe, design_effect=max(histogram.total / rows, 1.0))
 
 
 class Batch(NamedTuple):
@@ -290,18 +291,18 @@ class Reservoir:
         kept = key < self._limit
         self._parts.append((key[kept], Batch(*(each[kept] for each in batch))))
         if sum(len(each) for each, _ in self._parts) > 2 * self.most:
-            self._settle()
+            self._parts = [self._settled()]
 
-    def _settle(self) -> tuple[Array, Batch]:
-        key = np.concatenate([each for each, _ in self._parts])
-        rows = Batch(*map(np.concatenate, zip(*(each for _, each in self._parts), strict=True)))
+    def _settled(self) -> tuple[Array, Batch]:
+        """The rows with the smallest numbers, which no more than so many rows have."""
+        keys, batches = zip(*self._parts, strict=True)
+        key, rows = np.concatenate(keys), Batch(*map(np.concatenate, zip(*batches, strict=True)))
         if len(key) > self.most:
             self._limit = float(np.partition(key, self.most)[self.most])
-            rows, key = Batch(*(each[key < self._limit] for each in rows)), key[key < self._limit]
-        self._parts = [(key, rows)]
-        return key, rows
+        kept = key < self._limit
+        return key[kept], Batch(*(each[kept] for each in rows))
 
     @property
     def rows(self) -> Batch:
         """The sample."""
-        return self._settle()[1]
+        return self._settled()[1]

@@ -69,14 +69,6 @@ SHIFT = Record(
 )
 
 
-def _bins(p: Array, w: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Edges between bins of equal weight, and the bin of every probability."""
-    table = Counts.from_sums(p, w, np.zeros(len(p)))
-    first = run_starts(table.equal_weight_bins(BINS))[1:]
-    edges = np.unique(0.5 * (table.x[first - 1] + table.x[first]))
-    return edges, np.searchsorted(edges, p)
-
-
 @dataclass(frozen=True, eq=False)
 class Reference:
     """Weight of each class in bins of the calibrated (highest) probability of the rows of a fit, between ``edges``."""
@@ -85,18 +77,14 @@ class Reference:
     counts: Array
 
     @classmethod
-    def of(cls, p: Array, weights: Array) -> Reference:
-        """Bins of equal weight; ``weights`` has a row for each probability and a column for each class."""
-        edges, bins = _bins(p, weights.sum(axis=1))
-        counts = np.array([np.bincount(bins, column, minlength=len(edges) + 1) for column in weights.T]).T
-        return cls(edges, counts)
-
-    @classmethod
     def of_rows(cls, p: Array, codes: NDArray[np.intp], weight: Array | None, n_classes: int = 2) -> Reference:
-        """What is to be remembered of the rows of a fit: their calibrated probabilities by class."""
+        """Bins of equal weight of the calibrated probabilities of the rows of a fit, by class."""
         w = np.ones(len(p)) if weight is None else weight
-        edges, bins = _bins(p, w)
-        counts = np.bincount(bins * n_classes + codes, w, minlength=(len(edges) + 1) * n_classes)
+        table = Counts.from_sums(p, w, np.zeros(len(p)))
+        first = run_starts(table.equal_weight_bins(BINS))[1:]
+        edges = np.unique(0.5 * (table.x[first - 1] + table.x[first]))
+        cells = np.searchsorted(edges, p) * n_classes + codes
+        counts = np.bincount(cells, w, minlength=(len(edges) + 1) * n_classes)
         return cls(edges, counts.reshape(-1, n_classes).astype(np.float64, copy=False))
 
     @property
@@ -126,13 +114,9 @@ class Reference:
             least = min(least, float(best.fun))
         return float(scipy.special.chdtrc(max(len(seen) - 2, 1), least))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists."""
-        return REFERENCE.described(self)
-
     @classmethod
     def from_dict(cls, read: dict[str, Any], n_classes: int) -> Reference:
-        """What :meth:`to_dict` described, checked as ``REFERENCE``."""
+        """What a file says, checked as ``REFERENCE``."""
         edges, counts = read["edges"], read["counts"]
         if counts.shape != (len(edges) + 1, n_classes) or counts.min() < 0.0 or not counts.any():
             raise ValueError("counts must have a row for each bin and a column for each class, none negative")
@@ -293,32 +277,26 @@ def find_shift(
             ratios, variance = ratios * np.exp(earlier.log_ratios), earlier.variance
         new = None if rates is None else rates * ratios / float(rates @ ratios)
     else:
-        if rates is None:
+        if reference is None or rates is None:
             raise ValueError("this calibrator does not know the base rate of its fit; use kept, or fit it again")
         if base_rate is not None:
             new = check_rates(base_rate, classes)
         else:
             rows = check_unlabelled(calibrator, unlabelled, "unlabelled")
             effect = float(getattr(calibrator, "design_effect_", 1.0))
-            fitted = np.inf if reference is None else float(reference.counts.sum()) / effect
-            new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE), fitted)
-            p_value = None if reference is None else _test(reference, rows, new, effect)
+            new, errors = estimate(rows, np.maximum(rates, LEAST_SHARE), float(reference.counts.sum()) / effect)
+            p = rows.p if rows.p.ndim == 1 else rows.p.max(axis=1)
+            p_value = reference.p_value(p, rows.weight, new, effect)
+            if p_value < MIN_P_VALUE:
+                warn_user(
+                    f"another base rate does not explain the scores in unlabelled (p-value {p_value:.2g}): rows of "
+                    "the same class have other scores than before, and the shifted calibrator is not to be trusted; "
+                    "get labels and refit"
+                )
+            if len(new) == 2:
+                variance = log_odds_error(float(new[1]), float(errors[1])) ** 2
         ratios = np.divide(new, rates, out=np.ones_like(new), where=rates > 0.0)
-    if new is not None and errors is not None and len(new) == 2:
-        variance = log_odds_error(float(new[1]), float(errors[1])) ** 2
     return Shift(np.log(ratios), variance, new, errors, p_value)
-
-
-def _test(reference: Reference, rows: Unlabelled, new: Array, effect: float) -> float:
-    """Test that another base rate explains new scores, and warn if not."""
-    p = rows.p if rows.p.ndim == 1 else rows.p.max(axis=1)
-    p_value = reference.p_value(p, rows.weight, new, effect)
-    if p_value < MIN_P_VALUE:
-        warn_user(
-            f"another base rate does not explain the scores in unlabelled (p-value {p_value:.2g}): rows of the same "
-            "class have other scores than before, and the shifted calibrator is not to be trusted; get labels and refit"
-        )
-    return p_value
 
 
 def check_rates(value: Any, classes: NDArray[Any]) -> Array:

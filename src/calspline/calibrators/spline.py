@@ -15,6 +15,7 @@ from calspline.binary_fit import FittedCurve, GroupedRows, Recipe, fit_curve, ma
 from calspline.calibrators.base import ALL_EQUAL, warn_not_converged
 from calspline.calibrators.incremental import IncrementalSpline
 from calspline.calibrators.shift import Reference
+from calspline.curve import CalibrationCurve
 from calspline.fitting.criteria import CRITERIA
 from calspline.fitting.groups import Parts
 from calspline.histogram import ScoreHistogram
@@ -34,7 +35,6 @@ from calspline.options import (
 from calspline.scores import (
     MARGIN_ADVICE,
     BinaryScores,
-    Kind,
     LabelledRows,
     MatrixKind,
     WeightMeaning,
@@ -43,11 +43,10 @@ from calspline.scores import (
     check_scores,
     row_weight,
 )
-from calspline.segments.classes import ClassSegments
 from calspline.segments.curves import SegmentedCurve
 from calspline.segments.fit import fit_segments_of_classes
 from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import Codes, check_by
+from calspline.segments.labels import check_by
 from calspline.transforms import TRANSFORMS
 
 
@@ -198,13 +197,9 @@ class SplineCalibrator(IncrementalSpline):
         "multiclass": Choice("structured", "ovr", "top"),
         "random_state": RANDOM_STATE,
     }
-    exported: ClassVar[bool] = True
     _advice: ClassVar[str] = MARGIN_ADVICE
     _fit_advice: ClassVar[str] = MARGIN_ADVICE
     _parameters_since: ClassVar[dict[str, Any]] = {"weights": "frequency"}
-
-    n_effective_: float
-    design_effect_: float
 
     def __init__(
         self,
@@ -327,98 +322,90 @@ class SplineCalibrator(IncrementalSpline):
             grouped = GroupedRows(weight, rows.groups)
             effect = grouped.design_effect([grouped.moments(histogram, scores, positive)])
             parts, options = grouped.parts(histogram, scores, positive, options), replace(options, design_effect=effect)
-        self._fit(histogram, options, parts, counts)
+        self._fit_histogram(histogram, options, parts, counts)
 
-    def _fit(
+    def _look_back(
+        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
+    ) -> Callable[[], Reference]:
+        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * row_weight(rows.weight))
+        return self._reference()
+
+    def _fit_histogram(
         self,
         histogram: ScoreHistogram,
         recipe: Recipe,
         parts: Parts | None = None,
         counts: SegmentHistograms | None = None,
     ) -> None:
-        """Set the attributes of a two-class fit, with segments if there are ``counts`` of them."""
-        with one_blas_thread():
-            fitted = fit_curve(histogram, recipe, parts)
-            self.set_curves([fitted], recipe, histogram.total, [] if counts is None else [counts])
-        if np.isinf(fitted.smoothing):
-            warn_user(ALL_EQUAL)
+        """Fit two classes, with segments if there are ``counts`` of them; until both are seen there is no curve."""
+        if histogram.positives.any() and histogram.negatives.any():
+            with one_blas_thread():
+                fitted = fit_curve(histogram, recipe, parts)
+                self.set_curves([fitted], recipe, histogram.total, [] if counts is None else [counts])
+            if np.isinf(fitted.smoothing):
+                warn_user(ALL_EQUAL)
+        self.histogram_ = histogram
         if counts is not None:
             self.segment_histograms_ = counts
-        self.histogram_ = histogram
 
-    def _look_back(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
-    ) -> Callable[[], Reference]:
-        warn_if_reversed(self.histogram_.counts, classes, self.design_effect_ * row_weight(rows.weight))
-        return self._reference(self.histogram_)
+    def _reference(self) -> Callable[[], Reference]:
+        """What is to be remembered of the rows of a fit of two classes, from their histogram."""
+        return partial(_remembered, self._curves[0], self.histogram_)
+
+    def _remember(self, classes: NDArray[Any], *facts: Any, **others: Any) -> Self:
+        if hasattr(self, "histogram_"):
+            self.histogram_ = self.histogram_.of_classes(classes)
+        return super()._remember(classes, *facts, **others)
 
     def set_curves(
         self, fits: list[FittedCurve], recipe: Recipe, total: float, counts: Sequence[SegmentHistograms] = ()
     ) -> None:
         """Take fitted curves of rows of this total weight, with segments if there are ``counts`` of them."""
-        segmented: list[SegmentedCurve] = []
+        segmented: Sequence[SegmentedCurve] = ()
         if counts:
             if recipe.loss != "log":
                 raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
             fits, segmented = fit_segments_of_classes(counts, fits, recipe)
-        self.set_fits(fits)
-        self.set_segments(segmented)
-        self._set_worth(total, recipe.design_effect)
+        self._set_fits(fits, segmented)
+        self._set_worth(total, recipe)
 
-    def set_fits(self, fits: list[FittedCurve]) -> None:
+    def _set_worth(self, total: float, recipe: Recipe) -> None:
+        """Set how many independent rows the rows of this total weight are worth."""
+        self.design_effect_, self.n_effective_ = recipe.design_effect, total / recipe.design_effect
+
+    def _set_fits(self, fits: Sequence[FittedCurve], segmented: Sequence[SegmentedCurve] = ()) -> None:
         """Take fitted curves as those of this calibrator: attributes are plain for one, lists or arrays for several."""
-        if not all(fit.converged for fit in fits):
-            warn_not_converged()
-
-        def each(values: list[Any]) -> Any:
-            return values[0] if len(fits) == 1 else np.array(values) if isinstance(values[0], float) else values
-
-        self.curves_ = [fit.curve for fit in fits]
+        self._fits, self.curves_ = fits, [fit.curve for fit in fits]
+        self._curves = segmented or self.curves_
+        self._class_segments = None
         transforms = [curve.transform for curve in self.curves_]
-        self.smoothing_ = each([fit.smoothing for fit in fits])
-        self.smoothing_path_ = each([{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits])
-        self.edf_ = each([fit.edf for fit in fits])
-        self.transform_ = each([transform.name for transform in transforms])
-        used = [transform.epsilon if TRANSFORMS[transform.name].takes_epsilon else None for transform in transforms]
-        self.epsilon_ = used[0] if len(fits) == 1 else used
-        self.knots_ = each(
-            [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_]
-        )
-        self.converged_ = all(fit.converged for fit in fits)
-        self.n_iter_ = max(fit.n_iter for fit in fits)
-        self._fits = fits
-        self.set_segments([])
+        facts: dict[str, Any] = {
+            "smoothing_": np.array([fit.smoothing for fit in fits]),
+            "smoothing_path_": [{"smoothing": fit.grid, "criterion": fit.criterion} for fit in fits],
+            "edf_": np.array([fit.edf for fit in fits]),
+            "transform_": [transform.name for transform in transforms],
+            "epsilon_": [each.epsilon if TRANSFORMS[each.name].takes_epsilon else None for each in transforms],
+            "knots_": [curve.transform.inverse(curve.origin + curve.unit * curve.breaks) for curve in self.curves_],
+        }
+        if len(fits) == 1:
+            facts = {name: values[0] for name, values in facts.items()}
+            facts |= {"smoothing_": fits[0].smoothing, "edf_": fits[0].edf}
+        self.__dict__.update(facts)
+        self._set_converged(all(fit.converged for fit in fits), max(fit.n_iter for fit in fits))
         self.__dict__.pop("structure_", None)  # of an earlier fit of another kind
 
-    def set_segments(self, segmented: Sequence[SegmentedCurve], of_classes: ClassSegments | None = None) -> None:
-        """Take curves with segments, or what segments add to a map of several classes; both of an earlier fit go."""
-        self._segmented, self._class_segments = segmented, of_classes
-        for name in ("segments_", "segment_histograms_"):
-            self.__dict__.pop(name, None)
+    def _set_converged(self, converged: bool, n_iter: int) -> None:
+        self.converged_, self.n_iter_ = converged, n_iter
+        if not converged:
+            warn_not_converged()
+        self.__dict__.pop("segment_histograms_", None)  # of an earlier fit of another kind
 
-    def _set_worth(self, total: float, design_effect: float) -> None:
-        """Set how many independent rows the rows of this total weight are worth."""
-        self.design_effect_ = design_effect
-        self.n_effective_ = total / design_effect
-
-    def _remember(self, classes: NDArray[Any], kind: Kind, **facts: Any) -> Self:
-        super()._remember(classes, kind, **facts)
-        if self._segmented or self._class_segments is not None:
-            self.describe_segments()
-        if hasattr(self, "histogram_"):
-            self.histogram_ = self.histogram_.of_classes(classes)
-        return self
-
-    def _reference(self, histogram: ScoreHistogram) -> Callable[[], Reference]:
-        evaluate = partial(self._segmented[0].evaluate, codes=None) if self._segmented else self.curves_[0].evaluate
-        return partial(_remembered, evaluate, histogram)
-
-    def _two(self, scores: BinaryScores, codes: list[Codes] | None = None) -> Array:
-        return self._segmented[0].evaluate(scores, codes) if self._segmented else self.curves_[0].evaluate(scores)
+    def _two(self, scores: BinaryScores, **segments: Any) -> Array:
+        return self._curves[0].evaluate(scores, **segments)
 
     def recipe(self) -> Recipe:
         """The options, checked, as a fit wants them."""
-        options = self._validate_params()
+        options = super().recipe()
         del options["multiclass"], options["weights"]
         return Recipe(seed=options.pop("random_state"), **options)
 
@@ -433,7 +420,7 @@ class SplineCalibrator(IncrementalSpline):
         return "margin"
 
 
-def _remembered(evaluate: Callable[[BinaryScores], Array], histogram: ScoreHistogram) -> Reference:
-    """What is to be remembered of the rows of a fit, from their histogram."""
+def _remembered(curve: CalibrationCurve | SegmentedCurve, histogram: ScoreHistogram) -> Reference:
     scores = check_binary_scores(histogram.scores, kind=histogram.kind)
-    return Reference.of(evaluate(scores), np.column_stack([histogram.negatives, histogram.positives]))
+    p, weight = curve.evaluate(scores), np.concatenate([histogram.negatives, histogram.positives])
+    return Reference.of_rows(np.tile(p, 2), np.repeat([0, 1], len(p)), weight)

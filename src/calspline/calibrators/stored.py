@@ -78,8 +78,8 @@ class StoredCalibrator(*estimator_bases()):  # type: ignore[misc]
                 del params[name]
         facts: dict[str, Any] = {"kind": self.kind_, "difference": self.difference_}
         facts |= ({} if self._inside is None else {"inside": self._inside}) | self._facts()
-        for key, known in (("reference", self.reference_), ("shift", self.shift_)):
-            facts |= {} if known is None else {key: known.to_dict()}
+        for record, known in ((REFERENCE, self.reference_), (SHIFT, self.shift_)):
+            facts |= {} if known is None else {record.title: record.described(known)}
         return {
             "class": type(self).__name__,
             "parameters": {name: _plain(value) for name, value in params.items()},
@@ -97,7 +97,7 @@ class StoredCalibrator(*estimator_bases()):  # type: ignore[misc]
         if not isinstance(given, dict) or sorted(cls._parameters_since | given) != names:
             raise ValueError(f"parameters must be exactly {', '.join(names) or 'none'}")
         calibrator = cls(**{key: np.inf if value == "infinity" else value for key, value in given.items()})
-        calibrator._validate_params()
+        calibrator.recipe()
         classes = fields["classes"].check(data["classes"], "classes")
         facts = fields["fitted"].check(data["fitted"], "fitted")
         if not isinstance(data["curves"], list):
@@ -115,8 +115,7 @@ class StoredCalibrator(*estimator_bases()):  # type: ignore[misc]
             raise ValueError("kind must be probability for the transform of the curves")
         reference, shift = facts["reference"], facts["shift"]
         reference = None if reference is None else Reference.from_dict(reference, len(classes))
-        how = {"difference": facts["difference"], "reference": reference, "inside": facts["inside"]}
-        calibrator._remember(classes, facts["kind"], **how)
+        calibrator._remember(classes, facts["kind"], facts["inside"], reference, difference=facts["difference"])
         calibrator.shift_ = None if shift is None else Shift.from_dict(shift, len(classes))
         calibrator._check_that_it_works()
         return calibrator
@@ -152,10 +151,6 @@ def _plain(value: Any) -> Any:
     """An option as a JSON value; a RandomState has none, and becomes null."""
     if isinstance(value, np.random.RandomState):
         return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else "infinity"  # JSON has no number for it
-    return np.asarray(value, dtype=np.float64).tolist()
+    array = np.asarray(value)
+    plain = array.astype(np.float64).tolist() if array.ndim else array.tolist()
+    return "infinity" if plain == np.inf else plain  # JSON has no number for it

@@ -72,7 +72,6 @@ class TemperatureCalibrator(BaseCalibrator):
     2.0
     """
 
-    exported: ClassVar[bool] = True
     prefers_margins: ClassVar[bool] = True
 
     temperature_: float

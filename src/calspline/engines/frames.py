@@ -192,7 +192,6 @@ def _fit_many(
         codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
         calibrator.fit(named, codes, sample.weight, groups=sample.groups, by=sample.by)
         calibrator.classes_ = classes
-        calibrator.describe_segments()
         return calibrator
     wanted = matrix_kind(recipe.transform)
     if wanted == "either":
@@ -216,7 +215,6 @@ def _fit_many(
         label = classes.tolist()[j]
         warn_if_reversed(found[j].counts, np.array([f"not {label}", label], dtype=object))
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
-    calibrator.describe_segments()
     return calibrator
 
 

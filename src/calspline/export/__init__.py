@@ -51,12 +51,11 @@ def formula_of(calibrator: Any, *, segments: bool = False) -> Formula:
 
     So is one that was fitted with segments, if the target knows no ``segments``.
     """
-    from calspline.calibrators import classes
+    from calspline.calibrators import homes
     from calspline.calibrators.base import BaseCalibrator
 
-    if not isinstance(calibrator, BaseCalibrator) or not calibrator.exported:
-        names = ", ".join(name for name, cls in classes().items() if cls.exported)
-        raise TypeError(f"calibrator must be one of {names}; got {type(calibrator).__name__}")
+    if not isinstance(calibrator, BaseCalibrator):
+        raise TypeError(f"calibrator must be one of {', '.join(homes())}; got {type(calibrator).__name__}")
     formula = calibrator.formula()
     if formula.lookups and not segments:
         raise ValueError(

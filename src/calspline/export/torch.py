@@ -124,7 +124,7 @@ def calibrated_tensor(calibrator: Any, scores: torch.Tensor, by: Any = None, *, 
     m, columns = len(calibrator.classes_), scores.shape[1] if scores.dim() == 2 else 1
     fits = scores.dim() in (1, 2) and (columns == m or (m == 2 and columns == 1))
     a_margin = m == columns == 2 and calibrator.kind_ == "margin" and not calibrator.difference_
-    if not scores.is_floating_point() or not fits or a_margin or not calibrator.exported:
+    if not scores.is_floating_point() or not fits or a_margin:
         return None
     state = calibrator.curves_, getattr(calibrator, "_maps", None), calibrator.shift_
     known = _MODULES.get(calibrator)

@@ -73,7 +73,7 @@ class ClassSegments:
         shrunk = 1.0 - 1.0 / np.sqrt(1.0 + np.pi / 8.0 * total)
         return [-shrunk * each / (total or 1.0) * common for each in variances]
 
-    def probabilities(self, p: Array, codes: Sequence[Codes] | None) -> Array:
+    def probabilities(self, p: Array, codes: Sequence[Codes] | None = None) -> Array:
         """Probabilities of segments, given those of the map."""
         if not len(self.common):
             return p

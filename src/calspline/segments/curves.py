@@ -194,7 +194,7 @@ class SegmentedCurve:
     alone: Array
     columns: list[SegmentColumn]
 
-    def evaluate(self, scores: BinaryScores, codes: Sequence[Codes] | None) -> Array:
+    def evaluate(self, scores: BinaryScores, codes: Sequence[Codes] | None = None) -> Array:
         """Calibrated probabilities of checked scores.
 
         ``codes`` has the place of each row's segment in each column, -1 for one never seen; None is that for all rows.
@@ -213,8 +213,8 @@ class SegmentedCurve:
 
         return filled(np.empty(len(scores)), probabilities)
 
-    def band_of(
-        self, scores: BinaryScores, codes: Sequence[Codes] | None, level: float, *, simultaneous: bool
+    def band(
+        self, scores: BinaryScores, level: float, *, simultaneous: bool = False, codes: Sequence[Codes] | None = None
     ) -> Array:
         """Lower and upper limit at checked scores."""
         if not self.directions.shape[1]:
