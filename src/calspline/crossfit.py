@@ -328,15 +328,13 @@ def _sees_labels(step: Any) -> bool:
 def show_progress(
     results: Iterable[T], total: int, what: str, *, show: bool, stream: TextIO | None = None
 ) -> Iterator[T]:
-    """Pass results on, and show how many are done and how long the rest will take.
+    """Pass results on and, on a terminal or in a notebook, show how many are done and how long the rest will take.
 
-    The progress is one line that is overwritten, on a terminal or in a notebook. Nothing is written to a pipe or a
-    log, or unless ``show`` is true.
+    That is one line, which is overwritten. Nothing is written to a pipe or a log, or unless ``show`` is true.
     """
     stream = sys.stderr if stream is None else stream
     # A notebook's streams are not terminals, but are shown as they are written.
-    watched = stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
-    if not (show and watched):
+    if not show or not (stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"):
         yield from results
         return
     start, width = time.monotonic(), 0
@@ -344,13 +342,11 @@ def show_progress(
         for done, result in enumerate(results, 1):
             left = (time.monotonic() - start) / done * (total - done)
             line = f"{what}: {done} of {total}" + (f", about {duration(left)} left" if done < total else "")
-            stream.write("\r" + line.ljust(width))
-            stream.flush()
+            print("\r" + line.ljust(width), end="", file=stream, flush=True)
             width = len(line)
             yield result
     finally:
-        stream.write("\n")
-        stream.flush()
+        print(file=stream, flush=True)
 
 
 def _check_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArray[np.floating[Any]]:

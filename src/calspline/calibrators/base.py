@@ -104,18 +104,14 @@ class BaseCalibrator(StoredCalibrator):
             highest = np.empty(n)
             for some in blocks(n, len(classes), VALUES_AT_ONCE):
                 highest[some] = self._many(MatrixScores(matrix.kind, matrix.values[some])).max(axis=1)
-            reference = Reference.of_rows(highest, codes, rows.weight, len(classes))
-            return self._remember(classes, matrix.kind, given.share_inside, reference)
+            known = Reference.of_rows(highest, codes, rows.weight, len(classes))
+            return self._remember(classes, matrix.kind, given.share_inside, known)
         classes, positive = check_binary_labels(rows.labels, n)
-        binary = check_binary_scores(
-            given.in_class_order(classes),
-            kind=kind,
-            difference=True if given.margins else None,
-            advice=self._fit_advice,
-        )
+        ordered, difference = given.in_class_order(classes), given.margins or None
+        binary = check_binary_scores(ordered, kind=kind, difference=difference, advice=self._fit_advice)
         self._fit_two(binary, positive, rows, options)
-        known, difference = self._look_back(binary, positive, rows, classes), binary.difference
-        return self._remember(classes, binary.kind, given.share_inside, known, difference=difference)
+        reference = self._look_back(binary, positive, rows, classes)
+        return self._remember(classes, binary.kind, given.share_inside, reference, difference=binary.difference)
 
     def _look_back(
         self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -30,8 +29,7 @@ LARGEST_COEFFICIENT = 1e100
 """What a file may say: more than any fit gives, and no sum of them overflows."""
 
 
-@dataclass(frozen=True)
-class BetaMap:
+class BetaMap(NamedTuple):
     """``log-odds = a ln p - b ln(1 - p) + c``."""
 
     a: float
@@ -137,19 +135,11 @@ class BetaCalibrator(OneVsRestCalibrator):
         counts = Counts.from_rows(_near(scores.locations()), positive, weight)
         if counts.all_equal:
             return MapFit(self._constant_map(scores.kind, counts.base_rate), constant=True)
-        first, second = _logarithms(counts.x)
-        if self.parameters == "abm":
-            fit = _fit_rising(np.column_stack([first, second]), counts, intercept=True)
-            c, a, b = fit.theta
-        elif self.parameters == "am":
-            fit = _fit_rising(counts.x[:, None], counts, intercept=True)
-            c, a = fit.theta
-            b = a
-        else:
-            fit = _fit_rising(np.column_stack([first + np.log(2.0), second - np.log(2.0)]), counts, intercept=False)
-            _, a, b = fit.theta
-            c = (a - b) * np.log(2.0)
-        return MapFit(BetaMap(float(a), float(b), float(c)), converged=fit.converged)
+        (first, second), half = _logarithms(counts.x), np.log(2.0)
+        features = {"abm": (first, second), "am": (counts.x,), "ab": (first + half, second - half)}[self.parameters]
+        fit = _fit_rising(np.column_stack(features), counts, intercept=self.parameters != "ab")
+        c, a, b = (float(fit.theta[k]) for k in (0, 1, -1))
+        return MapFit(BetaMap(a, b, float((a - b) * half) if self.parameters == "ab" else c), converged=fit.converged)
 
     def _two_program(self, source: Source) -> Program:
         beta_map: BetaMap = self._maps[0]
@@ -163,12 +153,11 @@ class BetaCalibrator(OneVsRestCalibrator):
         return BetaMap(0.0, 0.0, float(np.log(rate / (1.0 - rate))))
 
     def _set_maps(self, maps: list[BetaMap]) -> None:
-        numbers = [(each.a, each.b, each.c) for each in maps]
-        self.a_, self.b_, self.c_ = numbers[0] if len(maps) == 1 else np.array(numbers).T.copy()
+        self.a_, self.b_, self.c_ = maps[0] if len(maps) == 1 else np.array(maps).T.copy()
         self._maps, self.curves_ = maps, []
 
     def _facts(self) -> dict[str, Any]:
-        return {"converged": self.converged_, "coefficients": [[each.a, each.b, each.c] for each in self._maps]}
+        return {"converged": self.converged_, "coefficients": [list(each) for each in self._maps]}
 
     def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[BetaMap]:
         coefficients = facts["coefficients"]
@@ -177,14 +166,6 @@ class BetaCalibrator(OneVsRestCalibrator):
         if np.abs(coefficients).max(initial=0.0) > LARGEST_COEFFICIENT:
             raise ValueError(f"coefficients must be at most {LARGEST_COEFFICIENT:g} in size")
         return [BetaMap(*row) for row in coefficients.tolist()]
-
-
-class _RisingFit(NamedTuple):
-    """Intercept and coefficients, the loss they reach per unit of weight, and whether that is the least."""
-
-    theta: Array
-    loss: float
-    converged: bool
 
 
 def _near(x: Array) -> Array:
@@ -196,32 +177,38 @@ def _logarithms(x: Array) -> tuple[Array, Array]:
     return -np.logaddexp(0.0, -x), np.logaddexp(0.0, x)
 
 
+class _RisingFit(NamedTuple):
+    """Intercept and coefficients, the loss they reach per unit of weight, and whether that is the least."""
+
+    theta: Array
+    loss: float
+    converged: bool
+
+
 def _fit_rising(features: Array, counts: Counts, *, intercept: bool) -> _RisingFit:
     """Intercept and coefficients that fit best; any that would be negative are zero, whichever makes the loss least."""
-    k = features.shape[1]
-    found = [_fit_some(features, counts, tuple(range(k)), intercept=intercept)]
-    if found[0].theta[1:].min() < 0.0:
-        others = [(j,) for j in range(k)] if k > 1 else []
-        found = [_fit_some(features, counts, kept, intercept=intercept) for kept in [*others, ()]]
-    return min((fit for fit in found if fit.theta[1:].min() >= 0.0), key=lambda fit: fit.loss)
-
-
-def _fit_some(features: Array, counts: Counts, kept: tuple[int, ...], *, intercept: bool) -> _RisingFit:
-    """Intercept and coefficients with only some of the latter free."""
     share = counts.w / counts.w.sum()
     size = np.maximum(np.abs(features).max(axis=0), MIN_SPREAD)
     scaled = features / size
     centre = share @ scaled if intercept else np.zeros(features.shape[1])
     spread = np.sqrt(share @ (scaled - centre) ** 2)
-    free = [j for j in kept if spread[j] * size[j] > MIN_SPREAD]
-    X = np.column_stack([np.full(len(share), float(intercept)), (scaled[:, free] - centre[free]) / spread[free]])
-    # On a and b, and on them in units of what they act on: either alone can be far too weak.
-    ridge = RIDGE * np.append(0.0 if intercept else 1.0, 1.0 + (spread * size)[free] ** -2.0)
-    start = np.zeros(1 + len(free))
-    start[0] = np.log(counts.base_rate / (1.0 - counts.base_rate)) if intercept else 0.0
-    fit = fit_logistic(X, counts.positives, counts.negatives, ridge, start)
-    theta = np.zeros(1 + features.shape[1])
-    u = fit.u
-    theta[1:][free] = u[1:] / spread[free] / size[free]
-    theta[0] = u[0] - u[1:] @ (centre[free] / spread[free])
-    return _RisingFit(theta, fit.objective, fit.converged)
+
+    def fit_some(*kept: int) -> _RisingFit:
+        """With only some of the coefficients free."""
+        free = [j for j in kept if spread[j] * size[j] > MIN_SPREAD]
+        X = np.column_stack([np.full(len(share), float(intercept)), (scaled[:, free] - centre[free]) / spread[free]])
+        # On a and b, and on them in units of what they act on: either alone can be far too weak.
+        ridge = RIDGE * np.append(0.0 if intercept else 1.0, 1.0 + (spread * size)[free] ** -2.0)
+        start = np.zeros(1 + len(free))
+        start[0] = np.log(counts.base_rate / (1.0 - counts.base_rate)) if intercept else 0.0
+        fit = fit_logistic(X, counts.positives, counts.negatives, ridge, start)
+        theta, u = np.zeros(1 + features.shape[1]), fit.u
+        theta[1:][free] = u[1:] / spread[free] / size[free]
+        theta[0] = u[0] - u[1:] @ (centre[free] / spread[free])
+        return _RisingFit(theta, fit.objective, fit.converged)
+
+    every = range(features.shape[1])
+    found = [fit_some(*every)]
+    if found[0].theta[1:].min() < 0.0:
+        found = [fit_some(), *(fit_some(j) for j in every if len(every) > 1)]
+    return min((fit for fit in found if fit.theta[1:].min() >= 0.0), key=lambda fit: fit.loss)

@@ -73,19 +73,15 @@ class ClippingCalibrator(BaseCalibrator):
         return "probability"
 
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
-        self._choose(_pair(scores, slice(None)), positive.astype(np.intp), rows.weight)
+        pair = MatrixScores("probability", _pair(scores, slice(None)))
+        self._fit_many(pair, positive.astype(np.intp), rows, options)
 
     def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
-        self._choose(scores.values, codes, rows.weight)
-
-    def _choose(self, p: NDArray[np.floating[Any]], codes: NDArray[np.intp], weight: Array | None) -> None:
-        self.curves_ = []
-        if not isinstance(self.p_min, str):
-            self.p_min_ = float(self.p_min)
-            return
-        losses = np.array([_log_loss(p, codes, weight, floor) for floor in PAPERS_FLOORS])
-        # A tie must not be decided by rounding, and so by the order of rows.
-        self.p_min_ = PAPERS_FLOORS[int(np.argmax(losses <= losses.min() * (1.0 + 1e-12)))]
+        self.curves_, self.p_min_ = [], options["p_min"]
+        if self.p_min_ == "best":
+            losses = np.array([_log_loss(scores.values, codes, rows.weight, floor) for floor in PAPERS_FLOORS])
+            # A tie must not be decided by rounding, and so by the order of rows.
+            self.p_min_ = PAPERS_FLOORS[int(np.argmax(losses <= losses.min() * (1.0 + 1e-12)))]
 
     def _two(self, scores: BinaryScores) -> Array:
         return filled(np.empty(len(scores)), lambda rows: _clipped(_pair(scores, rows), self.p_min_)[:, 1])

@@ -74,13 +74,12 @@ class TemperatureCalibrator(BaseCalibrator):
 
     prefers_margins: ClassVar[bool] = True
 
-    temperature_: float
-    _rates: list[float] | None
-
     _stored: ClassVar[dict[str, Domain]] = {
         "temperature": optional(Number(above=0.0)),
         "rates": optional(Numbers(positive=True)),
     }
+    temperature_: float
+    _rates: list[float] | None
 
     @property
     def beta_(self) -> float:
@@ -90,9 +89,8 @@ class TemperatureCalibrator(BaseCalibrator):
     def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
         transform = Transform("logit" if scores.kind == "probability" else "identity")
         x = scores.locations()
-        counts = Counts.from_rows(
-            transform.from_log_odds(x) if transform.takes_probabilities else x, positive, rows.weight
-        )
+        x = transform.from_log_odds(x) if transform.takes_probabilities else x
+        counts = Counts.from_rows(x, positive, rows.weight)
         if counts.all_equal:
             warn_user(ALL_EQUAL)
             rate = counts.base_rate
@@ -101,11 +99,10 @@ class TemperatureCalibrator(BaseCalibrator):
         w, w1 = counts.w / counts.total, counts.positives / counts.total
         size = float(w @ np.abs(counts.x))
         x = counts.x / size
-        squared = x * x
 
         def loss(beta: float) -> Derivatives:
             local = log_loss(beta * x, w, w1)
-            return float(local.value), float(local.slope @ x), float(local.curvature @ squared)
+            return float(local.value), float(local.slope @ x), float(local.curvature @ (x * x))
 
         beta = inverse_temperature(loss, -REACH, REACH) / size
         self.curves_, self.temperature_, self._rates = [line(transform, beta, 0.0)], 1.0 / beta, None
@@ -121,7 +118,6 @@ class TemperatureCalibrator(BaseCalibrator):
             rates = np.maximum(np.bincount(codes, w, m), 1.0 / (total + 2.0))
             self.temperature_, self._rates = np.nan, (rates / rates.sum()).tolist()
             return
-
         size = 0.0
         for some in chunks(n):
             z = _logits(scores, some)
