@@ -217,8 +217,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, by the calibrated probabilities."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        p = self.predict_proba(X)
+        return np.asarray(self.classes_[p.argmax(axis=1)])
 
     def _parts(self) -> tuple[Any, Any, bool]:
         """Estimator, calibrator, and whether to keep the models of the folds; the options are checked."""

@@ -159,9 +159,9 @@ class BaseCalibrator(StoredCalibrator):
         """The steps from the score of two classes."""
         return self.curves_[0].program(source)
 
-    @abstractmethod
     def _many_program(self) -> Program:
         """The steps from a row of scores of three or more classes."""
+        raise TypeError(f"{type(self).__name__} has no formula for three or more classes")
 
     @abstractmethod
     def _two(self, scores: BinaryScores) -> Array:
