@@ -93,4 +93,4 @@ def test_the_tube_of_a_line_is_the_angle_that_it_turns_through():
     """``(1, 3 x)`` for x from 0 to 1, made into unit vectors: an arc of arctan 3."""
     basis = NaturalSpline(np.array([0.0, 0.1, 0.3, 0.6, 0.65, 1.0]))
     root = basis.line.T * np.array([1.0, 3.0])
-    assert Spread(basis, root, np.ones(6), (False, False)).tube == pytest.approx(np.arctan(3.0), rel=1e-4)
+    assert Spread(basis, root, np.ones(6), []).tube == pytest.approx(np.arctan(3.0), rel=1e-4)

@@ -44,7 +44,7 @@ from calspline.scores import (
     row_weight,
 )
 from calspline.segments.curves import SegmentedCurve
-from calspline.segments.fit import fit_segments_of_classes
+from calspline.segments.fit import fit_segments
 from calspline.segments.histogram import SegmentHistograms
 from calspline.segments.labels import check_by
 from calspline.transforms import TRANSFORMS
@@ -365,7 +365,8 @@ class SplineCalibrator(IncrementalSpline):
         if counts:
             if recipe.loss != "log":
                 raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
-            fits, segmented = fit_segments_of_classes(counts, fits, recipe)
+            found = [fit_segments(each, fitted, recipe) for each, fitted in zip(counts, fits, strict=True)]
+            fits, segmented = [fitted for fitted, _ in found], [curves for _, curves in found]
         self._set_fits(fits, segmented)
         self._set_worth(total, recipe)
 

@@ -205,11 +205,9 @@ class NaturalSpline:
     def pieces(self) -> Array:
         """Local cubic coefficients of every basis function, shape (4, K+1, K).
 
-        Piece ``i`` holds on ``knots[i-1] <= x < knots[i]``; pieces ``0`` and ``K``
-        are the lines beyond the end knots. With ``t = x - anchors[i]`` basis
-        function ``j`` is ``sum_m pieces[m, i, j] * t**(3 - m)``.
-
-        De Boor's recursion at the knots, where three B-splines are not zero.
+        Piece ``i`` holds on ``knots[i-1] <= x < knots[i]``; pieces ``0`` and ``K`` are the lines beyond the end knots.
+        With ``t = x - anchors(knots)[i]`` basis function ``j`` is ``sum_m pieces[m, i, j] * t**(3 - m)``. It is De
+        Boor's recursion at the knots, where three B-splines are not zero.
         """
         t, c = self._clamped[:, None], self.elimination
         first, middle, third = c[:-2], c[1:-1], c[2:]
@@ -226,20 +224,14 @@ class NaturalSpline:
         local[2:, 0] = local[2:, 1]
         return local
 
-    @cached_property
-    def anchors(self) -> Array:
-        """Where each piece's local coordinate is zero, shape (K+1,)."""
-        return anchors(self.knots)
-
     def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
         piece = np.searchsorted(self.knots, x, side="right")
-        return PiecewiseDesign(self.pieces, Places(piece, x - self.anchors[piece]))
+        return PiecewiseDesign(self.pieces, Places(piece, x - anchors(self.knots)[piece]))
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
-        at_knots = self.pieces[3, 1:]
-        return np.asarray(np.linalg.solve(at_knots, values))
+        return np.asarray(np.linalg.solve(self.pieces[3, 1:], values))
 
     @cached_property
     def second_derivatives(self) -> Array:
@@ -316,19 +308,11 @@ class Places:
 
 
 class PiecewiseDesign:
-    """The design matrix ``Z`` of functions that are cubic on every piece.
+    """The design matrix ``Z`` of functions that are cubic on every piece, with a row for each place.
 
-    Parameters
-    ----------
-    local : array of shape (4, pieces, K)
-        Coefficients of each function on each piece, highest power first.
-    places : Places
-        The rows of the matrix.
-
-    Notes
-    -----
-    On one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the third and
-    of ``v`` up to the sixth: all that they need of the rows.
+    ``local``, of shape (4, pieces, K), has their coefficients, highest power first. On one piece ``Z' r`` and
+    ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the third and of ``v`` up to the sixth: all that they need
+    of the rows.
     """
 
     def __init__(self, local: Array, places: Places) -> None:

@@ -65,14 +65,14 @@ SPREAD = ("variance", "tube", "modes")
 class Spread:
     """How sure a fit is, given a ``root`` of the covariance of its coefficients: computed when it is read.
 
-    ``share`` is the weight of the rows next to each knot, and ``flat`` tells of either end whether the curve goes on
-    from there without knowing more.
+    ``share`` is the weight of the rows next to each knot, and ``flat`` has the ends, 0 or -1, from which the curve goes
+    on without knowing more.
     """
 
     basis: NaturalSpline
     root: Array
     share: Array
-    flat: tuple[bool, bool]
+    flat: list[int]
 
     @property
     def variance(self) -> Array:
@@ -80,7 +80,7 @@ class Spread:
         local = (self.basis.pieces @ self.root).swapaxes(0, 1)
         products = np.einsum("imk,ink->imn", local, local)
         variance = np.array([sum(products[:, m, p - m] for m in range(4) if 0 <= p - m < 4) for p in range(7)])
-        variance[:-1, [end for end, flat in zip((0, -1), self.flat, strict=True) if flat]] = 0.0
+        variance[:-1, self.flat] = 0.0
         return variance
 
     @property
@@ -121,39 +121,28 @@ class SplineFit:
     coefficients: Array
     spread: Spread | None
     edf: float
-    choice: Choice
     converged: bool
     n_iter: int
 
 
 class SplineTask:
-    """A natural cubic spline to be fitted to bins.
+    """A natural cubic spline to be fitted to bins at sorted places, of which the same one may come twice.
 
-    Parameters
-    ----------
-    bins : Counts
-        Sorted places; the same one may come twice.
-    knots : array of shape (K,)
-        In the units of ``bins.x``, strictly increasing.
-    shape : Shape
-    parts : Parts, optional
-        What has to be left out together when a smoothing is tried on bins not fitted.
+    ``knots`` are in the units of ``bins.x``. ``parts`` have to be left out together when a smoothing is tried on bins
+    not fitted.
     """
 
     def __init__(self, bins: Counts, knots: Array, shape: Shape, parts: Parts | None = None) -> None:
-        self.bins: Counts = bins
-        self.shape: Shape = shape
-        self.parts: Parts | None = parts
+        self.bins, self.shape, self.parts = bins, shape, parts
         self.origin = float(bins.x[0])
         self.unit = float(bins.x[-1] - bins.x[0])
         self.basis = NaturalSpline((knots - self.origin) / self.unit)
         self._z = (bins.x - self.origin) / self.unit
         self._design = self.basis.design(self._z)
         self.coordinates: Coordinates
-        if shape.ridge and self.unit > MIN_CUBED and max(-self.origin, float(bins.x[-1])) < MAX_CUBED:
-            self.coordinates = ridge_coordinates(self.basis, self.origin, self.unit)
-        elif shape.ridge:
-            self.coordinates = ridge_coordinates(self.basis, 0.0, 1.0)
+        if shape.ridge:
+            usual = self.unit > MIN_CUBED and max(-self.origin, float(bins.x[-1])) < MAX_CUBED
+            self.coordinates = ridge_coordinates(self.basis, *(self.origin, self.unit) if usual else (0.0, 1.0))
         else:
             self.coordinates = curvature_coordinates(
                 self.basis, self._design, self._z, self._information(), shape.line[1] * self.unit
@@ -231,22 +220,13 @@ class SplineTask:
             root = solution.covariance_root()
             edf = float(basis.size - q @ (root**2).sum(axis=1))
         coefficients = basis.pieces @ c
-        flat = bool(np.isfinite(shape.ends[0])), bool(np.isfinite(shape.ends[1]))
-        for end, steepest, held_back in zip((0, -1), shape.ends, flat, strict=True):
-            if held_back:
-                coefficients[2, end] = np.clip(coefficients[2, end], 0.0, steepest * self.unit)
-        return SplineFit(
-            origin=self.origin,
-            unit=self.unit,
-            breaks=basis.knots,
-            coefficients=coefficients,
-            # Near 0 and 1 probabilities bend as no spline does, and no variance about one says how far off it is.
-            spread=Spread(basis, coordinates.T @ root, self._share, flat) if shape.loss is log_loss else None,
-            edf=edf,
-            choice=choice,
-            converged=solution.converged and (held is None or held.converged),
-            n_iter=(held or solution).n_iter,
-        )
+        flat = [end for end, steepest in zip((0, -1), shape.ends, strict=True) if np.isfinite(steepest)]
+        for end in flat:
+            coefficients[2, end] = np.clip(coefficients[2, end], 0.0, shape.ends[end] * self.unit)
+        # Near 0 and 1 probabilities bend as no spline does, and no variance about one says how far off it is.
+        spread = Spread(basis, coordinates.T @ root, self._share, flat) if shape.loss is log_loss else None
+        converged, n_iter = solution.converged and (held is None or held.converged), (held or solution).n_iter
+        return SplineFit(self.origin, self.unit, basis.knots, coefficients, spread, edf, converged, n_iter)
 
     @property
     def _share(self) -> Array:
@@ -264,12 +244,12 @@ class SplineTask:
     def _in_shape(self, q: Array, u: Array, shape: Shape) -> tuple[Array, Solution | None]:
         """Coefficients of the best curve of a shape, and its solution unless that is ``u``, the best of all."""
         basis, coordinates, offset = self.basis, self.coordinates, self._offset
-        constraints = shape_constraints(basis, coordinates, offset, shape, u)
+        constraints = self._constraints(shape, u)
         if constraints is None:
             return offset + coordinates.T @ u, None
         free = self.problem.at(u)
         problem = replace(self.problem, tilt=self.problem.design.tdot(free.local.slope) + q * u)
-        start = problem.at(feasible_line(basis, coordinates, offset, self.bins.base_rate, shape))
+        start = problem.at(self._feasible_line())
         held = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
         if shape.monotone == "auto" and self._lost(problem, q, free, held) > CLEAR_FALL:
             return self._in_shape(q, u, replace(shape, monotone=False))
@@ -287,33 +267,40 @@ class SplineTask:
         most = max(positive[self.bins.positives > 0.0].max(), negative[self.bins.negatives > 0.0].max())
         return float(held.objective - best - most)
 
+    def _constraints(self, shape: Shape, u: Array) -> Constraints | None:
+        """Constraints on B-spline coefficients that ``u`` needs, or None.
 
-def shape_constraints(
-    basis: NaturalSpline, coordinates: Coordinates, offset: Array, shape: Shape, u: Array
-) -> Constraints | None:
-    """Constraints on B-spline coefficients that ``u`` needs, or None.
+        A spline lies within the range of its B-spline coefficients, and never decreases
+        if they never do. These conditions are sufficient, not necessary, so they are
+        imposed only where the free curve really breaks the shape. (The end coefficients
+        follow from the natural conditions and rise if their neighbours do.) Bounds hold
+        where there are data, on [0, 1]; beyond, the curve is clipped.
+        """
+        basis, T, offset = self.basis, self.coordinates.T, self._offset
+        curve = PiecewiseCubic(basis.knots, basis.pieces @ (offset + T @ u))
+        rows, least = [], []
+        if shape.monotone and curve.smallest_slope < 0.0:
+            gaps = np.diff(basis.greville[1:-1])
+            rows.append(np.diff(T, axis=0) / gaps[:, None])
+            least.append(MIN_SLOPE - np.diff(offset) / gaps)
+        if shape.bounds is not None:
+            low, high = curve.extremes()
+            if low < shape.bounds[0] or high > shape.bounds[1] or rows:
+                to_bspline = basis.elimination[basis.supported(0.0, 1.0)]
+                rows += [to_bspline @ T, -to_bspline @ T]
+                least += [shape.bounds[0] - to_bspline @ offset, to_bspline @ offset - shape.bounds[1]]
+        return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
 
-    A spline lies within the range of its B-spline coefficients, and never decreases
-    if they never do. These conditions are sufficient, not necessary, so they are
-    imposed only where the free curve really breaks the shape. (The end coefficients
-    follow from the natural conditions and rise if their neighbours do.) Bounds hold
-    where there are data, on [0, 1]; beyond, the curve is clipped.
-    """
-    curve = PiecewiseCubic(basis.knots, basis.pieces @ (offset + coordinates.T @ u))
-    rows, least = [], []
-    if shape.monotone and curve.smallest_slope < 0.0:
-        gaps = np.diff(basis.greville[1:-1])
-        rows.append(np.diff(coordinates.T, axis=0) / gaps[:, None])
-        least.append(MIN_SLOPE - np.diff(offset) / gaps)
-    if shape.bounds is not None:
-        low, high = curve.extremes()
-        if low < shape.bounds[0] or high > shape.bounds[1] or rows:
-            seen = basis.supported(0.0, 1.0)
-            to_bspline = (basis.elimination @ coordinates.T)[seen]
-            bspline_offset = (basis.elimination @ offset)[seen]
-            rows += [to_bspline, -to_bspline]
-            least += [shape.bounds[0] - bspline_offset, bspline_offset - shape.bounds[1]]
-    return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
+    def _feasible_line(self) -> Array:
+        """Coordinates of an almost constant, rising line at the base rate."""
+        rate, bounds, rise = self.bins.base_rate, self.shape.bounds, 100.0 * MIN_SLOPE
+        level = float(np.log(rate / (1.0 - rate)) if bounds is None else np.clip(rate, *bounds))
+        if bounds is not None:
+            rise = min(rise, bounds[1] - level, level - bounds[0])
+        u = np.zeros(self.basis.size)
+        target = np.array([level - 0.5 * rise, rise]) @ self.basis.line - self._offset
+        u[:2] = np.linalg.lstsq(self.coordinates.T[:, :2], target, rcond=None)[0]
+        return u
 
 
 def risen(basis: NaturalSpline, c: Array) -> Array:
@@ -321,20 +308,6 @@ def risen(basis: NaturalSpline, c: Array) -> Array:
     gaps = np.diff(basis.greville[1:-1])
     slopes = np.maximum(np.diff(c) / gaps, MIN_SLOPE)
     return np.concatenate([c[:1], c[0] + np.cumsum(slopes * gaps)])
-
-
-def feasible_line(basis: NaturalSpline, coordinates: Coordinates, offset: Array, rate: float, shape: Shape) -> Array:
-    """Coordinates of an almost constant, rising line at the base rate."""
-    if shape.bounds is None:
-        level = float(np.log(rate / (1.0 - rate)))
-        rise = 100.0 * MIN_SLOPE
-    else:
-        level = float(np.clip(rate, *shape.bounds))
-        rise = min(100.0 * MIN_SLOPE, shape.bounds[1] - level, level - shape.bounds[0])
-    target = np.array([level - 0.5 * rise, rise]) @ basis.line - offset
-    u = np.zeros(len(coordinates.prior))
-    u[:2] = np.linalg.lstsq(coordinates.T[:, :2], target, rcond=None)[0]
-    return u
 
 
 def default_count(total_weight: float) -> int:

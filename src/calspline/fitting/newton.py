@@ -35,8 +35,7 @@ EXCHANGES = 100
 """How often, for each of them, constraints may take turns in being active. Weights over many decades take some ten."""
 FEW_EXCHANGES, NO_GAIN = 8, 1e-13
 """How often constraints are exchanged here, and the cosine that counts as a right angle."""
-MIN_KEPT, SLACK = 0.25, 1e-12
-"""What a step has to keep of the decrease it promised, and what rounding may add to the objective, as a share of it."""
+
 LAST_DIGITS = 1e-9
 """Tolerance for regressions on a few features: its square is below rounding."""
 LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
@@ -198,20 +197,11 @@ class Solution:
 class Newton:
     """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`; :meth:`minimum` is all.
 
-    Parameters
-    ----------
-    objective : Objective
-    q : array of shape (K,)
-        Diagonal of the penalty; it may be replaced from round to round. Gradient and Hessian of the loss are kept.
-    start : Point
-        Where to start; feasible, if there are constraints.
-    constraints : Constraints, optional
-        Each step then solves a quadratic programme. The line between feasible
-        points is feasible, so damping needs no further care.
-    kept, slack : float
-        A step has to keep this share of the decrease it promised (Armijo), rounding aside. A step to the minimum of a
-        quadratic keeps half. With little asked for, a step may leap across the minimum and back for ever, just a
-        little lower each time.
+    ``q``, the diagonal of the penalty, may be replaced from round to round. With ``constraints``, which the start has
+    to meet, each step solves a quadratic programme. The line between feasible points is feasible, so damping needs no
+    further care. A step has to keep the share ``kept`` of the decrease it promised (Armijo), rounding aside (``slack``,
+    as a share of the objective). A step to the minimum of a quadratic keeps half. With little asked for, a step may
+    leap across the minimum and back for ever, just a little lower each time.
     """
 
     def __init__(
@@ -221,8 +211,8 @@ class Newton:
         start: Point,
         constraints: Constraints | None = None,
         *,
-        kept: float = MIN_KEPT,
-        slack: float = SLACK,
+        kept: float = 0.25,
+        slack: float = 1e-12,
     ) -> None:
         self.objective, self.q, self.point, self.constraints = objective, q, start, constraints
         self.kept, self.slack = kept, slack
@@ -249,7 +239,7 @@ class Newton:
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
         before, scale = self._penalised(self.point), 1.0
-        for _ in range(MAX_HALVINGS if halvings is None else halvings):
+        for _ in range(halvings or MAX_HALVINGS):
             self._trial = self.objective.after(self.point, scale * self.step, scale * self.moves)
             self.moved = scale * self.reach
             self.value = self._penalised(self._trial)
@@ -321,11 +311,9 @@ def factorize(gram: Array, q: Array) -> Array:
     """
     H, diagonal = gram.copy(), gram.diagonal() + q
     entries = np.einsum("ii->i", H)
-    entries[:] = diagonal
     for relative in (True, False):
         for lift in LIFTS:
-            if lift > 0.0:
-                entries[:] = diagonal + lift * (diagonal if relative else np.abs(diagonal).max())
+            entries[:] = diagonal + lift * (diagonal if relative else np.abs(diagonal).max())
             factor, info = scipy.linalg.lapack.dpotrf(H, lower=1)
             if info == 0:
                 return np.asarray(factor)

@@ -110,24 +110,13 @@ class Components(NamedTuple):
 
 @dataclass(frozen=True)
 class Effects:
-    """What was learnt of segments.
+    """What was learnt of ``S`` segments in ``m`` directions.
 
-    Attributes
-    ----------
-    beta : array of shape (m,)
-        The common effect, and ``covariance`` its posterior; ``alone`` is what that would be if no segment differed.
-    theta : array of shape (S, m)
-        The effect of each segment, and ``sd`` how uncertain it is, given the common curve.
-    difference : array of shape (S, m, m)
-        What the covariance of ``beta + theta_s`` has in excess of that of ``beta``.
-    kept : array of shape (S, m)
-        The share of its own estimate that a segment keeps, given the common curve.
-    variances : array
-        One for each kind of effect, zero where it was dropped.
-    spread : array of shape (m,)
-        The variance of each direction, between segments.
-    used : array of shape (m,)
-        Which directions there are effects in.
+    ``beta`` is the common effect, ``covariance`` its posterior, ``alone`` what that would be if no segment differed.
+    ``theta`` (S, m) is the effect of each segment, ``sd`` how uncertain it is, given the common curve, and ``kept`` the
+    share of its own estimate that it keeps. ``difference`` (S, m, m) is what the covariance of ``beta + theta_s`` has
+    in excess of that of ``beta``. There is one of the ``variances`` for each kind of effect, zero where it was dropped;
+    ``spread`` has those of the directions, and ``used`` says which directions there are effects in.
     """
 
     beta: Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy
@@ -117,7 +117,10 @@ class TopAgainstRest(AgainstRest):
 
     def __init__(self, scores: MatrixScores, transform: str) -> None:
         if scores.kind == "margin":
-            p = filled(np.empty(scores.values.shape), lambda rows: _probabilities(scores.values[rows]))
+            z, softmax = scores.values, scipy.special.softmax
+            p = filled(
+                np.empty(z.shape), lambda rows: np.maximum(softmax(z[rows].astype(np.float64), axis=1), LEAST_SHARE)
+            )
             scores, transform = MatrixScores("probability", p), "logit"
         super().__init__(scores, "logit")
         self.kind = "margin" if transform == "identity" else "probability"
@@ -158,10 +161,6 @@ class TopAgainstRest(AgainstRest):
         return np.asarray(out)
 
 
-def _probabilities(logits: NDArray[np.floating[Any]]) -> Array:
-    return np.asarray(np.maximum(scipy.special.softmax(logits.astype(np.float64, copy=False), axis=1), LEAST_SHARE))
-
-
 def fit_classes(
     columns: AgainstRest,
     codes: NDArray[np.intp],
@@ -177,12 +176,13 @@ def fit_classes(
     """
     total = float(len(columns) if weight is None else weight.sum())
     counts = np.bincount(codes, minlength=columns.n_classes)
-    return [
-        fit(column, codes == j)
-        if 0 < counts[j] < len(codes)
-        else constant(_succession(bool(counts[j] > 0), total), total)
-        for j, column in enumerate(columns)
-    ]
+
+    def fitted(j: int, column: BinaryScores) -> F:
+        if 0 < counts[j] < len(codes):
+            return fit(column, codes == j)
+        return constant(_succession(bool(counts[j] > 0), total), total)
+
+    return [fitted(j, column) for j, column in enumerate(columns)]
 
 
 def fit_one_vs_rest(
@@ -198,10 +198,7 @@ def fit_one_vs_rest(
         found = ScoreHistogram.collect(column, positive, weight)
         return fit_curve(found, recipe, None if grouped is None else grouped.parts(found, column, positive, recipe))
 
-    def constant(rate: float, total: float) -> FittedCurve:
-        return _constant(columns.kind, rate, total / recipe.design_effect, recipe)
-
-    return fit_classes(columns, codes, weight, fit, constant)
+    return fit_classes(columns, codes, weight, fit, lambda rate, total: _constant(columns.kind, rate, total, recipe))
 
 
 def classes_design_effect(columns: AgainstRest, codes: NDArray[np.intp], grouped: GroupedRows) -> float:
@@ -209,10 +206,10 @@ def classes_design_effect(columns: AgainstRest, codes: NDArray[np.intp], grouped
 
     Rows that are all right, or all wrong, may say the same in every group: it is as large as groups are then.
     """
-    rows = np.bincount(codes, minlength=columns.n_classes)[: columns.n_classes]
-    counts = np.bincount(codes, weights=grouped.weight, minlength=columns.n_classes)[: columns.n_classes]
-    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist()
-    frequent = [j for j in frequent if 0 < rows[j] < len(codes)]
+    rows, counts = (
+        np.bincount(codes, weights=w, minlength=columns.n_classes)[: columns.n_classes] for w in (None, grouped.weight)
+    )
+    frequent = [j for j in np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist() if 0 < rows[j] < len(codes)]
     if not frequent:
         return float(max(grouped.sizes.mean(), 1.0))
     moments = []
@@ -230,7 +227,7 @@ def fit_histograms(histograms: list[ScoreHistogram | None], kind: Kind, recipe: 
         shown = histogram is not None and bool(histogram.positives.any())
         if histogram is not None and shown and histogram.negatives.any():
             return fit_curve(histogram, recipe)
-        return _constant(kind, _succession(shown, total), total / recipe.design_effect, recipe)
+        return _constant(kind, _succession(shown, total), total, recipe)
 
     return [fitted(histogram) for histogram in histograms]
 
@@ -242,7 +239,7 @@ def _succession(shown: bool, total: float) -> float:
 
 def _constant(kind: Kind, rate: float, total: float, recipe: Recipe) -> FittedCurve:
     transform = Transform("logit" if kind == "probability" else "identity")
-    return constant_fit(transform, 0.0, rate, total, recipe)
+    return constant_fit(transform, 0.0, rate, total / recipe.design_effect, recipe)
 
 
 def combine(maps: Sequence[Callable[[BinaryScores], Array]], columns: AgainstRest) -> Array:

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
+from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from calspline.arrays import Array, Workspace, added_up, blocks, map_blocks
-from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, anchors
 from calspline.fitting.fit import apart
 from calspline.fitting.smoothing import from_second_derivatives
 from calspline.scores import MatrixScores
@@ -73,16 +75,9 @@ def _step(x: Array) -> NDArray[np.intp]:
     return np.asarray(np.floor(STEPS * np.log2(x)), dtype=np.intp)
 
 
-def log_softmax(z: Array) -> Array:
-    """``z - log sum_j exp(z_j)`` for every row."""
-    out: Array = z - z.max(axis=1, keepdims=True)
-    out -= np.log(np.exp(out).sum(axis=1, keepdims=True))
-    return out
-
-
 def log_scores(z: Array, floor: float) -> Array:
     """Log-softmax of every row, nothing below ``floor``."""
-    return np.maximum(log_softmax(z), floor)
+    return np.asarray(np.maximum(scipy.special.log_softmax(z, axis=1), floor))
 
 
 def floored(z: Array, w: Array) -> tuple[Array, float]:
@@ -243,11 +238,11 @@ class CurveBasis:
         coefficients = self.spline.pieces @ (self.T @ v[: self.T.shape[1]])
         slope = self.first_slope + (0.0 if self.slope is None else float(v[-1]))
         coefficients[2] += slope
-        coefficients[3] += slope * self.spline.anchors
+        coefficients[3] += slope * anchors(self.spline.knots)
         return PiecewiseCubic(self.spline.knots, coefficients)
 
 
-def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS, slope: float | None = None) -> CurveBasis:
+def curve_basis(u: Array, mass: Array, n_knots: int, slope: float | None) -> CurveBasis:
     """The basis for values spread as ``mass`` over sorted places ``u``, of curves that start with ``slope``.
 
     Half the knots are at quantiles of the values, half at quantiles weighted by ``exp(u)``, where
@@ -256,12 +251,10 @@ def curve_basis(u: Array, mass: Array, n_knots: int = N_KNOTS, slope: float | No
     """
     if len(u) < 4:
         return CurveBasis(NaturalSpline(np.array([-1.0, 0.0])), np.zeros((2, 0)), slope)
-    knots = np.concatenate([_quantiles(u, mass, n_knots // 2), _quantiles(u, mass * np.exp(u), n_knots // 2 + 2)])
-    knots = np.unique(np.concatenate([u[[0, -1]], knots]))
-    basis = NaturalSpline(apart(knots, u[-1] - u[0]))
-    K = basis.size
-    if K < 4:
-        return CurveBasis(basis, np.zeros((K, 0)), slope)
+    knots = [u[[0, -1]], _quantiles(u, mass, n_knots // 2), _quantiles(u, mass * np.exp(u), n_knots // 2 + 2)]
+    basis = NaturalSpline(apart(np.unique(np.concatenate(knots)), u[-1] - u[0]))
+    if basis.size < 4:
+        return CurveBasis(basis, np.zeros((basis.size, 0)), slope)
     curved = from_second_derivatives(basis)
     ones, line = basis.line
     affine = np.column_stack([ones, line])
@@ -279,8 +272,7 @@ def _quantiles(u: Array, mass: Array, count: int) -> Array:
     return np.asarray(np.interp(np.linspace(0.0, 1.0, count) * mass.sum(), share, u))
 
 
-@dataclass(frozen=True)
-class CurveCells:
+class CurveCells(NamedTuple):
     """All ``u`` in uniform cells: which cell each value is in, and the basis there."""
 
     cell: NDArray[np.int16]
@@ -288,11 +280,11 @@ class CurveCells:
     basis: CurveBasis
 
 
-def curve_cells(u: Array, w: Array, n_knots: int = N_KNOTS, slope: float | None = None) -> CurveCells:
+def curve_cells(u: Array, w: Array, n_knots: int, slope: float | None) -> CurveCells:
     """Sort the values of ``u`` into cells and lay out the basis on them."""
     parts = list(blocks(*u.shape))
-    low = min(map_blocks(lambda rows: u[rows].min(axis=1)[w[rows] > 0.0].min(initial=np.inf), parts, u.size))
-    high = max(map_blocks(lambda rows: u[rows].max(axis=1)[w[rows] > 0.0].max(initial=-np.inf), parts, u.size))
+    low = min(u[rows].min(axis=1)[w[rows] > 0.0].min(initial=np.inf) for rows in parts)
+    high = max(u[rows].max(axis=1)[w[rows] > 0.0].max(initial=-np.inf) for rows in parts)
     width = max(float(high - low) / CELLS, 1e-12)
     cell = np.empty(u.shape, dtype=np.int16)
     workspace = Workspace(parts, u.shape[1], np.float64, np.intp)

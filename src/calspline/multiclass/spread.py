@@ -53,16 +53,9 @@ SPREAD = Record(
 class Spread:
     """The posterior of a structured map.
 
-    Parameters
-    ----------
-    curves : array of shape (r, K)
-        The curves of the modes, at the breaks of the map.
-    linear : array of shape (q, m * (m + 1)), optional
-        What the first ``q`` modes add to intercepts and matrix.
-    own : array of shape (m, 2), optional
-        Variances of intercepts and diagonal, beside what else there is.
-    left, right, scale : arrays of shape (m, m), (m + 1, m + 1) and (m, m + 1), optional
-        ``U``, ``V`` and ``S``.
+    ``curves`` (r, K) are those of the modes, at the breaks of the map, and ``linear`` (q, m (m + 1)) what the first
+    ``q`` of them add to intercepts and matrix. ``own`` (m, 2) are variances of intercepts and diagonal, beside what
+    else there is; ``left``, ``right`` and ``scale`` are ``U``, ``V`` and ``S``.
     """
 
     curves: Array
@@ -74,22 +67,16 @@ class Spread:
 
     def scaled(self, share: float) -> Spread:
         """The covariance times ``share``."""
-        root = float(np.sqrt(share))
-        return Spread(
-            self.curves * root,
-            None if self.linear is None else self.linear * root,
-            None if self.own is None else self.own * share,
-            self.left,
-            self.right,
-            None if self.scale is None else self.scale * share,
-        )
+        factors = {"curves": np.sqrt(share), "linear": np.sqrt(share), "own": share, "scale": share}
+        parts = {name: getattr(self, name) for name in factors}
+        return replace(self, **{name: one * factors[name] for name, one in parts.items() if one is not None})
 
     def with_mode(self, curve: Array, linear: Array | None = None) -> Spread:
         """One more mode, of which ``linear`` is ``(b, W)``, if it has any."""
         if linear is None:
             return replace(self, curves=np.vstack([self.curves, curve]))
-        first = [linear.ravel()[None]] + ([] if self.linear is None else [self.linear])
-        return replace(self, curves=np.vstack([curve, self.curves]), linear=np.vstack(first))
+        others = np.empty((0, linear.size)) if self.linear is None else self.linear
+        return replace(self, curves=np.vstack([curve, self.curves]), linear=np.vstack([linear.ravel(), others]))
 
     def rounded(self) -> Spread:
         """With few digits."""
@@ -101,9 +88,7 @@ class Spread:
 
         ``lift`` is a standard deviation that each ``eta`` has besides.
         """
-        n, m = p.shape
-        curve = self._modes(breaks)
-        out = np.empty((n, m))
+        (n, m), curve, out = p.shape, self._modes(breaks), np.empty(p.shape)
         for rows in blocks(n, m * max(len(self.curves), 1), MODE_VALUES):
             out[rows] = self._variance(curve, u[rows], p[rows], lift[rows])
         return out
@@ -164,8 +149,7 @@ class Spread:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: None if value is None else value.tolist() for name, value in values.items()}
+        return SPREAD.described(self)
 
     @classmethod
     def from_dict(cls, read: dict[str, Any], n_breaks: int, m: int) -> Spread:

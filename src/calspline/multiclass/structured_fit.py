@@ -83,16 +83,10 @@ def fit_structure(scores: MatrixScores, codes: NDArray[np.intp], weight: Array |
             z = np.log(values, dtype=np.float64, order="C")
     else:
         z = values.astype(np.float64, order="C")
-    w = (np.ones(len(values)) if weight is None else weight) / recipe.design_effect
+    w = (np.ones(len(z)) if weight is None else weight) / recipe.design_effect
     strength = None if isinstance(recipe.smoothing, str) else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
-    fit = fit_structured(
-        z,
-        codes,
-        w,
-        monotone=recipe.monotone is True,
-        curve_strength=strength,
-        n_knots=N_KNOTS if recipe.n_knots is None else recipe.n_knots,
-    )
+    n_knots = N_KNOTS if recipe.n_knots is None else recipe.n_knots
+    fit = fit_structured(z, codes, w, monotone=recipe.monotone is True, curve_strength=strength, n_knots=n_knots)
     return fit if fit.spread is None else replace(fit, spread=fit.spread.rounded())
 
 
@@ -123,23 +117,11 @@ def fit_structured(
     curve_strength: float | None = None,
     n_knots: int = N_KNOTS,
 ) -> StructuredMap:
-    """Fit to log-scores.
+    """Fit to log-scores ``z`` (n, m): logarithms of probabilities (``-inf`` is allowed), or logits; overwritten.
 
-    Parameters
-    ----------
-    z : array of shape (n, m)
-        Logarithms of probabilities (``-inf`` is allowed), or logits, row by row; overwritten.
-    y : array of shape (n,)
-        Classes, from 0 to m-1.
-    w : array of shape (n,)
-        Weights.
-    monotone : bool
-        No matrix and an increasing curve: every row keeps its ranking.
-    curve_strength : float, optional
-        Half of it times the integral of ``s''^2`` is the curve's penalty. None learns it, and averages the fit with a
-        cautious one.
-    n_knots : int
-        About how many knots the curve has.
+    With ``monotone`` there is no matrix and the curve increases: every row keeps its ranking. Half of
+    ``curve_strength`` times the integral of ``s''^2`` is the curve's penalty. None learns it, and averages the fit with
+    a cautious one. The curve has about ``n_knots`` knots.
     """
     n, m = z.shape
     x, floor = floored(z, w)
@@ -165,14 +147,10 @@ def average(data: Data, fit: StructuredMap, slope: float) -> StructuredMap:
 
 
 def learnt_share(gain: float, effective: float, t: float, information: float) -> float:
-    """The weight of the fit that was learnt.
+    """The weight of the fit that was learnt, whose loss is smaller by ``gain``.
 
-    Parameters
-    ----------
-    gain, effective : float
-        By how much its loss is smaller, and how many effective parameters it has beside the temperature.
-    t, information : float
-        ``log beta``, fitted under its weak prior, and the second derivative of its loss there.
+    ``effective`` are its effective parameters beside the temperature. ``t`` is ``log beta``, fitted under its weak
+    prior, and ``information`` the second derivative of its loss there.
     """
     weak, steady = (_temperature(t, information, prior) for prior in (TEMPERATURE_PRIOR, STEADY))
     return float(scipy.special.expit(TEMPER * (gain - effective - (weak[1] - steady[1]) + (weak[0] - steady[0]))))
@@ -198,12 +176,10 @@ def blend(fit: StructuredMap, slope: float, share: float, error: float = 0.0) ->
     spread = fit.spread
     if spread is not None:
         band = max(LEARNT_BAND, share)
-        between, B = float(np.sqrt(band * (1.0 - share) ** 2 + (1.0 - band) * share**2)), fit.b[:, None]
-        B = B if fit.W is None else np.column_stack([B, fit.W if fit.W.ndim == 2 else np.diag(fit.W)])
+        between = float(np.sqrt(band * (1.0 - share) ** 2 + (1.0 - band) * share**2))
+        linear = None if fit.W is None else between * np.column_stack([fit.b, fit.W])
         spread = spread.scaled(band).with_mode(np.sqrt(1.0 - band) * error * slope * fit.breaks)
-        spread = spread.with_mode(
-            between * (fit.curve(fit.breaks) - slope * fit.breaks), None if fit.W is None else between * B
-        )
+        spread = spread.with_mode(between * (fit.curve(fit.breaks) - slope * fit.breaks), linear)
     line = np.zeros_like(fit.coefficients)
     line[2], line[3] = slope, slope * anchors(fit.breaks)
     return replace(

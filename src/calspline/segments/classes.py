@@ -151,22 +151,11 @@ def fit_class_segments(
     right, top = raw.argmax(axis=1) == classes, raw.max(axis=1)
     columns = []
     for column, each in zip(by.columns, effects, strict=True):
-        shown = np.arange(len(each.theta)), np.abs(each.theta[:, : max(len(each.spread) - 1, 1)]).argmax(axis=1)
+        largest = np.abs(each.theta[:, : max(len(each.spread) - 1, 1)]).argmax(axis=1)  # intercept, if there are any
+        facts = {"name": column.name, "known": Known(list(column.values)), "slope_unit": 1.0 / unit}
+        sums = w, w * right, w * top
         columns.append(
-            SegmentColumn.summed(
-                column.codes,
-                w,
-                w * right,
-                w * top,
-                name=column.name,
-                known=Known(list(column.values)),
-                spread=each.spread[:d],
-                slope_unit=1.0 / unit,
-                theta=each.theta[:, :d],
-                difference=np.empty(0),
-                sd=each.sd[shown],  # of the largest intercept, if there are any
-                kept=each.kept[shown],
-            )
+            SegmentColumn.fitted(each, slice(d), largest, column.codes, sums, difference=np.empty(0), **facts)
         )
     return ClassSegments(unit, effects[-1].beta[:d], columns)
 

@@ -15,6 +15,7 @@ from calspline.arrays import Array, filled
 from calspline.curve import CalibrationCurve
 from calspline.expression import Expression, Lookup, Pieces, Program, call, name, number
 from calspline.fitting.basis import NaturalSpline, evaluate
+from calspline.fitting.segments import Effects
 from calspline.formatting import number as formatted
 from calspline.formatting import percent, text_table
 from calspline.options import LABEL, TEXT, Checked, ListOf, Matrix, Number, Numbers, Record, optional
@@ -87,20 +88,27 @@ class SegmentColumn:
     said: Array
 
     @classmethod
-    def summed(
-        cls, code: Codes, w: Array, events: Array, said: Array, *, known: Known, **effects: Any
+    def fitted(
+        cls, effects: Effects, used: Any, shown: Any, code: Codes, sums: Sequence[Array], **facts: Any
     ) -> SegmentColumn:
-        """Effects, and the sums of weights, events and scores over the rows of each segment; ``code`` is a row's."""
-        own = code >= 0
-        if not own.all():
-            code = code[own]
-            w, events, said = (each[own] for each in (w, events, said))
-        rows, happened, scores = (
-            np.bincount(code, weights=each, minlength=len(known.labels)).astype(np.float64)
-            for each in (w, events, said)
+        """Effects in the directions ``used``, and sums over the rows of each segment; ``code`` is a row's.
+
+        ``sums`` are over weights, events and scores, and ``shown`` is the direction that the table is about.
+        """
+        S = len(effects.theta)
+        rows, events, scores = (
+            np.bincount(code + 1, weights=each, minlength=S + 1)[1:].astype(np.float64) for each in sums
         )
-        said = scores / np.where(rows > 0.0, rows, 1.0)
-        return cls(known=known, rows=rows, events=happened, said=said, **effects)
+        return cls(
+            spread=effects.spread[used],
+            theta=np.ascontiguousarray(effects.theta[:, used]),
+            sd=effects.sd[np.arange(S), shown],
+            kept=effects.kept[np.arange(S), shown],
+            rows=rows,
+            events=events,
+            said=scores / np.where(rows > 0.0, rows, 1.0),
+            **facts,
+        )
 
     @cached_property
     def effects(self) -> Array:

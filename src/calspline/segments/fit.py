@@ -47,10 +47,8 @@ def fit_segments(counts: SegmentHistograms, fitted: FittedCurve, recipe: Recipe)
     curve = fitted.curve
     T = _directions(counts, fitted)
     pieces = flat_beyond(curve.breaks, T)
-    labels = counts.columns
-    names = counts.names
-    known = [Known(in_order({label for label in each if label is not None})) for each in labels]
-    own = [one.places(each) for one, each in zip(known, labels, strict=True)]
+    known = [Known(in_order({label for label in each if label is not None})) for each in counts.columns]
+    own = [one.places(each) for one, each in zip(known, counts.columns, strict=True)]
     counted = _counted(counts, curve, pieces, own, recipe.design_effect)
     # Where curves may not fall, the slopes of two columns must not add up.
     steady = recipe.monotone is True and len(own) > 1
@@ -66,37 +64,18 @@ def fit_segments(counts: SegmentHistograms, fitted: FittedCurve, recipe: Recipe)
             held(each, counted, k, curve.cubic, pieces, effects[-1].beta, forgiven) for k, each in enumerate(effects)
         ]
     slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
-    w, segment = counts.positives + counts.negatives, counts.segment
+    w = counts.positives + counts.negatives
     scores = scipy.special.expit(counts.locations) if counts.pooled.kind == "probability" else counts.locations
-    columns = [
-        SegmentColumn.summed(
-            code[segment],
-            w,
-            counts.positives,
-            w * scores,
-            name=name,
-            known=one,
-            spread=each.spread[used],
-            slope_unit=slope_unit,
-            theta=np.ascontiguousarray(each.theta[:, used]),
-            difference=np.ascontiguousarray(each.difference[:, used][:, :, used]),
-            sd=each.sd[:, 0],
-            kept=each.kept[:, 0],
-        )
-        for name, one, code, each in zip(names, known, own, effects, strict=True)
-    ]
+    columns = []
+    for name, one, code, each in zip(counts.names, known, own, effects, strict=True):
+        difference = np.ascontiguousarray(each.difference[:, used][:, :, used])
+        facts = {"name": name, "known": one, "slope_unit": slope_unit, "difference": difference}
+        sums = w, counts.positives, w * scores
+        columns.append(SegmentColumn.fitted(each, used, 0, code[counts.segment], sums, **facts))
     P, alone = (np.ascontiguousarray(each[np.ix_(used, used)]) for each in (effects[-1].covariance, effects[-1].alone))
     segmented = SegmentedCurve(curve, np.ascontiguousarray(T[:, used]), P, alone, columns)
     converged = fitted.converged and all(each.converged for each in effects)
     return replace(fitted, curve=curve, converged=converged), segmented
-
-
-def fit_segments_of_classes(
-    counts: Sequence[SegmentHistograms], fits: Sequence[FittedCurve], recipe: Recipe
-) -> tuple[list[FittedCurve], list[SegmentedCurve]]:
-    """The same for the curve of each class against the rest."""
-    found = [fit_segments(each, fitted, recipe) for each, fitted in zip(counts, fits, strict=True)]
-    return [fitted for fitted, _ in found], [curves for _, curves in found]
 
 
 def _z(curve: CalibrationCurve, locations: Array, kind: Kind) -> Array:
