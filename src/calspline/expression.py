@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,18 +54,18 @@ class Expression:
 
     operation: str
     arguments: tuple[Expression, ...] = ()
-    value: float | str | tuple[float, float] | Pieces | Constant | list[Program] | None = None
+    value: Any = None
 
     def __add__(self, other: Expression | float) -> Expression:
         other = expression(other)
         if other.is_negative:
-            return Expression("-", (self, number(-other.real)))
+            return Expression("-", (self, number(-other.value)))
         return Expression("+", (self, other))
 
     def __sub__(self, other: Expression | float) -> Expression:
         other = expression(other)
         if other.is_negative:
-            return Expression("+", (self, number(-other.real)))
+            return Expression("+", (self, number(-other.value)))
         return Expression("-", (self, other))
 
     def __mul__(self, other: Expression | float) -> Expression:
@@ -90,19 +90,40 @@ class Expression:
         return Expression("negative", (self,))
 
     @property
-    def real(self) -> float:
-        """The number that it is."""
-        assert isinstance(self.value, float)
-        return self.value
-
-    @property
     def is_negative(self) -> bool:
         """Whether it is a negative number."""
-        return self.operation == "number" and self.real < 0.0
+        return self.operation == "number" and bool(self.value < 0.0)
+
+    @property
+    def on_rows(self) -> bool:
+        """Whether it is an operation on whole rows."""
+        return self.operation in ROW_OPERATIONS
+
+    @property
+    def parts(self) -> Iterator[Expression]:
+        """The formula and all that it is made of."""
+        yield self
+        for argument in self.arguments:
+            yield from argument.parts
+
+    @property
+    def names(self) -> list[str]:
+        """The names that it uses, as often as it does."""
+        return [part.value for part in self.parts if part.operation == "name"]
 
     def clipped(self, low: float, high: float) -> Expression:
         """The same, but not below ``low`` nor above ``high``."""
         return call("min", call("max", self, low), high)
+
+    def given(
+        self, values: Mapping[str, Expression], constant: Callable[[Constant], Expression] | None = None
+    ) -> Expression:
+        """The same with some of its names, and its constant rows, replaced."""
+        if self.operation == "name":
+            return values.get(self.value, self)
+        if self.operation == "constant" and constant is not None:
+            return constant(self.value)
+        return replace(self, arguments=tuple(argument.given(values, constant) for argument in self.arguments))
 
 
 def number(value: float) -> Expression:
@@ -130,34 +151,10 @@ def between(value: Expression, limits: tuple[float, float], inside: Expression, 
     return Expression("between", (value, inside, outside), limits)
 
 
-def substituted(
-    formula: Expression, values: Mapping[str, Expression], constant: Callable[[Constant], Expression] | None = None
-) -> Expression:
-    """A formula with some of its names, and its constant rows, replaced."""
-    if formula.operation == "name" and formula.value in values:
-        return values[str(formula.value)]
-    if constant is not None and isinstance(formula.value, Constant) and formula.operation == "constant":
-        return constant(formula.value)
-    arguments = tuple(substituted(argument, values, constant) for argument in formula.arguments)
-    return Expression(formula.operation, arguments, formula.value)
-
-
-def parts(formula: Expression) -> Iterator[Expression]:
-    """The formula and all that it is made of."""
-    yield formula
-    for argument in formula.arguments:
-        yield from parts(argument)
-
-
-def names_in(formula: Expression) -> list[str]:
-    """The names that a formula uses, as often as it does."""
-    return [str(part.value) for part in parts(formula) if part.operation == "name"]
-
-
 def simplified(formula: Expression) -> Expression:
     """The same formula without what numbers decide: sums with zero, products with zero, quotients by one."""
     arguments = tuple(simplified(argument) for argument in formula.arguments)
-    numbers = [argument.real if argument.operation == "number" else None for argument in arguments]
+    numbers = [argument.value if argument.operation == "number" else None for argument in arguments]
     if formula.operation in NUMPY and None not in numbers:
         return number(float(evaluate(Expression(formula.operation, arguments), {})))
     if formula.operation == "*" and 0.0 in numbers:
@@ -171,13 +168,13 @@ def simplified(formula: Expression) -> Expression:
 
 def weights_of(formula: Expression, names: Collection[str]) -> tuple[dict[str, Expression], Expression] | None:
     """What names are multiplied by in a sum, and the rest of it; None if it is no such sum."""
-    if not set(names_in(formula)) & set(names):
+    if not set(formula.names) & set(names):
         return {}, formula
     if formula.operation == "name":
-        return {str(formula.value): number(1.0)}, number(0.0)
+        return {formula.value: number(1.0)}, number(0.0)
     if formula.operation == "*" and formula.arguments[1].value in names:
         weight, variable = formula.arguments
-        return ({str(variable.value): weight}, number(0.0)) if weights_of(weight, names) == ({}, weight) else None
+        return None if set(weight.names) & set(names) else ({variable.value: weight}, number(0.0))
     if formula.operation != "+":
         return None
     left, right = (weights_of(argument, names) for argument in formula.arguments)
@@ -190,17 +187,15 @@ def weights_of(formula: Expression, names: Collection[str]) -> tuple[dict[str, E
 def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
     """The numbers that a formula stands for, given those of its names."""
     if formula.operation == "number":
-        return np.asarray(formula.real)
+        return np.asarray(formula.value)
     if formula.operation == "name":
-        return values[str(formula.value)]
+        return values[formula.value]
     arguments = [evaluate(argument, values) for argument in formula.arguments]
     if formula.operation == "between":
-        assert isinstance(formula.value, tuple)
         low, high = formula.value
         return np.where((arguments[0] >= low) & (arguments[0] <= high), *arguments[1:])
-    return np.asarray(
-        reduce(NUMPY[formula.operation], arguments) if len(arguments) > 1 else NUMPY[formula.operation](*arguments)
-    )
+    function = NUMPY[formula.operation]
+    return np.asarray(function(*arguments) if len(arguments) == 1 else reduce(function, arguments))
 
 
 class Tables(NamedTuple):
@@ -319,7 +314,7 @@ class Program:
     def names(self) -> set[str]:
         """All that it uses, those of the programs of classes included."""
         inner = [program for formula in self.formulas if isinstance(formula.value, list) for program in formula.value]
-        own = {name for formula in self.formulas for name in names_in(formula)}
+        own = {name for formula in self.formulas for name in formula.names}
         return own.union(*(program.names for program in inner))
 
     @property
@@ -329,28 +324,27 @@ class Program:
 
     def trimmed(self) -> Program:
         """The program without steps that nothing uses."""
-        kept, used = [], set(names_in(self.result))
+        kept, used = [], set(self.result.names)
         for variable, value in reversed(self.steps):
             if variable in used:
                 kept.append((variable, value))
-                used.update(names_in(value))
+                used.update(value.names)
         return Program(kept[::-1], self.result)
 
     def given(self, numbers: Mapping[str, float]) -> Program:
         """The program where some names are numbers."""
         known, steps = {key: number(value) for key, value in numbers.items()}, []
         for variable, value in self.steps:
-            new = simplified(substituted(value, known))
+            new = simplified(value.given(known))
             if new.operation == "number":
                 known[variable] = new
             else:
                 steps.append((variable, new))
-        return Program(steps, simplified(substituted(self.result, known))).trimmed()
+        return Program(steps, simplified(self.result.given(known))).trimmed()
 
     def blended(self) -> Program:
         """The program with curves of the same pieces that are only added up as one ``cubic`` with weights."""
         curves = {variable: value for variable, value in self.steps if value.operation == "cubic"}
-        steps: list[tuple[str, Expression]] = []
 
         def replaced(formula: Expression) -> Expression:
             found = weights_of(formula, curves)
@@ -359,14 +353,12 @@ class Program:
             weights, rest = found
             if len(weights) < 2:
                 return formula
-            pieces = [cast(Pieces, curves[variable].value) for variable in weights]
+            pieces = [curves[variable].value for variable in weights]
             stacked = np.array([each.coefficients for each in pieces]).transpose(1, 2, 0).tolist()
             arguments = curves[next(iter(weights))].arguments[0], *weights.values()
             return Expression("cubic", arguments, replace(pieces[0], coefficients=stacked)) + rest
 
-        for variable, value in self.steps:
-            steps.append((variable, replaced(value)))
-        return Program(steps, self.result).trimmed()
+        return Program([(variable, replaced(value)) for variable, value in self.steps], self.result).trimmed()
 
 
 @dataclass(frozen=True, eq=False)

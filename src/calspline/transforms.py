@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calspline.arrays import Array
-from calspline.expression import Expression, between, call, evaluate, name, names_in
+from calspline.expression import Expression, between, call, evaluate, name
 
 Source = Literal["one", "pair"]
 """Whether a probability comes alone, or with that of everything else."""
@@ -279,7 +279,7 @@ class Transform:
     @cached_property
     def _formula(self) -> tuple[Expression, list[str]]:
         formula = self.formula(name("p"), name("u"))
-        return formula, names_in(formula)
+        return formula, formula.names
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Map scores to ``x``."""

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from calspline.export import Syntax, formula_of
-from calspline.expression import ROW_OPERATIONS, Constant, name, substituted
+from calspline.expression import Constant, name
 
 HEADER = """
 import numpy as np
@@ -73,7 +73,7 @@ def written(value):
     """An expression; numpy works class by class of its own accord."""
     if value.operation == "matrix":
         return f"np.array({value.value.values}) @ {value.arguments[0].value}"
-    if value.operation in ROW_OPERATIONS:
+    if value.on_rows:
         return f"{NAMES.get(value.operation, value.operation)}({value.arguments[0].value})"
     syntax = Syntax(
         number=repr,
@@ -81,7 +81,7 @@ def written(value):
         choice="np.where(({low} <= {value}) & ({value} <= {high}), {inside}, {outside})",
         cubic=lambda z, pieces: f"cubic({z}, {pieces.breaks}, {pieces.coefficients})",
     )
-    return syntax.write(substituted(value, {}, lambda row: name(f"np.array({row.values})")))
+    return syntax.write(value.given({}, lambda row: name(f"np.array({row.values})")))
 
 
 def test_it_agrees_with_python_for_every_calibrator(case):

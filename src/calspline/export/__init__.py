@@ -74,10 +74,10 @@ def formula_of(calibrator: Any, *, segments: bool = False) -> Formula:
 class Syntax:
     """How a language writes formulas.
 
-    ``functions`` has its names of functions; ``choice`` is its conditional, with the places ``{value}``, ``{low}``,
-    ``{high}``, ``{inside}`` and ``{outside}``; ``cubic`` writes a curve, given its
-    place ``z`` as text, and weights if it is several (see :meth:`Program.blended`). Calls longer than ``width`` have
-    their arguments in lines of their own.
+    ``functions`` has its names of functions, where they differ; ``choice`` is its conditional, with the places
+    ``{value}``, ``{low}``, ``{high}``, ``{inside}`` and ``{outside}``; ``cubic`` writes a curve, given its place ``z``
+    as text, and weights if it is several (see :meth:`Program.blended`). Calls longer than ``width`` have their
+    arguments in lines of their own.
     """
 
     number: Callable[[float], str]
@@ -94,24 +94,22 @@ class Syntax:
         """Text, and how strongly its parts hold together."""
         operation = formula.operation
         if operation == "number":
-            return self.number(formula.real), 3 if formula.is_negative else ATOM
+            return self.number(formula.value), 3 if formula.is_negative else ATOM
         if operation == "name":
-            return str(formula.value), ATOM
+            return formula.value, ATOM
         if operation == "between":
-            assert isinstance(formula.value, tuple)
             value, inside, outside = (self.write(argument) for argument in formula.arguments)
             low, high = map(self.number, formula.value)
             return self.choice.format(value=value, low=low, high=high, inside=inside, outside=outside), 0
         if operation == "cubic":
-            pieces: Any = formula.value
             x, *weights = formula.arguments
-            return self.cubic(self.write(pieces.place(x)), pieces, *map(self.write, weights)), ATOM
+            return self.cubic(self.write(formula.value.place(x)), formula.value, *map(self.write, weights)), ATOM
         if operation not in PRECEDENCE:
-            arguments = [self.write(argument) for argument in formula.arguments]
-            text = f"{self.functions[operation]}({', '.join(arguments)})"
+            function, arguments = self.functions.get(operation, operation), [*map(self.write, formula.arguments)]
+            text = f"{function}({', '.join(arguments)})"
             if self.width is not None and len(text) > self.width and len(arguments) > 1:
                 listed = ",\n".join(arguments).replace("\n", "\n  ")
-                text = f"{self.functions[operation]}(\n  {listed}\n)"
+                text = f"{function}(\n  {listed}\n)"
             return text, ATOM
         strength = PRECEDENCE[operation]
         if operation == "negative":

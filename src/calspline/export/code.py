@@ -7,26 +7,14 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from calspline import __version__
 from calspline.export import Syntax, formula_of
-from calspline.expression import (
-    LEAST_SHARE,
-    ROW_OPERATIONS,
-    Constant,
-    Expression,
-    Formula,
-    Pieces,
-    Program,
-    name,
-    names_in,
-    parts,
-    substituted,
-)
+from calspline.expression import LEAST_SHARE, Constant, Expression, Formula, Lookup, Pieces, Program, name
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS
 
@@ -74,25 +62,23 @@ def _c_label(label: Any) -> str:
     return '"' + "".join(plain) + '"'
 
 
+ON_ROWS = {"rest": "complement", "matrix": "product"}
 PYTHON = Language(
     "calibrate.py.jinja",
-    functions={name: name for name in ("max", "min", "abs")}
-    | {name: f"math.{name}" for name in ("log", "exp", "asinh", "sqrt")}
-    | {"rest": "complement", "matrix": "product"},
+    functions={name: f"math.{name}" for name in ("log", "exp", "asinh", "sqrt")} | ON_ROWS,
     label=ascii,
     choice="{inside} if {low} <= {value} <= {high} else {outside}",
 )
 JAVASCRIPT = Language(
     "calibrate.js.jinja",
     functions={name: f"Math.{name}" for name in ("max", "min", "abs", "log", "exp", "asinh", "sqrt")}
-    | {"log_softmax": "logSoftmax", "rest": "complement", "matrix": "product"},
+    | {"log_softmax": "logSoftmax"}
+    | ON_ROWS,
     label=_javascript_label,
 )
 C = Language(
     "calibrate.c.jinja",
-    functions={name: f"f{name}" for name in ("max", "min", "abs")}
-    | {name: name for name in ("log", "exp", "asinh", "sqrt")}
-    | {"rest": "complement", "matrix": "product"},
+    functions={name: f"f{name}" for name in ("max", "min", "abs")} | ON_ROWS,
     label=_c_label,
     mixes=False,
     cubic="cubic({z}, {table}, {n})",
@@ -212,12 +198,9 @@ def write(calibrator: Any, language: Language) -> str:
         tolerance=repr(ROW_SUM_TOLERANCE),
         min_exponent=repr(-SAFE_EXPONENT),
         least_share=repr(LEAST_SHARE),
-        blocks=source.blocks,
-        used=source.used,
-        classes=source.classes,
-        tables=source.tables,
         steps=main.steps,
         result=main.result,
+        **vars(source),
     )
     return text
 
@@ -259,18 +242,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """The effects of segments in a column: ``argument`` has the label of a segment, ``variable`` its effects.
-
-    ``rows`` has pairs of a label and its effects, sorted; ``new`` those of a label that is not among them. Labels are
-    of the ``kind`` text, integer or number, or of a mixed one.
-    """
+    """The effects of segments in a column: ``argument`` has the label of a segment, ``variable`` its effects."""
 
     name: str
     argument: str
     variable: str
-    kind: str
-    rows: list[tuple[str, str]]
-    new: str
+    kind: str  # of labels: text, integer, number or mixed
+    rows: list[tuple[str, str]]  # labels and their effects, sorted
+    new: str  # effects of a label that is not among them
     width: int
 
 
@@ -297,34 +276,31 @@ class Function:
     result: Step
 
 
-@dataclass
 class _Source:
     """Writes programs, and collects what they use: tables and constants, helpers, and the functions of classes."""
 
-    formula: Formula
-    language: Language
-    blocks: list[Block] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-    classes: list[Function] = field(default_factory=list)
+    def __init__(self, formula: Formula, language: Language) -> None:
+        self.formula, self.language = formula, language
+        self.blocks: list[Block] = []
+        self.used: set[str] = set()
+        self.classes: list[Function] = []
+        self.tables = [
+            self._table(lookup, "" if len(formula.lookups) == 1 else f"_{c}")
+            for c, lookup in enumerate(formula.lookups)
+        ]
 
-    @cached_property
-    def tables(self) -> list[Table]:
-        """The effects of segments, a table for each column of them."""
-        found = []
-        for c, lookup in enumerate(self.formula.lookups):
-            suffix = "" if len(self.formula.lookups) == 1 else f"_{c}"
-            effects = np.column_stack([*lookup.numbers.values(), np.empty((len(lookup.labels) + 1, 0))]).tolist()
-            texts = [isinstance(label, str) for label in lookup.labels]
-            order = sorted(range(len(texts)), key=lambda i: (texts[i], lookup.labels[i]))
-            rows = [(self.language.label(lookup.labels[i]), self._bracketed(effects[i], "    ")) for i in order]
-            whole = all(isinstance(label, int) for label in lookup.labels)
-            kind = "text" if all(texts) else "mixed" if any(texts) else "integer" if whole else "number"
-            new = self._bracketed(effects[-1])
-            if kind == "mixed" and not self.language.mixes:
-                raise ValueError("segments must all be texts or all be numbers for this language; by has both")
-            names = "EFFECTS" + suffix, "by" + suffix, "effects" + suffix
-            found.append(Table(*names, kind, rows, new, len(effects[-1])))
-        return found
+    def _table(self, lookup: Lookup, suffix: str) -> Table:
+        """The effects of the segments of a column."""
+        effects = np.column_stack([*lookup.numbers.values(), np.empty((len(lookup.labels) + 1, 0))]).tolist()
+        texts = [isinstance(label, str) for label in lookup.labels]
+        order = sorted(range(len(texts)), key=lambda i: (texts[i], lookup.labels[i]))
+        rows = [(self.language.label(lookup.labels[i]), self._bracketed(effects[i], "    ")) for i in order]
+        whole = all(isinstance(label, int) for label in lookup.labels)
+        kind = "text" if all(texts) else "mixed" if any(texts) else "integer" if whole else "number"
+        if kind == "mixed" and not self.language.mixes:
+            raise ValueError("segments must all be texts or all be numbers for this language; by has both")
+        names = "EFFECTS" + suffix, "by" + suffix, "effects" + suffix
+        return Table(*names, kind, rows, self._bracketed(effects[-1]), len(effects[-1]))
 
     def _effects(self, j: int | None = None) -> dict[str, Expression]:
         """Where the tables have the numbers of names; of rows those of class ``j``, or of a class still to be named."""
@@ -340,13 +316,13 @@ class _Source:
     def function(self, program: Program, j: int | None = None) -> Function:
         """A program on numbers; with ``j``, that of a class."""
         effects = self._effects(j)
-        steps = [Step(variable, self._write(substituted(value, effects))) for variable, value in program.steps]
+        steps = [Step(variable, self._write(value.given(effects))) for variable, value in program.steps]
         given = [
             table.variable
             for table, lookup in zip(self.tables, self.formula.lookups, strict=True)
             if program.names & set(lookup.numbers)
         ]
-        result = Step("", self._write(substituted(program.result, effects)))
+        result = Step("", self._write(program.result.given(effects)))
         return Function([*program.arguments, *given], steps, result)
 
     def rows(self, program: Program) -> Function:
@@ -355,9 +331,8 @@ class _Source:
         return Function(program.arguments, steps, self._step("", program.result))
 
     def _step(self, variable: str, value: Expression) -> Step:
-        given = [str(argument.value) for argument in value.arguments]
+        given = [argument.value for argument in value.arguments]
         if value.operation == "classes":
-            assert isinstance(value.value, list)
             self.classes = [self.function(program, j) for j, program in enumerate(value.value)]
             rows = dict(zip(("p", "rest"), given, strict=False))
             calls = [
@@ -366,38 +341,29 @@ class _Source:
             ]
             return Step(variable, calls=calls)
         if value.operation == "top":
-            assert isinstance(value.value, list)
             self.classes = [self.function(value.value[0])]
             given += [each for each in self.classes[0].arguments if each not in ("p", "rest")]
-        if value.operation in ROW_OPERATIONS:
+        if value.on_rows:
             self.used.add(value.operation)
             if isinstance(value.value, Constant):
                 given.insert(0, self._constant(value.value))
             function, arguments = self.language.functions.get(value.operation, value.operation), ", ".join(given)
             return Step(variable, f"{function}({arguments})", function, arguments)
-        elements = {row: name(f"{row}[j]") for row in names_in(value)} | self._effects()
-        return Step(variable, self._write(substituted(value, elements, lambda row: name(f"{self._constant(row)}[j]"))))
+        elements = {row: name(f"{row}[j]") for row in value.names} | self._effects()
+        return Step(variable, self._write(value.given(elements, lambda row: name(f"{self._constant(row)}[j]"))))
 
     def _write(self, formula: Expression) -> str:
         return Syntax(repr, self.language.functions, self.language.choice, self._cubic).write(formula)
 
     def _cubic(self, z: str, pieces: Pieces) -> str:
+        table = f"PIECES_{len(self.blocks)}" if "cubic" in self.used else "PIECES"
         self.used.add("cubic")
-        table = f"PIECES_{len(self.blocks)}" if self._curves > 1 else "PIECES"
         rows = [
             ", ".join(map(repr, [start, *cubic]))
             for start, cubic in zip(pieces.starts, pieces.coefficients, strict=True)
         ]
         self.blocks.append(Block(table, rows))
         return self.language.cubic.format(z=z, table=table, n=len(rows))
-
-    @property
-    def _curves(self) -> int:
-        """How many curves there are to write."""
-        formulas = self.formula.program.formulas
-        inner = [each.value for each in formulas if isinstance(each.value, list)]
-        formulas += [formula for programs in inner for program in programs for formula in program.formulas]
-        return sum(part.operation == "cubic" for formula in formulas for part in parts(formula))
 
     def _constant(self, constant: Constant) -> str:
         opening, closing = self.language.brackets

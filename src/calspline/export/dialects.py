@@ -12,67 +12,44 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Dialect:
-    """Everything that a dialect of SQL says in its own way.
+    """Everything that a dialect of SQL says in its own way."""
 
-    Parameters
-    ----------
-    quote : str
-        What names are quoted with; doubled, it is part of a name.
-    column : str
-        A quoted column as a double, with a place for it.
-    functions : dict
-        Names of functions, by what :class:`~calspline.expression.Expression` calls them.
-    first : int
-        What indices count from.
-    position : callable
-        ``position(value, labels, known)`` is the place of a value among labels, counting from 1; NULL or 0 if it is
-        none. Names in it begin with ``known``.
-    types : pair of str
-        The types of texts and of doubles in a table.
-    bind : callable
-        ``bind(variable, value, body)`` is ``body`` with the variable bound to the value.
-    array : callable
-        ``array(items, i)`` is the item at an index.
-    index : callable, optional
-        ``index(z, breaks)`` finds the piece, where there is a function for it.
-    list : str, optional
-        A list of values, where there are lists.
-    each : callable, optional
-        ``each(values, variable, body)`` is a list of ``body`` for each of a list of values, where there are lists.
-    dot : str, optional
-        The sum of the products of two lists, with places for them.
-    not_nan : str
-        Whether a quoted column holds a number, with a place for it.
-    within : str
-        Whether a column lies between limits, which NaN does not, with places for both.
-    refuse : str
-        An error, with places for its message and for a quoted column.
-    staged : bool
-        Whether the engine computes a column of a subquery once.
-    barrier : str
-        What keeps a subquery apart where its columns would else be written out at every use, and uses of uses again.
-    escapes : dict
-        What stands for characters in a string.
-    """
-
-    quote: str
     column: str
-    functions: dict[str, str]
+    """A quoted column as a double, with a place for it."""
     first: int
+    """What indices count from."""
     position: Callable[[str, list[str], str], str]
+    """The place of a value among labels, from 1; NULL or 0 if it is none. Names in it begin with the last argument."""
     types: tuple[str, str]
+    """Those of texts and of doubles in a table."""
     bind: Callable[[str, str, str], str]
+    """``bind(variable, value, body)`` is ``body`` with the variable bound to the value."""
     array: Callable[[list[str], str], str]
+    """``array(items, i)`` is the item at an index."""
     index: Callable[[str, list[str]], str] | None = None
+    """``index(z, breaks)`` finds the piece, where there is a function for it."""
     list: str | None = None
+    """A list of values, where there are lists."""
     each: Callable[[str, str, str], str] | None = None
+    """``each(values, variable, body)`` is a list of ``body`` for each of a list of values, where there are lists."""
     dot: str | None = None
+    """The sum of the products of two lists, with places for them."""
+    quote: str = '"'
+    """What names are quoted with; doubled, it is part of a name."""
+    functions: Mapping[str, str] = field(default_factory=lambda: {"max": "greatest", "min": "least", "log": "ln"})
+    """Names of functions that :class:`~calspline.expression.Expression` calls otherwise."""
     not_nan: str = "NOT isnan({})"
+    """Whether a quoted column holds a number."""
     within: str = "{} BETWEEN {}"
+    """Whether a column lies between limits, which NaN does not."""
     refuse: str = "error('{}')"
+    """An error, with places for its message and for a quoted column."""
     staged: bool = False
+    """Whether the engine computes a column of a subquery once."""
     barrier: str = ""
+    """What keeps a subquery apart where its columns would else be written out at every use, and uses of uses again."""
     escapes: Mapping[str, str] = field(default_factory=lambda: {"'": "''"})
+    """What stands for characters in a string."""
 
     def identifier(self, name: str) -> str:
         """A name, quoted."""
@@ -135,44 +112,37 @@ def _array_lambda(values: str, variable: str, body: str) -> str:
     return f"transform({values}, {variable} ->\n  {indented(body)}\n)"
 
 
+def _halved(low: int, high: int, block: Callable[[int, int], str], below: Callable[[int], str]) -> str:
+    """One of the numbers from ``low`` to ``high``: halving by the test ``below``, until a block of them is left."""
+    if high - low <= BLOCK:
+        return block(low, high)
+    middle = (low + high) // 2
+    first, second = (indented(_halved(*ends, block, below)) for ends in ((low, middle), (middle, high)))
+    return f"CASE WHEN {below(middle)} THEN\n  {first}\nELSE\n  {second}\nEND"
+
+
 def _cases(items: list[str], i: str) -> str:
     """The item at ``i``, counting from zero, in a dialect without arrays."""
 
-    def among(low: int, high: int) -> str:
-        if high - low <= BLOCK:
-            lines = [f"  WHEN {k} THEN {items[k]}" for k in range(low, high)]
-            return "\n".join([f"CASE {i}", *lines, "END"])
-        middle = (low + high) // 2
-        below, above = indented(among(low, middle)), indented(among(middle, high))
-        return f"CASE WHEN {i} < {middle} THEN\n  {below}\nELSE\n  {above}\nEND"
+    def block(low: int, high: int) -> str:
+        return "\n".join([f"CASE {i}", *[f"  WHEN {k} THEN {items[k]}" for k in range(low, high)], "END"])
 
-    return among(0, len(items))
+    return _halved(0, len(items), block, lambda middle: f"{i} < {middle}")
 
 
 def comparisons(z: str, breaks: list[str], first: int) -> str:
     """How many breaks are at or below ``z``, counting from ``first``."""
 
-    def among(low: int, high: int) -> str:
-        if high - low <= BLOCK:
-            lines = [f"  WHEN {z} < {breaks[k]} THEN {k + first}" for k in range(low, high)]
-            return "\n".join(["CASE", *lines, f"  ELSE {high + first}", "END"])
-        middle = (low + high) // 2
-        below, above = indented(among(low, middle)), indented(among(middle, high))
-        return f"CASE WHEN {z} < {breaks[middle]} THEN\n  {below}\nELSE\n  {above}\nEND"
+    def block(low: int, high: int) -> str:
+        lines = [f"  WHEN {z} < {breaks[k]} THEN {k + first}" for k in range(low, high)]
+        return "\n".join(["CASE", *lines, f"  ELSE {high + first}", "END"])
 
-    return among(0, len(breaks))
+    return _halved(0, len(breaks), block, lambda middle: f"{z} < {breaks[middle]}")
 
-
-FUNCTIONS = {
-    "max": "greatest", "min": "least", "log": "ln", "exp": "exp", "asinh": "asinh", "abs": "abs", "power": "power",
-    "sqrt": "sqrt",
-}  # fmt: skip
 
 DIALECTS: dict[str, Dialect] = {
     "duckdb": Dialect(
-        quote='"',
         column="{}::DOUBLE",
-        functions=FUNCTIONS,
         first=1,
         position=_among_values,
         types=("VARCHAR", "DOUBLE"),
@@ -187,9 +157,7 @@ DIALECTS: dict[str, Dialect] = {
         staged=True,
     ),
     "postgres": Dialect(
-        quote='"',
         column="{}::float8",
-        functions=FUNCTIONS,
         first=1,
         position=_among_values,
         types=("text", "float8"),
@@ -204,7 +172,6 @@ DIALECTS: dict[str, Dialect] = {
     "spark": Dialect(
         quote="`",
         column="double({})",
-        functions=FUNCTIONS,
         first=0,
         position=lambda value, labels, known: lines_of(labels, "array_position(array(", f"), {value})"),
         types=("string", "double"),
@@ -219,7 +186,7 @@ DIALECTS: dict[str, Dialect] = {
     "sqlite": Dialect(
         quote="`",  # in double quotes a name that is no column would be taken for a string
         column="{}",  # a cast would make zeros of what is no number
-        functions=FUNCTIONS | {"max": "max", "min": "min"},
+        functions={"log": "ln"},
         first=0,
         position=_among_rows,
         types=("TEXT", "REAL"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calspline import __version__
 from calspline.export import formula_of
 from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, is_classifier, scores_of
-from calspline.expression import LEAST_SHARE, ROW_OPERATIONS, Constant, Expression, Formula, Lookup, Pieces, Program
+from calspline.expression import LEAST_SHARE, Expression, Formula, Lookup, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE
@@ -313,9 +313,7 @@ class _Graph:
         if operation == "rest":
             return self._rest(y)
         if operation == "matrix":
-            assert isinstance(formula.value, Constant)
             return self.node("MatMul", y, self.constant(np.transpose(formula.value.values)))
-        assert isinstance(formula.value, list)  # a program for each class
         if operation == "top":
             return self._top(formula.value[0], y)
         values = []
@@ -345,30 +343,27 @@ class _Graph:
     def _write(self, formula: Expression, known: dict[str, str]) -> str:
         """The tensor of a formula."""
         if formula.operation == "number":
-            return self.constant(formula.real)
+            return self.constant(formula.value)
         if formula.operation == "name":
-            return known[str(formula.value)]
+            return known[formula.value]
         if formula.operation == "log" and formula.arguments[0].operation == "max":
             # The logarithm is kept above a limit, not its argument: 1e-300 is zero in float32.
             argument, least = formula.arguments[0].arguments
             log = self.node("Log", self._write(argument, known))
-            return self.node("Max", log, self.constant(np.log(least.real)))
+            return self.node("Max", log, self.constant(np.log(least.value)))
         if formula.operation in ("max", "min") and formula.arguments[1].operation == "number":
             value, limit = formula.arguments
-            return self.node(NAMES[formula.operation], self._write(value, known), self._limit(limit.real))
+            return self.node(NAMES[formula.operation], self._write(value, known), self._limit(limit.value))
         if formula.operation == "constant":
-            assert isinstance(formula.value, Constant)
             return self.constant([formula.value.values])
         tensors = [self._write(argument, known) for argument in formula.arguments]
-        if formula.operation in ROW_OPERATIONS:
+        if formula.on_rows:
             return self._row(formula, tensors)
         if formula.operation == "cubic":
-            assert isinstance(formula.value, Pieces)
             return self._cubic(tensors[0], formula.value)
         if formula.operation == "asinh":
             return self._asinh(tensors[0])
         if formula.operation == "between":
-            assert isinstance(formula.value, tuple)
             low, high = map(self.constant, formula.value)
             inside = self.node(
                 "And", self.node("LessOrEqual", low, tensors[0]), self.node("LessOrEqual", tensors[0], high)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, overload
 from calspline.export import formula_of
 from calspline.export.dialects import DIALECTS, Dialect, numeral
 from calspline.export.sql_statement import Statement, compared, effect_columns, listed, with_names
-from calspline.expression import Expression, Formula, Lookup, Program, name, substituted
+from calspline.expression import Expression, Formula, Lookup, Program, name
 from calspline.options import check_one_of
 from calspline.segments.labels import places_by_name
 
@@ -264,5 +264,5 @@ class _Staged(Statement):
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
         known = {key: row[0] for key, row in self._effects.items()} | known
         for variable, value in program.steps:
-            known = known | {variable: name(self._named(self._write(substituted(value, known))))}
-        return self._write(substituted(program.result, known))
+            known = known | {variable: name(self._named(self._write(value.given(known))))}
+        return self._write(program.result.given(known))

@@ -5,27 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from calspline.export import Syntax
 from calspline.export.dialects import BLOCK, WIDTH, Dialect, comparisons, indented, numeral
-from calspline.expression import (
-    LEAST_SHARE,
-    ROW_OPERATIONS,
-    Constant,
-    Expression,
-    Formula,
-    Lookup,
-    Pieces,
-    Program,
-    call,
-    name,
-    names_in,
-    number,
-    substituted,
-)
+from calspline.expression import LEAST_SHARE, Expression, Formula, Lookup, Pieces, Program, call, name, number
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
 from calspline.segments.curves import NEW
@@ -115,7 +101,7 @@ class Statement:
         def found(places: list[Expression]) -> str:
             for lookup, place in zip(formula.lookups, places, strict=True):
                 for key, lists in listed(lookup).items():
-                    row = [name(self._looked_up(each, str(place.value))) for each in lists]
+                    row = [name(self._looked_up(each, place.value)) for each in lists]
                     self._effects[key] = for_all(row, m)
             return body()
 
@@ -147,7 +133,7 @@ class Statement:
             variable, value = program.steps[k]
             used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
             shared = used > 1 or value.operation in ("classes", "rest", "top")  # which are texts, not formulas
-            given = rows.get(str(value.arguments[0].value)) if value.operation == "cubic" else None
+            given = rows.get(value.arguments[0].value) if value.operation == "cubic" else None
             if isinstance(given, ListedRow) and self._writer.each is not None:  # the same curve of all classes
                 return self._listed_row(
                     variable, self._each(given, value), len(given), lambda row: step(k + 1, rows | {variable: row})
@@ -164,13 +150,13 @@ class Statement:
 
     def _row(self, value: Expression, rows: dict[str, Row], body: Callable[[Row], str]) -> str:
         """``body`` of the row that a step makes."""
-        if value.operation in ROW_OPERATIONS:
-            given = [rows[str(argument.value)] for argument in value.arguments]
+        if value.on_rows:
+            given = [rows[argument.value] for argument in value.arguments]
             return self._operation(value, given, body)
 
         def of_class(k: int) -> Expression:
             known = {key: each[k] for key, each in rows.items()}
-            return substituted(value, known, lambda constant: number(constant.values[k]))
+            return value.given(known, lambda constant: number(constant.values[k]))
 
         return body([of_class(k) for k in range(len(self._columns))])
 
@@ -190,10 +176,8 @@ class Statement:
         if operation == "rest":
             return body([name(self._rest(y, k)) for k in range(len(y))])
         if operation == "matrix":
-            assert isinstance(value.value, Constant)
             weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
             return body([reduce(add, terms or [number(0.0)]) for terms in weighted])
-        assert isinstance(value.value, list)  # a program for each class
         if operation == "top":
             return self._top(value.value[0], y, body)
         known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
@@ -228,7 +212,7 @@ class Statement:
 
         def placed(most: Expression) -> str:
             tests = " ".join(f"WHEN {self._write(one)} >= {most.value} THEN {j}" for j, one in enumerate(y))
-            return self._bound("place", [f"CASE {tests} END"], lambda place: found(most, str(place[0].value)))
+            return self._bound("place", [f"CASE {tests} END"], lambda place: found(most, place[0].value))
 
         return self._bound("most", [self._write(call("max", *y))], lambda most: placed(most[0]))
 
@@ -244,16 +228,16 @@ class Statement:
 
         def step(k: int, known: dict[str, Expression]) -> str:
             if k == len(program.steps):
-                return self._write(substituted(program.result, known))
+                return self._write(program.result.given(known))
             # Steps that do not need each other are bound together: SQLite bears few subqueries in each other.
             alone: dict[str, Expression] = {}
             for variable, value in program.steps[k:]:
-                if alone.keys() & set(names_in(value)):
+                if alone.keys() & set(value.names):
                     break
                 alone[variable] = value
             k += len(alone)
-            uses = [used for formula in program.formulas[k:] for used in names_in(formula)]
-            texts = {variable: substituted(value, known) for variable, value in alone.items()}
+            uses = [used for formula in program.formulas[k:] for used in formula.names]
+            texts = {variable: value.given(known) for variable, value in alone.items()}
             # A curve and what segments add to it have the same pieces: the one that a score lies in is found once.
             cubics = {variable: value for variable, value in texts.items() if value.operation == "cubic"}
             cubics = cubics if len(cubics) > 1 else {}
@@ -262,10 +246,7 @@ class Statement:
                 return step(k, known | texts)
 
             def bound(i: str = "", t: str = "") -> str:
-                values = [
-                    self._horner(cast(Pieces, texts[v].value), i, t) if v in cubics else self._write(texts[v])
-                    for v in shared
-                ]
+                values = [self._horner(texts[v].value, i, t) if v in cubics else self._write(texts[v]) for v in shared]
                 return self._bound(
                     shared[0], values, lambda names: step(k, known | texts | dict(zip(shared, names, strict=True)))
                 )
@@ -273,7 +254,7 @@ class Statement:
             if not cubics:
                 return bound()
             first = next(iter(cubics.values()))
-            pieces = cast(Pieces, first.value)
+            pieces = first.value
             return self._in_piece(self._write(pieces.place(first.arguments[0])), pieces, bound)
 
         return step(0, known)
@@ -303,7 +284,7 @@ class Statement:
 
     def _each(self, row: ListedRow, curve: Expression) -> str:
         """The list of what a curve makes of each number of a row."""
-        x, pieces = self._free("x"), cast(Pieces, curve.value)
+        x, pieces = self._free("x"), curve.value
         assert self._writer.each is not None
         return self._writer.each(row.list_name, x, self._cubic(self._write(pieces.place(name(x))), pieces))
 
@@ -329,10 +310,10 @@ class Statement:
 
         def step(z: str, i: str) -> str:
             distance = f"{z} - {self._looked_up(pieces.starts, i)}"
-            return self._bound("t", [distance], lambda t: body(i, str(t[0].value)))
+            return self._bound("t", [distance], lambda t: body(i, t[0].value))
 
         # DuckDB takes twice as long to plan for every name bound within another.
-        return find(z) if z.isidentifier() else self._bound("z", [z], lambda z: find(str(z[0].value)))
+        return find(z) if z.isidentifier() else self._bound("z", [z], lambda z: find(z[0].value))
 
     def _horner(self, pieces: Pieces, i: str, t: str, weights: str = "") -> str:
         """A cubic of the distance, with coefficients by index; of lines there are two to look up instead of four."""
@@ -350,7 +331,7 @@ class Statement:
         if writer.index or writer.list is None or len(breaks) <= self._most_compared:
             numerals = [numeral(value) for value in breaks]
             index = writer.index(z, numerals) if writer.index else comparisons(z, numerals, writer.first)
-            return self._bound("i", [index], lambda i: body(str(i[0].value)))
+            return self._bound("i", [index], lambda i: body(i[0].value))
         between = 1 << (len(breaks) // (self._most_compared + 1)).bit_length()
         padding = -(len(breaks) + 1) % between
         padded = [*breaks, *[LARGEST] * padding]
@@ -361,10 +342,10 @@ class Statement:
                 return body(at)
             middle = self._looked_up(padded[step - 1 :: 2 * step], at)
             value = f"2 * {i} + CASE WHEN {z} < {middle} THEN 0 ELSE 1 END"
-            return self._bound(f"i{step}", [value], lambda i: halved(str(i[0].value), step // 2))
+            return self._bound(f"i{step}", [value], lambda i: halved(i[0].value, step // 2))
 
         first = comparisons(z, [numeral(value) for value in padded[between - 1 :: between]], 0)
-        return self._bound("i", [first], lambda i: halved(str(i[0].value), between // 2))
+        return self._bound("i", [first], lambda i: halved(i[0].value, between // 2))
 
     def _looked_up(self, values: list[Any], i: str) -> str:
         """The number at an index, or the list of numbers."""
@@ -377,7 +358,7 @@ class Statement:
 
 def _uses(formula: Expression, variable: str) -> int:
     """How often a formula uses a row; an operation on rows may use it any number of times."""
-    return names_in(formula).count(variable) * (2 if formula.operation in ROW_OPERATIONS else 1)
+    return formula.names.count(variable) * (2 if formula.on_rows else 1)
 
 
 def compared(lookup: Lookup, column: str, writer: Dialect) -> tuple[str, list[str]]:

@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 from torch import fx
 
 from calspline.arrays import Array
-from calspline.expression import (
-    LEAST_SHARE,
-    ROW_OPERATIONS,
-    Constant,
-    Expression,
-    Formula,
-    Lookup,
-    Pieces,
-    Program,
-    rounded,
-)
+from calspline.expression import LEAST_SHARE, Expression, Formula, Lookup, Pieces, Program, rounded
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
@@ -188,35 +178,34 @@ class Writer:
         """The tensor of formulas that differ in their numbers alone; of numbers that do not, the number."""
         formula, operation = formulas[0], formulas[0].operation
         if operation == "name":
-            return known[str(formula.value)]
+            return known[formula.value]
         if operation == "number":
-            return self._numbers([each.real for each in formulas])
+            return self._numbers([each.value for each in formulas])
         if operation == "constant":
-            assert isinstance(formula.value, Constant)
             return self._row(formula.value.values)
         columns = list(zip(*[each.arguments for each in formulas], strict=True))
         if logistic_of(formula) is not None:
             operation, columns = "logistic", [tuple(cast(Expression, logistic_of(each)) for each in formulas)]
         if operation == "log" and formula.arguments[0].operation == "max":
-            least = formula.arguments[0].arguments[1].real
+            least = formula.arguments[0].arguments[1].value
             return self._log(self._write([each.arguments[0].arguments[0] for each in formulas], known), least)
         if operation == "min" and formula.arguments[0].operation == "max":  # clipped
             inner = [each.arguments[0].arguments for each in formulas]
             x = self._write([arguments[0] for arguments in inner], known)
-            return self._clamp(x, [low.real for _, low in inner], [high.real for high in columns[1]])
+            return self._clamp(x, [low.value for _, low in inner], [high.value for high in columns[1]])
         if operation in ("max", "min") and formula.arguments[1].operation == "number":
             x, limit = (
                 self._write(list(columns[0]), known),
-                self._numbers([self._limit(end.real) for end in columns[1]]),
+                self._numbers([self._limit(end.value) for end in columns[1]]),
             )
             return torch.clamp(x, min=limit) if operation == "max" else torch.clamp(x, max=limit)
         tensors = [self._write(list(column), known) for column in columns]
-        if operation in ROW_OPERATIONS:
+        if formula.on_rows:
             return self._row_operation(formula, tensors)
         if operation == "cubic":
-            return self._cubic(tensors[0], [cast(Pieces, each.value) for each in formulas])
+            return self._cubic(tensors[0], [each.value for each in formulas])
         if operation == "between":
-            ends = zip(*[cast(tuple[float, float], each.value) for each in formulas], strict=True)
+            ends = zip(*[each.value for each in formulas], strict=True)
             low, high = (self._limits(limits, up=up) for limits, up in zip(ends, (True, False), strict=True))
             if isinstance(low, float) and low == high == tensors[1] and formula.arguments[0] is formula.arguments[2]:
                 return tensors[2]
@@ -287,10 +276,8 @@ class Writer:
         if operation == "rest":
             return self._rest(y)
         if operation == "matrix":
-            assert isinstance(formula.value, Constant)
             matrix = self._constant(formula.value.values)
             return torch.nn.functional.linear(y, matrix) if axis == -1 else torch.matmul(matrix, y)
-        assert isinstance(formula.value, list)
         return self._top(formula.value[0], y) if operation == "top" else self._classes(formula.value, rows)
 
     def _softmax(self, y: Any, *, logarithm: bool) -> Any:
@@ -342,7 +329,7 @@ class Writer:
 
         def shape(formula: Expression) -> Any:
             if formula.operation == "cubic":
-                return (j if self._table(cast(Pieces, formula.value)) is None else "table", shape(formula.arguments[0]))
+                return (j if self._table(formula.value) is None else "table", shape(formula.arguments[0]))
             value = formula.value if formula.operation == "name" else None
             return formula.operation, value, tuple(shape(argument) for argument in formula.arguments)
 

@@ -259,7 +259,7 @@ class SegmentedCurve:
                 effect = name(EFFECT.format(c, k))
                 y = y + (effect if R[k].value == 1.0 else effect * R[k])
             terms = [
-                number(spread * r.real**2) if r.operation == "number" else spread * (r * r)
+                number(spread * r.value**2) if r.operation == "number" else spread * (r * r)
                 for spread, r in zip((np.pi / 8.0 * column.spread).tolist(), R, strict=True)
                 if spread
             ]
