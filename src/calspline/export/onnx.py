@@ -8,6 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
+
 from calspline import __version__
 from calspline.export import formula_of
 from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, is_classifier, scores_of
@@ -70,11 +76,6 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
     >>> bool(np.allclose(p, cal.predict_proba(scores), rtol=0, atol=1e-12))
     True
     """
-    try:
-        import onnx
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("to_onnx needs onnx: pip install 'calspline[onnx]'") from error
-
     check_one_of(dtype, "dtype", ("float64", "float32"))
     if is_classifier(calibrator):
         if after is not None:
@@ -91,9 +92,17 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
     formula = formula_of(calibrator, segments=True)
     m = len(formula.classes)
     columns = 1 if m == 2 and formula.kind == "margin" else m
-    graph, model = _Graph(dtype, "", m), _empty(dtype, columns)
+    graph = _Graph(dtype, "", m)
+    scores = helper.make_tensor_value_info("scores", graph.element, ["N", columns])
+    model = helper.make_model(
+        helper.make_graph([], "calibrator", [scores], []),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="calspline",
+        producer_version=__version__,
+    )
     graph.look_up(formula.lookups, model)
-    return _with_output(model, graph, graph.calibrated(formula, "scores", columns), m)
+    return graph.added_to(model, graph.calibrated(formula, "scores", columns, proper=formula.kind == "probability"))
 
 
 def _behind(calibrator: Any, after: Any, dtype: Dtype) -> Any:
@@ -109,7 +118,7 @@ def _behind(calibrator: Any, after: Any, dtype: Dtype) -> Any:
     scores = graph.cast(given.tensor)
     if (order := given.order(formula.classes)) is not None:
         scores = graph.node("Gather", scores, graph.constant(order, np.int64), axis=1)
-    return _with_output(model, graph, graph.calibrated(formula, scores, given.columns, proper=proper), m)
+    return graph.added_to(model, graph.calibrated(formula, scores, given.columns, proper=proper))
 
 
 def _fitted_on_probabilities(calibrator: Any) -> bool:
@@ -119,32 +128,6 @@ def _fitted_on_probabilities(calibrator: Any) -> bool:
     curve = calibrator.curves_[0]
     low, high = curve.origin + curve.unit * curve.breaks[[0, -1]]
     return bool(0.0 <= low <= high <= 1.0)
-
-
-def _with_output(model: Any, graph: _Graph, result: str, m: int) -> Any:
-    """The model with the nodes of a graph, and its result as the only output."""
-    import onnx
-
-    output = _unused("probabilities", model)
-    graph.node("Identity", result, output=output)
-    model.graph.node.extend(graph.nodes)
-    model.graph.initializer.extend(graph.constants)
-    del model.graph.output[:]
-    model.graph.output.append(onnx.helper.make_tensor_value_info(output, graph.element, ["N", m]))
-    onnx.checker.check_model(model)
-    return model
-
-
-def _empty(dtype: Dtype, columns: int) -> Any:
-    """A model that takes scores, and as yet does nothing with them."""
-    from onnx import TensorProto, helper
-
-    element = TensorProto.DOUBLE if dtype == "float64" else TensorProto.FLOAT
-    scores = helper.make_tensor_value_info("scores", element, ["N", columns])
-    graph = helper.make_graph([], "calibrator", [scores], [])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    model.producer_name, model.producer_version = "calspline", __version__
-    return model
 
 
 def _unused(name: str, model: Any) -> str:
@@ -160,8 +143,6 @@ class _Graph:
     """Nodes and constants of a calibrator."""
 
     def __init__(self, dtype: Dtype, prefix: str, m: int) -> None:
-        from onnx import TensorProto
-
         self._m = m
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -171,10 +152,19 @@ class _Graph:
         self._known: dict[tuple[str, bytes], str] = {}
         self._effects: dict[str, tuple[str, bool]] = {}
 
+    def added_to(self, model: Any, result: str) -> Any:
+        """The model with these nodes, and their result as the only output."""
+        output = _unused("probabilities", model)
+        self.node("Identity", result, output=output)
+        model.graph.node.extend(self.nodes)
+        model.graph.initializer.extend(self.constants)
+        del model.graph.output[:]
+        model.graph.output.append(helper.make_tensor_value_info(output, self.element, ["N", self._m]))
+        onnx.checker.check_model(model)
+        return model
+
     def look_up(self, lookups: Sequence[Lookup], model: Any) -> None:
         """Give the model an input for each column of segments, and the names of their effects a tensor."""
-        from onnx import TensorProto, helper
-
         if lookups:
             [opset] = [each for each in model.opset_import if each.domain == ML] or [model.opset_import.add(domain=ML)]
             opset.version = max(opset.version, LABEL_ENCODER_SINCE)
@@ -196,8 +186,6 @@ class _Graph:
 
     def node(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """The output of one more node."""
-        from onnx import helper
-
         output = output or f"{self._prefix}{operation.lower()}_{len(self.nodes)}"
         # Runtimes that fuse nodes need names to tell them apart.
         self.nodes.append(helper.make_node(operation, list(inputs), [output], name=output, **attributes))
@@ -209,8 +197,6 @@ class _Graph:
 
     def constant(self, values: Any, dtype: Any = None) -> str:
         """A constant tensor; equal ones are the same."""
-        from onnx import numpy_helper
-
         with np.errstate(over="ignore"):
             array: NDArray[Any] = np.asarray(values, dtype=dtype or self._dtype)
         if np.isinf(array).any():
@@ -221,17 +207,20 @@ class _Graph:
             self.constants.append(numpy_helper.from_array(array, self._known[key]))
         return self._known[key]
 
-    def calibrated(self, formula: Formula, scores: str, columns: int, *, proper: bool | None = None) -> str:
+    def calibrated(self, formula: Formula, scores: str, columns: int, *, proper: bool) -> str:
         """Calibrated probabilities of all classes from columns of scores, if ``proper`` of probabilities."""
-        proper = formula.kind == "probability" if proper is None else proper
         doubt = self._doubt(formula, scores, columns, proper=proper)
         if formula.kind == "probability":
             scores = self.node("Min", self.node("Max", scores, self.constant(0.0)), self.constant(1.0))
-        if len(formula.classes) == 2:
-            p = self._binary(formula, scores, columns)
-            result = self.node("Concat", self.node("Sub", self.constant(1.0), p), p, axis=1)
-        else:
-            result = self._value(formula.program, {"p": scores})
+        program, known = formula.program, {"p": scores}
+        if self._m == columns == 2:
+            assert formula.from_pair is not None
+            program, known = formula.from_pair, {"p": self._column(scores, 1), "rest": self._column(scores, 0)}
+            if formula.kind == "margin" and formula.difference:
+                known["p"] = self.node("Sub", known["p"], known["rest"])
+        result = self._value(program, known)
+        if self._m == 2:
+            result = self.node("Concat", self.node("Sub", self.constant(1.0), result), result, axis=1)
         return self.node("Add", result, doubt)
 
     def _doubt(self, formula: Formula, scores: str, columns: int, *, proper: bool) -> str:
@@ -275,15 +264,6 @@ class _Graph:
     def _column(self, tensor: str, j: int) -> str:
         return self.node("Gather", tensor, self.constant([j], np.int64), axis=1)
 
-    def _binary(self, formula: Formula, scores: str, columns: int) -> str:
-        if columns == 1:
-            return self._value(formula.program, {"p": scores})
-        known = {"p": self._column(scores, 1), "rest": self._column(scores, 0)}
-        if formula.kind == "margin" and formula.difference:
-            known["p"] = self.node("Sub", known["p"], known["rest"])
-        assert formula.from_pair is not None
-        return self._value(formula.from_pair, known)
-
     def _value(self, program: Program, known: dict[str, str], j: int | None = None) -> str:
         """The result of a program; with ``j``, that of a class, to which belong its own of several effects."""
         for name, (tensor, several) in self._effects.items():
@@ -311,7 +291,8 @@ class _Graph:
         if operation == "normalise":
             return self.node("Div", y, self._sum(y, self._m))
         if operation == "rest":
-            return self._rest(y)
+            is_top, _, others = self._top_and_others(y)
+            return self.node("Where", is_top, self._sum(others, self._m), self.node("Sub", self.constant(1.0), y))
         if operation == "matrix":
             return self.node("MatMul", y, self.constant(np.transpose(formula.value.values)))
         if operation == "top":
@@ -321,10 +302,6 @@ class _Graph:
             columns = [self._column(row, j) for row in (rows if "rest" in program.arguments else rows[:1])]
             values.append(self._value(program, dict(zip(("p", "rest"), columns, strict=False)), j))
         return self.node("Concat", *values, axis=1)
-
-    def _rest(self, p: str) -> str:
-        is_top, _, others = self._top_and_others(p)
-        return self.node("Where", is_top, self._sum(others, self._m), self.node("Sub", self.constant(1.0), p))
 
     def _top_and_others(self, p: str) -> tuple[str, str, str]:
         """Which number of a row is the (first) largest, that number, and the row with zero in its place."""
@@ -395,8 +372,6 @@ class _Graph:
 
     def _piece(self, x: str, breaks: NDArray[Any]) -> str:
         """How many breaks are at or below ``x``."""
-        from onnx import TensorProto
-
         last = self.constant([-1], np.int64)
         above = self.node("GreaterOrEqual", self.node("Unsqueeze", x, last), self.constant(breaks))
         count = self._sum(self.cast(above), len(breaks))

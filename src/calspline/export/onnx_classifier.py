@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto, TensorProto, checker, compose, helper, numpy_helper, shape_inference
 
 from calspline.expression import Formula
 from calspline.labels import by_value
@@ -82,8 +83,6 @@ class ClassifierScores:
 
 def scores_of(model: Any, m: int) -> ClassifierScores:
     """The scores of ``m`` classes that a classifier gives; what makes dictionaries of them is taken out of it."""
-    from onnx import TensorProto
-
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
     if not versions or not MIN_OPSET <= versions[0] <= MAX_OPSET:
         raise ValueError(f"after must have an opset from {MIN_OPSET} to {MAX_OPSET}; got {versions}")
@@ -114,8 +113,6 @@ def _columns(model: Any) -> dict[str, int]:
 
     What the operators say goes before what is declared, as skl2onnx declares one column for both of LinearSVC's.
     """
-    from onnx import ModelProto, shape_inference
-
     bare = ModelProto()
     bare.CopyFrom(model)
     for output in bare.graph.output:
@@ -134,8 +131,6 @@ class _Nodes:
     """A graph, read backwards."""
 
     def __init__(self, graph: Any) -> None:
-        from onnx import numpy_helper
-
         self.by_output = {output: node for node in graph.node for output in node.output}
         self._constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer if len(item.dims) <= 2}
 
@@ -191,8 +186,6 @@ class _Nodes:
 
 
 def _attributes(node: Any) -> dict[str, Any]:
-    from onnx import helper
-
     return {item.name: helper.get_attribute_value(item) for item in node.attribute}
 
 
@@ -284,8 +277,6 @@ def _new(kind: str, calibrator: Any) -> Any:
 
 def averaged(models: list[Any]) -> Any:
     """One model that gives the mean of what several give for the same features."""
-    from onnx import checker, compose, helper, numpy_helper
-
     whole, *others = models
     if not others:
         return whole
