@@ -337,8 +337,7 @@ def _projections(
     quoted = DIALECTS[dialect].identifier
     refusal = _refusal(calibrator, columns, DIALECTS[dialect])
     if DIALECTS[dialect].staged:
-        staged = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal, by=by)
-        stages, results = staged.stages, staged.results
+        stages, results = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal, by=by)
     else:
         known = by if hasattr(calibrator, "segments_") else None
         found = to_sql(calibrator, columns if len(columns) > 1 else columns[0], dialect=dialect, by=known)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, overload
 
 from calspline.export import formula_of
 from calspline.export.dialects import DIALECTS, Dialect, numeral
-from calspline.export.sql_statement import Statement, compared, effect_columns, listed, with_names
-from calspline.expression import Expression, Formula, Lookup, Program, name
+from calspline.export.sql_statement import Statement, with_names
+from calspline.expression import Expression, Formula, Program, name
 from calspline.options import check_one_of
 from calspline.segments.labels import places_by_name
 
@@ -112,85 +111,42 @@ def to_sql(
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
     formula = formula_of(calibrator, segments=True)
-    segments = Segments.of(formula, by, table)
+    if table is not None and (by is None or not _is_name(table)):
+        raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
+    if (by is None) != (not formula.lookups):
+        named = "named: this calibrator was fitted with segments" if by is None else "left out: this one was not"
+        raise ValueError(f"by, the columns of segments, must be {named}")
+    segments = _in_order(formula, [] if by is None else [by] if isinstance(by, str) else list(by))
     columns = [column] if isinstance(column, str) else column
     wanted = 1 if len(formula.classes) == 2 else len(formula.classes)
     if (wanted == 1) != isinstance(column, str):
         expected = "the name of a column" if wanted == 1 else f"a list of {wanted} names of columns"
         raise TypeError(f"column must be {expected}; got {column!r}")
     for item in columns:
-        if not isinstance(item, str) or not item or "\0" in item:
+        if not _is_name(item):
             raise ValueError(f"column must be the name of a column; got {item!r}")
     if len(columns) != wanted:
         raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
-    writer = DIALECTS[dialect]
-    statement = Statement(writer, columns, segments)
+    statement = Statement(DIALECTS[dialect], columns, segments, table)
     found = statement.write(formula)
     result = found[0] if wanted == 1 else found
-    if table is None:
-        return result
-    tables = zip(formula.lookups, segments.by, segments.table_names(), strict=True)
-    made = [statements(lookup, own, to, statement.key, writer) for lookup, own, to in tables]
-    return JoinedSql([one for create, _ in made for one in create], "\n".join(join for _, join in made), result)
+    return result if table is None else JoinedSql(*statement.effects(formula), result)
 
 
-@dataclass(frozen=True)
-class Segments:
-    """What columns of segments are called, and the table that effects are to be joined from, if any.
-
-    Without columns, all rows are of new segments.
-    """
-
-    by: Sequence[str] = ()
-    table: str | None = None
-
-    @classmethod
-    def of(cls, formula: Formula, by: By, table: str | None) -> Segments:
-        """What a user asks for."""
-        if table is not None and (by is None or not isinstance(table, str) or not table or "\0" in table):
-            raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
-        if (by is None) != (not formula.lookups):
-            wanted = (
-                "named: this calibrator was fitted with segments" if formula.lookups else "left out: this one was not"
-            )
-            raise ValueError(f"by, the columns of segments, must be {wanted}")
-        return cls([] if by is None else [by] if isinstance(by, str) else list(by), table).checked(formula)
-
-    def checked(self, formula: Formula) -> Segments:
-        """The columns in the order of the fit."""
-        if not formula.lookups or not self.by:
-            return self
-        for one in self.by:
-            if not isinstance(one, str) or not one or "\0" in one:
-                raise ValueError(f"by must be the name of a column, or a list of names; got {one!r}")
-        order = places_by_name([lookup.column for lookup in formula.lookups], self.by)
-        return Segments([self.by[place] for place in order], self.table)
-
-    def table_names(self) -> list[str]:
-        """A table for each column."""
-        return [f"{self.table}{k + 1 if len(self.by) > 1 else ''}" for k in range(len(self.by))]
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
 
 
-def statements(lookup: Lookup, column: str, table: str, key: str, writer: Dialect) -> tuple[list[str], str]:
-    """What makes and fills a table of effects, and what joins it."""
-    value, labels = compared(lookup, column, writer)
-    numbers = listed(lookup)
-    columns = [each for own, lists in numbers.items() for each in effect_columns(own, len(lists))]
-    texts = bool(lookup.labels) and isinstance(lookup.labels[0], str)
-    kinds = [writer.types[0 if texts else 1], *[writer.types[1]] * len(columns)]
-    names = [writer.identifier(each) for each in (key, *columns)]
-    quoted = writer.identifier(table)
-    declared = ", ".join(f"{one} {kind}" for one, kind in zip(names, kinds, strict=True))
-    values = [each[1:] for lists in numbers.values() for each in lists]
-    rows = [f"({', '.join([label, *map(numeral, row)])})" for label, *row in zip(labels, *values, strict=True)]
-    create = f"CREATE TABLE {quoted} ({declared})"
-    insert = f"INSERT INTO {quoted} VALUES\n" + ",\n".join(f"  {row}" for row in rows)
-    join = f"LEFT JOIN {quoted} ON {quoted}.{names[0]} = {value}"
-    return [create, with_names(insert)], with_names(join)
+def _in_order(formula: Formula, by: Sequence[str]) -> list[str]:
+    """Columns of segments in the order of the fit."""
+    for one in by:
+        if not _is_name(one):
+            raise ValueError(f"by must be the name of a column, or a list of names; got {one!r}")
+    order = places_by_name([lookup.column for lookup in formula.lookups], by) if by else []
+    return [by[place] for place in order]
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(NamedTuple):
     """Columns to add, stage by stage, by name; then the ``results``, which use them."""
 
     stages: list[dict[str, str]]
@@ -215,16 +171,15 @@ def in_stages(
     while any(prefix in column.lower() for column in taken):
         prefix = "_" + prefix
     formula = formula_of(calibrator, segments=True)
-    segments = Segments(by).checked(formula)
-    return _Staged(DIALECTS[dialect], columns, prefix, segments).stages(formula, otherwise)
+    return _Staged(DIALECTS[dialect], columns, prefix, _in_order(formula, by)).stages(formula, otherwise)
 
 
 class _Staged(Statement):
     # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
     _most_compared = 1
 
-    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str, segments: Segments) -> None:
-        super().__init__(writer, columns, segments)
+    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str, by: Sequence[str]) -> None:
+        super().__init__(writer, columns, by)
         self._prefix = prefix
         self._own = re.compile(rf"\b{prefix}\d+\b")
         self._names: dict[str, str] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from calspline.expression import LEAST_SHARE, Expression, Formula, Lookup, Piece
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
 from calspline.segments.curves import NEW
-
-if TYPE_CHECKING:
-    from calspline.export.sql import Segments
 
 Row = list[Expression]
 """A number for each class."""
@@ -39,17 +36,22 @@ class ListedRow(Row):
 
 
 class Statement:
-    """Expressions over some columns in a dialect."""
+    """Expressions over some columns in a dialect, with the columns of segments ``by``: without, all rows are new ones.
+
+    The effects of segments are part of the expressions, or in a ``table`` (for each of several columns, one).
+    """
 
     _most_compared: ClassVar[int] = 2 * BLOCK
     """Breaks that are compared one after the other, before looking them up pays."""
 
-    def __init__(self, writer: Dialect, columns: Sequence[str], segments: Segments) -> None:
-        self._writer, self._segments = writer, segments
+    def __init__(
+        self, writer: Dialect, columns: Sequence[str], by: Sequence[str] = (), table: str | None = None
+    ) -> None:
+        self._writer, self._by = writer, by
+        self._tables = [f"{table}{k + 1 if len(by) > 1 else ''}" for k in range(len(by))] if table else []
         self._effects: dict[str, Row] = {}
-        quoted = [writer.identifier(column).replace("\n", BREAK_IN_NAME) for column in columns]
-        self._columns = [writer.column.format(column) for column in quoted]
-        self._taken = {column.lower() for column in (*columns, *segments.by)}
+        self._columns = [writer.column.format(self._quoted(column)) for column in columns]
+        self._taken = {column.lower() for column in (*columns, *by)}
         self._syntax = Syntax(
             number=numeral,
             functions=writer.functions,
@@ -78,37 +80,80 @@ class Statement:
     def _two(self, program: Program, known: dict[str, Expression]) -> str:
         """The value of two classes, where effects are joined in two ways: few rows, if any, are of new segments."""
         new = [key for key in program.names if key.startswith(NEW.format(""))]
-        if self._segments.table is None or self._writer.dot is None or not new:
+        if not self._tables or self._writer.dot is None or not new:
             return self._value(program, known)
         tests = " AND ".join(f"{self._write(self._effects[key][0])} = 0" for key in sorted(new))
         own = self._value(program.given(dict.fromkeys(new, 0.0)).blended(), known)
         return f"CASE WHEN {tests} THEN\n  {indented(own)}\nELSE\n  {indented(self._value(program, known))}\nEND"
 
-    @property
-    def key(self) -> str:
-        """The column of labels in a table of effects."""
-        return self._free("segment")
+    def effects(self, formula: Formula) -> tuple[list[str], str]:
+        """What makes and fills the tables of effects, and what joins them."""
+        made, joins = [], []
+        for lookup, own, table in zip(formula.lookups, self._by, self._tables, strict=True):
+            value, labels = self._compared(lookup, own)
+            numbers = {column: [*map(numeral, each[1:])] for _, column, each in _listed(lookup)}
+            names = [self._writer.identifier(column) for column in (self._free("segment"), *numbers)]
+            text, double = self._writer.types
+            kinds = [text if isinstance(lookup.labels[0], str) else double, *[double] * len(numbers)]
+            declared = ", ".join(f"{column} {kind}" for column, kind in zip(names, kinds, strict=True))
+            rows = [f"  ({', '.join(row)})" for row in zip(labels, *numbers.values(), strict=True)]
+            quoted = self._quoted(table)
+            made += [f"CREATE TABLE {quoted} ({declared})", f"INSERT INTO {quoted} VALUES\n" + ",\n".join(rows)]
+            joins.append(f"LEFT JOIN {quoted} ON {quoted}.{names[0]} = {value}")
+        return [with_names(text) for text in made], with_names("\n".join(joins))
 
     def _in_segments(self, formula: Formula, body: Callable[[], str]) -> str:
         """``body``, when it is known what effects the segments of a row have."""
-        segments, writer, m = self._segments, self._writer, len(self._columns)
-        if not segments.by or segments.table is not None:
-            tables = segments.table_names()
-            for k, lookup in enumerate(formula.lookups):
-                self._effects |= joined(lookup, tables[k], writer, m) if segments.by else constants(lookup, m)
+        writer, lookups = self._writer, formula.lookups
+
+        def joined(table: str, column: str, numbers: list[float]) -> Expression:
+            return name(f"coalesce({self._quoted(table)}.{writer.identifier(column)}, {numeral(numbers[0])})")
+
+        def at_place(place: Expression, column: str, numbers: list[float]) -> Expression:
+            return name(self._looked_up(numbers, place.value))
+
+        def found(places: Row) -> str:
+            for lookup, place in zip(lookups, places, strict=True):
+                self._know(lookup, partial(at_place, place))
             return body()
 
-        def found(places: list[Expression]) -> str:
-            for lookup, place in zip(formula.lookups, places, strict=True):
-                for key, lists in listed(lookup).items():
-                    row = [name(self._looked_up(each, place.value)) for each in lists]
-                    self._effects[key] = for_all(row, m)
+        if self._tables or not self._by:
+            for k, lookup in enumerate(lookups):
+                effect = partial(joined, self._tables[k]) if self._by else lambda column, numbers: number(numbers[0])
+                self._know(lookup, effect)
             return body()
-
-        known = self._free("known")
-        places = [place_of(*each, writer, known) for each in zip(formula.lookups, segments.by, strict=True)]
+        known, places = self._free("known"), []
+        for lookup, own in zip(lookups, self._by, strict=True):
+            place = f"coalesce({writer.position(*self._compared(lookup, own), known)}, 0)"
+            places.append(f"{place} + {writer.first}" if writer.first else place)
         # All at once, as DuckDB takes no subquery below a name that is bound.
         return self._bound("s", places, found)
+
+    def _know(self, lookup: Lookup, effect: Callable[[str, list[float]], Expression]) -> None:
+        """Let names of effects stand for something, given their column in a table and their numbers, in each class."""
+        rows: dict[str, Row] = {}
+        for key, column, numbers in _listed(lookup):
+            rows.setdefault(key, []).append(effect(column, numbers))
+        self._effects |= {key: row * len(self._columns) if len(row) == 1 else row for key, row in rows.items()}
+
+    def _compared(self, lookup: Lookup, column: str) -> tuple[str, list[str]]:
+        """A column of segments as it is compared with labels, and the labels."""
+        quoted, labels = self._quoted(column), lookup.labels
+        texts = [label for label in labels if isinstance(label, str)]
+        if texts:
+            if len(texts) < len(labels):
+                raise ValueError(f"segments must be all texts or all numbers in SQL; column {column!r} has both")
+            if any("\0" in text for text in texts):
+                raise ValueError(f"segments must not hold the character 0 in SQL; one of column {column!r} does")
+            return quoted, [self._writer.literal(text).replace("\n", BREAK_IN_NAME) for text in texts]
+        if any(abs(label) > LARGEST_INTEGER for label in labels):
+            raise ValueError(f"segments must be numbers up to 2**53 in SQL; one of column {column!r} is larger")
+        if all(isinstance(label, bool) for label in labels):
+            return f"CASE WHEN {quoted} THEN 1e0 WHEN NOT {quoted} THEN 0e0 END", [*map(numeral, labels)]
+        return self._writer.column.format(quoted), [*map(numeral, labels)]
+
+    def _quoted(self, identifier: str) -> str:
+        return self._writer.identifier(identifier).replace("\n", BREAK_IN_NAME)
 
     def _scores(self, kind: Kind) -> Row:
         """The columns; probabilities without what rounding puts outside [0, 1]."""
@@ -299,7 +344,7 @@ class Statement:
             return self._in_piece(z, pieces, partial(self._horner, pieces))
         w = self._free("w")
         return self._writer.bind(
-            w, self._listed(weights), self._in_piece(z, pieces, partial(self._horner, pieces, weights=w))
+            w, self._list(weights), self._in_piece(z, pieces, partial(self._horner, pieces, weights=w))
         )
 
     def _in_piece(self, z: str, pieces: Pieces, body: Callable[[str, str], str]) -> str:
@@ -349,10 +394,10 @@ class Statement:
 
     def _looked_up(self, values: list[Any], i: str) -> str:
         """The number at an index, or the list of numbers."""
-        items = [self._listed(map(numeral, value)) if isinstance(value, list) else numeral(value) for value in values]
+        items = [self._list(map(numeral, value)) if isinstance(value, list) else numeral(value) for value in values]
         return self._writer.array(items, i)
 
-    def _listed(self, items: Iterable[str]) -> str:
+    def _list(self, items: Iterable[str]) -> str:
         return str(self._writer.list).format(", ".join(items))
 
 
@@ -361,64 +406,12 @@ def _uses(formula: Expression, variable: str) -> int:
     return formula.names.count(variable) * (2 if formula.on_rows else 1)
 
 
-def compared(lookup: Lookup, column: str, writer: Dialect) -> tuple[str, list[str]]:
-    """A column of segments as it is compared with labels, and the labels."""
-    quoted = writer.identifier(column).replace("\n", BREAK_IN_NAME)
-    labels = lookup.labels
-    texts = [label for label in labels if isinstance(label, str)]
-    if texts:
-        if len(texts) < len(labels):
-            raise ValueError(f"segments must be all texts or all numbers in SQL; column {column!r} has both")
-        if any("\0" in text for text in texts):
-            raise ValueError(f"segments must not hold the character 0 in SQL; one of column {column!r} does")
-        return quoted, [writer.literal(text).replace("\n", BREAK_IN_NAME) for text in texts]
-    if any(abs(label) > LARGEST_INTEGER for label in labels):
-        raise ValueError(f"segments must be numbers up to 2**53 in SQL; one of column {column!r} is larger")
-    if all(isinstance(label, bool) for label in labels):
-        return f"CASE WHEN {quoted} THEN 1e0 WHEN NOT {quoted} THEN 0e0 END", [numeral(label) for label in labels]
-    return writer.column.format(quoted), [numeral(label) for label in labels]
-
-
-def place_of(lookup: Lookup, column: str, writer: Dialect, known: str) -> str:
-    """The index of what a row's segment has in lists that begin with what new segments have.
-
-    No column's name begins with ``known``.
-    """
-    value, labels = compared(lookup, column, writer)
-    found = f"coalesce({writer.position(value, labels, known)}, 0)"
-    return f"{found} + {writer.first}" if writer.first else found
-
-
-def listed(lookup: Lookup) -> dict[str, list[list[float]]]:
-    """Numbers by name, a list for each class, or one for all; that of new segments first."""
-    return {key: np.roll(each, 1, axis=0).reshape(len(each), -1).T.tolist() for key, each in lookup.numbers.items()}
-
-
-def constants(lookup: Lookup, m: int) -> dict[str, list[Expression]]:
-    """What new segments have, for each of ``m`` classes."""
-    return {key: for_all([number(each[0]) for each in lists], m) for key, lists in listed(lookup).items()}
-
-
-def joined(lookup: Lookup, table: str, writer: Dialect, m: int) -> dict[str, list[Expression]]:
-    """The columns of a table of effects."""
-    quoted = writer.identifier(table).replace("\n", BREAK_IN_NAME)
-    found = {}
-    for own, lists in listed(lookup).items():
-        row = []
-        for column, each in zip(effect_columns(own, len(lists)), lists, strict=True):
-            row.append(name(f"coalesce({quoted}.{writer.identifier(column)}, {numeral(each[0])})"))
-        found[own] = for_all(row, m)
-    return found
-
-
-def effect_columns(own: str, count: int) -> list[str]:
-    """Names of the columns of a table that hold the numbers of one name of effects."""
-    return [own] if count == 1 else [f"{own}_{j}" for j in range(count)]
-
-
-def for_all(row: list[Expression], m: int) -> list[Expression]:
-    """One for each of ``m`` classes, where one may be that of all."""
-    return row if len(row) == m else row * m
+def _listed(lookup: Lookup) -> Iterator[tuple[str, str, list[float]]]:
+    """Names of effects with a column's name and the numbers, for each class or for all; those of new segments first."""
+    for key, each in lookup.numbers.items():
+        lists = np.roll(each, 1, axis=0).reshape(len(each), -1).T.tolist()
+        for j, numbers in enumerate(lists):
+            yield key, key if len(lists) == 1 else f"{key}_{j}", numbers
 
 
 def with_names(text: str) -> str:
