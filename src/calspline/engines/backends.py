@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import narwhals as nw
@@ -17,6 +18,7 @@ from calspline.export.dialects import DIALECTS
 
 Frame = nw.DataFrame[Any] | LazyFrame
 Rows = ArrayRows | LazyRows
+Select = Callable[[Any, list[list[str]], Sequence[str]], Any]
 
 IBIS_DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
 """The dialects of ibis's backends."""
@@ -27,46 +29,37 @@ def _unpivot(rows: LazyFrame, names: list[str]) -> LazyFrame:
     return rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
 
 
+def _lazy(native: Any) -> LazyFrame:
+    return nw.from_native(native)  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True)
 class Engine:
     """A kind of data frame or database.
 
     Its calibrated columns come from SQL, if it has ``select``, or else from numpy by ``assign``; several columns of
     scores prefer ``assign`` where there are both.
-
-    Parameters
-    ----------
-    name : str
-        What narwhals calls it, or any other name if it has ``open``.
-    rows : callable
-        ``rows(engine, frame, columns)`` gives the rows that count and what their columns hold.
-    assign : callable, optional
-        ``assign(native, calibrate)`` gives the native frame with the columns that a
-        :class:`~calspline.engines.calibrate.Calibrate` computes.
-    select : callable, optional
-        ``select(native, projections, outputs)`` selects lists of SQL expressions, each from the one before.
-    dialect : callable, optional
-        ``dialect(native)`` names the dialect of SQL, one of :data:`calspline.export.dialects.DIALECTS`.
-    open : callable, optional
-        ``open(native)`` gives a frame of narwhals, or None if it is another engine's. Without it, narwhals knows.
-    unpivot : callable
-        One row for each class of a row, inside the query, so that all classes are summed in the same pass.
-    barrier : callable
-        The same rows, from a subquery that the database leaves alone: it computes columns once for each row, however
-        often they are used. Without it, the engine does that of its own accord.
-    reference : callable
-        The name of a column as expressions refer to it, where that is not the name itself.
     """
 
     name: str
+    """What narwhals calls it, or any other name if it has ``open``."""
     rows: Callable[[Engine, Any, Columns], tuple[Rows, ColumnStats]]
+    """``rows(engine, frame, columns)`` gives the rows that count and what their columns hold."""
     assign: Callable[[Any, Any], Any] | None = None
-    select: Callable[[Any, list[list[str]], Sequence[str]], Any] | None = None
+    """``assign(native, calibrate)`` gives the native frame with the columns that a :class:`Calibrate` computes."""
+    select: Select | None = None
+    """``select(native, projections, outputs)`` selects lists of SQL expressions, each from the one before."""
     dialect: Callable[[Any], str] | None = None
+    """``dialect(native)`` names the dialect of SQL, one of :data:`calspline.export.dialects.DIALECTS`."""
     open: Callable[[Any], Frame | None] | None = None
+    """``open(native)`` gives a frame of narwhals, or None if it is another engine's. Without it, narwhals knows."""
     unpivot: Callable[[LazyFrame, list[str]], LazyFrame] = _unpivot
+    """One row for each class of a row, inside the query, so that all classes are summed in the same pass."""
     barrier: Callable[[LazyFrame], LazyFrame] = lambda frame: frame
+    """The same rows, from a subquery that the database leaves alone: it computes columns once for each row, however
+    often they are used. Without it, the engine does that of its own accord."""
     reference: Callable[[str], str] = str
+    """The name of a column as expressions refer to it, where that is not the name itself."""
 
     def has_nan(self, native: Any) -> bool:
         """Whether its numbers can be NaN, which is then tested for."""
@@ -125,25 +118,14 @@ def _assign_spark(native: Any, calibrate: Calibrate) -> Any:
     return native.mapInArrow(calibrate.arrow_batches, StructType(fields))
 
 
-def _select_duckdb(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
-    for projection in projections:
-        native = native.project(", ".join(projection))
-    return native
+def _in_turn(select: Callable[[Any, list[str]], Any]) -> Select:
+    return lambda native, projections, outputs: reduce(select, projections, native)
 
 
 def _unpivot_duckdb(rows: LazyFrame, names: list[str]) -> LazyFrame:
     # narwhals unpivots relations of DuckDB's default connection only.
     keys, values = (", ".join(f"{quote}{name}{quote}" for name in names) for quote in "'\"")
-    unnested: LazyFrame = nw.from_native(
-        rows.to_native().project(f"w, own, unnest([{keys}]) AS which, unnest([{values}]) AS u")
-    )
-    return unnested
-
-
-def _select_spark(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
-    for projection in projections:
-        native = native.selectExpr(*projection)
-    return native
+    return _lazy(rows.to_native().project(f"w, own, unnest([{keys}]) AS which, unnest([{values}]) AS u"))
 
 
 def _dialect_ibis(native: Any) -> str:
@@ -183,8 +165,7 @@ def _unpivot_ibis(rows: LazyFrame, names: list[str]) -> LazyFrame:
     import ibis
     import pyarrow as pa
 
-    classes = ibis.memtable(pa.table({"which": names}))
-    crossed: LazyFrame = nw.from_native(rows.to_native().cross_join(classes))
+    crossed = _lazy(rows.to_native().cross_join(ibis.memtable(pa.table({"which": names}))))
     u = nw.col(names[-1])
     for name in names[:-1]:
         u = nw.when(nw.col("which") == name).then(nw.col(name)).otherwise(u)
@@ -200,8 +181,7 @@ def _barrier_ibis(frame: LazyFrame) -> LazyFrame:
 
     name = gen_name("calspline_rows")
     query = f"SELECT * FROM {dialect.identifier(name)} {dialect.barrier}"
-    kept: LazyFrame = nw.from_native(_query_ibis(table, name, query))
-    return kept
+    return _lazy(_query_ibis(table, name, query))
 
 
 ENGINES = {
@@ -215,7 +195,9 @@ ENGINES = {
         Engine(
             "duckdb",
             lazy_rows,
-            select=_select_duckdb,
+            select=lambda native, projections, _: reduce(
+                lambda rows, each: rows.project(", ".join(each)), projections, native
+            ),
             dialect=lambda native: "duckdb",
             unpivot=_unpivot_duckdb,
             reference=_reference_duckdb,
@@ -224,7 +206,9 @@ ENGINES = {
             "pyspark",
             lazy_rows,
             assign=_assign_spark,
-            select=_select_spark,
+            select=lambda native, projections, _: reduce(
+                lambda rows, each: rows.selectExpr(*each), projections, native
+            ),
             dialect=lambda native: "spark",
             reference=DIALECTS["spark"].identifier,  # a dot would be taken for a field
         ),

@@ -10,27 +10,17 @@ import narwhals as nw
 import numpy as np
 
 from calspline.arrays import one_blas_thread
-from calspline.binary_fit import Recipe, matrix_kind, pooled_line, recipe_kind
+from calspline.binary_fit import matrix_kind, pooled_line, recipe_kind
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines import aggregate
 from calspline.engines.backends import Rows, open_frame
 from calspline.engines.calibrate import Calibrate
-from calspline.engines.rows import (
-    Columns,
-    ColumnStats,
-    Found,
-    Locations,
-    check_column,
-    check_column_list,
-    check_frame_classes,
-    check_sorted,
-    declared_order,
-)
+from calspline.engines.rows import Columns, ColumnStats, Found, Locations, check_column, check_column_list
 from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.sql import in_stages, to_sql
 from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
 from calspline.histogram import ScoreHistogram
-from calspline.labels import check_matrix_labels, order_columns, warn_if_reversed
+from calspline.labels import order_columns, warn_if_reversed
 from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.options import check_one_of, check_text, classes_of_calibrator
 from calspline.scores import Kind, check_scores
@@ -115,7 +105,7 @@ def fit_frame(
     ValueError: label must be a column of frame; there is no 'payed'. Did you mean 'paid'?
     """
     calibrator = SplineCalibrator(**spline_params)
-    recipe = calibrator.recipe()
+    criterion = calibrator.recipe().criterion
     check_one_of(missing, "missing", ("error", "drop"))
     known, engine = open_frame(frame)
     schema = known.collect_schema()
@@ -127,9 +117,9 @@ def fit_frame(
         raise ValueError(f"positive is for two classes; score has {len(columns)} columns")
     if group is not None:
         check_column(group, "group", schema)
-        if recipe.criterion is not None and not recipe.criterion.is_evidence:
+        if criterion is not None and not criterion.is_evidence:
             raise ValueError(
-                f'smoothing must be "reml" or a number with group; got {recipe.smoothing!r}. To leave out whole '
+                f'smoothing must be "reml" or a number with group; got {calibrator.smoothing!r}. To leave out whole '
                 "groups, fit arrays: SplineCalibrator.fit(scores, y, groups=...)."
             )
     segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
@@ -140,23 +130,13 @@ def fit_frame(
         rows = rows.weighted(stats.importance())
     else:
         stats.check_weight_scale()
-    order = declared_order(known, label)
-    if len(columns) <= 2:
-        return _fit_two(calibrator, rows, stats, taken, recipe, positive, order)
-    return _fit_many(calibrator, rows, stats, taken, recipe, order)
+    classes = taken.classes(known, stats.labels, positive)
+    (_fit_two if len(columns) <= 2 else _fit_many)(calibrator, rows, stats, taken, classes)
+    return calibrator
 
 
-def _fit_two(
-    calibrator: SplineCalibrator,
-    rows: Rows,
-    stats: ColumnStats,
-    columns: Columns,
-    recipe: Recipe,
-    positive: Any,
-    order: list[Any] | None,
-) -> SplineCalibrator:
-    classes = check_frame_classes(stats.labels, columns.label, positive, order)
-    kind = recipe_kind(recipe.transform) or stats.kind(columns.score)
+def _fit_two(calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, classes: Any) -> None:
+    kind = recipe_kind(calibrator.transform) or stats.kind(columns.score)
     rows = _checked(rows, stats, columns, kind)
     difference = len(columns.score) == 2 and kind == "margin" and stats.columns_are_margins
     where = Locations(columns.in_class_order(classes), kind, difference=difference)
@@ -168,23 +148,10 @@ def _fit_two(
     counts = replace(found, pooled=histogram) if isinstance(found, SegmentHistograms) else histogram
     calibrator.fit_histogram(counts, n_effective=worth)
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, difference
-    return calibrator
 
 
-def _fit_many(
-    calibrator: SplineCalibrator,
-    rows: Rows,
-    stats: ColumnStats,
-    columns: Columns,
-    recipe: Recipe,
-    order: list[Any] | None,
-) -> SplineCalibrator:
-    m = len(columns.score)
-    labels = stats.labels
-    classes, _ = check_matrix_labels(labels, len(labels), m, columns.score, "label", beside="score")
-    if order_columns(columns.score, classes, known=True) is None:
-        check_sorted(labels, columns.label, order, "Name the columns of scores after the classes.")
-    names = columns.in_class_order(classes)
+def _fit_many(calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, classes: Any) -> None:
+    m, recipe, names = len(columns.score), calibrator.recipe(), columns.in_class_order(classes)
     if calibrator.multiclass != "ovr":
         sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.count))
         # The sample may miss a class.
@@ -192,7 +159,7 @@ def _fit_many(
         codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
         calibrator.fit(named, codes, sample.weight, groups=sample.groups, by=sample.by)
         calibrator.classes_ = classes
-        return calibrator
+        return
     wanted = matrix_kind(recipe.transform)
     if wanted == "either":
         kind: Kind = "margin" if stats.columns_are_margins else "probability"
@@ -200,7 +167,7 @@ def _fit_many(
         kind = stats.kind(columns.score) if wanted == "auto" else "probability"
     rows = _checked(rows, stats, columns, kind)
     where = Locations(names, kind, recipe.transform)
-    seen = [j for j in range(m) if np.any(labels == classes[j])]
+    seen = [j for j in range(m) if np.any(stats.labels == classes[j])]
     divided = rows.histograms(where, classes, range(m) if columns.by else seen)
     found = {j: _pooled(divided[j]) for j in seen}
     if columns.group is not None:
@@ -215,7 +182,6 @@ def _fit_many(
         label = classes.tolist()[j]
         warn_if_reversed(found[j].counts, np.array([f"not {label}", label], dtype=object))
     calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
-    return calibrator
 
 
 def _checked(rows: Rows, stats: ColumnStats, columns: Columns, kind: Kind) -> Rows:

@@ -78,10 +78,10 @@ class ArrayRows:
         if not where.two:
             return AgainstRest(MatrixScores(where.kind, self._matrix(where.names)), where.transform)
         first, values = self.scores[where.names[0]], self.scores[where.names[-1]]
-        pair = len(where.names) == 2
-        if where.kind == "margin":
-            values = values - first if where.difference and pair else values
-        return {1: BinaryScores(where.kind, values, first if pair and where.kind != "margin" else None, values.shape)}
+        if where.difference:
+            values = values - first
+        pair = len(where.names) == 2 and where.kind == "probability"
+        return {1: BinaryScores(where.kind, values, first if pair else None, values.shape)}
 
     def sample(self, names: list[str], share: float) -> Sample:
         """A share of the rows, which are the same ones in every engine."""
@@ -116,7 +116,8 @@ class ArrayRows:
 
 def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str, by: Sequence[str] = ()) -> ArrayRows:
     """Columns of a frame, under our names, as arrays; what is missing is NaN, or -1."""
-    arrays = {name: _number(frame[column]) for name, column in numbers.items()}
+    columns = {name: frame[column].cast(nw.Float64).to_numpy() for name, column in numbers.items()}
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
     weight = arrays.pop("w", None)
     codes, labels = _coded(frame[label])
     return ArrayRows(arrays, codes, labels, weight, by=segments_of(frame, by))
@@ -171,11 +172,6 @@ def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tu
         worst_sum=_worst_sum(scores) if len(scores) > 1 and n else 0.0,
         weight_sums=weight_sums,
     )
-
-
-def _number(column: nw.Series[Any]) -> Array:
-    """A column as an array; what is missing is NaN."""
-    return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
 
 def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:

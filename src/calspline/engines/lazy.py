@@ -233,7 +233,7 @@ def _location(where: Locations) -> nw.Expr:
     """Log-odds or margin of the second of two classes."""
     scores = [nw.col(name) for name in where.names]
     if where.kind == "margin":
-        return scores[1] - scores[0] if where.difference and len(scores) == 2 else scores[-1]
+        return scores[1] - scores[0] if where.difference else scores[-1]
     return log_odds(scores[0]) if len(scores) == 1 else log_odds_from_pair(scores[0], scores[1])
 
 

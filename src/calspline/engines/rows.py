@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calspline.arrays import Array
 from calspline.formatting import short_list
 from calspline.histogram import ScoreHistogram
-from calspline.labels import MAX_LABELS, distinct_labels, order_columns, warn_user
+from calspline.labels import MAX_LABELS, check_matrix_labels, distinct_labels, order_columns, warn_user
 from calspline.scores import (
     LARGEST_MARGIN,
     MARGIN_ADVICE,
@@ -62,6 +62,37 @@ class Columns:
         """Our names of the scores, one for each class where there are as many."""
         order = order_columns(self.score, classes, "score")
         return self.names if order is None else [self.names[place] for place in order]
+
+    def classes(self, frame: nw.DataFrame[Any] | LazyFrame, labels: NDArray[Any], positive: Any) -> NDArray[Any]:
+        """The classes among distinct labels: of two, the positive one last; else, those of the columns of scores."""
+        if len(self.score) > 2:
+            classes, _ = check_matrix_labels(labels, len(labels), len(self.score), self.score, "label", beside="score")
+            if order_columns(self.score, classes, known=True) is None:
+                self._check_sorted(frame, labels, "Name the columns of scores after the classes.")
+            return classes
+        if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
+            odd = labels[labels != np.floor(labels)][0]
+            raise ValueError(f"label must be classes, not continuous values; column {self.label!r} has {float(odd)!r}")
+        found = distinct_labels(labels, "label")
+        shown = short_list(found.tolist(), SHOWN)
+        if len(found) != 2:
+            raise ValueError(
+                f"label must have two classes for one score; column {self.label!r} has {len(found)}: {shown}"
+            )
+        if positive is None:
+            self._check_sorted(frame, found, "Name the class that the score is the probability of with positive.")
+        elif not np.any(found == positive):
+            raise ValueError(f"positive must be a label; column {self.label!r} has {shown}, not {positive!r}")
+        return found if positive is None or found[1] == positive else found[::-1].copy()
+
+    def _check_sorted(self, frame: nw.DataFrame[Any] | LazyFrame, labels: NDArray[Any], advice: str) -> None:
+        """Complain about a declared order of labels that is not the sorted one: either may be meant."""
+        ranked = [value for value in _declared_order(frame, self.label) if np.any(labels == value)]
+        if ranked != sorted(ranked):
+            shown = " < ".join(repr(value) for value in ranked[:SHOWN]) + (" ..." if len(ranked) > SHOWN else "")
+            raise ValueError(
+                f"label has a declared order that is not the sorted one; column {self.label!r} has {shown}. {advice}"
+            )
 
 
 @dataclass(frozen=True)
@@ -222,45 +253,14 @@ def check_column(name: Any, argument: str, schema: nw.Schema) -> str:
     return name
 
 
-def declared_order(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], column: str) -> list[Any] | None:
+def _declared_order(frame: nw.DataFrame[Any] | LazyFrame, column: str) -> list[Any]:
     """The categories of a column in the order that was declared for them, if one was."""
     dtype = frame.collect_schema()[column]
     if isinstance(dtype, nw.Categorical) and frame.implementation.is_pyarrow():
         values = frame.to_native()[column]
         ordered = values.type.ordered and values.num_chunks
-        return values.unify_dictionaries().chunk(0).dictionary.to_pylist() if ordered else None
-    return list(dtype.categories) if isinstance(dtype, nw.Enum) else None
-
-
-def check_sorted(labels: NDArray[Any], column: str, order: list[Any] | None, advice: str) -> None:
-    """Complain about a declared order of labels that is not the sorted one: either may be meant."""
-    ranked = [value for value in order or [] if np.any(labels == value)]
-    if ranked != sorted(ranked):
-        shown = " < ".join(repr(value) for value in ranked[:SHOWN]) + (" ..." if len(ranked) > SHOWN else "")
-        raise ValueError(
-            f"label has a declared order that is not the sorted one; column {column!r} has {shown}. {advice}"
-        )
-
-
-def check_frame_classes(
-    labels: NDArray[Any], column: str, positive: Any, order: list[Any] | None = None
-) -> NDArray[Any]:
-    """The two classes among distinct labels, the positive one last."""
-    if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
-        odd = labels[labels != np.floor(labels)][0]
-        raise ValueError(f"label must be classes, not continuous values; column {column!r} has {float(odd)!r}")
-    found = distinct_labels(labels, "label")
-    if len(found) != 2:
-        shown = short_list(found.tolist(), SHOWN)
-        raise ValueError(f"label must have two classes for one score; column {column!r} has {len(found)}: {shown}")
-    if positive is None:
-        check_sorted(found, column, order, "Name the class that the score is the probability of with positive.")
-        return found
-    if not np.any(found == positive):
-        raise ValueError(
-            f"positive must be a label; column {column!r} has {short_list(found.tolist(), SHOWN)}, not {positive!r}"
-        )
-    return found if found[1] == positive else found[::-1].copy()
+        return values.unify_dictionaries().chunk(0).dictionary.to_pylist() if ordered else []
+    return list(dtype.categories) if isinstance(dtype, nw.Enum) else []
 
 
 def check_label_count(found: int) -> None:

@@ -194,19 +194,19 @@ class Writer:
             x = self._write([arguments[0] for arguments in inner], known)
             return self._clamp(x, [low.value for _, low in inner], [high.value for high in columns[1]])
         if operation in ("max", "min") and formula.arguments[1].operation == "number":
-            x, limit = (
-                self._write(list(columns[0]), known),
-                self._numbers([self._limit(end.value) for end in columns[1]]),
-            )
-            return torch.clamp(x, min=limit) if operation == "max" else torch.clamp(x, max=limit)
+            x = self._write(list(columns[0]), known)
+            limit = self._numbers([self._limit(end.value) for end in columns[1]])
+            return torch.clamp(x, **{"min" if operation == "max" else "max": limit})
         tensors = [self._write(list(column), known) for column in columns]
         if formula.on_rows:
             return self._row_operation(formula, tensors)
         if operation == "cubic":
             return self._cubic(tensors[0], [each.value for each in formulas])
         if operation == "between":
-            ends = zip(*[each.value for each in formulas], strict=True)
-            low, high = (self._limits(limits, up=up) for limits, up in zip(ends, (True, False), strict=True))
+            lows, highs = np.array([each.value for each in formulas]).T
+            # The nearest of this graph's type within the limits have the same numbers between them.
+            low = self._numbers(rounded(lows, self._numpy, up=True).tolist())
+            high = self._numbers(rounded(highs, self._numpy, up=False).tolist())
             if isinstance(low, float) and low == high == tensors[1] and formula.arguments[0] is formula.arguments[2]:
                 return tensors[2]
             return torch.where((tensors[0] >= low) & (tensors[0] <= high), tensors[1], tensors[2])
@@ -216,15 +216,8 @@ class Writer:
 
     def _numbers(self, values: list[float]) -> Any:
         """A number, or a row of those that differ."""
-        return self._checked(values[0]) if len(set(values)) == 1 else self._row(values)
-
-    def _limits(self, values: Sequence[float], *, up: bool) -> Any:
-        """Limits between which are the same numbers of this graph's type."""
-        return self._numbers(rounded(np.array(values), self._numpy, up=up).tolist())
-
-    def _checked(self, value: float) -> float:
-        self._constant_array(value)
-        return value
+        self._array(values)  # checks them
+        return values[0] if len(set(values)) == 1 else self._row(values)
 
     def _row(self, values: Any) -> Any:
         """A constant with a number for each class."""
@@ -232,7 +225,7 @@ class Writer:
 
     def _constant(self, values: Any, dtype: Any = None) -> Any:
         """A constant tensor; equal ones are the same."""
-        array = self._constant_array(values, dtype)
+        array = self._array(values, dtype)
         key = f"{array.dtype}{array.shape}", array.tobytes()
         if key not in self._known:
             name = f"constant_{len(self._tensors)}"
@@ -240,7 +233,7 @@ class Writer:
             self._known[key] = name
         return fx.Proxy(self._graph.get_attr(self._known[key]), self._tracer)
 
-    def _constant_array(self, values: Any, dtype: Any = None) -> NDArray[Any]:
+    def _array(self, values: Any, dtype: Any = None) -> NDArray[Any]:
         with np.errstate(over="ignore"):
             array = np.asarray(values, dtype=dtype or self._numpy)
         if np.isinf(array).any():
@@ -369,7 +362,7 @@ class Writer:
         if stretch is not None:
             x = x * self._chosen(stretch, i, x)
         start, rest, *chosen = (self._chosen(values, i, x) for values in (high, low, *columns))
-        return horner(chosen, (x - start - rest) / self._checked(pieces.unit), torch.addcmul)
+        return horner(chosen, (x - start - rest) / self._numbers([pieces.unit]), torch.addcmul)
 
     def _table(self, pieces: Pieces) -> Table | None:
         if id(pieces) not in self._tables:
