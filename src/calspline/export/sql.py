@@ -8,7 +8,7 @@ each of its columns once for every row.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
 from calspline.export import formula_of
@@ -193,7 +193,8 @@ class _Staged(Statement):
         safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
         scores = self._texts(self._scores(formula.kind))
         self._columns = [self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END") for score in scores]
-        values = self._values(formula, [name(column) for column in self._columns])
+        p = [name(column) for column in self._columns]
+        values = [self._class(formula, p, j) for j in range(len(p))]
         return Stages(
             [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
             [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
@@ -213,8 +214,8 @@ class _Staged(Statement):
             self._names[value], self._stage_of[column] = column, stage
         return self._names[value]
 
-    def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
-        return body([name(self._named(value)) for value in values])
+    def _bound(self, variable: str, values: list[str]) -> list[Expression]:
+        return [name(self._named(value)) for value in values]
 
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
         known = {key: row[0] for key, row in self._effects.items()} | known

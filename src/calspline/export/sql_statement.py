@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
+from functools import partial, reduce, wraps
 from operator import add
 from typing import Any, ClassVar
 
@@ -25,6 +25,21 @@ BREAK_IN_NAME = "\0"
 """Stands for a line break in a name or a string, which must not be indented: neither may hold it."""
 LARGEST_INTEGER = 2**53
 """Integers up to this are exact as doubles."""
+
+
+def scoped(method: Callable[..., str]) -> Callable[..., str]:
+    """A method that makes a text, with all that is bound meanwhile around it."""
+
+    @wraps(method)
+    def with_bindings(self: Statement, *arguments: Any) -> str:
+        outer, self._bindings = self._bindings, []
+        body = method(self, *arguments)
+        for variable, value in reversed(self._bindings):
+            body = self._writer.bind(variable, value, body)
+        self._bindings = outer
+        return body
+
+    return with_bindings
 
 
 class ListedRow(Row):
@@ -50,6 +65,7 @@ class Statement:
         self._writer, self._by = writer, by
         self._tables = [f"{table}{k + 1 if len(by) > 1 else ''}" for k in range(len(by))] if table else []
         self._effects: dict[str, Row] = {}
+        self._bindings: list[tuple[str, str]] = []
         self._columns = [writer.column.format(self._quoted(column)) for column in columns]
         self._taken = {column.lower() for column in (*columns, *by)}
         self._syntax = Syntax(
@@ -62,20 +78,17 @@ class Statement:
 
     def write(self, formula: Formula) -> list[str]:
         """The probability of the second of two classes, or those of all classes."""
-        values, valid = self._values(formula, self._scores(formula.kind)), self._valid(formula.kind)
+        p, valid = self._scores(formula.kind), self._valid(formula.kind)
+        values = [self._class(formula, p, j) for j in range(len(p))]
         return [with_names(f"CASE WHEN {valid} THEN\n  {indented(value)}\nEND") for value in values]
 
-    def _values(self, formula: Formula, p: Row) -> list[str]:
-        """The same without a check of the scores."""
-        program, m = formula.program, len(formula.classes)
-        if m == 2:
-            return [self._in_segments(formula, lambda: self._two(program, {"p": p[0]}))]
-        texts = self._texts(p)
-
-        def of_class(j: int) -> str:
-            return self._bound("p", texts, partial(self._element, program, j))
-
-        return [self._in_segments(formula, partial(of_class, j)) for j in range(m)]
+    @scoped
+    def _class(self, formula: Formula, p: Row, j: int) -> str:
+        """The probability of one of several classes, or that of the second of two, without a check of the scores."""
+        self._find_effects(formula)
+        if len(p) == 1:
+            return self._two(formula.program, {"p": p[0]})
+        return self._element(formula.program, j, self._bound("p", self._texts(p)))
 
     def _two(self, program: Program, known: dict[str, Expression]) -> str:
         """The value of two classes, where effects are joined in two ways: few rows, if any, are of new segments."""
@@ -102,8 +115,8 @@ class Statement:
             joins.append(f"LEFT JOIN {quoted} ON {quoted}.{names[0]} = {value}")
         return [with_names(text) for text in made], with_names("\n".join(joins))
 
-    def _in_segments(self, formula: Formula, body: Callable[[], str]) -> str:
-        """``body``, when it is known what effects the segments of a row have."""
+    def _find_effects(self, formula: Formula) -> None:
+        """Bind what effects the segments of a row have."""
         writer, lookups = self._writer, formula.lookups
 
         def joined(table: str, column: str, numbers: list[float]) -> Expression:
@@ -112,22 +125,18 @@ class Statement:
         def at_place(place: Expression, column: str, numbers: list[float]) -> Expression:
             return name(self._looked_up(numbers, place.value))
 
-        def found(places: Row) -> str:
-            for lookup, place in zip(lookups, places, strict=True):
-                self._know(lookup, partial(at_place, place))
-            return body()
-
         if self._tables or not self._by:
             for k, lookup in enumerate(lookups):
                 effect = partial(joined, self._tables[k]) if self._by else lambda column, numbers: number(numbers[0])
                 self._know(lookup, effect)
-            return body()
+            return
         known, places = self._free("known"), []
         for lookup, own in zip(lookups, self._by, strict=True):
             place = f"coalesce({writer.position(*self._compared(lookup, own), known)}, 0)"
             places.append(f"{place} + {writer.first}" if writer.first else place)
         # All at once, as DuckDB takes no subquery below a name that is bound.
-        return self._bound("s", places, found)
+        for lookup, found in zip(lookups, self._bound("s", places), strict=True):
+            self._know(lookup, partial(at_place, found))
 
     def _know(self, lookup: Lookup, effect: Callable[[str, list[float]], Expression]) -> None:
         """Let names of effects stand for something, given their column in a table and their numbers, in each class."""
@@ -170,96 +179,71 @@ class Statement:
 
     def _element(self, program: Program, j: int, p: Row) -> str:
         """Element ``j`` of what a program on rows makes of ``p``."""
-        formulas = program.formulas
-
-        def step(k: int, rows: dict[str, Row]) -> str:
-            if k == len(program.steps):
-                return self._row(program.result, rows, lambda row: self._write(row[j]))
-            variable, value = program.steps[k]
-            used = sum(_uses(formula, variable) for formula in formulas[k + 1 :])
-            shared = used > 1 or value.operation in ("classes", "rest", "top")  # which are texts, not formulas
+        rows = {"p": p} | self._effects
+        for k, (variable, value) in enumerate(program.steps):
+            used = sum(_uses(formula, variable) for formula in program.formulas[k + 1 :])
             given = rows.get(value.arguments[0].value) if value.operation == "cubic" else None
             if isinstance(given, ListedRow) and self._writer.each is not None:  # the same curve of all classes
-                return self._listed_row(
-                    variable, self._each(given, value), len(given), lambda row: step(k + 1, rows | {variable: row})
-                )
+                rows[variable] = self._listed_row(variable, self._each(given, value), len(given))
+            elif used > 1 or value.operation in ("classes", "rest", "top"):  # which are texts, not formulas
+                rows[variable] = self._bound(variable, self._texts(self._row(value, rows)))
+            else:
+                rows[variable] = self._row(value, rows)
+        return self._write(self._row(program.result, rows)[j])
 
-            def go_on(row: Row) -> str:
-                if not shared:
-                    return step(k + 1, rows | {variable: row})
-                return self._bound(variable, self._texts(row), lambda row: step(k + 1, rows | {variable: row}))
-
-            return self._row(value, rows, go_on)
-
-        return step(0, {"p": p} | self._effects)
-
-    def _row(self, value: Expression, rows: dict[str, Row], body: Callable[[Row], str]) -> str:
-        """``body`` of the row that a step makes."""
+    def _row(self, value: Expression, rows: dict[str, Row]) -> Row:
+        """The row that a step makes."""
         if value.on_rows:
-            given = [rows[argument.value] for argument in value.arguments]
-            return self._operation(value, given, body)
+            return self._operation(value, [rows[argument.value] for argument in value.arguments])
 
         def of_class(k: int) -> Expression:
             known = {key: each[k] for key, each in rows.items()}
             return value.given(known, lambda constant: number(constant.values[k]))
 
-        return body([of_class(k) for k in range(len(self._columns))])
+        return [of_class(k) for k in range(len(self._columns))]
 
-    def _operation(self, value: Expression, rows: list[Row], body: Callable[[Row], str]) -> str:
+    def _operation(self, value: Expression, rows: list[Row]) -> Row:
         """The same for an operation on rows."""
         y, operation = rows[0], value.operation
         top = call("max", *y)
         if operation == "centred":
-            return body([one - top for one in y])
+            return [one - top for one in y]
         if operation == "normalise":
-            return body([one / reduce(add, y) for one in y])
+            return [one / reduce(add, y) for one in y]
         if operation == "softmax":
-            powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-            return self._bound("e", self._texts(powers), lambda e: body([one / reduce(add, e) for one in e]))
+            e = self._bound("e", self._texts(_powers(y, top)))
+            return [one / reduce(add, e) for one in e]
         if operation == "log_softmax":
-            return self._bound("top", [self._write(top)], lambda top: self._log_softmax(y, top[0], body))
+            [top] = self._bound("top", [self._write(top)])
+            [total] = self._bound("total", [self._write(call("log", reduce(add, _powers(y, top))))])
+            return [one - top - total for one in y]
         if operation == "rest":
-            return body([name(self._rest(y, k)) for k in range(len(y))])
+            return [name(self._rest(y, k)) for k in range(len(y))]
         if operation == "matrix":
             weighted = ([w * one for w, one in zip(row, y, strict=True) if w] for row in value.value.values)
-            return body([reduce(add, terms or [number(0.0)]) for terms in weighted])
+            return [reduce(add, terms or [number(0.0)]) for terms in weighted]
         if operation == "top":
-            return self._top(value.value[0], y, body)
+            return self._top(value.value[0], y)
         known = [dict(zip(("p", "rest"), each, strict=False)) for each in zip(*rows, strict=True)]
         for k, own in enumerate(known):
             own |= {key: row[k] for key, row in self._effects.items()}
-        return body([name(self._value(one, known[k])) for k, one in enumerate(value.value)])
+        return [name(self._value(one, known[k])) for k, one in enumerate(value.value)]
 
-    def _log_softmax(self, y: Row, top: Expression, body: Callable[[Row], str]) -> str:
-        powers = [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
-        total = self._write(call("log", reduce(add, powers)))
-        return self._bound("total", [total], lambda total: body([one - top - total[0] for one in y]))
-
-    def _top(self, program: Program, y: Row, body: Callable[[Row], str]) -> str:
+    def _top(self, program: Program, y: Row) -> Row:
         """The largest of a row and its place, the sums of the others, what the program makes of them; then all."""
         shares = [call("max", one, LEAST_SHARE) for one in y]
-
-        def others(row: Row, place: str) -> str:
-            terms = (f"CASE WHEN {place} = {j} THEN 0e0 ELSE {self._write(one)} END" for j, one in enumerate(row))
-            return " + ".join(terms)
-
-        def found(most: Expression, place: str) -> str:
-            sums = [others(y, place), others(shares, place)]
-            return self._bound("rest", sums, lambda sums: valued(most, place, sums))
-
-        def valued(most: Expression, place: str, sums: Row) -> str:
-            q = self._value(program, {"p": most, "rest": sums[0]})
-            return self._bound("q", [q], lambda q: body([shared(j, place, q[0], sums[1]) for j in range(len(y))]))
-
-        def shared(j: int, place: str, q: Expression, total: Expression) -> Expression:
-            part = self._write((1.0 - q) * (shares[j] / total))
-            return name(f"CASE WHEN {place} = {j} THEN {self._write(q)} ELSE {part} END")
-
-        def placed(most: Expression) -> str:
-            tests = " ".join(f"WHEN {self._write(one)} >= {most.value} THEN {j}" for j, one in enumerate(y))
-            return self._bound("place", [f"CASE {tests} END"], lambda place: found(most, place[0].value))
-
-        return self._bound("most", [self._write(call("max", *y))], lambda most: placed(most[0]))
+        [most] = self._bound("most", [self._write(call("max", *y))])
+        tests = " ".join(f"WHEN {self._write(one)} >= {most.value} THEN {j}" for j, one in enumerate(y))
+        [place] = self._bound("place", [f"CASE {tests} END"])
+        is_top = [f"CASE WHEN {place.value} = {j} THEN" for j in range(len(y))]
+        others = [
+            " + ".join(f"{top} 0e0 ELSE {self._write(one)} END" for top, one in zip(is_top, row, strict=True))
+            for row in (y, shares)
+        ]
+        rest, total = self._bound("rest", others)
+        [q] = self._bound("q", [self._value(program, {"p": most, "rest": rest})])
+        parts = [self._write((1.0 - q) * (share / total)) for share in shares]
+        return [name(f"{top} {self._write(q)} ELSE {part} END") for top, part in zip(is_top, parts, strict=True)]
 
     def _rest(self, p: Row, k: int) -> str:
         own = self._write(p[k])
@@ -267,42 +251,33 @@ class Statement:
         others = self._write(reduce(add, [one for i, one in enumerate(p) if i != k]))
         return f"CASE WHEN {' AND '.join(tests)} THEN {others} ELSE 1e0 - {own} END"
 
+    @scoped
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
         """What a program on numbers makes of what is known: what it uses more than once is bound."""
         known = {key: row[0] for key, row in self._effects.items()} | known
-
-        def step(k: int, known: dict[str, Expression]) -> str:
-            if k == len(program.steps):
-                return self._write(program.result.given(known))
+        k = 0
+        while k < len(program.steps):
             # Steps that do not need each other are bound together: SQLite bears few subqueries in each other.
             alone: dict[str, Expression] = {}
             for variable, value in program.steps[k:]:
                 if alone.keys() & set(value.names):
                     break
-                alone[variable] = value
+                alone[variable] = value.given(known)
             k += len(alone)
             uses = [used for formula in program.formulas[k:] for used in formula.names]
-            texts = {variable: value.given(known) for variable, value in alone.items()}
             # A curve and what segments add to it have the same pieces: the one that a score lies in is found once.
-            cubics = {variable: value for variable, value in texts.items() if value.operation == "cubic"}
-            cubics = cubics if len(cubics) > 1 else {}
-            shared = [v for v in alone if v in cubics or (uses.count(v) > 1 and self._effects)]
-            if not shared:
-                return step(k, known | texts)
-
-            def bound(i: str = "", t: str = "") -> str:
-                values = [self._horner(texts[v].value, i, t) if v in cubics else self._write(texts[v]) for v in shared]
-                return self._bound(
-                    shared[0], values, lambda names: step(k, known | texts | dict(zip(shared, names, strict=True)))
-                )
-
-            if not cubics:
-                return bound()
-            first = next(iter(cubics.values()))
-            pieces = first.value
-            return self._in_piece(self._write(pieces.place(first.arguments[0])), pieces, bound)
-
-        return step(0, known)
+            cubics = [variable for variable, value in alone.items() if value.operation == "cubic"]
+            curves = {}
+            if len(cubics) > 1:
+                first = alone[cubics[0]]
+                i, t = self._in_piece(self._write(first.value.place(first.arguments[0])), first.value)
+                curves = {variable: self._horner(alone[variable].value, i, t) for variable in cubics}
+            shared = [v for v in alone if v in curves or (uses.count(v) > 1 and self._effects)]
+            if shared:
+                values = [curves[v] if v in curves else self._write(alone[v]) for v in shared]
+                alone |= dict(zip(shared, self._bound(shared[0], values), strict=True))
+            known |= alone
+        return self._write(program.result.given(known))
 
     def _write(self, formula: Expression) -> str:
         return self._syntax.write(formula)
@@ -310,22 +285,22 @@ class Statement:
     def _texts(self, row: Row) -> list[str]:
         return [self._write(one) for one in row]
 
-    def _bound(self, variable: str, values: list[str], body: Callable[[list[Expression]], str]) -> str:
-        """``body`` of names for the values."""
-        writer, variable = self._writer, self._free(variable)
-        if len(values) == 1:
-            return writer.bind(variable, values[0], body([name(variable)]))
-        if writer.list is not None:
+    def _bound(self, variable: str, values: list[str]) -> Row:
+        """Names for the values."""
+        if len(values) > 1 and self._writer.list is not None:
             items = "\n  " + indented(",\n".join(values)) + "\n"
-            return self._listed_row(variable, writer.list.format(items), len(values), body)
-        columns = [f"{variable}{k + 1}" for k in range(len(values))]
-        listed = ",\n  ".join(f"{indented(value)} AS {column}" for value, column in zip(values, columns, strict=True))
-        return writer.bind(columns[-1], listed.removesuffix(f" AS {columns[-1]}"), body([name(c) for c in columns]))
-
-    def _listed_row(self, variable: str, values: str, length: int, body: Callable[[Row], str]) -> str:
-        """``body`` of the items of a list of values."""
+            return self._listed_row(variable, self._writer.list.format(items), len(values))
         variable = self._free(variable)
-        return self._writer.bind(variable, values, body(ListedRow(variable, length, self._writer.first)))
+        columns = [f"{variable}{k + 1}" for k in range(len(values))] if len(values) > 1 else [variable]
+        named = [f"{indented(value)} AS {column}" for value, column in zip(values[:-1], columns, strict=False)]
+        self._bindings.append((columns[-1], ",\n  ".join([*named, indented(values[-1]) if named else values[-1]])))
+        return [name(column) for column in columns]
+
+    def _listed_row(self, variable: str, values: str, length: int) -> Row:
+        """The items of a list of values."""
+        variable = self._free(variable)
+        self._bindings.append((variable, values))
+        return ListedRow(variable, length, self._writer.first)
 
     def _each(self, row: ListedRow, curve: Expression) -> str:
         """The list of what a curve makes of each number of a row."""
@@ -339,26 +314,17 @@ class Statement:
             variable += "_"
         return variable
 
+    @scoped
     def _cubic(self, z: str, pieces: Pieces, *weights: str) -> str:
-        if not weights:
-            return self._in_piece(z, pieces, partial(self._horner, pieces))
-        w = self._free("w")
-        return self._writer.bind(
-            w, self._list(weights), self._in_piece(z, pieces, partial(self._horner, pieces, weights=w))
-        )
+        w = self._bound("w", [self._list(weights)])[0].value if weights else ""
+        return self._horner(pieces, *self._in_piece(z, pieces), w)
 
-    def _in_piece(self, z: str, pieces: Pieces, body: Callable[[str, str], str]) -> str:
-        """``body`` of the index of the piece that ``z`` lies in, and of the distance from its start."""
-
-        def find(z: str) -> str:
-            return self._found(z, pieces.breaks, lambda i: step(z, i))
-
-        def step(z: str, i: str) -> str:
-            distance = f"{z} - {self._looked_up(pieces.starts, i)}"
-            return self._bound("t", [distance], lambda t: body(i, t[0].value))
-
-        # DuckDB takes twice as long to plan for every name bound within another.
-        return find(z) if z.isidentifier() else self._bound("z", [z], lambda z: find(z[0].value))
+    def _in_piece(self, z: str, pieces: Pieces) -> tuple[str, str]:
+        """The index of the piece that ``z`` lies in, and the distance from its start."""
+        if not z.isidentifier():  # DuckDB takes twice as long to plan for every name bound within another
+            z = self._bound("z", [z])[0].value
+        i = self._found(z, pieces.breaks)
+        return i, self._bound("t", [f"{z} - {self._looked_up(pieces.starts, i)}"])[0].value
 
     def _horner(self, pieces: Pieces, i: str, t: str, weights: str = "") -> str:
         """A cubic of the distance, with coefficients by index; of lines there are two to look up instead of four."""
@@ -367,8 +333,8 @@ class Statement:
             found = [str(self._writer.dot).format(weights, each) for each in found]
         return reduce(lambda value, each: f"({value}) * {t} + {each}", found)
 
-    def _found(self, z: str, breaks: list[float], body: Callable[[str], str]) -> str:
-        """``body`` of the index of the piece that ``z`` lies in.
+    def _found(self, z: str, breaks: list[float]) -> str:
+        """The index of the piece that ``z`` lies in.
 
         Of many breaks some are compared first, and those between them are halved by looking one up at a time.
         """
@@ -376,21 +342,18 @@ class Statement:
         if writer.index or writer.list is None or len(breaks) <= self._most_compared:
             numerals = [numeral(value) for value in breaks]
             index = writer.index(z, numerals) if writer.index else comparisons(z, numerals, writer.first)
-            return self._bound("i", [index], lambda i: body(i[0].value))
-        between = 1 << (len(breaks) // (self._most_compared + 1)).bit_length()
-        padding = -(len(breaks) + 1) % between
-        padded = [*breaks, *[LARGEST] * padding]
-
-        def halved(i: str, step: int) -> str:
+            return str(self._bound("i", [index])[0].value)
+        step = 1 << (len(breaks) // (self._most_compared + 1)).bit_length()
+        padded = [*breaks, *[LARGEST] * (-(len(breaks) + 1) % step)]
+        value, suffix = comparisons(z, [numeral(each) for each in padded[step - 1 :: step]], 0), ""
+        while True:
+            i = self._bound(f"i{suffix}", [value])[0].value
             at = f"{i} + {writer.first}" if writer.first else i
-            if step == 0:
-                return body(at)
+            if step == 1:
+                return str(at)
+            step //= 2
             middle = self._looked_up(padded[step - 1 :: 2 * step], at)
-            value = f"2 * {i} + CASE WHEN {z} < {middle} THEN 0 ELSE 1 END"
-            return self._bound(f"i{step}", [value], lambda i: halved(i[0].value, step // 2))
-
-        first = comparisons(z, [numeral(value) for value in padded[between - 1 :: between]], 0)
-        return self._bound("i", [first], lambda i: halved(i[0].value, between // 2))
+            value, suffix = f"2 * {i} + CASE WHEN {z} < {middle} THEN 0 ELSE 1 END", str(step)
 
     def _looked_up(self, values: list[Any], i: str) -> str:
         """The number at an index, or the list of numbers."""
@@ -399,6 +362,10 @@ class Statement:
 
     def _list(self, items: Iterable[str]) -> str:
         return str(self._writer.list).format(", ".join(items))
+
+
+def _powers(y: Row, top: Expression) -> Row:
+    return [call("exp", call("max", one - top, MIN_EXPONENT)) for one in y]
 
 
 def _uses(formula: Expression, variable: str) -> int:
