@@ -73,11 +73,6 @@ class Sums:
     def __len__(self) -> int:
         return len(self.cells)
 
-    @property
-    def apart(self) -> bool:
-        """Whether each cell holds a single location."""
-        return bool(np.all(self.low == self.high))
-
 
 def histograms(frame: LazyFrame, names: list[str], kind: Kind, engine: Engine) -> dict[str, ScoreHistogram]:
     """A histogram for each of these columns of locations, all from the same pass.
@@ -104,7 +99,8 @@ def histograms(frame: LazyFrame, names: list[str], kind: Kind, engine: Engine) -
 
 def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None:
     """The histogram, unless a finer grid is needed."""
-    if level is None or (sums.apart and len(sums) <= MAX_POINTS):
+    apart = np.array_equal(sums.low, sums.high)  # each cell holds a single location
+    if level is None or (apart and len(sums) <= MAX_POINTS):
         return ScoreHistogram.from_locations(kind, sums.low, positives=sums.values[1], negatives=sums.values[0])
     if len(sums) <= MAX_POINTS:
         return None
@@ -114,8 +110,17 @@ def _settled(sums: Sums, kind: Kind, level: int | None) -> ScoreHistogram | None
 
 def aggregate(frame: LazyFrame, names: list[str], kind: Kind, level: int | None, engine: Engine) -> dict[str, Sums]:
     """Sums over the cells of a level; without a level, over locations."""
-    column = _grouped(_long(frame, names, engine), kind, level)
-    return {name: _merged({key: values[column["which"] == name] for key, values in column.items()}) for name in names}
+    rows = _long(frame, names, engine).select(
+        "which",
+        "u",
+        cell=nw.col("u") if level is None else cell(nw.col("u"), kind, level),
+        w1=nw.col("w") * nw.col("positive"),
+        w0=nw.col("w") * (1.0 - nw.col("positive")),
+    )
+    rows = rows.with_columns(m1=nw.col("w1") * nw.col("u"), m0=nw.col("w0") * nw.col("u"))
+    sums = [nw.col(name).sum() for name in ("w0", "w1", "m0", "m1")]
+    found = columns_of(rows.group_by("which", "cell").agg(*sums, low=nw.col("u").min(), high=nw.col("u").max()))
+    return {name: _merged({key: values[found["which"] == name] for key, values in found.items()}) for name in names}
 
 
 def segment_histograms(frame: LazyFrame, pooled: ScoreHistogram, names: Sequence[str]) -> SegmentHistograms:
@@ -145,20 +150,6 @@ def _long(frame: LazyFrame, names: list[str], engine: Engine) -> LazyFrame:
     rows = engine.unpivot(frame.select("w", *names, own=nw.col("code").cast(nw.String)), names)
     own = nw.when(nw.col("own") == nw.col("which")).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
     return rows.with_columns(positive=own)
-
-
-def _grouped(frame: LazyFrame, kind: Kind, level: int | None) -> dict[str, NDArray[Any]]:
-    """One group-by: the work of the engine."""
-    rows = frame.select(
-        "which",
-        "u",
-        cell=nw.col("u") if level is None else cell(nw.col("u"), kind, level),
-        w1=nw.col("w") * nw.col("positive"),
-        w0=nw.col("w") * (1.0 - nw.col("positive")),
-    )
-    rows = rows.with_columns(m1=nw.col("w1") * nw.col("u"), m0=nw.col("w0") * nw.col("u"))
-    sums = [nw.col(name).sum() for name in ("w0", "w1", "m0", "m1")]
-    return columns_of(rows.group_by("which", "cell").agg(*sums, low=nw.col("u").min(), high=nw.col("u").max()))
 
 
 def columns_of(frame: LazyFrame, *, values: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
@@ -297,12 +288,12 @@ def sample_weights(weight: Array, count: Array, share: float) -> Array:
 
 
 def group_moments(frame: LazyFrame, code: int, line: PooledLine, engine: Engine) -> tuple[GroupMoments, GroupSizes]:
-    """What groups say about a column of locations ``u`` and whether ``code`` is this: one pass, and no row comes back.
+    """What groups say about the locations of a class and whether ``code`` is this: one pass, and no row comes back.
 
-    The frame has the columns ``u``, ``w``, ``code`` and ``g``. The engine sums residuals by group, squares and
-    multiplies these sums, and adds them up.
+    The frame has the columns ``w``, ``code``, ``g`` and the locations, by the number of the class. The engine sums
+    residuals by group, squares and multiplies these sums, and adds them up.
     """
-    z = (_at_most(_at_least(nw.col("u"), line.low), line.high) - line.middle) / line.unit
+    z = (_at_most(_at_least(nw.col(str(code)), line.low), line.high) - line.middle) / line.unit
     rows = engine.barrier(frame.select("g", "w", "code", z=z))
     odds = (nw.col("z") * (0.0 - line.slope) - line.intercept).exp()
     own = nw.when(nw.col("code") == code).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
@@ -311,8 +302,7 @@ def group_moments(frame: LazyFrame, code: int, line: PooledLine, engine: Engine)
     rows = rows.select(
         "g", "w", n=w * 0.0 + 1.0, u0=w * r, u1=w * r * z, a3=w * r * r, a4=w * r * r * z, a5=w * r * r * z * z
     )
-    names = ("w", "n", "u0", "u1", "a3", "a4", "a5")
-    sums = engine.barrier(rows.group_by("g").agg(*[nw.col(name).sum() for name in names]))
+    sums = engine.barrier(rows.group_by("g").agg(nw.col("w", "n", "u0", "u1", "a3", "a4", "a5").sum()))
     u0, u1 = nw.col("u0"), nw.col("u1")
     terms = [f"a{i}" for i in range(6)]
     wide = engine.barrier(

@@ -190,7 +190,7 @@ def _checked(rows: Rows, stats: ColumnStats, columns: Columns, kind: Kind) -> Ro
     if kind == "margin":
         return rows
     stats.check_sums()
-    return rows.clipped(stats)
+    return rows.clipped() if stats.low < 0.0 or stats.high > 1.0 else rows
 
 
 def _pooled(found: Found) -> ScoreHistogram:

@@ -41,10 +41,8 @@ class ArrayRows:
     groups: NDArray[np.intp] | None = None
     by: By | None = None
 
-    def clipped(self, stats: ColumnStats) -> ArrayRows:
+    def clipped(self) -> ArrayRows:
         """The same with probabilities within [0, 1]."""
-        if stats.low >= 0.0 and stats.high <= 1.0:
-            return self
         return replace(self, scores={name: np.clip(values, 0.0, 1.0) for name, values in self.scores.items()})
 
     def weighted(self, factor: float) -> ArrayRows:

@@ -58,10 +58,8 @@ class LazyRows:
     def _segments(self) -> list[str]:
         return [f"b{k}" for k in range(len(self.by))]
 
-    def clipped(self, stats: ColumnStats) -> Self:
+    def clipped(self) -> Self:
         """The same with probabilities within [0, 1]."""
-        if stats.low >= 0.0 and stats.high <= 1.0:
-            return self
         names = [name for name in self.frame.collect_schema().names() if SCORE.fullmatch(name)]
         return replace(self, frame=self.frame.with_columns(**{name: _within(nw.col(name)) for name in names}))
 
@@ -88,8 +86,7 @@ class LazyRows:
     ) -> tuple[list[GroupMoments], GroupSizes]:
         """What groups say about the scores of the classes of ``lines``, and how large they are."""
         taken = self._located(where, classes, ["g"])
-        coded = {j: taken.select("w", "g", "code", u=nw.col(str(j))) for j in lines}
-        found = [aggregate.group_moments(coded[j], j, line, self.engine) for j, line in lines.items()]
+        found = [aggregate.group_moments(taken, j, line, self.engine) for j, line in lines.items()]
         return [moments for moments, _ in found], found[0][1]
 
     def _located(self, where: Locations, classes: NDArray[Any], more: Sequence[str]) -> LazyFrame:

@@ -166,10 +166,8 @@ class _Nodes:
 
     def reversed(self, tensor: str, columns: int) -> bool:
         """Whether these are the two margins of a support vector machine, which has them in reverse."""
-        for node in self._back(tensor, PASSING):
-            if node.op_type == "SVMClassifier":
-                return columns == 2 and self.kind(tensor) == "margin"
-        return False
+        is_svm = any(node.op_type == "SVMClassifier" for node in self._back(tensor, PASSING))
+        return is_svm and columns == 2 and self.kind(tensor) == "margin"
 
     def labels(self, scores: str, outputs: list[str], m: int) -> list[Any] | None:
         """Which class each column is: as keys, or the labels that it predicts, or the node of the scores tell."""

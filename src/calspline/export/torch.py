@@ -248,21 +248,21 @@ class _Many(_Module):
 
 def _graph(formula: Formula, dtype: Any, axis: int | None = None) -> Any:
     """From one score or, along an ``axis``, from rows of them."""
-    writer = Writer(dtype or torch.float64, -1 if axis is None else axis, len(formula.classes))
+    writer = Writer(formula, dtype or torch.float64, axis)
     scores = writer.input("scores")
-    writer.look_up(formula.lookups, rows=axis is not None)
-    doubt = writer.doubt(scores, formula) if axis is None else writer.doubt_of_rows(scores, formula.kind)
-    return writer.module(writer.value(formula.program, {"p": writer.proper(scores, formula.kind)}, doubt))
+    writer.look_up()
+    doubt = writer.doubt(scores) if axis is None else writer.doubt_of_rows(scores)
+    return writer.module(writer.value(formula.program, {"p": writer.proper(scores)}, doubt))
 
 
 def _graph_of_pair(formula: Formula, dtype: Any) -> Any:
-    writer = Writer(dtype or torch.float64)
+    writer = Writer(formula, dtype or torch.float64)
     first, second = writer.input("first"), writer.input("second")
-    writer.look_up(formula.lookups)
-    doubt = writer.doubt(first, formula) + writer.doubt(second, formula)
+    writer.look_up()
+    doubt = writer.doubt(first) + writer.doubt(second)
     if not formula.difference:  # two margins where the fit was on one are refused, as in Python
         doubt = doubt + writer.zero_or_nan(torch.abs(first.detach() + second.detach() - 1.0) <= ROW_SUM_TOLERANCE)
-    rest, p = (writer.proper(score, formula.kind) for score in (first, second))
+    rest, p = writer.proper(first), writer.proper(second)
     if formula.kind == "margin" and formula.difference:
         p = p - rest
     assert formula.from_pair is not None

@@ -6,7 +6,7 @@ Curves are tables of cells of equal width, so that a cell is found by a product 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import fx
 
 from calspline.arrays import Array
-from calspline.expression import LEAST_SHARE, Expression, Formula, Lookup, Pieces, Program, rounded
+from calspline.expression import LEAST_SHARE, Expression, Formula, Pieces, Program, rounded
 from calspline.fitting.basis import PiecewiseCubic
-from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
+from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE
 
 FEWEST_CELLS, MOST_CELLS, MOST_LINES = 256, 1 << 14, 1 << 15
 
@@ -100,8 +100,9 @@ def horner(coefficients: Any, t: Any, step: Callable[..., Any] = lambda b, a, t:
 class Writer:
     """A graph of operations on tensors: formulas of several classes, which differ in numbers alone, are one."""
 
-    def __init__(self, dtype: Any, axis: int = -1, n_classes: int = 2) -> None:
-        self._dtype, self._axis, self._n_classes = dtype, axis, n_classes
+    def __init__(self, formula: Formula, dtype: Any, axis: int | None = None) -> None:
+        self._formula, self._dtype, self._of_rows = formula, dtype, axis is not None
+        self._axis = -1 if axis is None else axis
         self._numpy: Any = NUMPY[dtype]
         self._eps = float(torch.finfo(dtype).eps)
         self._graph = fx.Graph()
@@ -116,17 +117,17 @@ class Writer:
         """One more input, in this graph's type."""
         return fx.Proxy(self._graph.placeholder(name), self._tracer).to(self._dtype)
 
-    def look_up(self, lookups: Sequence[Lookup], *, rows: bool = False) -> None:
+    def look_up(self) -> None:
         """One more input: codes of segments for each column of them, which give the names of effects their tensors."""
         codes = fx.Proxy(self._graph.placeholder("codes"), self._tracer)
-        for c, lookup in enumerate(lookups):
+        for c, lookup in enumerate(self._formula.lookups):
             S, code = len(lookup.labels), codes[c]
             place = torch.where((code >= 0) & (code < S), code, S)
             for name, values in lookup.numbers.items():
                 found = torch.nn.functional.embedding(place, self._constant(values.reshape(S + 1, -1)))
-                if not rows:
+                if not self._of_rows:
                     found = found.squeeze(-1)
-                self._effects[name] = found.transpose(-1, -2) if rows and self._axis == -2 else found
+                self._effects[name] = found.transpose(-1, -2) if self._axis == -2 else found
                 self._of_classes |= {name} if values.ndim == 2 else set()
 
     def module(self, result: Any) -> Any:
@@ -134,22 +135,22 @@ class Writer:
         self._graph.output(result.node)
         return fx.GraphModule(self._tensors, self._graph)
 
-    def proper(self, scores: Any, kind: Kind) -> Any:
+    def proper(self, scores: Any) -> Any:
         """Probabilities that a model rounded past 0 or 1 are put back."""
-        return torch.clamp(scores, 0.0, 1.0) if kind == "probability" else scores
+        return torch.clamp(scores, 0.0, 1.0) if self._formula.kind == "probability" else scores
 
-    def doubt(self, scores: Any, formula: Formula) -> Any:
+    def doubt(self, scores: Any) -> Any:
         """Zero for scores, NaN for what is none."""
         scores = scores.detach()
-        if formula.kind == "probability":
+        if self._formula.kind == "probability":
             return self.zero_or_nan(torch.abs(scores - 0.5) <= 0.5 + ROUNDING)
         return self.zero_or_nan(torch.abs(scores) <= self._limit(LARGEST_MARGIN))
 
-    def doubt_of_rows(self, rows: Any, kind: Kind) -> Any:
+    def doubt_of_rows(self, rows: Any) -> Any:
         """The same for whole rows."""
         rows = rows.detach()
         total = torch.sum(rows, dim=self._axis, keepdim=True)
-        if kind == "margin":
+        if self._formula.kind == "margin":
             return 0.0 * total
         low = torch.amin(rows, dim=self._axis, keepdim=True)
         return self.zero_or_nan((low >= -ROUNDING) & (torch.abs(total - 1.0) <= ROW_SUM_TOLERANCE))
@@ -275,7 +276,7 @@ class Writer:
 
     def _softmax(self, y: Any, *, logarithm: bool) -> Any:
         axis = self._axis
-        if axis != -1 or self._n_classes >= SHORT:
+        if axis != -1 or len(self._formula.classes) >= SHORT:
             return torch.log_softmax(y, dim=axis) if logarithm else torch.softmax(y, dim=axis)
         y = y - torch.amax(y, dim=axis, keepdim=True)
         powers = torch.exp(y)
