@@ -83,9 +83,9 @@ class GivenScores:
         """Whether a score is outside [0, 1], by more than rounding."""
         return is_outside(*self.limits)
 
-    @cached_property
+    @property
     def _outside(self) -> NDArray[np.bool_]:
-        """Which scores are."""
+        """Which scores are; not kept, as there may be many."""
         return np.asarray((self.values < -rounding(self.limits[1])) | (self.values > 1.0 + ROUNDING))
 
     @cached_property
