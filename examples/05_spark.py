@@ -24,6 +24,7 @@ log_odds = rng.normal(0.0, 3.0, 100_000)
 clicked = rng.random(100_000) < 1 / (1 + np.exp(1.0 - 0.4 * log_odds - 0.3 * np.sin(log_odds)))
 
 options = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
+options["spark.python.sql.dataFrameDebugging.enabled"] = "false"  # long expressions are planned sooner
 spark = SparkSession.builder.master("local[2]").config(map=options).getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 with tempfile.TemporaryDirectory() as folder:

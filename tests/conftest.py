@@ -166,6 +166,8 @@ def spark_session():
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
+        # Else each operator of an expression asks the JVM three times where it was written.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Code that runs once or twice is not worth the slower, better compiler.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
