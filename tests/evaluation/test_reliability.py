@@ -121,8 +121,9 @@ def test_more_classes_have_a_diagram_each_and_one_of_the_top_label(multiclass):
     np.testing.assert_array_equal(r.classes[1].bins.observed, alone.bins.observed)
     top = reliability(p.argmax(axis=1) == y, p.max(axis=1))
     np.testing.assert_array_equal(r.bins.observed, top.bins.observed)
-    assert r.name == "top label"
-    assert alone.classes == ()
+    assert r.name == r.top_label.name == "top label"
+    assert r.top_label.classes == alone.classes == ()
+    assert alone.top_label is None
 
 
 def test_it_prints_and_is_plain(binary, multiclass):

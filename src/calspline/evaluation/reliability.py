@@ -137,6 +137,11 @@ class Reliability:
         """What groups mean for these rows, in a sentence; empty without groups."""
         return grouping(self.n_rows, self.n_groups, self.total_weight / self.design_effect)
 
+    @property
+    def top_label(self) -> Reliability | None:
+        """The diagram of the most probable class alone, with three or more classes; None for two."""
+        return replace(self, classes=()) if self.classes else None
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(self)}
