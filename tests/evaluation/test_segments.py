@@ -386,6 +386,7 @@ def test_compare_says_who_gains_and_who_loses():
     losses = [found.evaluations[name].segments.table["log_loss"] for name in ("moved", "raw")]
     np.testing.assert_allclose(differences.table["difference"], losses[0] - losses[1])
     assert differences.verdict == "Of 3 segments 1 gain, 1 lose, and for 1 it cannot be told."
+    assert all(text.count("worse") == 1 for text in (str(differences), differences._repr_html_()))
     flat = found.to_dict()
     assert (flat["moved.segments_better"], flat["moved.segments_worse"], flat["raw.n_segments"]) == (1.0, 1.0, 3.0)
     assert "By segment, moved against raw" in str(found)

@@ -10,7 +10,18 @@ from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.curve import CalibrationCurve
 from calspline.display import style
-from calspline.display.style import BLUE, INK, MUTED, PREDICTED, RULE, VERMILION, Display, ProbabilityScale, Scale
+from calspline.display.style import (
+    BLUE,
+    INK,
+    MUTED,
+    PREDICTED,
+    RULE,
+    VERMILION,
+    AxesDisplay,
+    Display,
+    ProbabilityScale,
+    Scale,
+)
 from calspline.evaluation.reliability import probability_grid
 from calspline.fitting.criteria import CRITERIA, EVIDENCE
 from calspline.formatting import percent, scientific
@@ -301,7 +312,7 @@ def _path(name: str, path: Any, chosen: float, edf: float) -> SmoothingPath:
     return SmoothingPath(name, smoothing[known][order], criterion[known][order], float(chosen), float(edf))
 
 
-class LearningCurveDisplay(Display):
+class LearningCurveDisplay(AxesDisplay):
     """Expected log-loss against the number of rows a calibrator is fitted on.
 
     Points with intervals are measured; the thin line is the fitted ``limit + rate / n``. Marked are the rows

@@ -9,7 +9,7 @@ import numpy as np
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, Display, SeriesStyle, add_strip_below
+from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, AxesDisplay, SeriesStyle, add_strip_below
 from calspline.evaluation.decisions import ALL, Decision
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import check_predictions
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calspline.monitoring.monitor import Monitor
 
 
-class DecisionDisplay(Display):
+class DecisionDisplay(AxesDisplay):
     """Decision curves: the net benefit of each set of predictions, with its band, against the threshold.
 
     To act on all rows and on none are drawn in grey. With costs, the threshold that follows from them is marked.
@@ -75,7 +75,7 @@ class DecisionDisplay(Display):
         style.legend(ax, [*entries, (all_rows[0], ALL)], "upper right")
 
 
-class SegmentDisplay(Display):
+class SegmentDisplay(AxesDisplay):
     """A forest plot: for each segment, the ratio of what happened to what was said, with its interval.
 
     The worst segments of the first set are drawn, at most thirty, sorted by their ratio; the area of a point grows with
@@ -143,7 +143,7 @@ class SegmentDisplay(Display):
             style.legend(ax, entries, "lower right")
 
 
-class MonitorDisplay(Display):
+class MonitorDisplay(AxesDisplay):
     """The evidence that a calibrator is wrong, update by update, and below it what was expected and what happened.
 
     Parameters
@@ -194,7 +194,7 @@ class MonitorDisplay(Display):
         style.legend(below, [(expected, "expected"), (happened, "happened")], "best")
 
 
-class EpochsDisplay(Display):
+class EpochsDisplay(AxesDisplay):
     """How log-loss, and if given accuracy, moves while a model is trained: the paper's second figure.
 
     Past some epoch a network's accuracy still grows while its log-loss already suffers from over-confidence;

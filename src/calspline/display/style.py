@@ -9,6 +9,7 @@ dashes, so that a grey print can be read.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -168,6 +169,11 @@ class Display:
     """What it was drawn in: the axes, or the first of several."""
     figure_: Figure | SubFigure
     """The figure of the axes."""
+
+
+class AxesDisplay(Display, ABC):
+    """One that needs a single axes."""
+
     _size: tuple[float, float] = (SIDE + 0.6, 4.4)
     """Inches of a figure of its own."""
 
@@ -179,8 +185,9 @@ class Display:
         self._draw(self.ax_)
         return self
 
+    @abstractmethod
     def _draw(self, ax: Axes) -> None:
-        raise NotImplementedError
+        """Draw in axes that have their style."""
 
 
 class Panels(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -70,7 +71,7 @@ class Coded(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentTable:
+class JudgedSegments(ABC):
     """A value for each segment under each name, and what the segments are called."""
 
     table: dict[str, Any]
@@ -85,9 +86,21 @@ class SegmentTable:
         shift = self.table.get("shift", np.zeros(len(self)))
         return np.lexsort([-np.abs(shift), self.table["p_value"]]).tolist()  # type: ignore[no-any-return]
 
+    @abstractmethod
+    def _shown(self) -> tuple[list[Row], Row, list[str]]:
+        """Rows and header of a table of the worst, and what to say below."""
+
+    def __str__(self) -> str:
+        rows, header, lines = self._shown()
+        return "\n".join([text_table(rows, header, len(self)), *lines])
+
+    def _repr_html_(self) -> str:
+        rows, header, lines = self._shown()
+        return html_table(rows, header, caption=" ".join(lines))
+
 
 @dataclass(frozen=True, eq=False)
-class SegmentEvaluation(SegmentTable):
+class SegmentEvaluation(JudgedSegments):
     """Probabilities judged by segment, as :func:`evaluate` does with ``by``. ``str()`` is a table of the worst.
 
     With three or more classes, the event is that the most probable class is the right one.
@@ -158,7 +171,6 @@ class SegmentEvaluation(SegmentTable):
         return SegmentDisplay({"": self}).plot(ax)
 
     def _shown(self) -> tuple[list[Row], Row, list[str]]:
-        """Rows and header of a table of the worst, and what to say below."""
         t = self.table
         rows: list[Row] = [
             (
@@ -177,20 +189,12 @@ class SegmentEvaluation(SegmentTable):
         error = f"{number(self.multicalibration_error)} ({self.multicalibration_sigmas:.1f} standard deviations)"
         return rows, header, [self.verdict, f"Multicalibration error: {error}."]
 
-    def __str__(self) -> str:
-        rows, header, lines = self._shown()
-        return "\n".join([text_table(rows, header, len(self)), *lines])
-
     def __repr__(self) -> str:
         return f"SegmentEvaluation({len(self)} segments: off={len(self.off)}, p_value={self.p_value:.3g})"
 
-    def _repr_html_(self) -> str:
-        rows, header, lines = self._shown()
-        return html_table(rows, header, caption=" ".join(lines))
-
 
 @dataclass(frozen=True, eq=False)
-class SegmentDifferences(SegmentTable):
+class SegmentDifferences(JudgedSegments):
     """The mean log-loss of each segment minus that of the reference. Below 0 is better.
 
     Attributes
@@ -214,9 +218,9 @@ class SegmentDifferences(SegmentTable):
         """How many segments have each verdict."""
         return {f"segments_{one}": float(self.table["verdict"].count(one)) for one in ("better", "worse", "unclear")}
 
-    def __str__(self) -> str:
+    def _shown(self) -> tuple[list[Row], Row, list[str]]:
         t = self.table
-        rows = [
+        rows: list[Row] = [
             (
                 self.names[i],
                 f"{t['rows'][i]:g}",
@@ -228,7 +232,7 @@ class SegmentDifferences(SegmentTable):
             for i in self.order[:SHOWN]
         ]
         header = "segment", "rows", "log-loss", percent(LEVEL), "p-value", "verdict"
-        return f"{text_table(rows, header, len(self))}\n{self.verdict}"
+        return rows, header, [self.verdict]
 
 
 def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluation:
