@@ -19,7 +19,7 @@ def head(ax: Axes, name: str, loss: float, bins: Bins, colour: str) -> None:
     ax.set_title(name, loc="left", fontsize=13.5, fontweight="bold", color=style.INK, pad=27)
     ax.set_title(f"log-loss {loss:.2f}", loc="right", fontsize=13.5, fontweight="bold", color=colour, pad=27)
     words = f"What it calls {bins.mean_score[-1]:.0%} sure happens {bins.observed[-1]:.0%} of the time."
-    style.note(ax, words, (0.0, 1.0), offset=(0, 10), xycoords="axes fraction", fontsize=11)
+    style.label(ax, words, (0.0, 1.0), offset=(0, 10), xycoords="axes fraction", fontsize=11)
 
 
 def draw(story: Demonstration) -> Figure:

@@ -126,6 +126,12 @@ def rooms(path):
     return found
 
 
+def test_no_two_classes_share_a_name():
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py"))
+    names = [node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_point_one_way(path):
     relative = path.relative_to(SOURCE)

@@ -73,7 +73,7 @@ def draw(results: pd.DataFrame) -> Any:
         places = np.arange(len(names))
         ax.barh(places, rates, color=colours, height=0.72)
         for place, rate, harmed in zip(places, rates, found["harmed"], strict=True):
-            style.note(ax, f"{rate:.2f}, harms {harmed:.0%}", (float(rate), float(place)), offset=(4, -3))
+            style.label(ax, f"{rate:.2f}, harms {harmed:.0%}", (float(rate), float(place)), offset=(4, -3))
         ax.set_yticks(places, names)
         for label, name in zip(ax.get_yticklabels(), names, strict=True):
             label.set_fontweight("bold" if name == league.OURS else "normal")

@@ -61,7 +61,7 @@ def draw() -> dict[str, Figure]:
         p = calibrator.calibrate(expit(u))
         ax.plot(u, np.log(p / (1.0 - p)), color=colour, lw=2.4, zorder=4)
         style.title(ax, name)
-        style.note(ax, f"{float(calibrator.edf_):.1f} effective parameters", (-5.6, 3.6), color=style.MUTED)
+        style.label(ax, f"{float(calibrator.edf_):.1f} effective parameters", (-5.6, 3.6), color=style.MUTED)
         ax.set(xlim=(-6, 6), ylim=(-4.4, 4.4), xlabel="log-odds of the score")
     axes[0].set_ylabel("calibrated log-odds")
 

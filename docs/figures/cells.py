@@ -34,7 +34,7 @@ def draw() -> dict[str, Figure]:
     ):
         seen = weight > 0
         left.plot(cells.locations[seen], weight[seen], color=colour, lw=0.7)
-        style.note(left, name, at, ha=side, color=colour, fontweight="bold")
+        style.label(left, name, at, ha=side, color=colour, fontweight="bold")
     left.set(xlabel="log-odds of the score", ylabel="rows in a cell", xlim=(-11, 11))
     left.set_ylim(bottom=0)
     style.title(left, f"{ROWS:,} rows in {len(cells):,} places")
@@ -46,5 +46,5 @@ def draw() -> dict[str, Figure]:
     width = float(np.diff(binned.interval(p[inside])).mean() / np.abs(change[inside]).mean())
     words = f"the curve's 95% band is, on average,\n{float(f'{width:.1g}'):,.0f} times as wide as this"
     right.set_ylim(top=1.5e6 * np.abs(change).max())
-    style.note(right, words, (0.03, 1.44e6 * np.abs(change).max()), va="top")
+    style.label(right, words, (0.03, 1.44e6 * np.abs(change).max()), va="top")
     return {"cells": figure}

@@ -43,7 +43,7 @@ def _win_rates(ax: Axes, kind: str) -> None:
         ax.plot([0.0, rate], [place, place], color=colour, lw=2.0, solid_capstyle="round")
         ax.plot(rate, place, "o", color=colour, ms=6.5)
         note = {"va": "center", "color": style.BLUE if name == OURS else style.MUTED}
-        style.note(ax, f"{rate:.2f}", (rate, place), offset=(8, 0), **note)
+        style.label(ax, f"{rate:.2f}", (rate, place), offset=(8, 0), **note)
     ax.set_yticks(range(len(rates)), [name for name, _ in reversed(rates)], color=style.INK)
     ax.grid(visible=False, axis="y")
     ax.set(xlim=(0.0, 1.08), xlabel="share of comparisons won")
@@ -65,7 +65,7 @@ def _times(ax: Axes) -> None:
     for x, y, name in ends:
         lift = {"isotonic": 5, "betacal": -8}.get(name, 0)
         bold = "bold" if name == OURS else "normal"
-        style.note(ax, name, (x, y), offset=(7, lift), va="center", color=COLOURS[name], fontweight=bold)
+        style.label(ax, name, (x, y), offset=(7, lift), va="center", color=COLOURS[name], fontweight=bold)
     ax.set_xlim(right=1.2e8)
     ax.set_xticks(list(ROWS.values()), list(ROWS))
 

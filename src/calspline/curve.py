@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from calspline.arrays import Array, filled
 from calspline.expression import Expression, Pieces, Program, between, call, name, number
-from calspline.fitting.basis import PiecewiseCubic, evaluate
+from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
 from calspline.options import Choice, ListOf, Number, Numbers, Record, check_number, optional
 from calspline.scores import LARGEST_MARGIN, BinaryScores, Kind, check_binary_scores, check_numeric_array
 from calspline.transforms import SMALLEST_PROBABILITY, TRANSFORMS, Source, Transform, log_odds_formula
@@ -171,7 +171,7 @@ class CalibrationCurve:
         if self.variance is None or not self.has_band:
             raise ValueError('this curve has no band; splines with loss="log" have one')
         with np.errstate(over="ignore"):
-            return np.maximum(evaluate(self.variance, *self.cubic.locate(z)), 0.0)
+            return np.maximum(evaluate_pieces(self.variance, *self.cubic.locate(z)), 0.0)
 
     def critical(self, level: float, simultaneous: bool) -> float:
         """How many standard deviations a band reaches."""

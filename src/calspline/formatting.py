@@ -12,10 +12,10 @@ ALMOST_ALL = 0.9
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a number with four decimals, or two significant digits if it is small.
 
-    >>> number(0.25), number(0.00012345), number(float("nan"))
+    >>> format_number(0.25), format_number(0.00012345), format_number(float("nan"))
     ('0.2500', '0.00012', '-')
     """
     if not math.isfinite(value):
@@ -44,7 +44,7 @@ def with_error(value: float, error: float) -> str:
     >>> with_error(0.345, 0.016), with_error(float("inf"), float("nan"))
     ('0.345 ± 0.016', 'inf')
     """
-    return number(value) if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
+    return format_number(value) if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 
 def p_value(p: float) -> str:

@@ -376,17 +376,17 @@ def check_weight_scale(rows: int, total: float, *, counts: bool, name: str = "sa
 def check_weights_as_counts(weight: Array, name: str = "sample_weight") -> None:
     """The same for weights themselves; those of zero do not count."""
     present = weight[weight > 0.0]
-    check_weight_scale(len(present), float(present.sum()), counts=whole(present), name=name)
+    check_weight_scale(len(present), float(present.sum()), counts=are_whole(present), name=name)
 
 
-def whole(weight: Array) -> bool:
+def are_whole(weight: Array) -> bool:
     """Whether weights are whole numbers, but for rounding."""
     return bool(np.all(np.abs(weight - np.rint(weight)) <= ROUNDING * np.minimum(weight, 1.0)))
 
 
 def row_weight(weight: Array | None) -> float:
     """How much weight is worth a row: 1 of whole numbers, which count rows, else as of importance weights."""
-    return 1.0 if weight is None or whole(weight) else importance_unit(weight)
+    return 1.0 if weight is None or are_whole(weight) else importance_unit(weight)
 
 
 def importance_unit(weight: Array) -> float:

@@ -7,7 +7,7 @@ from scipy.interpolate import PPoly
 from calspline.arrays import Counts
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
-from calspline.fitting.fit import Shape, SplineTask, Spread
+from calspline.fitting.fit import CurveSpread, Shape, SplineTask
 from calspline.fitting.newton import log_loss
 
 FREE = Shape(log_loss, ridge=False, line=(0.0, 1.0), targets=(0.0, 1.0), monotone=False, bounds=None)
@@ -50,7 +50,7 @@ def test_the_fit_is_the_one_of_all_bins_wherever_the_search_ended():
     whole = task()
     choice = smooth.fixed(whole.problem, whole.coordinates, 0.01)
     near = whole.finish(choice)
-    far = whole.finish(smooth.Choice(0.01, np.zeros(20), choice.grid, choice.criterion))
+    far = whole.finish(smooth.Chosen(0.01, np.zeros(20), choice.grid, choice.criterion))
     np.testing.assert_allclose(near.coefficients, far.coefficients, atol=1e-8)
 
 
@@ -93,4 +93,4 @@ def test_the_tube_of_a_line_is_the_angle_that_it_turns_through():
     """``(1, 3 x)`` for x from 0 to 1, made into unit vectors: an arc of arctan 3."""
     basis = NaturalSpline(np.array([0.0, 0.1, 0.3, 0.6, 0.65, 1.0]))
     root = basis.line.T * np.array([1.0, 3.0])
-    assert Spread(basis, root, np.ones(6), []).tube == pytest.approx(np.arctan(3.0), rel=1e-4)
+    assert CurveSpread(basis, root, np.ones(6), []).tube == pytest.approx(np.arctan(3.0), rel=1e-4)

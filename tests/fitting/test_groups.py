@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline.arrays import Counts
 from calspline.fitting.basis import NaturalSpline
-from calspline.fitting.criteria import Fold, leave_parts_out
+from calspline.fitting.criteria import HeldOut, leave_parts_out
 from calspline.fitting.groups import WEAK_RIDGE, GroupMoments, GroupSizes, PooledLine, deal_groups, design_effect
 from calspline.fitting.newton import Problem, brier_loss, minimize
 from calspline.fitting.smoothing import curvature_coordinates
@@ -155,7 +155,7 @@ def test_leaving_parts_out_is_exact_for_the_brier_loss():
     for k in range(4):
         own = (part == k).astype(float)
         rest = Problem(problem.design, problem.offset, w - own, y - own * y, brier_loss)
-        parts.append(Fold(rest, own, own * y))
+        parts.append(HeldOut(rest, own, own * y))
     choice = leave_parts_out(problem, coordinates, grid, parts)
     for smoothing, criterion in zip(choice.grid, choice.criterion, strict=True):
         lost = 0.0

@@ -8,7 +8,7 @@ import calspline
 from calspline.display import SmoothingDisplay
 from calspline.fitting.criteria import CRITERIA, Criterion
 from calspline.fitting.newton import minimize
-from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice
+from calspline.fitting.smoothing import SEARCH_TOLERANCE, Chosen
 
 
 def aic(task, options):
@@ -22,8 +22,8 @@ def aic(task, options):
         edf = len(q) - q @ (solution.covariance_root() ** 2).sum(axis=1)
         scores.append(2.0 * problem.at(solution.u).local.value + 2.0 * edf)
         if scores[-1] == min(scores):
-            best = Choice(float(smoothing), solution.u, options.values, np.empty(0))
-    return Choice(best.smoothing, best.u, options.values, np.array(scores))
+            best = Chosen(float(smoothing), solution.u, options.values, np.empty(0))
+    return Chosen(best.smoothing, best.u, options.values, np.array(scores))
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_cross_validation_is_the_loss_on_folds_left_out():
     for k in range(3):
         out = (member == k).astype(float)
         kept = replace(problem, w=1.0 - out, s=problem.s * (1.0 - out))
-        folds.append(criteria.Fold(kept, out, out * problem.s))
+        folds.append(criteria.HeldOut(kept, out, out * problem.s))
     choice = criteria.cross_validation(problem, coordinates, GRID, folds)
     expected = []
     for smoothing in GRID:

@@ -18,7 +18,7 @@ def simulate(n, m=4, seed=0, sharpness=1.0, bend=0.0):
 
 def learnt_alone(monkeypatch):
     """From here on the fit is what was learnt, with nothing of the cautious one."""
-    monkeypatch.setattr(structured_fit, "average", lambda data, fit, slope: fit)
+    monkeypatch.setattr(structured_fit, "average_map", lambda data, fit, slope: fit)
 
 
 @pytest.mark.parametrize(("t", "information"), [(0.0, 3.0), (0.4, 20.0), (-1.2, 500.0), (0.05, 1e5)])

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from calspline import SplineCalibrator
 from calspline.multiclass import solver
 from calspline.multiclass.scale import Scale
-from calspline.multiclass.solver import CurveOnly, Data, Strengths, first_strengths
+from calspline.multiclass.solver import CurveOnly, FitData, Strengths, first_strengths
 from calspline.multiclass.structured_fit import Diagonal, Kronecker, Linear
 
 
@@ -65,7 +65,7 @@ def test_a_fit_needs_little_more_memory_than_a_copy_of_the_scores(m):
 @pytest.mark.parametrize("matrix", [True, False])
 def test_single_precision_is_enough_for_gradient_and_preconditioner(matrix, monkeypatch):
     p, y = rows(3000, 40)
-    data = Data.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
+    data = FitData.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
     found = []
     for cost in (0.0, np.inf):
         monkeypatch.setattr(solver, "SINGLE_COST", cost)
@@ -86,7 +86,7 @@ def test_single_precision_is_enough_for_gradient_and_preconditioner(matrix, monk
 @pytest.mark.parametrize("columns", [None, 2, 41])
 def test_single_precision_is_enough_for_a_curve(columns, monkeypatch):
     p, y = rows(3000, 40)
-    data = Data.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
+    data = FitData.on_scale(Scale(-40.0, 0.6, 1e-3), np.log(p), y, np.random.default_rng(1).uniform(0.5, 2.0, len(y)))
     monkeypatch.setattr(solver, "SINGLE_COST", 0.0)
     rng = np.random.default_rng(2)
     B = None if columns is None else 0.01 * rng.normal(size=(40, columns))

@@ -13,7 +13,7 @@ from calspline.multiclass.solver import (
     MIN_STRENGTH,
     CurveAndMatrix,
     CurveOnly,
-    Data,
+    FitData,
     Strengths,
     first_strengths,
     matrix_groups,
@@ -32,7 +32,7 @@ def rows(n=300, m=4, seed=0, bend=0.4):
 
 def prepared(free_slope=False, **kwargs):
     z, y, w = rows(**kwargs)
-    return Data.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w, free_slope=free_slope)
+    return FitData.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w, free_slope=free_slope)
 
 
 def finite_differences(f, theta, h=1e-5):
@@ -114,7 +114,7 @@ def test_the_temperature_is_that_of_an_independent_minimiser():
 def test_infinite_smoothing_and_shrinkage_leave_temperature_scaling():
     z, y, w = rows(n=1000)
     beta = fit_temperature(z, y, w)
-    data = Data.on_scale(Scale(-1e3, beta, 1e-12), z.copy(), y, w)
+    data = FitData.on_scale(Scale(-1e3, beta, 1e-12), z.copy(), y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(4, 1000.0), problem.group, dict.fromkeys(range(4), 1e12))
     theta, *_ = solve(problem, strengths, np.zeros(len(problem.group)))
@@ -139,7 +139,7 @@ def test_strengths_are_the_fixed_point_of_mackays_update():
 
 def test_both_solvers_find_about_the_same():
     z, y, w = rows(n=3000, m=6)
-    data = Data.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w)
+    data = FitData.on_scale(Scale(-40.0, 0.7, 1e-3), z, y, w)
     losses = []
     for fit in (fit_joint(data), fit_many(data, matrix=True), fit_many(data, matrix=False)):
         W = fit.W if fit.W.ndim == 2 else np.diag(fit.W)
@@ -188,7 +188,7 @@ def test_an_increasing_curve_is_the_best_of_those_that_increase():
     y = (true.cumsum(axis=1) > rng.random((len(z), 1))).argmax(axis=1)
     w, strength = np.ones(len(y)), 0.1
     x, floor = floored(z, w)
-    data = Data.on_scale(Scale(floor, fit_temperature(x, y, w), 1e-3), x, y, w)
+    data = FitData.on_scale(Scale(floor, fit_temperature(x, y, w), 1e-3), x, y, w)
     fit = _increasing(data, strength)
     assert fit.converged
 
@@ -224,7 +224,7 @@ def test_running_out_of_steps_is_reported(monotone, monkeypatch):
 def test_strengths_that_run_off_are_taken_back(seed, n):
     p, y, w = votes(seed, n)
     x, floor = floored(np.log(np.maximum(p, 1e-300)), w)
-    data = Data.on_scale(Scale(floor, fit_temperature(x, y, w), 1e-6), x, y, w)
+    data = FitData.on_scale(Scale(floor, fit_temperature(x, y, w), 1e-6), x, y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(5, float(w.sum())), problem.group)
     theta, converged, _ = solve(problem, strengths, np.zeros(len(problem.group)))
@@ -290,7 +290,7 @@ def test_the_error_of_a_shrunk_estimate_is_that_of_noise_and_of_what_is_shrunk()
 
 def test_limits_know_that_a_matrix_was_shrunk_too_little():
     z, y, w = rows(n=3000, m=8, bend=0.0)
-    data = Data.on_scale(Scale(-40.0, 0.5, 1e-3), z, y, w, free_slope=True)
+    data = FitData.on_scale(Scale(-40.0, 0.5, 1e-3), z, y, w, free_slope=True)
     fit = fit_joint(data)
     assert fit.strengths[2] == first_strengths(8, w.sum())[2]
     problem = CurveAndMatrix(data)

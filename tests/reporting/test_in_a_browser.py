@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calspline import evaluate, reliability, report
-from calspline.formatting import number, p_value
+from calspline.formatting import format_number, p_value
 
 VISIBLE_BINS = "#diagram .bin:visible"
 
@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_evaluate(request, open_page, which):
     ]
 
     def of(name):
-        return [number(getattr(e, name)) for e in expected.values()]
+        return [format_number(getattr(e, name)) for e in expected.values()]
 
     parts = [
         (label, of(name))

@@ -14,7 +14,7 @@ from calspline import (
     evaluate,
     report,
 )
-from calspline.formatting import number, precise_percent
+from calspline.formatting import format_number, precise_percent
 from calspline.reporting.charts import MAX_CLASSES
 
 
@@ -76,7 +76,7 @@ def test_one_set_alone_has_no_difference_and_no_advice():
     assert "In numbers" in found.html
     assert "against forest" not in found.html
     assert 'class="advice' not in found.html
-    assert number(evaluate(y, p).log_loss) in found.html
+    assert format_number(evaluate(y, p).log_loss) in found.html
 
 
 @pytest.mark.slow

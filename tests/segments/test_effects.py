@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from calspline.fitting import segments
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
 from calspline.fitting.segments import Components, fit_columns
-from calspline.segments.fit import FULL, Counted, curve_components, directions, held
+from calspline.segments.fit import FULL, Counted, curve_components, effect_directions, held
 
 KNOTS = np.linspace(0.0, 1.0, 9)
 
@@ -21,7 +21,7 @@ def simulated(S, n, sd, *, seed=0, columns=1, n_places=40):
     z = (np.arange(n_places) + 0.5) / n_places
     codes = [rng.integers(0, S, n) for _ in range(columns)]
     place = rng.integers(0, n_places, n)
-    R = NaturalSpline(KNOTS).design(z).dot(directions(KNOTS, z, np.ones(n_places)))
+    R = NaturalSpline(KNOTS).design(z).dot(effect_directions(KNOTS, z, np.ones(n_places)))
     truth = [rng.normal(size=(S, 2)) * sd for _ in range(columns)]
     offset = 3.0 * (z - 0.5)
     eta = offset[place] + sum((R[place, :2] * t[c]).sum(axis=1) for t, c in zip(truth, codes, strict=True))
@@ -246,7 +246,7 @@ def test_a_step_too_long_is_halved():
 def test_directions_are_one_a_line_and_bends_of_the_same_curvature():
     rng = np.random.default_rng(0)
     z, w = np.sort(rng.random(500)), rng.random(500)
-    T = directions(KNOTS, z, w)
+    T = effect_directions(KNOTS, z, w)
     assert T.shape == (9, 8)
     rows = NaturalSpline(KNOTS).design(z).dot(T)
     np.testing.assert_allclose(rows[:, 0], 1.0)
@@ -261,7 +261,7 @@ def test_directions_are_one_a_line_and_bends_of_the_same_curvature():
 
 
 def test_with_two_knots_there_is_only_the_line():
-    assert directions(np.array([0.0, 1.0]), np.linspace(0.0, 1.0, 20), np.ones(20)).shape == (2, 2)
+    assert effect_directions(np.array([0.0, 1.0]), np.linspace(0.0, 1.0, 20), np.ones(20)).shape == (2, 2)
 
 
 def curves_of(effects, pieces, curve):
@@ -282,7 +282,7 @@ def test_a_segment_falls_only_where_that_is_clear(forgiven):
     components = Components(*curve_components(8))
     (effects,) = fit_columns(counted, components)
     basis = NaturalSpline(KNOTS)
-    pieces = basis.pieces @ directions(KNOTS, (np.arange(40) + 0.5) / 40, np.ones(40))
+    pieces = basis.pieces @ effect_directions(KNOTS, (np.arange(40) + 0.5) / 40, np.ones(40))
     coefficients = basis.pieces @ (3.0 * (basis.line[1] - 0.5))
     curve = PiecewiseCubic(KNOTS, coefficients)
     kept = held(effects, counted, 0, curve, pieces, np.zeros(8), forgiven)

@@ -35,7 +35,7 @@ from calspline.scores import LabelledRows, MatrixScores
 from calspline.segments.classes import CLASS_SEGMENTS, ClassSegments, fit_class_segments
 from calspline.segments.curves import SEGMENTED, SegmentColumn, SegmentedCurve, SegmentTable, lookups
 from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import Codes, Places, check_by, warn_of_new
+from calspline.segments.labels import Codes, SegmentCodes, check_by, warn_of_new
 from calspline.transforms import Source
 
 
@@ -178,15 +178,15 @@ class FittedSpline(BaseCalibrator):
                 "probability of a new segment"
             )
 
-    def places_of(self, by: Any, n: int) -> Places:
+    def places_of(self, by: Any, n: int) -> SegmentCodes:
         """The places of rows' segments among those of the fit; methods take them as ``by``, without a warning."""
         known = self.segment_columns
         columns = check_by(by, n).like([one.name for one in known]).columns
-        return Places([one.known.codes(column) for one, column in zip(known, columns, strict=True)])
+        return SegmentCodes([one.known.codes(column) for one, column in zip(known, columns, strict=True)])
 
     def codes_of(self, by: Any, n: int) -> list[Codes]:
         """The place of each row's segment among those of the fit, in each column; one never seen is -1."""
-        if isinstance(by, Places):
+        if isinstance(by, SegmentCodes):
             return by.codes
         if not self.segment_columns:
             return super().codes_of(by, n)  # type: ignore[no-any-return]

@@ -164,14 +164,14 @@ def _costs(text: str) -> dict[str, float]:
     parts = text.split(",")
     if len(parts) != 2:
         raise InputError(f"--costs must be those of a false positive and a false negative, as in 1,5; got {text}")
-    return {"false_positive": number(parts[0], "--costs"), "false_negative": number(parts[1], "--costs")}
+    return {"false_positive": parse_number(parts[0], "--costs"), "false_negative": parse_number(parts[1], "--costs")}
 
 
 def _thresholds(text: str) -> list[float]:
-    return [number(part, "--thresholds") for part in text.split(",")]
+    return [parse_number(part, "--thresholds") for part in text.split(",")]
 
 
-def number(text: str, option: str) -> float:
+def parse_number(text: str, option: str) -> float:
     """The number that an option says."""
     try:
         return float(text)

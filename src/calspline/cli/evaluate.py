@@ -16,7 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from calspline.arrays import Array
-from calspline.cli.arguments import number
+from calspline.cli.arguments import parse_number
 from calspline.cli.columns import in_class_order, model_columns, named, score_columns
 from calspline.cli.data import Data, last, note_groups, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
@@ -96,7 +96,7 @@ def shift(options: argparse.Namespace) -> None:
     model = load(options.model)
     if options.base_rate is not None:
         rate = _by_label(options.base_rate, model, "--base-rate") if "=" in options.base_rate else None
-        moved = model.shifted(base_rate=number(options.base_rate, "--base-rate") if rate is None else rate)
+        moved = model.shifted(base_rate=parse_number(options.base_rate, "--base-rate") if rate is None else rate)
     elif options.kept is not None:
         moved = model.shifted(kept=_by_label(options.kept, model, "--kept"))
     else:
@@ -254,7 +254,7 @@ def _by_label(text: str, model: Any, option: str) -> dict[Any, float]:
             raise InputError(
                 f"{option} must name the classes {', '.join(known)}, as in {next(iter(known))}=0.1; got {part!r}"
             )
-        found[known[label]] = number(value, option)
+        found[known[label]] = parse_number(value, option)
     return found
 
 

@@ -212,7 +212,7 @@ def _scales(one: CurveData, scale: Scale) -> tuple[ProbabilityScale | None, Prob
     return None if one.margins else across, up
 
 
-class SmoothingPath(NamedTuple):
+class PathData(NamedTuple):
     """Values of lambda tried, increasing, what each scored, the one chosen, and the effective parameters it leaves."""
 
     name: str
@@ -229,7 +229,7 @@ class SmoothingDisplay(Display):
 
     Parameters
     ----------
-    paths : list of SmoothingPath
+    paths : list of PathData
         One for two classes, else one for each class.
     label : str
         What the criterion is.
@@ -249,7 +249,7 @@ class SmoothingDisplay(Display):
     ('log', True)
     """
 
-    def __init__(self, paths: list[SmoothingPath], *, label: str = "criterion") -> None:
+    def __init__(self, paths: list[PathData], *, label: str = "criterion") -> None:
         self.paths = paths
         self.label = label
 
@@ -282,7 +282,7 @@ class SmoothingDisplay(Display):
         self.axes_, self.ax_, self.figure_ = panels.axes, panels.axes[0], panels.axes[0].figure
         return self
 
-    def _draw_path(self, ax: Axes, one: SmoothingPath, *, small: bool) -> None:
+    def _draw_path(self, ax: Axes, one: PathData, *, small: bool) -> None:
         from matplotlib.ticker import LogLocator, NullLocator
 
         style.style_axes(ax)
@@ -296,7 +296,7 @@ class SmoothingDisplay(Display):
             right = np.log(chosen[0] / one.smoothing[0]) > 0.6 * np.log(one.smoothing[-1] / one.smoothing[0])
             where = {"ha": "right" if right else "left", "va": "top", "color": VERMILION, "fontweight": "bold"}
             place = (chosen[0], 0.97)
-            style.note(ax, words, place, offset=(-6 if right else 6, 0), xycoords=ax.get_xaxis_transform(), **where)
+            style.label(ax, words, place, offset=(-6 if right else 6, 0), xycoords=ax.get_xaxis_transform(), **where)
         ax.margins(y=0.12)
         ax.xaxis.set_major_locator(LogLocator(numticks=5 if small else 9))
         ax.xaxis.set_minor_locator(NullLocator())
@@ -304,12 +304,12 @@ class SmoothingDisplay(Display):
         ax.set_ylabel(self.label if small else f"{self.label}   (lower is better)")
 
 
-def _path(name: str, path: Any, chosen: float, edf: float) -> SmoothingPath:
+def _path(name: str, path: Any, chosen: float, edf: float) -> PathData:
     """A path in increasing order, without values that have no score."""
     smoothing, criterion = np.asarray(path["smoothing"], float), np.asarray(path["criterion"], float)
     known = np.isfinite(criterion) & np.isfinite(smoothing)
     order = np.argsort(smoothing[known])
-    return SmoothingPath(name, smoothing[known][order], criterion[known][order], float(chosen), float(edf))
+    return PathData(name, smoothing[known][order], criterion[known][order], float(chosen), float(edf))
 
 
 class LearningCurveDisplay(AxesDisplay):
@@ -376,11 +376,11 @@ class LearningCurveDisplay(AxesDisplay):
             late = np.log(c.enough / first) > 0.55 * np.log(max(last, c.enough) / first)
             words = f"about {c.amount} are enough:\nmore gains less than {c.gain:g}"
             where = {"xycoords": ax.get_xaxis_transform(), "va": "top", "ha": "right" if late else "left"}
-            style.note(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), color=INK, **where)
+            style.label(ax, words, (c.enough, 0.97), offset=(-6 if late else 6, 0), color=INK, **where)
         else:
             few = c.enough <= first
             words = f"{int(first):,} {c.unit} are enough" if few else f"enough: about {c.amount} →"
-            style.note(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
+            style.label(ax, words, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=INK)
 
     def _set_ticks(self, ax: Axes) -> None:
         from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator

@@ -25,7 +25,7 @@ CELL, REACH = 0.5, 28
 """Cells of half a unit of log-odds, to a probability of about a millionth on either side."""
 
 
-class Spread(NamedTuple):
+class ScoreSpread(NamedTuple):
     """Weight of the probabilities in cells; ``edges`` are probabilities, the ends being 0 and 1."""
 
     edges: Array
@@ -41,14 +41,14 @@ class Spread(NamedTuple):
         return np.asarray(density / density.max()), edges
 
 
-def log_odds_spreads(rows: Predictions) -> tuple[Spread, ...]:
+def log_odds_spreads(rows: Predictions) -> tuple[ScoreSpread, ...]:
     """In cells even in log-odds, as many as ``Reliability`` has diagrams; the outermost take all that is beyond."""
     columns = [rows.probs] if rows.binary else [rows.probs.max(axis=1), *rows.probs.T]
     edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
     edges[0], edges[-1] = 0.0, 1.0
     cells = [np.clip(np.floor(log_odds(p) / CELL).astype(np.intp) + REACH, 0, 2 * REACH - 1) for p in columns]
     weights = [np.bincount(cell, weights=rows.weight, minlength=2 * REACH).astype(np.float64) for cell in cells]
-    return tuple(Spread(edges, weight) for weight in weights)
+    return tuple(ScoreSpread(edges, weight) for weight in weights)
 
 
 class Series(NamedTuple):
@@ -56,7 +56,7 @@ class Series(NamedTuple):
 
     name: str
     data: Reliability
-    spread: Spread
+    spread: ScoreSpread
     style: SeriesStyle
 
 
@@ -166,7 +166,7 @@ class Diagram(NamedTuple):
                 text = f"happens {'more' if above else 'less'} often\nthan the model says"
                 where: dict[str, Any] = {"va": "top" if above else "bottom", "ha": "left" if above else "right"}
                 at = (0.03, 0.97) if above else (0.97, 0.03)
-                style.note(ax, text, at, xycoords="axes fraction", color="#94a0ab", style="italic", zorder=1, **where)
+                style.label(ax, text, at, xycoords="axes fraction", color="#94a0ab", style="italic", zorder=1, **where)
 
     def _legend_entries(self) -> list[tuple[Any, str]]:
         """Handles and names of what is drawn; none if it is one set without a name, in bins."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from calspline.arrays import Array
 from calspline.display import style
-from calspline.display.diagram import Diagram, Series, Spread, log_odds_spreads
+from calspline.display.diagram import Diagram, ScoreSpread, Series, log_odds_spreads
 from calspline.display.style import SCALES, Display, ProbabilityScale, Scale, SeriesStyle, decades
 from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.reliability import Reliability, reliability
@@ -71,7 +71,7 @@ class ReliabilityDisplay(Display):
     def __init__(self, reliability: Reliability | Mapping[str, Reliability], *, curves: Any = None) -> None:
         self.reliability: dict[str, Reliability] = check_by_name(reliability, "reliability", None)
         self.curves: dict[str, Callable[[Array], Any]] = _check_curves(curves)
-        self._log_odds_spreads: dict[str, tuple[Spread, ...]] = {}
+        self._log_odds_spreads: dict[str, tuple[ScoreSpread, ...]] = {}
 
     @classmethod
     def from_predictions(
@@ -257,7 +257,7 @@ class ReliabilityDisplay(Display):
         sets, out = self._at(place), []
         for (key, one), look in zip(sets.items(), style.series_styles(len(sets), colors), strict=True):
             spreads = self._log_odds_spreads.get(key) if axis.logit else None
-            spread = Spread(one.histogram_edges, one.histogram_weight) if spreads is None else spreads[place]
+            spread = ScoreSpread(one.histogram_edges, one.histogram_weight) if spreads is None else spreads[place]
             out.append(Series(key, one, spread, look))
         return out
 

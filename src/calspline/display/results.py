@@ -178,7 +178,7 @@ class MonitorDisplay(AxesDisplay):
         ax.set_yscale("log")
         limit = 1.0 / self.monitor.alpha
         ax.axhline(limit, color=VERMILION, lw=1.2, ls=(0, (5, 2)), gid="limit")
-        style.note(ax, f"alarm from {limit:g} on", (float(n[0]), limit), offset=(0, 4))
+        style.label(ax, f"alarm from {limit:g} on", (float(n[0]), limit), offset=(0, 4))
         ax.plot(n, evidence, color=BLUE, lw=2.0, gid="evidence")
         alarms = np.array([entry["alarm"] for entry in log])
         if alarms.any():
@@ -276,7 +276,7 @@ class EpochsDisplay(AxesDisplay):
         self._draw_lines(ax, self.log_loss, styles, best=np.argmin)
         style.label_line_ends(ax, sorted((float(v[-1]), name, styles[name].color) for name, v in self.log_loss.items()))
         corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
-        style.note(ax, "marked: the best epoch", (0.98, 0.98), **corner)
+        style.label(ax, "marked: the best epoch", (0.98, 0.98), **corner)
         ax.set_ylabel("log-loss, nats per row")
         self.accuracy_ax_ = None
         if self.accuracy is not None:

@@ -99,7 +99,9 @@ def class_title(ax: Axes, name: str) -> None:
     title(ax, f"class {name}" if name.isdigit() else name)
 
 
-def note(ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, float] = (0.0, 0.0), **more: Any) -> Any:
+def label(
+    ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, float] = (0.0, 0.0), **more: Any
+) -> Any:
     """A label next to what it names, in place of a legend; ``offset`` is in points."""
     options: dict[str, Any] = {"color": MUTED, "fontsize": SMALL, "parse_math": False, "annotation_clip": False} | more
     return ax.annotate(text, at, xytext=offset, textcoords="offset points", **options)
@@ -114,7 +116,7 @@ def label_line_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1
     places = isotonic_regression(wanted - steps).x + steps
     for place, (_, name, color) in zip(places, ends, strict=True):
         where = {"xycoords": "axes fraction", "va": "center", "fontweight": "bold", "fontsize": TEXT, "color": color}
-        note(ax, name, (1.0, float(place)), offset=(6, 0), **where)
+        label(ax, name, (1.0, float(place)), offset=(6, 0), **where)
 
 
 def legend(ax: Axes, entries: list[tuple[Any, str]], loc: str = "upper left") -> Any:

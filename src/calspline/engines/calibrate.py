@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.segments.labels import Places, warn_of_new
+from calspline.segments.labels import SegmentCodes, warn_of_new
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Calibrate:
         """Warn if the rows so far had segments that the fit has not seen."""
         warn_of_new(self.tally["new"], self.tally["rows"])
 
-    def _segments(self, frame: Any, rows: Any) -> Places | None:
+    def _segments(self, frame: Any, rows: Any) -> SegmentCodes | None:
         if not self.by:
             return None
         import narwhals as nw
 
-        from calspline.engines.in_memory import segments_of
+        from calspline.engines.in_memory import frame_segments
 
-        by = segments_of(nw.from_native(frame, eager_only=True), self.by)
-        places: Places = self.calibrator.places_of(by, len(frame)).of(rows)
+        by = frame_segments(nw.from_native(frame, eager_only=True), self.by)
+        places: SegmentCodes = self.calibrator.places_of(by, len(frame)).of(rows)
         self.tally.update(rows=len(places.codes[0]), new=places.n_new)
         return places
 

@@ -118,10 +118,10 @@ def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str, b
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
     weight = arrays.pop("w", None)
     codes, labels = _coded(frame[label])
-    return ArrayRows(arrays, codes, labels, weight, by=segments_of(frame, by))
+    return ArrayRows(arrays, codes, labels, weight, by=frame_segments(frame, by))
 
 
-def segments_of(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
+def frame_segments(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
     """Columns of segments; a category counts by its own value."""
     if not by:
         return None

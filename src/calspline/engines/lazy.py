@@ -25,7 +25,7 @@ from calspline.engines.aggregate import (
     segment_histograms,
     share_scores,
 )
-from calspline.engines.in_memory import read_arrays, segments_of
+from calspline.engines.in_memory import frame_segments, read_arrays
 from calspline.engines.rows import Columns, ColumnStats, Found, LazyFrame, Locations, Sample, check_label_count
 from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
 from calspline.labels import MAX_LABELS, is_missing, label_array
@@ -271,7 +271,7 @@ def _total(parts: list[Sums]) -> Sums:
 
 def named_segments(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
     """The columns ``b0``, ``b1`` ... under the names that they had."""
-    found = segments_of(frame, [f"b{k}" for k in range(len(by))])
+    found = frame_segments(frame, [f"b{k}" for k in range(len(by))])
     return found and found.named(by)
 
 

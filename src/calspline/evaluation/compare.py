@@ -38,7 +38,7 @@ from calspline.evaluation.evaluate import Evaluation, evaluate
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
 from calspline.evaluation.segments import SegmentDifferences, segment_differences
-from calspline.formatting import Row, html_table, number, p_value, percent, text_table
+from calspline.formatting import Row, format_number, html_table, p_value, percent, text_table
 from calspline.options import check_integer, check_number, check_seed
 from calspline.transforms import Transform
 
@@ -132,7 +132,7 @@ class Comparison:
         against = [f"{loss} against {self.reference} [{percent(self.level)}]" for loss in ("log-loss", "Brier")]
         rows: list[Row] = []
         for name, e in self.evaluations.items():
-            losses = number(e.log_loss), number(e.calibration_log_loss), number(e.brier)
+            losses = format_number(e.log_loss), format_number(e.calibration_log_loss), format_number(e.brier)
             differences = (str(found[name]) if name in found else "" for found in (self.log_loss, self.brier))
             rows.append((name, *losses, p_value(e.calibration_p_value), *differences))
         return rows, ("predictions", "log-loss", "of it calibration", "Brier", "p-value", *against)

@@ -39,7 +39,7 @@ from scipy.special import ndtri
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.evaluation.calibration import spline_curve
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
-from calspline.formatting import Row, html_table, number, percent, text_table
+from calspline.formatting import Row, format_number, html_table, percent, text_table
 from calspline.options import check_increasing, check_number
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Decision:
                 cost = _around(one.cost, one.cost_lower, one.cost_upper)
                 against = _around(one.difference, one.difference_lower, one.difference_upper)
                 best = _around(one.threshold, one.threshold_lower, one.threshold_upper)
-                rows.append((name, cost, against if name != self.reference else "", best, number(one.best_cost)))
+                rows.append((name, cost, against if name != self.reference else "", best, format_number(one.best_cost)))
             tables.append((title, rows, header))
         title = f"Net benefit [{level} band for all thresholds at once]"
         rows = [
@@ -401,4 +401,4 @@ def best_threshold(f: Counts, target: float, level: float) -> tuple[float, float
 
 
 def _around(value: float, low: float, high: float) -> str:
-    return f"{number(value)} [{number(low)}, {number(high)}]"
+    return f"{format_number(value)} [{format_number(low)}, {format_number(high)}]"

@@ -13,7 +13,7 @@ from calspline.evaluation import calibration, losses
 from calspline.evaluation.calibration import combined_p_value
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
-from calspline.formatting import grouping, html_table, number, p_value, rows_in_groups, text_table, with_error
+from calspline.formatting import format_number, grouping, html_table, p_value, rows_in_groups, text_table, with_error
 from calspline.options import check_one_of
 
 SUMMED_OVER_CLASSES = (
@@ -208,7 +208,7 @@ class Evaluation:
             numbers.append(("smooth ECE, mean of the classes", self.class_wise_smooth_ece))
         numbers += [(f"mean probability{top}", self.mean_probability), ("  what happened", self.base_rate)]
         large = with_error(self.calibration_in_the_large, self.calibration_in_the_large_se)
-        rows = [(label, number(value)) for label, value in numbers] + [
+        rows = [(label, format_number(value)) for label, value in numbers] + [
             ("calibration in the large (0 is right)", large),
             ("calibration slope (1 is right)", with_error(self.calibration_slope, self.calibration_slope_se)),
             ("p-value of 'the probabilities are right'", p_value(self.calibration_p_value)),

@@ -18,7 +18,7 @@ from calspline.evaluation.calibration import Ints
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
 from calspline.evaluation.segment_test import SegmentSums, root
-from calspline.formatting import Row, html_table, number, p_equals, p_value, percent, text_table
+from calspline.formatting import Row, format_number, html_table, p_equals, p_value, percent, text_table
 from calspline.segments.labels import By
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class SegmentEvaluation(JudgedSegments):
                 self.names[i],
                 f"{t['rows'][i]:g}",
                 f"{t['events'][i]:g}",
-                *(number(float(t[key][i])) for key in ("said", "happened", "log_loss")),
+                *(format_number(float(t[key][i])) for key in ("said", "happened", "log_loss")),
                 f"{t['ratio'][i]:.2f}",
                 f"{t['lower'][i]:.2f} to {t['upper'][i]:.2f}",
                 p_value(float(t["p_value"][i])),
@@ -186,7 +186,7 @@ class SegmentEvaluation(JudgedSegments):
             for i in self.order[:SHOWN]
         ]
         header = "segment", "rows", "events", "said", "happened", "log-loss", "ratio", percent(LEVEL), "p-value", "off"
-        error = f"{number(self.multicalibration_error)} ({self.multicalibration_sigmas:.1f} standard deviations)"
+        error = f"{format_number(self.multicalibration_error)} ({self.multicalibration_sigmas:.1f} standard deviations)"
         return rows, header, [self.verdict, f"Multicalibration error: {error}."]
 
     def __repr__(self) -> str:

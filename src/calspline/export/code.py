@@ -241,7 +241,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table:
+class EffectTable:
     """The effects of segments in a column: ``argument`` has the label of a segment, ``variable`` its effects."""
 
     name: str
@@ -289,7 +289,7 @@ class _Source:
             for c, lookup in enumerate(formula.lookups)
         ]
 
-    def _table(self, lookup: Lookup, suffix: str) -> Table:
+    def _table(self, lookup: Lookup, suffix: str) -> EffectTable:
         """The effects of the segments of a column."""
         effects = np.column_stack([*lookup.numbers.values(), np.empty((len(lookup.labels) + 1, 0))]).tolist()
         texts = [isinstance(label, str) for label in lookup.labels]
@@ -300,7 +300,7 @@ class _Source:
         if kind == "mixed" and not self.language.mixes:
             raise ValueError("segments must all be texts or all be numbers for this language; by has both")
         names = "EFFECTS" + suffix, "by" + suffix, "effects" + suffix
-        return Table(*names, kind, rows, self._bracketed(effects[-1]), len(effects[-1]))
+        return EffectTable(*names, kind, rows, self._bracketed(effects[-1]), len(effects[-1]))
 
     def _effects(self, j: int | None = None) -> dict[str, Expression]:
         """Where the tables have the numbers of names; of rows those of class ``j``, or of a class still to be named."""

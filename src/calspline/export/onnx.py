@@ -16,7 +16,14 @@ except ModuleNotFoundError as error:
 
 from calspline import __version__
 from calspline.export import formula_of
-from calspline.export.onnx_classifier import OPSET, averaged, check_agreement, converted, is_classifier, scores_of
+from calspline.export.onnx_classifier import (
+    OPSET,
+    averaged_models,
+    check_agreement,
+    converted,
+    is_classifier,
+    scores_of,
+)
 from calspline.expression import LEAST_SHARE, Expression, Formula, Lookup, Pieces, Program
 from calspline.multiclass.structured_map import SAFE_EXPONENT
 from calspline.options import check_one_of
@@ -84,7 +91,7 @@ def to_onnx(calibrator: Any, *, dtype: Dtype = "float64", after: Any = None) -> 
         for pair, model in converted(calibrator, dtype):
             models.append(_behind(pair.calibrators[0], model, dtype))
             check_agreement(models[-1], pair, dtype)
-        return averaged(models)
+        return averaged_models(models)
     if after is not None:
         if not isinstance(after, onnx.ModelProto):
             raise TypeError(f"after must be an onnx.ModelProto; got {type(after).__name__}")

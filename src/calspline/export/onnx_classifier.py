@@ -273,7 +273,7 @@ def _new(kind: str, calibrator: Any) -> Any:
     return np.full(N_PROBES, max(map(str, calibrator.segments_["segment"])) + "?", dtype=object)
 
 
-def averaged(models: list[Any]) -> Any:
+def averaged_models(models: list[Any]) -> Any:
     """One model that gives the mean of what several give for the same features."""
     whole, *others = models
     if not others:

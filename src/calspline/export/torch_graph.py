@@ -22,7 +22,7 @@ from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE
 FEWEST_CELLS, MOST_CELLS, MOST_LINES = 256, 1 << 14, 1 << 15
 
 
-class Table(NamedTuple):
+class CellTable(NamedTuple):
     """Polynomials on cells of equal width, in ``t = (x - start) / width`` less the cell; the outer two have no end."""
 
     start: float
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     coefficients: Array
 
 
-def table_of(pieces: Pieces, exact: float, eps: float, degree: int = 3, most: int = MOST_CELLS) -> Table | None:
+def table_of(pieces: Pieces, exact: float, eps: float, degree: int = 3, most: int = MOST_CELLS) -> CellTable | None:
     """The table of a curve in cubics or in lines, of so many cells at most.
 
     None if it has corners, or is so steep that a place in the table is not exact.
@@ -62,7 +62,7 @@ def table_of(pieces: Pieces, exact: float, eps: float, degree: int = 3, most: in
             ends = np.zeros((2, degree + 1))
             ends[:, -2:] = [[slopes[0], f[0] - slopes[0]], [slopes[1], f[-1]]]
             table = np.concatenate([ends[:1], inner, ends[1:]])
-            return Table(pieces.origin + pieces.unit * low, pieces.unit * h, table)
+            return CellTable(pieces.origin + pieces.unit * low, pieces.unit * h, table)
         n *= 2
     return None
 
@@ -109,7 +109,7 @@ class Writer:
         self._tracer = fx.proxy.GraphAppendingTracer(self._graph)
         self._tensors: dict[str, Any] = {}
         self._known: dict[tuple[str, bytes], Any] = {}
-        self._tables: dict[int, Table | None] = {}
+        self._tables: dict[int, CellTable | None] = {}
         self._effects: dict[str, Any] = {}
         self._of_classes: set[str] = set()
 
@@ -336,9 +336,9 @@ class Writer:
         if self._dtype == torch.float32:
             lines = [table_of(pieces, STRAIGHT, self._eps, 1, MOST_LINES // len(curves)) for pieces in curves]
             tables = tables if None in lines else lines
-        return self._by_cells(x, cast(list[Table], tables))
+        return self._by_cells(x, cast(list[CellTable], tables))
 
-    def _by_cells(self, x: Any, tables: list[Table]) -> Any:
+    def _by_cells(self, x: Any, tables: list[CellTable]) -> Any:
         """The cell that ``x`` lies in is a product; the first and the last go on for ever."""
         sizes = [len(table.coefficients) for table in tables]
         per_unit = self._numbers([1.0 / table.width for table in tables])
@@ -365,7 +365,7 @@ class Writer:
         start, rest, *chosen = (self._chosen(values, i, x) for values in (high, low, *columns))
         return horner(chosen, (x - start - rest) / self._numbers([pieces.unit]), torch.addcmul)
 
-    def _table(self, pieces: Pieces) -> Table | None:
+    def _table(self, pieces: Pieces) -> CellTable | None:
         if id(pieces) not in self._tables:
             self._tables[id(pieces)] = table_of(pieces, EXACT[self._dtype], self._eps)
         return self._tables[id(pieces)]

@@ -41,7 +41,7 @@ def anchors(breaks: Array) -> Array:
     return np.concatenate([breaks[:1], breaks])
 
 
-def evaluate(coefficients: Array, piece: Pieces, t: Array) -> Array:
+def evaluate_pieces(coefficients: Array, piece: Pieces, t: Array) -> Array:
     """Polynomials at local coordinates ``t`` of their pieces, by Horner's rule.
 
     ``coefficients`` has shape (degree + 1, pieces), highest power first, or (degree + 1, pieces, m) for m functions.
@@ -68,11 +68,11 @@ class PiecewiseCubic:
 
     def __call__(self, x: Array) -> Array:
         """The value."""
-        return evaluate(self.coefficients, *self.locate(x))
+        return evaluate_pieces(self.coefficients, *self.locate(x))
 
     def slope(self, x: Array) -> Array:
         """The derivative."""
-        return evaluate(self.coefficients[:3] * np.array([[3.0], [2.0], [1.0]]), *self.locate(x))
+        return evaluate_pieces(self.coefficients[:3] * np.array([[3.0], [2.0], [1.0]]), *self.locate(x))
 
     def locate(self, x: Array) -> tuple[Pieces, Array]:
         """The piece that each ``x`` lies in, and its distance from the anchor."""
@@ -326,7 +326,7 @@ class PiecewiseDesign:
     @cached_property
     def rows(self) -> Array:
         """``Z`` itself."""
-        return evaluate(self.local, self.places.piece, self.places.t)
+        return evaluate_pieces(self.local, self.places.piece, self.places.t)
 
     @cached_property
     def _turned(self) -> Array:
@@ -337,7 +337,7 @@ class PiecewiseDesign:
         """``Z u`` for a vector or a matrix ``u``."""
         if self.small and u.ndim == 1:
             return np.asarray(self.rows @ u)
-        return evaluate(self.local @ u, self.places.piece, self.places.t)
+        return evaluate_pieces(self.local @ u, self.places.piece, self.places.t)
 
     def tdot(self, r: Array) -> Array:
         """``Z' r`` for a vector ``r``, or for each row of a matrix."""

@@ -15,7 +15,7 @@ import numpy as np
 from calspline.arrays import Array
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import Newton, Problem
-from calspline.fitting.smoothing import Choice, Coordinates, SearchOptions, SmoothingPath, reml_search
+from calspline.fitting.smoothing import Chosen, Coordinates, SearchOptions, SmoothingPath, reml_search
 
 if TYPE_CHECKING:
     from calspline.fitting.fit import SplineTask
@@ -32,7 +32,7 @@ class Criterion:
     label : str
         What a picture writes at its axis; lower is better.
     search : callable
-        Finds the :class:`Choice` for a :class:`~calspline.fitting.fit.SplineTask`, given :class:`SearchOptions`.
+        Finds the :class:`Chosen` for a :class:`~calspline.fitting.fit.SplineTask`, given :class:`SearchOptions`.
     is_evidence : bool
         Whether it is the negative log marginal likelihood, sought on the merged bins of a task. By that transforms are
         compared, bands know that the smoothing was learnt, and a curve that needs more knots gets them.
@@ -42,12 +42,12 @@ class Criterion:
 
     name: str
     label: str
-    search: Callable[[SplineTask, SearchOptions], Choice]
+    search: Callable[[SplineTask, SearchOptions], Chosen]
     is_evidence: bool = False
     leaves_one_out: bool = False
 
 
-def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Choice:
+def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, positives: Array) -> Chosen:
     """Smoothing with the least approximate leave-one-out loss.
 
     Leaving out one observation with label ``y`` from a bin with predictor ``eta``,
@@ -72,7 +72,7 @@ def leave_one_out(problem: Problem, coordinates: Coordinates, grid: Array, posit
 
 
 @dataclass(frozen=True)
-class Fold:
+class HeldOut:
     """The bins of one fold held out: what is fitted without it, and its own sums."""
 
     problem: Problem
@@ -84,11 +84,11 @@ class Fold:
         return self.problem.loss(eta, self.w, self.positives).value
 
 
-def leave_parts_out(problem: Problem, coordinates: Coordinates, grid: Array, parts: list[Fold]) -> Choice:
+def leave_parts_out(problem: Problem, coordinates: Coordinates, grid: Array, parts: list[HeldOut]) -> Chosen:
     """Smoothing with the least approximate loss on parts left out, such as groups: one Newton step from the fit."""
     path = SmoothingPath(problem, coordinates, grid)
 
-    def lost(i: int, part: Fold) -> float:
+    def lost(i: int, part: HeldOut) -> float:
         newton = Newton(part.problem, coordinates.precision(float(grid[i])), part.problem.at(path.at(i).u))
         newton.aim()
         return part.lost(newton.point.eta + part.problem.design.dot(newton.step))
@@ -96,13 +96,13 @@ def leave_parts_out(problem: Problem, coordinates: Coordinates, grid: Array, par
     return path.choose({i: sum(lost(i, part) for part in parts) / float(problem.w.sum()) for i in path.downwards})
 
 
-def _leave_out_search(task: SplineTask, options: SearchOptions) -> Choice:
+def _leave_out_search(task: SplineTask, options: SearchOptions) -> Chosen:
     if task.parts is None:
         return leave_one_out(task.problem, task.coordinates, options.values, task.bins.positives)
     return leave_parts_out(task.problem, task.coordinates, options.values, task_folds(task, options))
 
 
-def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[Fold]) -> Choice:
+def cross_validation(problem: Problem, coordinates: Coordinates, grid: Array, folds: list[HeldOut]) -> Chosen:
     """Smoothing with the least loss on folds held out."""
     path = SmoothingPath(problem, coordinates, grid)
     paths = [SmoothingPath(fold.problem, coordinates, grid) for fold in folds]
@@ -139,13 +139,13 @@ def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
     return folds
 
 
-def task_folds(task: SplineTask, options: SearchOptions) -> list[Fold]:
+def task_folds(task: SplineTask, options: SearchOptions) -> list[HeldOut]:
     """The folds of a task's bins: its parts, if it has some."""
     k, rng = options.cv, np.random.default_rng([options.seed, 1])
     problem, bins, (low, high) = task.problem, task.bins, task.shape.targets
     parts = task.parts or Parts(split_folds(bins.positives, k, rng), split_folds(bins.negatives, k, rng))
     return [
-        Fold(replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0), w1 + w0, w1)
+        HeldOut(replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0), w1 + w0, w1)
         for w1, w0 in zip(*parts, strict=True)
     ]
 

@@ -12,7 +12,13 @@ from calspline.arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, brier_loss, log_loss, minimize
-from calspline.fitting.smoothing import SEARCH_TOLERANCE, Choice, Coordinates, curvature_coordinates, ridge_coordinates
+from calspline.fitting.smoothing import (
+    SEARCH_TOLERANCE,
+    Chosen,
+    Coordinates,
+    curvature_coordinates,
+    ridge_coordinates,
+)
 
 FINAL_TOLERANCE = 1e-6
 LEAST_INFORMATION = 1e-3
@@ -58,11 +64,11 @@ class Shape:
 NEGLIGIBLE = 1e-2
 """Share of the variance that the modes of a fit may leave out."""
 SPREAD = ("variance", "tube", "modes")
-"""What a curve knows of a :class:`Spread`."""
+"""What a curve knows of a :class:`CurveSpread`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class CurveSpread:
     """How sure a fit is, given a ``root`` of the covariance of its coefficients: computed when it is read.
 
     ``share`` is the weight of the rows next to each knot, and ``flat`` has the ends, 0 or -1, from which the curve goes
@@ -119,7 +125,7 @@ class SplineFit:
     unit: float
     breaks: Array
     coefficients: Array
-    spread: Spread | None
+    spread: CurveSpread | None
     edf: float
     converged: bool
     n_iter: int
@@ -198,7 +204,7 @@ class SplineTask:
             self.shape.loss,
         )
 
-    def finish(self, choice: Choice) -> SplineFit:
+    def finish(self, choice: Chosen) -> SplineFit:
         """Fit all bins at the chosen smoothing, or average as it says."""
         basis, coordinates, shape, mean = self.basis, self.coordinates, self.shape, choice.average
         q, start = coordinates.precision(choice.smoothing), self.problem.at(choice.u)
@@ -224,7 +230,7 @@ class SplineTask:
         for end in flat:
             coefficients[2, end] = np.clip(coefficients[2, end], 0.0, shape.ends[end] * self.unit)
         # Near 0 and 1 probabilities bend as no spline does, and no variance about one says how far off it is.
-        spread = Spread(basis, coordinates.T @ root, self._share, flat) if shape.loss is log_loss else None
+        spread = CurveSpread(basis, coordinates.T @ root, self._share, flat) if shape.loss is log_loss else None
         converged, n_iter = solution.converged and (held is None or held.converged), (held or solution).n_iter
         return SplineFit(self.origin, self.unit, basis.knots, coefficients, spread, edf, converged, n_iter)
 

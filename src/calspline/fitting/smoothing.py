@@ -162,7 +162,7 @@ def ridge_coordinates(basis: NaturalSpline, origin: float, unit: float) -> Coord
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     """A smoothing parameter, about where its fit is, what else was looked at, and the average of it all, if wanted."""
 
     smoothing: float
@@ -185,7 +185,7 @@ class SearchOptions(NamedTuple):
         return DEFAULT_GRID if self.grid is None else np.unique(np.clip(self.grid, *SMOOTHING_LIMITS))
 
 
-def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Choice:
+def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Chosen:
     """No choice at all; the criterion is REML's, for the record.
 
     Least squares without a prior (``penalty="ridge"``) leave a curve undetermined where rounding hides the smoothing,
@@ -207,7 +207,7 @@ def _determined(gram: Array, q: Array) -> bool:
     return int(scipy.linalg.lapack.dpotrf(H, lower=1)[1]) == 0
 
 
-def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Choice:
+def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Chosen:
     """Smoothing that maximises the Laplace-approximate marginal likelihood.
 
     Unless ``exhaustive``, every fourth value of the grid is tried first, from smooth to
@@ -228,7 +228,7 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
     return _between(path, criterion)
 
 
-def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: Array, *, exhaustive: bool) -> Choice:
+def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: Array, *, exhaustive: bool) -> Chosen:
     """The average over smoothings, and over prior spreads of the line, by their marginal likelihood.
 
     The fits go from smooth to rough, unless ``exhaustive`` only until it is hopeless. The criterion of a smoothing is
@@ -244,10 +244,10 @@ def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: A
     fits, tried = [path.fits[i] for i in seen], grid[seen]
     mean = average(fits, np.array([scores[i] for i in seen]), tried, coordinates, spreads)
     best = int(np.argmin(mean.criterion))
-    return Choice(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
+    return Chosen(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
 
 
-def reml_search(task: SplineTask, options: SearchOptions) -> Choice:
+def reml_search(task: SplineTask, options: SearchOptions) -> Chosen:
     """The search of the criterion ``"reml"``: an average, unless the shape has no spreads to average over."""
     exhaustive = options.grid is not None
     if task.shape.spreads is None:
@@ -256,7 +256,7 @@ def reml_search(task: SplineTask, options: SearchOptions) -> Choice:
     return averaged(task.merged, task.coordinates, grid, task.shape.spreads, exhaustive=exhaustive)
 
 
-def _between(path: SmoothingPath, criterion: dict[int, float]) -> Choice:
+def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
     """The smoothing at the vertex of the parabola through the best value and its neighbours."""
     best = min(sorted(criterion), key=criterion.__getitem__)
     at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
@@ -269,7 +269,7 @@ def _between(path: SmoothingPath, criterion: dict[int, float]) -> Choice:
     score = reml_score(path.problem, path.coordinates, smoothing, solution)
     tried = sorted([(float(path.grid[i]), value) for i, value in criterion.items()] + [(smoothing, score)])
     grid, scores = np.array(tried).T
-    return Choice(smoothing, solution.u, grid, scores)
+    return Chosen(smoothing, solution.u, grid, scores)
 
 
 def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
@@ -325,11 +325,11 @@ class SmoothingPath:
         """Negative log marginal likelihood at a place of the grid."""
         return reml_score(self.problem, self.coordinates, float(self.grid[i]), self.at(i))
 
-    def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Choice:
+    def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Chosen:
         """The best of the places that were looked at; of those within ``tie`` of it, the smoothest."""
         best = _smoothest(criterion, tie)
         u, seen = self.at(best).u, sorted(criterion)
-        return Choice(float(self.grid[best]), u, self.grid[seen], np.array([criterion[i] for i in seen]))
+        return Chosen(float(self.grid[best]), u, self.grid[seen], np.array([criterion[i] for i in seen]))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from scipy.stats import chi2_contingency, norm
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.evaluation.calibration import calibration_p_value, recalibration
-from calspline.formatting import number, p_value, percent, text_table
+from calspline.formatting import format_number, p_value, percent, text_table
 from calspline.grid import cells_of, coarser
 from calspline.histogram import ScoreHistogram
 from calspline.options import check_fitted_calibrator, check_number
@@ -117,20 +117,24 @@ class Drift:
     def __str__(self) -> str:
         def limits(interval: Interval) -> str:
             low, high = interval
-            return "" if np.isnan(low) else f"{number(low)} to {number(high)}"
+            return "" if np.isnan(low) else f"{format_number(low)} to {format_number(high)}"
 
         rows = [
             ("weight, reference", f"{self.reference_weight:g}", ""),
             ("weight, current", f"{self.current_weight:g}", ""),
-            ("scores: stability index (PSI)", number(self.psi), ""),
-            ("scores: largest difference of shares", number(self.distance), ""),
+            ("scores: stability index (PSI)", format_number(self.psi), ""),
+            ("scores: largest difference of shares", format_number(self.distance), ""),
             ("scores: p-value of 'not moved'", p_value(self.score_p_value), ""),
-            ("rate, reference", number(self.reference_rate), ""),
-            ("rate, current", number(self.current_rate), ""),
-            ("rate that the calibrator expects", number(self.expected_rate), ""),
-            ("current minus expected", number(self.difference), limits(self.difference_interval)),
-            ("calibration in the large (0 if right)", number(self.in_the_large), limits(self.in_the_large_interval)),
-            ("calibration slope (1 if right)", number(self.slope), limits(self.slope_interval)),
+            ("rate, reference", format_number(self.reference_rate), ""),
+            ("rate, current", format_number(self.current_rate), ""),
+            ("rate that the calibrator expects", format_number(self.expected_rate), ""),
+            ("current minus expected", format_number(self.difference), limits(self.difference_interval)),
+            (
+                "calibration in the large (0 if right)",
+                format_number(self.in_the_large),
+                limits(self.in_the_large_interval),
+            ),
+            ("calibration slope (1 if right)", format_number(self.slope), limits(self.slope_interval)),
             ("p-value of 'the calibrator is right'", p_value(self.calibration_p_value), ""),
         ]
         return text_table(rows, ("", "value", f"{percent(self.level)} interval")) + "\n" + self.verdict
@@ -198,9 +202,9 @@ class SegmentDrift(Mapping[Any, Drift]):
             (
                 str(segment),
                 f"{one.current_weight:g}",
-                number(one.psi) + " *" * one.moved,
-                number(one.expected_rate),
-                number(one.current_rate),
+                format_number(one.psi) + " *" * one.moved,
+                format_number(one.expected_rate),
+                format_number(one.current_rate),
                 p_value(one.calibration_p_value) + " *" * one.miscalibrated,
             )
             for segment, one in changed[:SHOWN]

@@ -29,7 +29,7 @@ from calspline.arrays import Array, Counts
 from calspline.calibrators.shift import Unlabelled, check_unlabelled
 from calspline.evaluation import losses
 from calspline.evaluation.decisions import Costs, check_costs
-from calspline.formatting import Row, html_table, number, percent, text_table
+from calspline.formatting import Row, format_number, html_table, percent, text_table
 from calspline.options import check_number, classes_of_calibrator
 
 Limits = tuple[float, float]
@@ -81,7 +81,11 @@ class Expected:
 
     def _table(self) -> tuple[str, list[Row], Row]:
         rows: list[Row] = [
-            (NAMES.get(name, "cost per row"), number(getattr(self, name)), f"{number(low)} to {number(high)}")
+            (
+                NAMES.get(name, "cost per row"),
+                format_number(getattr(self, name)),
+                f"{format_number(low)} to {format_number(high)}",
+            )
             for name, (low, high) in self.limits.items()
         ]
         return f"Expected of {self.n_rows:,.0f} rows", rows, ("value", f"{percent(self.level)} limits")

@@ -168,7 +168,7 @@ class Strengths:
 
 
 @dataclass(frozen=True)
-class Data:
+class FitData:
     """Values ``u`` (n, m) on a scale, labels, weights, and the curve's basis on the values.
 
     ``room`` is an array like ``u`` for :meth:`predictor`, that of one problem at a time.
@@ -191,7 +191,7 @@ class Data:
         n_knots: int = N_KNOTS,
         *,
         free_slope: bool = False,
-    ) -> Data:
+    ) -> FitData:
         """Put log-scores on a scale, in place, and lay out the basis of a curve whose slope is one, or free."""
         u = scale.tempered(x)
         return cls(scale, u, y, w, curve_cells(u, w, n_knots, 1.0 / scale.beta if free_slope else None))
@@ -227,7 +227,7 @@ class Data:
         n, m = self.u.shape
         return np.float32 if n * m * m > SINGLE_COST else np.float64
 
-    def halved(self) -> Data:
+    def halved(self) -> FitData:
         """In single precision, where that is enough: ``u`` in the first half of its memory, ``room`` in the other."""
         if self.precision is np.float64:
             return self
@@ -333,7 +333,7 @@ class CurveAndMatrix(Objective):
     see :class:`CurveOnly`.
     """
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: FitData) -> None:
         self.data, self.solved = data, (SOLVED, SOLVED)
         self.group = np.concatenate([data.curve_group, matrix_groups(data.u.shape[1]).ravel()])
         self.start = np.zeros(len(self.group))
@@ -406,7 +406,7 @@ class CurveOnly(Objective):
     precision is enough for; it is for all the rest unless ``exact``.
     """
 
-    def __init__(self, data: Data, B: Array | None = None, *, exact: bool = True) -> None:
+    def __init__(self, data: FitData, B: Array | None = None, *, exact: bool = True) -> None:
         self.data, self.group = data, data.curve_group
         self.precision: type[Any] = np.float64 if exact else data.precision
         self.solved = NEARLY_SOLVED if self.precision is np.float32 else (SOLVED, SOLVED)

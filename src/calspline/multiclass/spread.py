@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 
 from calspline.arrays import Array, blocks
-from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_pieces
 from calspline.options import Matrix, Record, optional
 
 DENSE_CLASSES = 12
@@ -118,7 +118,7 @@ class Spread:
     def _variance(self, curve: PiecewiseCubic, u: Array, p: Array, lift: Array) -> Array:
         n, m = p.shape
         piece, t = curve.locate(u.ravel())
-        A = evaluate(curve.coefficients, piece, t).reshape(n, m, -1)
+        A = evaluate_pieces(curve.coefficients, piece, t).reshape(n, m, -1)
         x = np.column_stack([np.ones(n), u])
         if self.linear is not None:
             q = len(self.linear)

@@ -43,7 +43,7 @@ from calspline.multiclass.solver import (
     STRENGTH_TOLERANCE,
     CurveAndMatrix,
     CurveOnly,
-    Data,
+    FitData,
     Solved,
     Strengths,
     matrix_groups,
@@ -129,15 +129,15 @@ def fit_structured(
     learns = curve_strength is None
     many = not monotone and (m > JOINT_CLASSES or n * (m * m / 2.0) ** 2 > JOINT_COST)
     steady = fit_temperature(x, y, w, STEADY) if learns and not many else scale.beta
-    data = Data.on_scale(scale, x, y, w, n_knots, free_slope=learns and not monotone)
+    data = FitData.on_scale(scale, x, y, w, n_knots, free_slope=learns and not monotone)
     if many:
         # Not averaged: effective parameters are only known roughly, and so many strong ridges are caution enough.
         return fit_many(data, matrix=n * m * m <= MATRIX_COST, curve_strength=curve_strength)
     fit = _increasing(data, curve_strength) if monotone else fit_joint(data, curve_strength)
-    return average(data, fit, steady / scale.beta) if learns else fit
+    return average_map(data, fit, steady / scale.beta) if learns else fit
 
 
-def average(data: Data, fit: StructuredMap, slope: float) -> StructuredMap:
+def average_map(data: FitData, fit: StructuredMap, slope: float) -> StructuredMap:
     """The average of a fit and of the cautious one, which is ``s(u) = slope u``."""
     tempered = softmax_loss(data.u.__getitem__, data.y, data.w, data.u.shape[1])
     information = max(tempered(1.0)[2], LEAST_INFORMATION)
@@ -192,7 +192,7 @@ def blend(fit: StructuredMap, slope: float, share: float, error: float = 0.0) ->
     )
 
 
-def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
+def fit_joint(data: FitData, curve_strength: float | None = None) -> StructuredMap:
     """Curve and matrix in one convex problem with one Hessian."""
     problem = CurveAndMatrix(data)
     strengths = data.strengths(problem.group, curve_strength)
@@ -212,7 +212,7 @@ def fit_joint(data: Data, curve_strength: float | None = None) -> StructuredMap:
     return data.fitted(curve, W.copy(), b.copy(), strengths.alpha, strengths.effective, **linear)
 
 
-def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
+def _increasing(data: FitData, curve_strength: float | None) -> StructuredMap:
     """The curve alone, the best of those that increase."""
     basis, curve = data.cells.basis, CurveOnly(data)
     strengths = data.strengths(curve.group, curve_strength)
@@ -228,7 +228,7 @@ def _increasing(data: Data, curve_strength: float | None) -> StructuredMap:
     return data.fitted(solved, None, np.zeros(data.u.shape[1]), alpha, strengths.effective)
 
 
-def fit_many(data: Data, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
+def fit_many(data: FitData, *, matrix: bool, curve_strength: float | None = None) -> StructuredMap:
     """For many classes: curve, then matrix, then the curve once more, each given the other.
 
     Without ``matrix`` only the diagonal of ``W`` is fitted. Large data are overwritten.
@@ -253,7 +253,7 @@ class Linear:
     trace; for the diagonal alone by its own diagonal, ``sum w p_j (1 - p_j) (1, u_j^2)``.
     """
 
-    def __init__(self, data: Data, v: Array, *, matrix: bool) -> None:
+    def __init__(self, data: FitData, v: Array, *, matrix: bool) -> None:
         self.data, self.matrix, self.precision = data, matrix, data.precision
         m = data.u.shape[1]
         self.group = matrix_groups(m) if matrix else np.repeat([[0, 1]], m, axis=0)

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from calspline.evaluation.compare import Comparison, compare
 from calspline.evaluation.decisions import Decision, decide
 from calspline.evaluation.predictions import Predictions, check_prediction_sets, grouping_hint
-from calspline.formatting import number, percent, precise_percent
+from calspline.formatting import format_number, percent, precise_percent
 from calspline.options import check_fitted_calibrator, check_text
 from calspline.persistence import write_whole
 from calspline.reporting import charts, sections, summary
@@ -195,6 +195,6 @@ def template_environment() -> Environment:
     layout: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     loader = PackageLoader("calspline.reporting")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **layout)
-    environment.filters |= {"pixels": charts.pixels, "number": number, "precise_percent": precise_percent}
+    environment.filters |= {"pixels": charts.pixels, "number": format_number, "precise_percent": precise_percent}
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment

@@ -20,7 +20,7 @@ from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
 from calspline.formatting import (
     decimals,
-    number,
+    format_number,
     p_equals,
     p_value,
     percent,
@@ -89,7 +89,7 @@ def table(comparison: Comparison) -> list[dict[str, Any]]:
     top = " of the top label" if comparison.evaluations[comparison.reference].per_class else ""
 
     def measured(label: str, hint: str, name: str, *, part: bool = False) -> dict[str, Any]:
-        return table_row(label, hint, [{"text": number(getattr(e, name))} for e in evaluations], part=part)
+        return table_row(label, hint, [{"text": format_number(getattr(e, name))} for e in evaluations], part=part)
 
     for name, (label, hint) in LOSSES.items():
         rows.append(measured(label, f"{hint}; lower is better", name))
@@ -123,7 +123,7 @@ def _difference(d: Difference | None) -> Cell:
 
 def _slope(e: Evaluation) -> Cell:
     slope, error = e.calibration_slope, e.calibration_slope_se
-    return {"text": number(slope)} if math.isnan(error) else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
+    return {"text": format_number(slope)} if math.isnan(error) else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
 
 
 def losses(comparison: Comparison) -> list[tuple[str, str, float]]:

@@ -14,10 +14,9 @@ import scipy
 from calspline.arrays import Array, filled
 from calspline.curve import CalibrationCurve
 from calspline.expression import Expression, Lookup, Pieces, Program, call, name, number
-from calspline.fitting.basis import NaturalSpline, evaluate
+from calspline.fitting.basis import NaturalSpline, evaluate_pieces
 from calspline.fitting.segments import Effects
-from calspline.formatting import number as formatted
-from calspline.formatting import percent, text_table
+from calspline.formatting import format_number, percent, text_table
 from calspline.options import LABEL, TEXT, Checked, ListOf, Matrix, Number, Numbers, Record, optional
 from calspline.scores import BinaryScores
 from calspline.segments.labels import Codes, Known
@@ -290,8 +289,8 @@ class SegmentedCurve:
         z = self.curve.place(scores, rows)
         with np.errstate(over="ignore"):
             where = self.curve.cubic.locate(z)
-            variance = np.zeros(len(z)) if self.curve.variance is None else evaluate(self.curve.variance, *where)
-        eta, R = self.curve.value(z), evaluate(self._pieces, *where)
+            variance = np.zeros(len(z)) if self.curve.variance is None else evaluate_pieces(self.curve.variance, *where)
+        eta, R = self.curve.value(z), evaluate_pieces(self._pieces, *where)
         for column, code in self._each(rows, codes):
             eta = eta + np.einsum("ij,ij->i", R, column.effects[code])
         return eta, R, variance
@@ -380,7 +379,7 @@ class SegmentTable(dict[str, Any]):
         """Lines of a summary: how many segments there are, and those that depart farthest."""
         lines = [f"  {len(self['segment'])} segments, the farthest from the common curve:"]
         for i in self.farthest(FARTHEST):
-            said, happened = formatted(self["said"][i]), formatted(self["happened"][i])
+            said, happened = format_number(self["said"][i]), format_number(self["happened"][i])
             lines.append(
                 f"    {self._name(i)}: {self['rows'][i]:g} rows, said {said}, happened {happened}, "
                 f"intercept {self['intercept'][i]:+.3f}, slope {self['slope'][i]:+.3f}"
@@ -395,8 +394,8 @@ class SegmentTable(dict[str, Any]):
                 self._name(i),
                 f"{self['rows'][i]:g}",
                 f"{self['events'][i]:g}",
-                formatted(self["said"][i]),
-                formatted(self["happened"][i]),
+                format_number(self["said"][i]),
+                format_number(self["happened"][i]),
                 f"{self['intercept'][i]:+.3f}",
                 f"{self['low'][i]:+.3f} to {self['high'][i]:+.3f}",
                 f"{self['slope'][i]:+.3f}",

@@ -12,7 +12,7 @@ import scipy
 from calspline.arrays import Array, blocks
 from calspline.binary_fit import FittedCurve, Recipe
 from calspline.curve import CalibrationCurve
-from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate
+from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_pieces
 from calspline.fitting.fit import CLEAR_FALL, LEAST_INFORMATION, quantile_knots
 from calspline.fitting.newton import log_loss
 from calspline.fitting.segments import START, Codes, Components, Effects, Likelihood, SegmentRows, Summed, fit_columns
@@ -92,7 +92,7 @@ def _directions(counts: SegmentHistograms, fitted: FittedCurve) -> Array:
     z = np.clip(_z(curve, pooled.locations, pooled.kind), curve.breaks[0], curve.breaks[-1])
     p = scipy.special.expit(curve.value(z))
     w = pooled.positives + pooled.negatives
-    return directions(curve.breaks, z, w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
+    return effect_directions(curve.breaks, z, w * np.maximum(p * (1.0 - p), LEAST_INFORMATION))
 
 
 def _counted(
@@ -111,11 +111,11 @@ def _counted(
     new = np.flatnonzero(np.diff(segment * len(total) + place, prepend=-1))
     w1, w0 = (np.add.reduceat(each, new) / design_effect for each in (counts.positives, counts.negatives))
     place, segment = place[new], segment[new]
-    R = evaluate(pieces, *curve.cubic.locate(centre))
+    R = evaluate_pieces(pieces, *curve.cubic.locate(centre))
     return Counted(R, place, curve.value(centre)[place], w1 + w0, w1, [code[segment] for code in own])
 
 
-def directions(knots: Array, z: Array, information: Array) -> Array:
+def effect_directions(knots: Array, z: Array, information: Array) -> Array:
     """B-spline coefficients of the directions, shape (K, m): one, the line, and up to six of least curvature.
 
     All but the first have mean zero over the places ``z``, weighted by ``information``, the line has variance one

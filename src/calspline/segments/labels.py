@@ -212,14 +212,14 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Places:
+class SegmentCodes:
     """Where rows' segments are among those of a fit: a code for each row and column, -1 for one never seen."""
 
     codes: list[Codes]
 
-    def of(self, rows: Any) -> Places:
+    def of(self, rows: Any) -> SegmentCodes:
         """Some of the rows."""
-        return Places([code[rows] for code in self.codes])
+        return SegmentCodes([code[rows] for code in self.codes])
 
     @property
     def n_new(self) -> int:
