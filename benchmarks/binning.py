@@ -45,7 +45,7 @@ class Change(NamedTuple):
     binned: ScoreHistogram
     exact: ScoreHistogram
     smoothing: tuple[float, float]
-    transforms: tuple[str, str]
+    scales: tuple[str, str]
     prediction: float
     where: float
     loss: float
@@ -53,14 +53,19 @@ class Change(NamedTuple):
     @property
     def small(self) -> bool:
         """Whether both limits are met."""
-        return self.prediction < MAX_CHANGE_OF_PREDICTION and abs(self.loss) < MAX_CHANGE_OF_LOSS
+        return (
+            self.prediction < MAX_CHANGE_OF_PREDICTION
+            and abs(self.loss) < MAX_CHANGE_OF_LOSS
+        )
 
 
 def smooth_case(n: int = 200_000) -> Case:
     """Continuous scores and a curve that bends."""
     rng = np.random.default_rng(0)
     u = rng.normal(-1.0, 2.0, 2 * n)
-    y = (rng.random(2 * n) < expit(0.7 * u + 0.2 + 0.4 * np.sin(1.5 * u))).astype(np.int64)
+    y = (rng.random(2 * n) < expit(0.7 * u + 0.2 + 0.4 * np.sin(1.5 * u))).astype(
+        np.int64
+    )
     p = expit(u)
     return Case("continuous scores", p[:n], y[:n], p[n:], y[n:])
 
@@ -78,9 +83,17 @@ def forest_case(n: int = 60_000) -> Case:
     """Shares of a random forest with several rows to a leaf, on rows it was not trained on."""
     train = 20_000
     x, y = make_classification(
-        train + 2 * n, n_features=20, n_informative=8, class_sep=0.6, flip_y=0.1, weights=[0.7], random_state=0
+        train + 2 * n,
+        n_features=20,
+        n_informative=8,
+        class_sep=0.6,
+        flip_y=0.1,
+        weights=[0.7],
+        random_state=0,
     )
-    forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0).fit(x[:train], y[:train])
+    forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0).fit(
+        x[:train], y[:train]
+    )
     p = forest.predict_proba(x[train:])[:, 1]
     y = y[train:].astype(np.int64)
     return Case("random forest", p[:n], y[:n], p[n:], y[n:])
@@ -99,7 +112,9 @@ def compare(case: Case) -> Change:
     with no_binning():
         exact = ScoreHistogram.from_scores(case.p, case.y)
     if binned.exact or not exact.exact:
-        raise ValueError(f"{case.name}: one histogram must be binned and one exact; got {binned} and {exact}")
+        raise ValueError(
+            f"{case.name}: one histogram must be binned and one exact; got {binned} and {exact}"
+        )
     models = [SplineCalibrator().fit_histogram(h) for h in (binned, exact)]
     grid = dense_grid(case.p)
     change = np.abs(models[0].calibrate(grid) - models[1].calibrate(grid))
@@ -109,7 +124,7 @@ def compare(case: Case) -> Change:
         binned,
         exact,
         (models[0].smoothing_, models[1].smoothing_),
-        (models[0].transform_, models[1].transform_),
+        (models[0].scale_, models[1].scale_),
         float(change[worst]),
         float(grid[worst]),
         loss[0] - loss[1],
@@ -120,7 +135,9 @@ def dense_grid(p: Array) -> Array:
     """Scores within the range of ``p``, even in the probability and even in the log-odds."""
     inside = p[(p > 0.0) & (p < 1.0)]
     low, high = logit(inside.min()), logit(inside.max())
-    return np.concatenate([np.linspace(p.min(), p.max(), GRID), expit(np.linspace(low, high, GRID))])
+    return np.concatenate(
+        [np.linspace(p.min(), p.max(), GRID), expit(np.linspace(low, high, GRID))]
+    )
 
 
 def log_loss(y: Labels, p: Array) -> float:
@@ -134,9 +151,15 @@ def main() -> int:
         change = compare(case)
         changes.append(change)
         distinct, cells = len(change.exact), len(change.binned)
-        print(f"{case.name}: {len(case.p):,} rows, {distinct:,} distinct scores in {cells:,} cells")
-        print(f"  transform {' / '.join(change.transforms)}, lambda {' / '.join(f'{s:.4g}' for s in change.smoothing)}")
-        print(f"  prediction changes by at most {change.prediction:.2g}, at score {change.where:.6g}")
+        print(
+            f"{case.name}: {len(case.p):,} rows, {distinct:,} distinct scores in {cells:,} cells"
+        )
+        print(
+            f"  scale {' / '.join(change.scales)}, lambda {' / '.join(f'{s:.4g}' for s in change.smoothing)}"
+        )
+        print(
+            f"  prediction changes by at most {change.prediction:.2g}, at score {change.where:.6g}"
+        )
         print(f"  held-out log-loss changes by {change.loss:.2g}")
     good = all(change.small for change in changes)
     limits = f"{MAX_CHANGE_OF_PREDICTION:g} for a prediction, {MAX_CHANGE_OF_LOSS:g} for the log-loss"

@@ -1,9 +1,10 @@
 """The command line on a Parquet file, next to a plain copy of it: ``python -m benchmarks.command_line``.
 
-The copy is DuckDB's ``COPY (SELECT * FROM 'rows.parquet') TO 'copy.parquet'``. Each runs in a process of its own, start
-included, in turns; the most memory that the process held is what the system says. ``--rows`` may be given
-several times. On a thousand rows, the start, commands are compared with a process that imports what they stand on.
-Writes ``COMMAND_LINE.md`` beside this file.
+The copy is DuckDB's ``COPY (SELECT * FROM 'rows.parquet') TO 'copy.parquet'``. Each
+runs in a process of its own, start included, in turns; the most memory that the process
+held is what the system says. ``--rows`` may be given several times. On a thousand rows,
+the start, commands are compared with a process that imports what they stand on. Writes
+``COMMAND_LINE.md`` beside this file.
 """
 
 from __future__ import annotations
@@ -26,32 +27,98 @@ COPY = "import duckdb; duckdb.sql(\"COPY (SELECT * FROM 'rows.parquet') TO 'copy
 IMPORTS = "import numpy, scipy.linalg, duckdb"
 PYTHON, FEW = sys.executable, 1000
 COMMANDS = {
-    "fit": [PYTHON, "-m", "calspline", "fit", "rows.parquet", "-o", "model.json", "--force"],
-    "apply": [PYTHON, "-m", "calspline", "apply", "model.json", "rows.parquet", "-o", "calibrated.parquet", "--force"],
+    "fit": [
+        PYTHON,
+        "-m",
+        "calspline",
+        "fit",
+        "rows.parquet",
+        "-o",
+        "model.json",
+        "--force",
+    ],
+    "apply": [
+        PYTHON,
+        "-m",
+        "calspline",
+        "apply",
+        "model.json",
+        "rows.parquet",
+        "-o",
+        "calibrated.parquet",
+        "--force",
+    ],
     "duckdb COPY": [PYTHON, "-c", COPY],
 }
 START = {
     IMPORTS: [PYTHON, "-c", IMPORTS],
-    "fit": [PYTHON, "-m", "calspline", "fit", "few.parquet", "-o", "few.json", "--force"],
-    "apply": [PYTHON, "-m", "calspline", "apply", "few.json", "few.parquet", "-o", "few-out.parquet", "--force"],
-    "export": [PYTHON, "-m", "calspline", "export", "few.json", "--to", "sql", "-o", "few.sql", "--force"],
+    "fit": [
+        PYTHON,
+        "-m",
+        "calspline",
+        "fit",
+        "few.parquet",
+        "-o",
+        "few.json",
+        "--force",
+    ],
+    "apply": [
+        PYTHON,
+        "-m",
+        "calspline",
+        "apply",
+        "few.json",
+        "few.parquet",
+        "-o",
+        "few-out.parquet",
+        "--force",
+    ],
+    "export": [
+        PYTHON,
+        "-m",
+        "calspline",
+        "export",
+        "few.json",
+        "--to",
+        "sql",
+        "-o",
+        "few.sql",
+        "--force",
+    ],
 }
 
 
 def write_rows(path: Path, n: int) -> None:
     """Write rows in another process: what this one holds would count as the most that its children held."""
     code = "import sys; from pathlib import Path; from benchmarks.frames import write_rows as write; "
-    subprocess.run([PYTHON, "-c", f"{code} write(Path(sys.argv[1]), int(sys.argv[2]))", str(path), str(n)], check=True)
+    subprocess.run(
+        [
+            PYTHON,
+            "-c",
+            f"{code} write(Path(sys.argv[1]), int(sys.argv[2]))",
+            str(path),
+            str(n),
+        ],
+        check=True,
+    )
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> tuple[float, float, int]:
+def run(
+    command: list[str], folder: Path, environment: dict[str, str] | None = None
+) -> tuple[float, float, int]:
     """Seconds that a command took, seconds of the processor, and the most bytes that it held."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(process.pid, 0)
     if status != 0:
         raise RuntimeError(f"{' '.join(command)} ended with status {status}")
-    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+    return (
+        time.perf_counter() - start,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss * 1024,
+    )
 
 
 def started(rounds: int) -> list[list[str]]:
@@ -59,17 +126,30 @@ def started(rounds: int) -> list[list[str]]:
     best = {name: [float("inf"), float("inf")] for name in START}
     with tempfile.TemporaryDirectory() as name:
         write_rows(Path(name) / "few.parquet", FEW)
-        # What is installed has its bytecode; a development environment may forbid to write it.
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        # What is installed has its bytecode; a development environment may forbid to
+        # write it.
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if key != "PYTHONDONTWRITEBYTECODE"
+        }
         environment["PYTHONPYCACHEPREFIX"] = str(Path(name) / "bytecode")
         for i in range(rounds + 1):
             for what, command in START.items():
                 taken = run(command, Path(name), environment)[:2]
                 if i > 0:  # the first writes the bytecode
-                    best[what] = [min(pair) for pair in zip(best[what], taken, strict=True)]
+                    best[what] = [
+                        min(pair) for pair in zip(best[what], taken, strict=True)
+                    ]
     base = best[IMPORTS]
     return [
-        [what, f"{wall:.2f}", f"{wall / base[0]:.2f}", f"{cpu:.2f}", f"{cpu / base[1]:.2f}"]
+        [
+            what,
+            f"{wall:.2f}",
+            f"{wall / base[0]:.2f}",
+            f"{cpu:.2f}",
+            f"{cpu / base[1]:.2f}",
+        ]
         for what, (wall, cpu) in best.items()
     ]
 
@@ -85,7 +165,10 @@ def measured(n: int, rounds: int) -> list[list[str]]:
             for what, command in COMMANDS.items():
                 seconds, _, peak = run(command, folder)
                 best[what], most[what] = min(best[what], seconds), max(most[what], peak)
-                print(f"{n:,} rows, round {i + 1} of {rounds}: {what} {seconds:.2f} s", file=sys.stderr)
+                print(
+                    f"{n:,} rows, round {i + 1} of {rounds}: {what} {seconds:.2f} s",
+                    file=sys.stderr,
+                )
         size = (folder / "rows.parquet").stat().st_size / 2**20
     copy = best["duckdb COPY"]
     lines = []
@@ -115,9 +198,23 @@ def main() -> None:
     load = os.getloadavg()[0]
     start = started(options.starts)
     lines = [line for n in sizes for line in measured(n, options.rounds)]
-    header = ["rows", "", "seconds", "million rows a second", "of the copy's time", "peak MB"]
-    said = " ".join(["python -m benchmarks.command_line", *(f"--rows {n}" for n in options.rows or [])])
-    others = [f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "scikit-learn")]
+    header = [
+        "rows",
+        "",
+        "seconds",
+        "million rows a second",
+        "of the copy's time",
+        "peak MB",
+    ]
+    said = " ".join(
+        [
+            "python -m benchmarks.command_line",
+            *(f"--rows {n}" for n in options.rows or []),
+        ]
+    )
+    others = [
+        f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "scikit-learn")
+    ]
     versions = ", ".join([f"calspline {__version__}", *others])
     RESULT.write_text(
         f"""# The command line next to a plain copy

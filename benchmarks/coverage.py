@@ -1,12 +1,13 @@
 """Whether tests and bands keep their promises: ``python -m benchmarks.coverage`` writes ``benchmarks/COVERAGE.md``.
 
-* The calibration test of ``evaluate``: how often it rejects at 5% when the probabilities are right (size), for scores
-  of several shapes, and when their log-odds should be half as large again (power).
-* The bands of ``SplineCalibrator.interval``: how often the true curve lies inside, at the rows' scores on average
-  (pointwise) and at all of them at once (simultaneous).
-* The limits of several classes, structured, one against the rest and for the top label: how often the true
-  probability lies inside, on average over all classes and of the class that is predicted. ``--classes`` measures only
-  these.
+* The calibration test of ``evaluate``: how often it rejects at 5% when the
+  probabilities are right (size), for scores of several shapes, and when their log-odds
+  should be half as large again (power).
+* The bands of ``SplineCalibrator.interval``: how often the true curve lies inside, at
+  the rows' scores on average (pointwise) and at all of them at once (simultaneous).
+* The limits of several classes, structured and one against the rest: how often the true
+  probability lies inside, on average over all classes and of the class that is
+  predicted. ``--classes`` measures only these.
 """
 
 from __future__ import annotations
@@ -46,24 +47,35 @@ TRUTHS: dict[str, Callable[[Array], Array]] = {
     "over-confident: 0.5 u - 0.3": lambda u: 0.5 * u - 0.3,
     "under-confident: 1.5 u + 0.2": lambda u: 1.5 * u + 0.2,
     "squared: log-odds of p^2": lambda u: logit(expit(u) ** 2),
-    "one bend: u + 0.15 min(u, 0)^2 - 0.3": lambda u: u + 0.15 * np.minimum(u, 0.0) ** 2 - 0.3,
+    "one bend: u + 0.15 min(u, 0)^2 - 0.3": lambda u: (
+        u + 0.15 * np.minimum(u, 0.0) ** 2 - 0.3
+    ),
     "waves: 0.5 u + 0.4 sin u": lambda u: 0.5 * u + 0.4 * np.sin(u),
 }
 
 
-CLASS_SIZES = ((3, 500, 40), (3, 2000, 40), (10, 2000, 15), (10, 10_000, 8), (100, 2000, 4), (100, 5000, 4))
+CLASS_SIZES = (
+    (3, 500, 40),
+    (3, 2000, 40),
+    (10, 2000, 15),
+    (10, 10_000, 8),
+    (100, 2000, 4),
+    (100, 5000, 4),
+)
 """Classes, rows and samples."""
-TOP_SAMPLES = 40
-"""For the top label, which is a quick fit."""
 PROBABILITIES = (0.0, 0.01, 0.1, 0.5, 1.0)
 RARE = 1e-3
 """A range of probabilities with a smaller share of them is left out."""
 CLASS_TRUTHS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
     "right": lambda u, rng: u,
-    "a tenth of labels are wrong": lambda u, rng: np.log(0.9 * np.exp(u) + 0.1 / u.shape[1]),
+    "a tenth of labels are wrong": lambda u, rng: np.log(
+        0.9 * np.exp(u) + 0.1 / u.shape[1]
+    ),
     "over-confident: 0.6 u": lambda u, rng: 0.6 * u,
     "intercepts, sd 0.4": lambda u, rng: u + rng.normal(0.0, 0.4, u.shape[1]),
-    "a matrix": lambda u, rng: u + u @ rng.normal(0.0, 0.1 / np.sqrt(u.shape[1]), (u.shape[1],) * 2),
+    "a matrix": lambda u, rng: (
+        u + u @ rng.normal(0.0, 0.1 / np.sqrt(u.shape[1]), (u.shape[1],) * 2)
+    ),
     "all of these": lambda u, rng: (
         np.log(0.95 * softmax(0.7 * u, axis=1) + 0.05 / u.shape[1])
         + rng.normal(0.0, 0.3, u.shape[1])
@@ -72,23 +84,6 @@ CLASS_TRUTHS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 }
 FOR_CURVES = 2
 """Of these truths so many are such that each class has a curve of its own."""
-TOP_TRUTHS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
-    "right": lambda u, rng: u,
-    "over-confident: logit of the top 0.5 v - 0.3": lambda u, rng: with_top(u, lambda v: 0.5 * v - 0.3),
-    "under-confident: 1.5 v + 0.2": lambda u, rng: with_top(u, lambda v: 1.5 * v + 0.2),
-    "waves: 0.5 v + 0.4 sin v": lambda u, rng: with_top(u, lambda v: 0.5 * v + 0.4 * np.sin(v)),
-}
-"""Truths of the largest probability, ``v`` being its log-odds; the other classes share the rest as before."""
-
-
-def with_top(u: Array, log_odds: Callable[[Array], Array]) -> Array:
-    """Log-probabilities of which the largest has these log-odds, and the others the same proportions."""
-    p = np.exp(u)
-    top = np.arange(len(p)), p.argmax(axis=1)
-    q = expit(log_odds(logit(p[top])))
-    p *= ((1.0 - q) / (1.0 - p[top]))[:, None]
-    p[top] = q
-    return np.log(p)
 
 
 def rejected(shape: str, n: int, replications: int, slope: float = 1.0) -> float:
@@ -103,7 +98,9 @@ def rejected(shape: str, n: int, replications: int, slope: float = 1.0) -> float
     return count / replications
 
 
-def covered(truth: Callable[[Array], Array], n: int, replications: int) -> tuple[float, float]:
+def covered(
+    truth: Callable[[Array], Array], n: int, replications: int
+) -> tuple[float, float]:
     """Coverage of the pointwise band, on average over the rows, and of the simultaneous one."""
     pointwise: list[float] = []
     simultaneous: list[float] = []
@@ -123,16 +120,23 @@ Limits = tuple[Array, Array, Array, Array]
 
 
 def class_limits(
-    truth: str, m: int, n: int, samples: int, multiclass: Literal["structured", "ovr", "top"]
+    truth: str, m: int, n: int, samples: int, multiclass: Literal["structured", "ovr"]
 ) -> Iterator[Limits]:
     """Scores, true probabilities and their limits at the new rows of each sample."""
     for seed in range(samples):
         rng = np.random.default_rng([seed, m, n])
-        u = log_softmax(1.5 * (rng.normal(0.0, 1.5, (n + 1000, m)) + rng.normal(0.0, 0.5, m)), axis=1)
-        true = softmax((CLASS_TRUTHS | TOP_TRUTHS)[truth](u, rng), axis=1)
+        u = log_softmax(
+            1.5 * (rng.normal(0.0, 1.5, (n + 1000, m)) + rng.normal(0.0, 0.5, m)),
+            axis=1,
+        )
+        true = softmax(CLASS_TRUTHS[truth](u, rng), axis=1)
         y = (np.log(true) + rng.gumbel(size=true.shape)).argmax(axis=1)
         p = np.exp(u)
-        low, high = np.moveaxis(SplineCalibrator(multiclass=multiclass).fit(p[:n], y[:n]).interval(p[n:]), -1, 0)
+        low, high = np.moveaxis(
+            SplineCalibrator(multiclass=multiclass).fit(p[:n], y[:n]).interval(p[n:]),
+            -1,
+            0,
+        )
         yield p[n:], true[n:], low, high
 
 
@@ -150,34 +154,56 @@ def covered_classes(limits: Iterator[Limits]) -> tuple[float, float]:
 def by_probability(limits: Iterator[Limits]) -> list[str]:
     """Coverage of true probabilities of each size, and their errors' reported size as a multiple of the real one."""
     _, true, low, high = (np.concatenate(parts) for parts in zip(*limits, strict=True))
-    centre, reported = 0.5 * (logit(high) + logit(low)), (logit(high) - logit(low)) / (2.0 * ndtri(0.975))
+    centre, reported = (
+        0.5 * (logit(high) + logit(low)),
+        (logit(high) - logit(low)) / (2.0 * ndtri(0.975)),
+    )
     inside, error = (low <= true) & (true <= high), centre - logit(true)
     cells = []
     for least, most in pairwise(PROBABILITIES):
         which = (least < true) & (true <= most)
-        ratio = np.sqrt((reported[which] ** 2).mean() / (error[which] ** 2).mean()) if which.any() else np.nan
-        cells.append(f"{100.0 * inside[which].mean():.1f}% / {ratio:.2f}" if which.mean() > RARE else "-")
+        ratio = (
+            np.sqrt((reported[which] ** 2).mean() / (error[which] ** 2).mean())
+            if which.any()
+            else np.nan
+        )
+        cells.append(
+            f"{100.0 * inside[which].mean():.1f}% / {ratio:.2f}"
+            if which.mean() > RARE
+            else "-"
+        )
     return cells
 
 
-def class_table(multiclass: Literal["structured", "ovr", "top"], truths: list[str]) -> str:
+def class_table(multiclass: Literal["structured", "ovr"], truths: list[str]) -> str:
     found: dict[str, list[tuple[float, float]]] = {}
     for truth in truths:
         found[truth] = [
-            covered_classes(class_limits(truth, m, n, TOP_SAMPLES if multiclass == "top" else samples, multiclass))
+            covered_classes(class_limits(truth, m, n, samples, multiclass))
             for m, n, samples in CLASS_SIZES
         ]
         print(multiclass, truth, found[truth], file=sys.stderr, flush=True)
     shares = list(found.values())
-    for name, mean in (("mean", np.mean(shares, axis=0)), ("mean but for right", np.mean(shares[1:], axis=0))):
+    for name, mean in (
+        ("mean", np.mean(shares, axis=0)),
+        ("mean but for right", np.mean(shares[1:], axis=0)),
+    ):
         found[name] = [(float(a), float(b)) for a, b in mean]
-    rows = [[name, *(f"{100.0 * a:.1f}% / {100.0 * b:.1f}%" for a, b in pairs)] for name, pairs in found.items()]
-    return table(["true log-odds", *(f"{m} classes, n = {n:,}" for m, n, _ in CLASS_SIZES)], rows)
+    rows = [
+        [name, *(f"{100.0 * a:.1f}% / {100.0 * b:.1f}%" for a, b in pairs)]
+        for name, pairs in found.items()
+    ]
+    return table(
+        ["true log-odds", *(f"{m} classes, n = {n:,}" for m, n, _ in CLASS_SIZES)], rows
+    )
 
 
 def probability_table() -> str:
     m, n, samples = CLASS_SIZES[2]
-    rows = [[truth, *by_probability(class_limits(truth, m, n, samples, "structured"))] for truth in CLASS_TRUTHS]
+    rows = [
+        [truth, *by_probability(class_limits(truth, m, n, samples, "structured"))]
+        for truth in CLASS_TRUTHS
+    ]
     ranges = (f"{least:g} to {most:g}" for least, most in pairwise(PROBABILITIES))
     return table([f"true log-odds, {m} classes, n = {n:,}", *ranges], rows)
 
@@ -203,12 +229,6 @@ as a multiple of the real error (both as root mean squares).
 
 {class_table("ovr", truths[:FOR_CURVES])}
 
-`multiclass="top"`, {TOP_SAMPLES} samples each (a first run, with 4 samples of 100 classes, had 81% to 89% at
-n = 2,000 but for the right ones), for truths of the largest probability alone: v are its log-odds, and the other
-classes share the rest as they do in the scores.
-
-{class_table("top", list(TOP_TRUTHS))}
-
 Wanted on average are 92% to 97% of all classes. Scores that are right, or need a temperature only, are what fits
 shrink to: their errors are far smaller than data alone could show, and they are covered nearly always. With 3 and 10
 classes the means are as wanted, and for the other truths the standard deviations of the structured map are about those
@@ -221,10 +241,6 @@ times smaller, if the others' curves are right. Limits do not count on it. Where
 scores of others, as with the remaining truths, curves are not right, and miss them whatever their limits: with 3
 classes and 500 rows they held 92% to 99%, with 10 classes and 10,000 rows 62% to 87%. Limits that count on it would
 have held 85% to 97% and 60% to 85%, and of the predicted class 26% to 69% instead of 43% to 85% (20 and 4 samples).
-
-The top label has one curve, as two classes have, and limits as they have: they hold waves 94.5% to 98.6% of the time
-and, as they must allow for bends that the data do not rule out, lines 95% to 100%. No band is both as narrow as a line
-allows and right for the curves that look like one.
 
 The variance of what is learnt was chosen on truths of this family. Harder ones are not in the table: with 15% wrong
 labels, 93% at 3 classes and 500 rows; with a bend of the curve that all classes share, 91% to 93% at 10 classes,
@@ -245,18 +261,27 @@ def test_table() -> str:
 
 def band_table() -> str:
     rows, sizes = [], (500, 2000, 10_000)
-    found = {name: [covered(truth, n, BAND_REPLICATIONS) for n in sizes] for name, truth in TRUTHS.items()}
+    found = {
+        name: [covered(truth, n, BAND_REPLICATIONS) for n in sizes]
+        for name, truth in TRUTHS.items()
+    }
     means = np.mean(list(found.values()), axis=0)
     for name, pairs in [*found.items(), ("mean", means)]:
         rows.append([name, *(f"{100.0 * a:.1f}% / {100.0 * b:.1f}%" for a, b in pairs)])
-    return table(["true log-odds at score log-odds u", *(f"n = {n:,}" for n in sizes)], rows)
+    return table(
+        ["true log-odds at score log-odds u", *(f"n = {n:,}" for n in sizes)], rows
+    )
 
 
 def main() -> None:
     page = Path(__file__).with_name("COVERAGE.md")
     if "--classes" in sys.argv:
         with one_blas_thread():
-            page.write_text(page.read_text().partition(CLASSES_TITLE)[0].rstrip() + "\n\n" + class_section())
+            page.write_text(
+                page.read_text().partition(CLASSES_TITLE)[0].rstrip()
+                + "\n\n"
+                + class_section()
+            )
         return
     with one_blas_thread():
         bands, tests, classes = band_table(), test_table(), class_section()

@@ -1,10 +1,11 @@
 """Measures before labels come: ``python -m benchmarks.expected`` writes ``benchmarks/EXPECTED.md``.
 
-How often the log-loss, Brier score, AUC, accuracy, rate and cost that then happen on 2,000 rows are within the 95%
-limits of ``expected``, by the number of calibration rows, for a truth that is a line in the log-odds and for truths
-with waves, wherever they have their crests. Next to it are NannyML's CBPE, where it is installed, and isotonic
-calibration with the sampling error alone, for the measures that CBPE does not have. At last a change of how scores
-relate to events, which nothing can see without labels.
+How often the log-loss, Brier score, AUC, accuracy, rate and cost that then happen on
+2,000 rows are within the 95% limits of ``expected``, by the number of calibration rows,
+for a truth that is a line in the log-odds and for truths with waves, wherever they have
+their crests. Next to it are NannyML's CBPE, where it is installed, and isotonic
+calibration with the sampling error alone, for the measures that CBPE does not have. At
+last a change of how scores relate to events, which nothing can see without labels.
 """
 
 from __future__ import annotations
@@ -35,18 +36,29 @@ PHASES = tuple(np.arange(8) * np.pi / 4.0)
 
 
 def draw(
-    rng: np.random.Generator, n: int, *, moved: float = 0.0, waves: float = 0.0, phase: float = 0.0
+    rng: np.random.Generator,
+    n: int,
+    *,
+    moved: float = 0.0,
+    waves: float = 0.0,
+    phase: float = 0.0,
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Scores that are too extreme and too high, and labels."""
     u = rng.normal(-1.0, 1.5, n)
-    return expit(u), rng.random(n) < expit(0.8 * u - 0.2 + moved + waves * np.sin(2.0 * u + phase))
+    return expit(u), rng.random(n) < expit(
+        0.8 * u - 0.2 + moved + waves * np.sin(2.0 * u + phase)
+    )
 
 
-def draw_classes(rng: np.random.Generator, n: int, **no_change: float) -> tuple[Array, NDArray[np.intp]]:
+def draw_classes(
+    rng: np.random.Generator, n: int, **no_change: float
+) -> tuple[Array, NDArray[np.intp]]:
     """Scores of four classes that are too extreme, and labels."""
     z = rng.normal(0.0, 1.2, (n, 4))
     truth = softmax(0.7 * z + [0.3, 0.0, -0.3, 0.0], axis=1)
-    return softmax(z, axis=1), (rng.random(n)[:, None] > truth.cumsum(axis=1)).sum(axis=1)
+    return softmax(z, axis=1), (rng.random(n)[:, None] > truth.cumsum(axis=1)).sum(
+        axis=1
+    )
 
 
 def cost_of(p: Array, y: NDArray[np.bool_]) -> float:
@@ -62,7 +74,10 @@ def ours(cls: Any, old: Any, new: Any) -> tuple[Mapping[str, Limits], dict[str, 
     if p.ndim == 2:
         limits = expected(calibrator, score).limits
         return {name: limits[name] for name in NAMES[:4]}, then
-    return expected(calibrator, score, costs=COSTS).limits, then | {"rate": then["base_rate"], "cost": cost_of(p, y)}
+    return expected(calibrator, score, costs=COSTS).limits, then | {
+        "rate": then["base_rate"],
+        "cost": cost_of(p, y),
+    }
 
 
 def nannyml(old: Any, new: Any) -> tuple[Mapping[str, Limits], dict[str, float]]:
@@ -71,10 +86,20 @@ def nannyml(old: Any, new: Any) -> tuple[Mapping[str, Limits], dict[str, float]]
     nml, pandas = import_module("nannyml"), import_module("pandas")
     warnings.simplefilter("ignore")
     score, y = new
-    then = {"auc": evaluate(y, score).auc, "accuracy": float(np.mean((score > 0.5) == y)), "cost": cost_of(score, y)}
+    then = {
+        "auc": evaluate(y, score).auc,
+        "accuracy": float(np.mean((score > 0.5) == y)),
+        "cost": cost_of(score, y),
+    }
     limits = {}
-    for at, names in ((0.5, {"roc_auc": "auc", "accuracy": "accuracy"}), (THRESHOLD, {"business_value": "cost"})):
-        frames = [pandas.DataFrame({"p": s, "guess": (s >= at) * 1, "y": labels * 1}) for s, labels in (old, new)]
+    for at, names in (
+        (0.5, {"roc_auc": "auc", "accuracy": "accuracy"}),
+        (THRESHOLD, {"business_value": "cost"}),
+    ):
+        frames = [
+            pandas.DataFrame({"p": s, "guess": (s >= at) * 1, "y": labels * 1})
+            for s, labels in (old, new)
+        ]
         cbpe = nml.CBPE(
             y_pred_proba="p",
             y_pred="guess",
@@ -84,11 +109,19 @@ def nannyml(old: Any, new: Any) -> tuple[Mapping[str, Limits], dict[str, float]]
             business_value_matrix=[[0.0, 1.0], [5.0, 0.0]],
             chunk_size=ROWS,
         )
-        found = cbpe.fit(frames[0]).estimate(frames[1]).filter(period="analysis").to_df().iloc[-1]
+        found = (
+            cbpe.fit(frames[0])
+            .estimate(frames[1])
+            .filter(period="analysis")
+            .to_df()
+            .iloc[-1]
+        )
         for theirs, name in names.items():
             # Costs are those of the whole chunk.
             per = ROWS if name == "cost" else 1
-            value, error = (found[theirs, key] / per for key in ("value", "sampling_error"))
+            value, error = (
+                found[theirs, key] / per for key in ("value", "sampling_error")
+            )
             limits[name] = (value - 1.96 * error, value + 1.96 * error)
     return limits, then
 
@@ -109,11 +142,17 @@ def row(
     for seed in range(replications):
         rng, phase = np.random.default_rng([seed, n]), phases[seed % len(phases)]
         old = draw(rng, n, waves=waves, phase=phase)
-        limits, then = found_by(old, draw(rng, ROWS, waves=waves, phase=phase, moved=moved))
+        limits, then = found_by(
+            old, draw(rng, ROWS, waves=waves, phase=phase, moved=moved)
+        )
         for measure, (low, high) in limits.items():
             held[measure] = held.get(measure, 0) + (low <= then[measure] <= high)
     print(name, n, held, flush=True)
-    return [name, f"{n:,}", *(f"{held[key] / replications:.0%}" if key in held else "" for key in NAMES)]
+    return [
+        name,
+        f"{n:,}",
+        *(f"{held[key] / replications:.0%}" if key in held else "" for key in NAMES),
+    ]
 
 
 def spline(old: Any, new: Any) -> Any:
@@ -129,8 +168,14 @@ def isotonic(old: Any, new: Any) -> Any:
 def main() -> None:
     """Write the table."""
     rows = [row("calspline", spline, n) for n in SIZES]
-    rows += [row("calspline, waves anywhere", spline, n, waves=0.8, phases=PHASES) for n in SIZES]
-    rows += [row("calspline, waves at their worst for the cost", spline, n, waves=0.8) for n in SIZES[:2]]
+    rows += [
+        row("calspline, waves anywhere", spline, n, waves=0.8, phases=PHASES)
+        for n in SIZES
+    ]
+    rows += [
+        row("calspline, waves at their worst for the cost", spline, n, waves=0.8)
+        for n in SIZES[:2]
+    ]
     rows += [row("calspline, 4 classes", spline, n, draw=draw_classes) for n in SIZES]
     try:
         rows += [row("NannyML CBPE", nannyml, n) for n in SIZES]

@@ -1,9 +1,11 @@
 """Fit and apply where the scores live: ``python -m benchmarks.frames``.
 
-A Parquet file of scores and labels is fitted by each engine from the file, and the calibrated column is computed
-and summed. Then a larger file is streamed through ``partial_fit``. Each engine runs in a process of its own, whose
-memory, with that of its children, is watched from outside. ``--rows`` may be given several times. Writes
-``FRAMES.md`` beside this file; ``--segments`` and ``--classes`` run and write their sections alone.
+A Parquet file of scores and labels is fitted by each engine from the file, and the
+calibrated column is computed and summed. Then a larger file is streamed through
+``partial_fit``. Each engine runs in a process of its own, whose memory, with that of
+its children, is watched from outside. ``--rows`` may be given several times. Writes
+``FRAMES.md`` beside this file; ``--segments`` and ``--classes`` run and write their
+sections alone.
 """
 
 from __future__ import annotations
@@ -30,7 +32,17 @@ from calspline import SplineCalibrator, apply_frame, fit_frame
 Array = NDArray[np.float64]
 
 RESULT = Path(__file__).with_name("FRAMES.md")
-ENGINES = ("numpy", "pandas", "pyarrow", "polars eager", "polars", "duckdb", "ibis", "dask", "spark")
+ENGINES = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "polars eager",
+    "polars",
+    "duckdb",
+    "ibis",
+    "dask",
+    "spark",
+)
 SIZES = (1_000_000, 10_000_000)
 STREAMED = (1_000_000, 100_000_000)
 ROUNDS = 3
@@ -49,16 +61,34 @@ def write_rows(path: Path, n: int, segments: int = 0) -> None:
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    columns = [("score", pa.float64()), ("label", pa.int64()), *([("segment", pa.string())] if segments else [])]
+    columns = [
+        ("score", pa.float64()),
+        ("label", pa.int64()),
+        *([("segment", pa.string())] if segments else []),
+    ]
     schema = pa.schema(columns)
-    level, slope, bend = rng.normal(size=(3, max(segments, 1))) * [[0.5], [0.2], [0.5]] * bool(segments)
+    level, slope, bend = (
+        rng.normal(size=(3, max(segments, 1))) * [[0.5], [0.2], [0.5]] * bool(segments)
+    )
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, GROUP):
             u = rng.normal(-0.3, 2.0, min(GROUP, n - start))
-            s = rng.integers(0, segments, len(u)) if segments else np.zeros(len(u), dtype=np.int64)
-            y = rng.random(len(u)) < truth(u, level[s] + slope[s] * u + bend[s] * np.sin(2.0 * u))
-            rows = {"score": expit(u), "label": y.astype(np.int64), "segment": s.astype(str)}
-            writer.write_table(pa.table({name: rows[name] for name, _ in columns}, schema=schema))
+            s = (
+                rng.integers(0, segments, len(u))
+                if segments
+                else np.zeros(len(u), dtype=np.int64)
+            )
+            y = rng.random(len(u)) < truth(
+                u, level[s] + slope[s] * u + bend[s] * np.sin(2.0 * u)
+            )
+            rows = {
+                "score": expit(u),
+                "label": y.astype(np.int64),
+                "segment": s.astype(str),
+            }
+            writer.write_table(
+                pa.table({name: rows[name] for name, _ in columns}, schema=schema)
+            )
 
 
 def truth(u: Array, more: Array | float = 0.0) -> Array:
@@ -78,7 +108,9 @@ def jobs(engine: str, path: str, by: str | None = None) -> Jobs:
     def fit() -> SplineCalibrator:
         return fit_frame(read(), score="score", label="label", by=by)
 
-    return fit, lambda calibrator: total(apply_frame(read(), calibrator, score="score", by=by))
+    return fit, lambda calibrator: total(
+        apply_frame(read(), calibrator, score="score", by=by)
+    )
 
 
 def _numpy(path: str, by: str | None) -> Jobs:
@@ -91,11 +123,15 @@ def _numpy(path: str, by: str | None) -> Jobs:
 
     def fit() -> SplineCalibrator:
         rows = pq.read_table(path, columns=[*names, "label"])
-        return SplineCalibrator().fit(rows["score"].to_numpy(), rows["label"].to_numpy(), by=segments(rows))
+        return SplineCalibrator().fit(
+            rows["score"].to_numpy(), rows["label"].to_numpy(), by=segments(rows)
+        )
 
     def apply(calibrator: SplineCalibrator) -> float:
         rows = pq.read_table(path, columns=names)
-        return float(calibrator.calibrate(rows["score"].to_numpy(), by=segments(rows)).sum())
+        return float(
+            calibrator.calibrate(rows["score"].to_numpy(), by=segments(rows)).sum()
+        )
 
     return fit, apply
 
@@ -106,37 +142,51 @@ def _engine(engine: str, path: str) -> tuple[Callable[[], Any], Callable[[Any], 
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        return lambda: pq.read_table(path), lambda frame: float(pc.sum(frame["calibrated"]).as_py())
+        return lambda: pq.read_table(path), lambda frame: float(
+            pc.sum(frame["calibrated"]).as_py()
+        )
     if engine == "pandas":
         import pandas as pd
 
-        return lambda: pd.read_parquet(path), lambda frame: float(frame["calibrated"].sum())
+        return lambda: pd.read_parquet(path), lambda frame: float(
+            frame["calibrated"].sum()
+        )
     if engine == "polars eager":
         import polars as pl
 
-        return lambda: pl.read_parquet(path), lambda frame: float(frame["calibrated"].sum())
+        return lambda: pl.read_parquet(path), lambda frame: float(
+            frame["calibrated"].sum()
+        )
     if engine == "polars":
         import polars as pl
 
         def by_streaming(frame: Any) -> float:
-            return float(frame.select(pl.col("calibrated").sum()).collect(engine="streaming").item())
+            return float(
+                frame.select(pl.col("calibrated").sum())
+                .collect(engine="streaming")
+                .item()
+            )
 
         return lambda: pl.scan_parquet(path), by_streaming
     if engine == "duckdb":
         import duckdb
 
-        return lambda: duckdb.from_parquet(path), lambda frame: float(frame.sum("calibrated").fetchall()[0][0])
+        return lambda: duckdb.from_parquet(path), lambda frame: float(
+            frame.sum("calibrated").fetchall()[0][0]
+        )
     if engine == "ibis":
         import ibis
 
         backend = ibis.duckdb.connect()
-        return lambda: backend.read_parquet(path), lambda frame: float(frame.calibrated.sum().to_pyarrow().as_py())
+        return lambda: backend.read_parquet(path), lambda frame: float(
+            frame.calibrated.sum().to_pyarrow().as_py()
+        )
     if engine == "dask":
         import dask.dataframe as dd
 
-        return lambda: dd.read_parquet(path, split_row_groups=True), lambda frame: float(
-            frame["calibrated"].sum().compute()
-        )
+        return lambda: dd.read_parquet(
+            path, split_row_groups=True
+        ), lambda frame: float(frame["calibrated"].sum().compute())
     return _spark(path)
 
 
@@ -144,8 +194,12 @@ def _spark(path: str) -> tuple[Callable[[], Any], Callable[[Any], float]]:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    builder = SparkSession.builder.master("local[*]").config(
+        "spark.ui.enabled", "false"
+    )
+    builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config(
+        "spark.driver.host", "127.0.0.1"
+    )
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return (
@@ -165,7 +219,9 @@ def work(engine: str, path: str) -> None:
     calibrator, fitting = best(fit)
     total, applying = best(lambda: apply(calibrator))
     probes = calibrator.calibrate(np.linspace(0.0, 1.0, 101)).tolist()
-    print(json.dumps({"fit": fitting, "apply": applying, "sum": total, "probes": probes}))
+    print(
+        json.dumps({"fit": fitting, "apply": applying, "sum": total, "probes": probes})
+    )
 
 
 def best(job: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
@@ -187,10 +243,15 @@ def stream(path: str) -> dict[str, float]:
     calibrator = SplineCalibrator()
     # Buffers read ahead would hold the whole file.
     for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(BATCH):
-        calibrator.partial_fit(batch.column("score").to_numpy(), batch.column("label").to_numpy())
+        calibrator.partial_fit(
+            batch.column("score").to_numpy(), batch.column("label").to_numpy()
+        )
     seconds = time.perf_counter() - start
     u = np.linspace(-4.0, 4.0, 101)
-    return {"seconds": seconds, "error": float(np.abs(calibrator.calibrate(expit(u)) - truth(u)).max())}
+    return {
+        "seconds": seconds,
+        "error": float(np.abs(calibrator.calibrate(expit(u)) - truth(u)).max()),
+    }
 
 
 def sql(path: str) -> dict[str, float]:
@@ -203,12 +264,20 @@ def sql(path: str) -> dict[str, float]:
     rows = connection.sql(f"SELECT * FROM '{path}'")
     common = to_sql(fit_frame(rows, score="score", label="label"), "score")
     calibrator = fit_frame(rows, score="score", label="label", by="segment")
-    create, join, expression = to_sql(calibrator, "score", by="segment", table="effects")
+    create, join, expression = to_sql(
+        calibrator, "score", by="segment", table="effects"
+    )
     connection.sql(f"CREATE TABLE rows AS SELECT score, segment FROM '{path}'")
     for statement in create:
         connection.sql(statement)
-    queries = {"common": f"SELECT sum({common}) FROM rows", "joined": f"SELECT sum({expression}) FROM rows {join}"}
-    return {name: best(connection.sql(query).fetchall)[1]["core"] for name, query in queries.items()}
+    queries = {
+        "common": f"SELECT sum({common}) FROM rows",
+        "joined": f"SELECT sum({expression}) FROM rows {join}",
+    }
+    return {
+        name: best(connection.sql(query).fetchall)[1]["core"]
+        for name, query in queries.items()
+    }
 
 
 def write_classes(path: Path, n: int, classes: int) -> tuple[Array, NDArray[np.int64]]:
@@ -234,21 +303,34 @@ def spark_classes(path: str) -> dict[str, Any]:
 
     read, _ = _spark(path)
 
-    def copied(calibrator: SplineCalibrator, names: list[str], results: list[str]) -> Any:
+    def copied(
+        calibrator: SplineCalibrator, names: list[str], results: list[str]
+    ) -> Any:
         def copies(batches: Any) -> Any:
             from pyarrow import RecordBatch
 
             for batch in batches:
-                yield RecordBatch.from_arrays([*batch.columns, *batch.columns], names=[*names, *results])
+                yield RecordBatch.from_arrays(
+                    [*batch.columns, *batch.columns], names=[*names, *results]
+                )
 
         return read().mapInArrow(copies, applied(calibrator, names, results).schema)
 
-    def applied(calibrator: SplineCalibrator, names: list[str], results: list[str]) -> Any:
+    def applied(
+        calibrator: SplineCalibrator, names: list[str], results: list[str]
+    ) -> Any:
         return apply_frame(read(), calibrator, score=names)
 
-    def queried(calibrator: SplineCalibrator, names: list[str], results: list[str]) -> Any:
+    def queried(
+        calibrator: SplineCalibrator, names: list[str], results: list[str]
+    ) -> Any:
         expressions = to_sql(calibrator, names, dialect="spark")
-        return read().selectExpr(*[f"{one} AS {name}" for one, name in zip(expressions, results, strict=True)])
+        return read().selectExpr(
+            *[
+                f"{one} AS {name}"
+                for one, name in zip(expressions, results, strict=True)
+            ]
+        )
 
     found: dict[str, Any] = {}
     for ways, n in (
@@ -258,20 +340,35 @@ def spark_classes(path: str) -> dict[str, Any]:
         for classes in CLASSES:
             p, y = write_classes(Path(path), n, classes)
             calibrator = SplineCalibrator().fit(p[:5000], y[:5000])
-            names, results = ([f"{name}{j}" for j in range(classes)] for name in ("p", "calibrated_"))
+            names, results = (
+                [f"{name}{j}" for j in range(classes)] for name in ("p", "calibrated_")
+            )
             calibrated = calibrator.predict_proba(p)
             times: dict[str, list[tuple[float, ...]]] = {way: [] for way in ways}
             for way, make in (1 + ROUNDS) * list(ways.items()):  # in turns
                 start = time.perf_counter()
-                frame = make(calibrator, names, results).agg(dict.fromkeys(results, "sum"))
+                frame = make(calibrator, names, results).agg(
+                    dict.fromkeys(results, "sum")
+                )
                 frame._jdf.queryExecution().executedPlan()
                 planned, worked = time.perf_counter(), core_seconds()
                 (sums,) = frame.collect()
-                times[way].append((planned - start, time.perf_counter() - planned, core_seconds() - worked))
+                times[way].append(
+                    (
+                        planned - start,
+                        time.perf_counter() - planned,
+                        core_seconds() - worked,
+                    )
+                )
                 expected = (p if make is copied else calibrated).sum(axis=0)
-                far = max(abs(sums[f"sum({name})"] - one) for name, one in zip(results, expected, strict=True))
+                far = max(
+                    abs(sums[f"sum({name})"] - one)
+                    for name, one in zip(results, expected, strict=True)
+                )
                 if far > LARGEST_DIFFERENCE * n:
-                    raise RuntimeError(f"{way} of {classes} classes does not agree with numpy")
+                    raise RuntimeError(
+                        f"{way} of {classes} classes does not agree with numpy"
+                    )
             for way, each in times.items():
                 least = [min(seconds) for seconds in zip(*each[1:], strict=True)]
                 found[f"{way}, {classes} classes"] = [n, *each[0][:2], *least]
@@ -284,7 +381,12 @@ def core_seconds() -> float:
 
     me = psutil.Process()
     times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
-    return float(sum(one.user + one.system + one.children_user + one.children_system for one in times))
+    return float(
+        sum(
+            one.user + one.system + one.children_user + one.children_system
+            for one in times
+        )
+    )
 
 
 def watched(engine: str, path: Path) -> dict[str, Any]:
@@ -319,8 +421,13 @@ def measured(n: int, engines: list[str]) -> dict[str, dict[str, Any]]:
         for engine in engines:
             seen = watched(engine, path)
             base = next(iter(found.values()), seen)
-            seen["apart"] = max(abs(a - b) for a, b in zip(seen["probes"], base["probes"], strict=True))
-            if seen["apart"] > LARGEST_DIFFERENCE or abs(seen["sum"] - base["sum"]) > LARGEST_DIFFERENCE * n:
+            seen["apart"] = max(
+                abs(a - b) for a, b in zip(seen["probes"], base["probes"], strict=True)
+            )
+            if (
+                seen["apart"] > LARGEST_DIFFERENCE
+                or abs(seen["sum"] - base["sum"]) > LARGEST_DIFFERENCE * n
+            ):
                 raise RuntimeError(f"{engine} does not agree with {engines[0]}")
             found[engine] = seen
             print(f"{n:,}", engine, seen["fit"], seen["apply"], flush=True)
@@ -334,7 +441,16 @@ def lines_of(n: int, found: dict[str, dict[str, Any]]) -> list[list[str]]:
         jobs_of = [seen["fit"], seen["apply"]]
         seconds = [f"{job['seconds']:.2f}" for job in jobs_of]
         rates = [f"{n / job['core'] / 1e6:.1f}" for job in jobs_of]
-        lines.append([f"{n:,}", engine, *seconds, *rates, f"{seen['peak'] / 2**20:,.0f}", f"{seen['apart']:.1e}"])
+        lines.append(
+            [
+                f"{n:,}",
+                engine,
+                *seconds,
+                *rates,
+                f"{seen['peak'] / 2**20:,.0f}",
+                f"{seen['apart']:.1e}",
+            ]
+        )
     return lines
 
 
@@ -343,8 +459,19 @@ def marginal(sizes: dict[int, dict[str, dict[str, Any]]]) -> list[list[str]]:
     small, large = min(sizes), max(sizes)
     lines = []
     for engine, seen in sizes[large].items():
-        more = [seen[job]["core"] - sizes[small][engine][job]["core"] for job in ("fit", "apply")]
-        lines.append([engine, *(f"{(large - small) / core / 1e6:.1f}" if core > 0.0 else "" for core in more)])
+        more = [
+            seen[job]["core"] - sizes[small][engine][job]["core"]
+            for job in ("fit", "apply")
+        ]
+        lines.append(
+            [
+                engine,
+                *(
+                    f"{(large - small) / core / 1e6:.1f}" if core > 0.0 else ""
+                    for core in more
+                ),
+            ]
+        )
     return lines
 
 
@@ -375,8 +502,16 @@ def by_segment(n: int, engines: list[str]) -> str:
         lines = []
         for engine in engines:
             pooled, own = (watched(f"{engine}{by}", path) for by in ("", " by segment"))
-            rates = [f"{n / seen[job]['core'] / 1e6:.2f}" for job in ("fit", "apply") for seen in (pooled, own)]
-            seconds = [f"{seen[job]['seconds']:.2f}" for job in ("fit", "apply") for seen in (pooled, own)]
+            rates = [
+                f"{n / seen[job]['core'] / 1e6:.2f}"
+                for job in ("fit", "apply")
+                for seen in (pooled, own)
+            ]
+            seconds = [
+                f"{seen[job]['seconds']:.2f}"
+                for job in ("fit", "apply")
+                for seen in (pooled, own)
+            ]
             lines.append([engine, *seconds, *rates, f"{own['peak'] / 2**20:,.0f}"])
             print(*lines[-1], flush=True)
         core = watched("sql", path)
@@ -392,7 +527,10 @@ def by_segment(n: int, engines: list[str]) -> str:
             table(["engine", *header, "peak memory, MB"], lines),
             "`to_sql` in DuckDB, one thread, rows in memory: the expression of the common curve, and the expression "
             "with a joined table of effects, in million rows per core second.",
-            table(["common curve", "segments joined", "ratio"], [[*rates, f"{core['common'] / core['joined']:.2f}"]]),
+            table(
+                ["common curve", "segments joined", "ratio"],
+                [[*rates, f"{core['common'] / core['joined']:.2f}"]],
+            ),
         ]
     )
 
@@ -403,7 +541,12 @@ def classes_in_spark() -> str:
         found = watched("classes", Path(folder) / "rows.parquet")
     found.pop("peak")
     lines = [
-        [way, f"{n:,}", *(f"{t:.2f}" for t in times[:4]), *(f"{n / t / 1e6:.2f}" for t in times[3:])]
+        [
+            way,
+            f"{n:,}",
+            *(f"{t:.2f}" for t in times[:4]),
+            *(f"{n / t / 1e6:.2f}" for t in times[3:]),
+        ]
         for way, (n, *times) in found.items()
     ]
     return "\n\n".join(
@@ -415,7 +558,17 @@ def classes_in_spark() -> str:
             "scores to Python, as `apply_frame` does, and gets them back twice: what Spark takes for the way, whatever "
             f"Python does. On a machine with a load average of {os.getloadavg()[0]:.1f} at the end.",
             table(
-                ["", "rows", "first plan", "first work", "plan", "work", "M rows a second", "M rows a core s"], lines
+                [
+                    "",
+                    "rows",
+                    "first plan",
+                    "first work",
+                    "plan",
+                    "work",
+                    "M rows a second",
+                    "M rows a core s",
+                ],
+                lines,
             ),
         ]
     )
@@ -467,7 +620,17 @@ def page(sizes: dict[int, dict[str, dict[str, Any]]], streams: list[list[str]]) 
             f"`partial_fit` over batches of {BATCH:,} rows of a Parquet file, in one process and one thread. The error "
             "is the farthest distance of the curve from the probabilities that the labels were drawn with, at log-odds "
             "from -4 to 4.",
-            table(["rows", "file, MB", "seconds", "million rows a second", "peak memory, MB", "error"], streams),
+            table(
+                [
+                    "rows",
+                    "file, MB",
+                    "seconds",
+                    "million rows a second",
+                    "peak memory, MB",
+                    "error",
+                ],
+                streams,
+            ),
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -475,11 +638,25 @@ def page(sizes: dict[int, dict[str, dict[str, Any]]], streams: list[list[str]]) 
 def main() -> None:
     """Run all engines and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, action="append", help="default: " + ", ".join(map(str, SIZES)))
-    parser.add_argument("--stream", type=int, action="append", help="default: " + ", ".join(map(str, STREAMED)))
+    parser.add_argument(
+        "--rows",
+        type=int,
+        action="append",
+        help="default: " + ", ".join(map(str, SIZES)),
+    )
+    parser.add_argument(
+        "--stream",
+        type=int,
+        action="append",
+        help="default: " + ", ".join(map(str, STREAMED)),
+    )
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
-    parser.add_argument("--segments", action="store_true", help="the section on segments alone")
-    parser.add_argument("--classes", action="store_true", help="the section on several classes alone")
+    parser.add_argument(
+        "--segments", action="store_true", help="the section on segments alone"
+    )
+    parser.add_argument(
+        "--classes", action="store_true", help="the section on several classes alone"
+    )
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
@@ -491,7 +668,10 @@ def main() -> None:
         streams = [streamed(n) for n in arguments.stream or STREAMED]
         RESULT.write_text(page(sizes, streams))
     if arguments.segments or not alone:
-        section = by_segment(SIZES[0], [engine for engine in arguments.engines if engine in SEGMENT_ENGINES])
+        section = by_segment(
+            SIZES[0],
+            [engine for engine in arguments.engines if engine in SEGMENT_ENGINES],
+        )
         RESULT.write_text(with_section(RESULT.read_text(), section))
     if arguments.classes or not alone:
         RESULT.write_text(with_section(RESULT.read_text(), classes_in_spark()))

@@ -1,9 +1,10 @@
 """Rows that belong together: ``python -m benchmarks.grouped`` writes ``benchmarks/GROUPED.md``.
 
-* Published forecasts whose rows come in groups, calibrated on half of the groups and judged on the others: the default
-  with and without ``groups``, and what other libraries do, none of which knows groups.
-* Simulated data whose design effect is known: is ``n_effective_`` right, and do tests, bands and intervals keep their
-  level with groups, and fail without.
+* Published forecasts whose rows come in groups, calibrated on half of the groups and
+  judged on the others: the default with and without ``groups``, and what other
+  libraries do, none of which knows groups.
+* Simulated data whose design effect is known: is ``n_effective_`` right, and do tests,
+  bands and intervals keep their level with groups, and fail without.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ GRID = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
 def platt(p: Array, y: Ints, group: Ints, test: Array) -> Array:
     """A logistic regression on the log-odds, as in scikit-learn but for its smoothed targets."""
     x, z = (logit(np.clip(one, CLIP, 1.0 - CLIP))[:, None] for one in (p, test))
-    return np.asarray(LogisticRegression(C=1e6, max_iter=1000).fit(x, y).predict_proba(z)[:, 1])
+    return np.asarray(
+        LogisticRegression(C=1e6, max_iter=1000).fit(x, y).predict_proba(z)[:, 1]
+    )
 
 
 def isotonic(p: Array, y: Ints, group: Ints, test: Array) -> Array:
@@ -62,7 +65,10 @@ def venn_abers(p: Array, y: Ints, group: Ints, test: Array) -> Array:
                 w, w1 = counts.w.copy(), counts.positives.copy()
                 w[at], w1[at] = w[at] + 1.0, w1[at] + label
             else:
-                w, w1 = np.insert(counts.w, at, 1.0), np.insert(counts.positives, at, float(label))
+                w, w1 = (
+                    np.insert(counts.w, at, 1.0),
+                    np.insert(counts.positives, at, float(label)),
+                )
             both[label, k] = isotonic_regression(w1 / w, weights=w).x[at]
     p0, p1 = (np.interp(test, places, one) for one in both)
     return np.asarray(p1 / (1.0 - p0 + p1))
@@ -70,8 +76,12 @@ def venn_abers(p: Array, y: Ints, group: Ints, test: Array) -> Array:
 
 METHODS: dict[str, Method] = {
     "raw": lambda p, y, group, test: test,
-    "default, without groups": lambda p, y, group, test: SplineCalibrator().fit(p, y).calibrate(test),
-    "default, with groups": lambda p, y, group, test: SplineCalibrator().fit(p, y, groups=group).calibrate(test),
+    "default, without groups": lambda p, y, group, test: (
+        SplineCalibrator().fit(p, y).calibrate(test)
+    ),
+    "default, with groups": lambda p, y, group, test: (
+        SplineCalibrator().fit(p, y, groups=group).calibrate(test)
+    ),
     "isotonic": isotonic,
     "Platt": platt,
     "beta": lambda p, y, group, test: BetaCalibrator().fit(p, y).calibrate(test),
@@ -95,7 +105,10 @@ def real_losses(name: str) -> Array:
         here = (np.random.default_rng(seed).random(groups.max() + 1) < 0.5)[groups]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fits = [run(scores[here], labels[here], groups[here], scores[~here]) for run in METHODS.values()]
+            fits = [
+                run(scores[here], labels[here], groups[here], scores[~here])
+                for run in METHODS.values()
+            ]
         found.append([log_loss(p, labels[~here]) for p in fits])
     return np.array(found)
 
@@ -106,12 +119,22 @@ def real_tables() -> tuple[str, str]:
     every = np.concatenate(list(losses.values()))
     harmed = (every > HARMED * every[:, :1]).mean(axis=0)
     rows = [
-        [method, f"{every[:, j].mean():.4f}", f"{every[:, j].mean() - every[:, 0].mean():+.4f}", f"{harmed[j]:.0%}"]
+        [
+            method,
+            f"{every[:, j].mean():.4f}",
+            f"{every[:, j].mean() - every[:, 0].mean():+.4f}",
+            f"{harmed[j]:.0%}",
+        ]
         for j, method in enumerate(METHODS)
     ]
     rows[0][3] = ""
-    each = [[name, *(f"{loss:.4f}" for loss in found.mean(axis=0))] for name, found in losses.items()]
-    return table(["", "mean log-loss", "above raw", "harmed (of splits)"], rows), table(["set", *METHODS], each)
+    each = [
+        [name, *(f"{loss:.4f}" for loss in found.mean(axis=0))]
+        for name, found in losses.items()
+    ]
+    return table(["", "mean log-loss", "above raw", "harmed (of splits)"], rows), table(
+        ["set", *METHODS], each
+    )
 
 
 def blocks(rng: np.random.Generator, effect: int) -> tuple[Array, Array, Ints, Ints]:
@@ -121,15 +144,24 @@ def blocks(rng: np.random.Generator, effect: int) -> tuple[Array, Array, Ints, I
     true = expit(0.7 * u - 0.3)
     y = (rng.random(n) < true).astype(np.intp)
     group = np.arange(n) // (150 // effect)
-    return np.repeat(u, effect), np.repeat(true, effect), np.repeat(y, effect), np.repeat(group, effect)
+    return (
+        np.repeat(u, effect),
+        np.repeat(true, effect),
+        np.repeat(y, effect),
+        np.repeat(group, effect),
+    )
 
 
-def correlated(rng: np.random.Generator, correlation: float) -> tuple[Array, Array, Ints, Ints]:
+def correlated(
+    rng: np.random.Generator, correlation: float
+) -> tuple[Array, Array, Ints, Ints]:
     """Two hundred groups of ten rows, whose outcomes share a normal variable."""
     group = np.repeat(np.arange(200), 10)
     u = 1.5 * rng.normal(size=len(group))
     true = expit(0.7 * u - 0.3)
-    e = np.sqrt(correlation) * rng.normal(size=200)[group] + np.sqrt(1.0 - correlation) * rng.normal(size=len(group))
+    e = np.sqrt(correlation) * rng.normal(size=200)[group] + np.sqrt(
+        1.0 - correlation
+    ) * rng.normal(size=len(group))
     return u, true, (norm.cdf(e) < true).astype(np.intp), group
 
 
@@ -146,7 +178,9 @@ def expected_difference() -> float:
     """The true difference of log-loss between the scores and the true probabilities."""
     u = 1.5 * norm.ppf((np.arange(200_000) + 0.5) / 200_000)
     true, p = expit(0.7 * u - 0.3), expit(u)
-    entropy, cross = (-(true * np.log(q) + (1.0 - true) * np.log1p(-q)) for q in (true, p))
+    entropy, cross = (
+        -(true * np.log(q) + (1.0 - true) * np.log1p(-q)) for q in (true, p)
+    )
     return float(np.mean(entropy - cross))
 
 
@@ -161,18 +195,32 @@ def simulated_rows(name: str) -> list[list[str]]:
         for seed in range(REPLICATIONS):
             u, true, y, group = draw(np.random.default_rng(seed))
             groups = group if told else None
-            rejected.append(evaluate(y, true, groups=groups).calibration_p_value <= LEVEL)
+            rejected.append(
+                evaluate(y, true, groups=groups).calibration_p_value <= LEVEL
+            )
             calibrator = SplineCalibrator().fit(expit(u), y, groups=groups)
             worth.append(calibrator.n_effective_)
             low, high = calibrator.interval(GRID).T
             covered.append(np.mean((low <= at) & (at <= high)))
             low, high = calibrator.interval(GRID, simultaneous=True).T
             simultaneous.append(np.all((low <= at) & (at <= high)))
-            found = compare(y, {"raw": expit(u), "true": true}, groups=groups).log_loss["true"]
+            found = compare(y, {"raw": expit(u), "true": true}, groups=groups).log_loss[
+                "true"
+            ]
             compared.append(found.lower <= difference <= found.upper)
         known = "" if effect is None else f" (true: {7_500 // effect:,})"
-        shares = (f"{100.0 * float(np.mean(one)):.1f}%" for one in (rejected, covered, simultaneous, compared))
-        out.append([name, "with groups" if told else "without", f"{np.mean(worth):,.0f}{known}", *shares])
+        shares = (
+            f"{100.0 * float(np.mean(one)):.1f}%"
+            for one in (rejected, covered, simultaneous, compared)
+        )
+        out.append(
+            [
+                name,
+                "with groups" if told else "without",
+                f"{np.mean(worth):,.0f}{known}",
+                *shares,
+            ]
+        )
     return out
 
 
@@ -189,9 +237,16 @@ def cost_row(curve: Callable[[Array], Array], name: str) -> list[str]:
         calibrator = SplineCalibrator()
         fits = [calibrator.fit(p, y).calibrate(test)]
         fits.append(calibrator.fit(p, y, groups=np.arange(2000) // 10).calibrate(test))
-        fits.append(calibrator.fit_histogram(calibrator.fit(p, y).histogram_, n_effective=200).calibrate(test))
+        fits.append(
+            calibrator.fit_histogram(
+                calibrator.fit(p, y).histogram_, n_effective=200
+            ).calibrate(test)
+        )
         for j, q in enumerate(fits):
-            excess[seed, j] = np.mean(true * np.log(true / q) + (1.0 - true) * np.log((1.0 - true) / (1.0 - q)))
+            excess[seed, j] = np.mean(
+                true * np.log(true / q)
+                + (1.0 - true) * np.log((1.0 - true) / (1.0 - q))
+            )
     mean = 1e4 * excess.mean(axis=0)
     return [name, *(f"{value:.2f}" for value in mean), f"{mean[1] - mean[0]:+.2f}"]
 
@@ -200,12 +255,29 @@ def main() -> None:
     with one_blas_thread():
         whole, each = real_tables()
         simulated = table(
-            ["simulated", "", "`n_effective_`", "test rejects", "band covers", "at once", "`compare` covers"],
+            [
+                "simulated",
+                "",
+                "`n_effective_`",
+                "test rejects",
+                "band covers",
+                "at once",
+                "`compare` covers",
+            ],
             [row for name in SIMULATIONS for row in simulated_rows(name)],
         )
         cost = table(
-            ["scores", "without groups", "with groups", "a group as one row", "cost of asking"],
-            [cost_row(lambda u: u, "right"), cost_row(lambda u: 2.0 * u, "over-confident, twice the log-odds")],
+            [
+                "scores",
+                "without groups",
+                "with groups",
+                "a group as one row",
+                "cost of asking",
+            ],
+            [
+                cost_row(lambda u: u, "right"),
+                cost_row(lambda u: 2.0 * u, "over-confident, twice the log-odds"),
+            ],
         )
     text = f"""# Rows that belong together
 

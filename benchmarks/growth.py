@@ -1,7 +1,8 @@
 """How time grows with rows and with classes: ``python -m benchmarks.growth``.
 
-Rows are made in chunks of a million. Beyond ten million there is no array of all of them: a fit adds up the histograms
-of the chunks, and a chunk is calibrated at a time. Only the calibration is timed, not the making of the data.
+Rows are made in chunks of a million. Beyond ten million there is no array of all of
+them: a fit adds up the histograms of the chunks, and a chunk is calibrated at a time.
+Only the calibration is timed, not the making of the data.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.tables import table
-from calspline import ScoreHistogram, SplineCalibrator, threads
+from calspline import ScoreHistogram, SplineCalibrator
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -34,7 +35,6 @@ CHUNK = 1_000_000
 CLASSES = [2, 3, 10, 30, 100, 300, 1000]
 ROWS = 5000
 ROUNDS, LEAST_SECONDS = 3, 1.0
-ALL = os.cpu_count() or 1
 
 
 class Seconds(NamedTuple):
@@ -83,36 +83,41 @@ def take_turns(methods: Methods) -> dict[str, Seconds]:
         for name, method in methods.items():
             found[name].append(method())
         done += 1
-    return {name: Seconds(*map(min, zip(*times, strict=True))) for name, times in found.items()}
+    return {
+        name: Seconds(*map(min, zip(*times, strict=True)))
+        for name, times in found.items()
+    }
 
 
-def spline(p: Array, y: Labels, cores: int, **options: Any) -> Seconds:
+def spline(p: Array, y: Labels, **options: Any) -> Seconds:
     """The calibrator of calspline."""
     model = SplineCalibrator(**options)
-    with threads(cores):
-        return Seconds(clock(lambda: model.fit(p, y)), clock(lambda: model.predict_proba(p)))
+    return Seconds(
+        clock(lambda: model.fit(p, y)), clock(lambda: model.predict_proba(p))
+    )
 
 
-def in_chunks(n: int, cores: int) -> Seconds:
+def in_chunks(n: int) -> Seconds:
     """The same from the histograms of chunks, with ``fit`` the time of all but the making of the data."""
     fit = calibrate = 0.0
     whole: list[ScoreHistogram] = []
-    with threads(cores):
-        for p, y in rows(n):
-            fit += clock(lambda p=p, y=y: whole.append(ScoreHistogram.from_scores(p, y)))  # type: ignore[misc]
-            if len(whole) > 1:
-                fit += clock(lambda: whole.append(whole.pop() + whole.pop()))
-        model = SplineCalibrator()
-        fit += clock(lambda: model.fit_histogram(whole[0]))
-        for p, _ in rows(n):
-            calibrate += clock(lambda p=p: model.calibrate(p))  # type: ignore[misc]
+    for p, y in rows(n):
+        fit += clock(lambda p=p, y=y: whole.append(ScoreHistogram.from_scores(p, y)))  # type: ignore[misc]
+        if len(whole) > 1:
+            fit += clock(lambda: whole.append(whole.pop() + whole.pop()))
+    model = SplineCalibrator()
+    fit += clock(lambda: model.fit_histogram(whole[0]))
+    for p, _ in rows(n):
+        calibrate += clock(lambda p=p: model.calibrate(p))  # type: ignore[misc]
     return Seconds(fit, calibrate)
 
 
 def each_class(make: Callable[[], Any], p: Array, y: Labels) -> Seconds:
     """A calibrator of scikit-learn; for several classes, one against the rest."""
     columns = [p] if p.ndim == 1 else list(np.ascontiguousarray(p.T))
-    targets = [y] if p.ndim == 1 else [(y == j).astype(np.int64) for j in range(len(columns))]
+    targets = (
+        [y] if p.ndim == 1 else [(y == j).astype(np.int64) for j in range(len(columns))]
+    )
     models = [make() for _ in columns]
 
     def fit() -> None:
@@ -120,7 +125,12 @@ def each_class(make: Callable[[], Any], p: Array, y: Labels) -> Seconds:
             model.fit(column, target)
 
     def calibrate() -> None:
-        out = np.column_stack([model.predict(column) for model, column in zip(models, columns, strict=True)])
+        out = np.column_stack(
+            [
+                model.predict(column)
+                for model, column in zip(models, columns, strict=True)
+            ]
+        )
         out /= np.maximum(out.sum(axis=1, keepdims=True), 1e-300)
 
     return Seconds(clock(fit), clock(calibrate))
@@ -133,7 +143,11 @@ def isotonic() -> Any:
 
 def within(methods: Methods, last: Last, size: int, cap: float) -> Methods:
     """The methods whose fit should not take longer than ``cap`` at this size, if it grows in proportion."""
-    return {n: run for n, run in methods.items() if n not in last or last[n][1] * size / last[n][0] <= cap}
+    return {
+        n: run
+        for n, run in methods.items()
+        if n not in last or last[n][1] * size / last[n][0] <= cap
+    }
 
 
 def by_rows(sizes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
@@ -143,12 +157,11 @@ def by_rows(sizes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
     for n in sizes:
         print(f"{n:,} rows", flush=True)
         if n > LARGEST_ARRAY:
-            found[n] = {f"calspline, {_cores(cores)}": in_chunks(n, cores) for cores in (1, ALL)}
+            found[n] = {"calspline": in_chunks(n)}
             continue
         p, y = (np.concatenate(parts) for parts in zip(*rows(n), strict=True))
         methods = {
-            "calspline, one core": partial(spline, p, y, 1),
-            f"calspline, {_cores(ALL)}": partial(spline, p, y, ALL),
+            "calspline": partial(spline, p, y),
             "isotonic": partial(each_class, isotonic, p, y),
             "sigmoid": partial(each_class, _SigmoidCalibration, p, y),
         }
@@ -165,8 +178,8 @@ def by_classes(classes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
         print(f"{m} classes", flush=True)
         p, y = matrix(m)
         methods = {
-            "calspline": partial(spline, p, y, ALL),
-            "calspline, ovr": partial(spline, p, y, ALL, multiclass="ovr"),
+            "calspline": partial(spline, p, y),
+            "calspline, ovr": partial(spline, p, y, multiclass="ovr"),
             "isotonic, ovr": partial(each_class, isotonic, p, y),
             "sigmoid, ovr": partial(each_class, _SigmoidCalibration, p, y),
         }
@@ -175,36 +188,62 @@ def by_classes(classes: list[int], cap: float) -> dict[int, dict[str, Seconds]]:
     return found
 
 
-def _cores(cores: int) -> str:
-    return "one core" if cores == 1 else "all cores"
-
-
 def section(found: dict[int, dict[str, Seconds]], what: str) -> str:
     """One table: a line for each method, milliseconds."""
     names = list(dict.fromkeys(name for times in found.values() for name in times))
     lines = [
-        [name, *(f"{1000.0 * getattr(times[name], what):.3g}" if name in times else "-" for times in found.values())]
+        [
+            name,
+            *(
+                f"{1000.0 * getattr(times[name], what):.3g}" if name in times else "-"
+                for times in found.values()
+            ),
+        ]
         for name in names
     ]
-    return table(["method", *(f"{n:g}" if n < 1000 else f"{n:.0e}".replace("e+0", "e") for n in found)], lines)
+    return table(
+        [
+            "method",
+            *(f"{n:g}" if n < 1000 else f"{n:.0e}".replace("e+0", "e") for n in found),
+        ],
+        lines,
+    )
 
 
 def main() -> None:
     """Measure and write the page."""
-    cli = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    cli.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="numbers of rows")
+    cli = argparse.ArgumentParser(
+        prog="python -m benchmarks.growth", description=__doc__
+    )
+    cli.add_argument(
+        "--sizes", type=float, nargs="+", default=SIZES, help="numbers of rows"
+    )
     cli.add_argument("--classes", type=int, nargs="+", default=CLASSES)
-    cli.add_argument("--cap-seconds", type=float, default=10.0, help="leave out fits that would take longer")
-    cli.add_argument("--output", type=Path, default=Path(__file__).with_name("GROWTH.md"))
+    cli.add_argument(
+        "--cap-seconds",
+        type=float,
+        default=10.0,
+        help="leave out fits that would take longer",
+    )
+    cli.add_argument(
+        "--output", type=Path, default=Path(__file__).with_name("GROWTH.md")
+    )
     args = cli.parse_args()
-    command, load = " ".join(["python -m benchmarks.growth", *sys.argv[1:]]), os.getloadavg()[0]
-    two, many = by_rows([int(n) for n in args.sizes], args.cap_seconds), by_classes(args.classes, args.cap_seconds)
+    command, load = (
+        " ".join(["python -m benchmarks.growth", *sys.argv[1:]]),
+        os.getloadavg()[0],
+    )
+    two, many = (
+        by_rows([int(n) for n in args.sizes], args.cap_seconds),
+        by_classes(args.classes, args.cap_seconds),
+    )
     parts = [
         "# Growth with rows and classes",
         f"Made by `{command}`: milliseconds, the best of {ROUNDS} rounds or more in which all methods take "
-        f"turns, BLAS with one thread; {ALL} CPUs, load average {load:.1f} at the start. Methods have their defaults; "
-        f'"-" is left out because a fit would take more than {args.cap_seconds:g} s. Beyond {LARGEST_ARRAY:,} rows the '
-        "histograms of chunks of a million are added up, once; the making of the data is not timed.",
+        f"turns, BLAS with one thread; {os.cpu_count()} CPUs, load average {load:.1f} at the start. "
+        f'Methods have their defaults; "-" is left out because a fit would take more than {args.cap_seconds:g} s. '
+        f"Beyond {LARGEST_ARRAY:,} rows the histograms of chunks of a million are added up, once; "
+        "the making of the data is not timed.",
         "## Rows: fit",
         section(two, "fit"),
         "## Rows: calibrate",

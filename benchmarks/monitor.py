@@ -1,12 +1,14 @@
 """Watching a calibrator: ``python -m benchmarks.monitor`` writes ``benchmarks/MONITOR.md``.
 
-* False alarms when nothing changes: ``Monitor``, looked at every day, next to ``drift`` on the last thirty days,
-  repeated every day, probcal's ``CalibrationMonitor`` and river's ADWIN on the squared error.
+* False alarms when nothing changes: ``Monitor``, looked at every day, next to ``drift``
+  on the last thirty days, repeated every day, probcal's ``CalibrationMonitor`` and
+  river's ADWIN on the squared error.
 * Days until the alarm after a change of level, slope or shape on day 60.
 
-The probabilities are right before the change; they have two digits, so that histograms of many days stay small. What is
-not installed is left out. Half an hour on one core; with ``--keep FILE`` the alarms found so far are kept in a
-file, and a run that was broken off goes on where it was.
+The probabilities are right before the change; they have two digits, so that histograms
+of many days stay small. What is not installed is left out. Half an hour on one core;
+with ``--keep FILE`` the alarms found so far are kept in a file, and a run that was
+broken off goes on where it was.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ class Probcal:
     name, runs = "probcal", 10
 
     def __init__(self) -> None:
-        self.monitor = import_module("probcal.monitor").CalibrationMonitor(plug_in_window=WINDOW)
+        self.monitor = import_module("probcal.monitor").CalibrationMonitor(
+            plug_in_window=WINDOW
+        )
 
     def alarm(self, p: Array, y: NDArray[np.bool_]) -> bool:
         """After a day more."""
@@ -115,10 +119,14 @@ class River:
 def scores(rng: np.random.Generator, n: int) -> Array:
     """Probabilities of two digits, none of them 0 or 1."""
     least = 10.0**-DIGITS
-    return np.asarray(np.clip(np.round(expit(rng.normal(-1.0, 1.3, n)), DIGITS), least, 1.0 - least))
+    return np.asarray(
+        np.clip(np.round(expit(rng.normal(-1.0, 1.3, n)), DIGITS), least, 1.0 - least)
+    )
 
 
-def first_alarm(watcher: Any, seed: int, days: int, change: Callable[[Array], Array] | None) -> int | None:
+def first_alarm(
+    watcher: Any, seed: int, days: int, change: Callable[[Array], Array] | None
+) -> int | None:
     """The day of the first alarm, counted from 1; the change comes after day ``QUIET``."""
     rng = np.random.default_rng(seed)
     for day in range(1, days + 1):
@@ -134,14 +142,20 @@ class Kept:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.found: dict[str, int | None] = json.loads(path.read_text()) if path and path.exists() else {}
+        self.found: dict[str, int | None] = (
+            json.loads(path.read_text()) if path and path.exists() else {}
+        )
 
-    def first_alarms(self, cls: Any, days: int, seeds: range, change: str | None = None) -> list[int | None]:
+    def first_alarms(
+        self, cls: Any, days: int, seeds: range, change: str | None = None
+    ) -> list[int | None]:
         """The first alarm of every run."""
         keys = [f"{cls.name}, {change}, {seed}" for seed in seeds]
         for key, seed in zip(keys, seeds, strict=True):
             if key not in self.found:
-                self.found[key] = first_alarm(cls(), seed, days, None if change is None else CHANGES[change])
+                self.found[key] = first_alarm(
+                    cls(), seed, days, None if change is None else CHANGES[change]
+                )
                 if self.path:
                     self.path.write_text(json.dumps(self.found))
         return [self.found[key] for key in keys]
@@ -149,29 +163,48 @@ class Kept:
 
 def row(cls: Any, kept: Kept) -> list[str]:
     """False alarms and delays of one watcher."""
-    false = sum(day is not None for day in kept.first_alarms(cls, LOOKS, range(cls.runs)))
+    false = sum(
+        day is not None for day in kept.first_alarms(cls, LOOKS, range(cls.runs))
+    )
     low, high = binomtest(false, cls.runs).proportion_ci()
     cells = [cls.name, f"{false} of {cls.runs}", f"{low:.1%} to {high:.1%}"]
     for change in CHANGES:
         found = kept.first_alarms(cls, LAST, range(1000, 1000 + CHANGE_RUNS), change)
-        after = [day - QUIET if day is not None else LAST for day in found if day is None or day > QUIET]
+        after = [
+            day - QUIET if day is not None else LAST
+            for day in found
+            if day is None or day > QUIET
+        ]
         median = float(np.median(after)) if after else float("nan")
         early = sum(day is not None and day <= QUIET for day in found)
-        cells.append(f"{median:.0f}" + (f" ({early} of {CHANGE_RUNS} before it)" if early else ""))
+        cells.append(
+            f"{median:.0f}"
+            + (f" ({early} of {CHANGE_RUNS} before it)" if early else "")
+        )
     return cells
 
 
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keep", type=Path, help="a JSON file for the alarms found so far")
+    parser.add_argument(
+        "--keep", type=Path, help="a JSON file for the alarms found so far"
+    )
     kept, rows = Kept(parser.parse_args().keep), []
     for cls in (Ours, Daily, Probcal, River):
         try:
             rows.append(row(cls, kept))
         except ImportError:
             print(f"{cls.name}: not installed")
-    found = table(["", "runs with a false alarm", "95% limits", *(f"days to alarm, {name}" for name in CHANGES)], rows)
+    found = table(
+        [
+            "",
+            "runs with a false alarm",
+            "95% limits",
+            *(f"days to alarm, {name}" for name in CHANGES),
+        ],
+        rows,
+    )
     text = (
         "# Watching a calibrator\n\n"
         f"Made by `python -m benchmarks.monitor`. {ROWS} rows a day, looked at every day at 5%. False alarms are those "

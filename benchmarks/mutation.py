@@ -1,10 +1,11 @@
-"""Would the tests notice? Small changes to the numerics, one at a time, each run against the tests of the numerics.
+"""Would the tests notice? Small changes to the code, one at a time, each run against the tests of its area.
 
     python -m benchmarks.mutation --sample 100 --results mutation.jsonl
 
-A mutant that no test notices has survived, and is printed with its line. Mutants are forks of a process that has
-imported the slow packages, so that each costs little more than its tests. mutmut does not run with this
-version of pytest, and a process per mutant, as cosmic-ray has it, spends most of its time on imports.
+A mutant that no test notices has survived, and is printed with its line. Mutants are
+forks of a process that has imported the slow packages, so that each costs little more
+than its tests. mutmut does not run with this version of pytest, and a process per
+mutant, as cosmic-ray has it, spends most of its time on imports.
 """
 
 from __future__ import annotations
@@ -25,14 +26,21 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calspline"
-TESTS = [
-    "tests/fitting",
-    "tests/test_transforms.py",
-    "tests/test_curve.py",
-    "tests/golden",
-    "tests/calibrators/test_spline.py",
-]
-"""The nearest first: most mutants do not get far."""
+AREAS = {
+    "fitting": ["tests/fitting", "tests/golden/test_fits.py"],
+    "multiclass": ["tests/multiclass", "tests/golden/test_fits.py"],
+    "maps": ["tests/test_curve.py", "tests/golden/test_fits.py"],
+    "fits": ["tests/calibrators", "tests/golden/test_fits.py"],
+    "evaluation": ["tests/golden/test_evaluation.py", "tests/evaluation"],
+    "operations": ["tests/golden/test_evaluation.py", "tests/test_expected.py"],
+    "export": ["tests/golden/test_exports.py", "tests/export"],
+    "transforms": ["tests/test_transforms.py", "tests/golden/test_fits.py"],
+    "histogram": ["tests/test_histogram.py", "tests/golden/test_fits.py"],
+    "scores": ["tests/faults/calibrators", "tests/golden/test_messages.py"],
+}
+"""Folders and files of the package, and their tests, the nearest first."""
+ONLY = "not (engine or process or browser or site or slow or thorough)"
+"""Tests that start nothing: a mutant is a fork."""
 SECONDS = 300
 """Of processor time for one mutant; one that takes longer is in an endless loop."""
 SWAPS: dict[type, type] = {
@@ -64,7 +72,10 @@ def changes(node: Any) -> Iterator[ast.AST]:
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
             if type(op) in SWAPS:
-                ops = [SWAPS[type(op)]() if j == i else other for j, other in enumerate(node.ops)]
+                ops = [
+                    SWAPS[type(op)]() if j == i else other
+                    for j, other in enumerate(node.ops)
+                ]
                 yield ast.Compare(node.left, ops, node.comparators)
     elif isinstance(node, (ast.BinOp, ast.AugAssign, ast.BoolOp)):
         if type(node.op) in SWAPS:
@@ -112,7 +123,9 @@ def mutants(path: Path) -> Iterator[tuple[dict[str, Any], ast.Module]]:
     sites = list(places(ast.parse(text)))
     for site in range(len(sites)):
         parent, field, index = sites[site]
-        node = getattr(parent, field) if index is None else getattr(parent, field)[index]
+        node = (
+            getattr(parent, field) if index is None else getattr(parent, field)[index]
+        )
         for variant in range(sum(1 for _ in changes(node))):
             tree = ast.parse(text)  # one of its own, as the change is made in place
             parent_, field, index = list(places(tree))[site]
@@ -126,7 +139,11 @@ def mutants(path: Path) -> Iterator[tuple[dict[str, Any], ast.Module]]:
             else:
                 value[index] = new
             ast.fix_missing_locations(tree)
-            place = {"file": str(path.relative_to(SOURCE)), "line": near.lineno, "column": near.col_offset}
+            place = {
+                "file": str(path.relative_to(SOURCE)),
+                "line": near.lineno,
+                "column": near.col_offset,
+            }
             yield place | {"was": was, "is": ast.unparse(new)}, tree
 
 
@@ -134,7 +151,9 @@ class Mutated(importlib.machinery.SourceFileLoader):
     """Finds and loads one module with the code given."""
 
     def __init__(self, path: Path, tree: ast.Module) -> None:
-        self._module = ".".join(("calspline", *path.relative_to(SOURCE).with_suffix("").parts))
+        self._module = ".".join(
+            ("calspline", *path.relative_to(SOURCE).with_suffix("").parts)
+        )
         self._tree = tree
         super().__init__(self._module, str(path))
 
@@ -144,7 +163,16 @@ class Mutated(importlib.machinery.SourceFileLoader):
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Where the one module is; of others it knows nothing."""
-        return importlib.util.spec_from_file_location(name, self.path, loader=self) if name == self._module else None
+        return (
+            importlib.util.spec_from_file_location(name, self.path, loader=self)
+            if name == self._module
+            else None
+        )
+
+
+def area_of(path: Path) -> str:
+    """The area that a file belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
 def tested(path: Path, tree: ast.Module) -> str:
@@ -158,35 +186,61 @@ def tested(path: Path, tree: ast.Module) -> str:
         sys.meta_path.insert(0, Mutated(path, tree))
         import pytest
 
-        nearest = [f"tests/fitting/test_{path.stem}.py"] if path.parent.name == "fitting" else []
-        first = [test for test in nearest if (ROOT / test).exists()]
-        os._exit(pytest.main([*first, *TESTS, "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]))
+        area = area_of(path)
+        nearest = ROOT / "tests" / area / f"test_{path.stem}.py"
+        first = [str(nearest)] if nearest.exists() else []
+        plugins = ["no:cacheprovider", "no:xdist", "no:cov"]
+        options = [part for name in plugins for part in ("-p", name)]
+        os._exit(pytest.main([*first, *AREAS[area], "-xq", "-m", ONLY, *options]))
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return "killed: too slow or crashed"
     return "survived" if os.WEXITSTATUS(status) == 0 else "killed"
 
 
+def sources(area: str) -> list[Path]:
+    """The files of an area."""
+    file = SOURCE / f"{area}.py"
+    return [file] if file.exists() else sorted((SOURCE / area).glob("*.py"))
+
+
 def main() -> None:
     """Test a sample of the mutants; results are kept, and those that are there are not made again."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sample", type=int, default=0, help="how many mutants, drawn at random; 0 is all")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=0,
+        help="how many mutants, drawn at random; 0 is all",
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--results", type=Path, default=Path(os.devnull), help="a file that keeps what was found")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path(os.devnull),
+        help="a file that keeps what was found",
+    )
     options = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT / "src"))
-    for name in ("numpy", "scipy.interpolate", "scipy.optimize", "scipy.stats", "sklearn.base", "pytest"):
+    for name in (
+        "numpy",
+        "scipy.interpolate",
+        "scipy.optimize",
+        "scipy.stats",
+        "sklearn.base",
+        "pytest",
+    ):
         importlib.import_module(name)
-    every = [
-        (where, path, tree)
-        for path in sorted([*(SOURCE / "fitting").glob("*.py"), SOURCE / "transforms.py"])
-        for where, tree in mutants(path)
-    ]
-    chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)) or len(every))
-    untouched = SOURCE / "transforms.py"
-    if tested(untouched, ast.parse(untouched.read_text())) != "survived":
-        raise SystemExit("the tests fail without any change, so they can tell nothing")
+    files = [path for area in AREAS for path in sources(area)]
+    every = [(where, path, tree) for path in files for where, tree in mutants(path)]
+    chosen = random.Random(options.seed).sample(
+        every, min(options.sample, len(every)) or len(every)
+    )
+    for area in sorted({area_of(path) for _, path, _ in chosen}):
+        untouched = sources(area)[0]
+        if tested(untouched, ast.parse(untouched.read_text())) != "survived":
+            raise SystemExit(f"the tests of {area} fail without any change")
     options.results.touch()
     known = [json.loads(line) for line in options.results.read_text().splitlines()]
     found = {json.dumps(one["mutant"]): one["result"] for one in known}
@@ -204,7 +258,9 @@ def main() -> None:
             )
     results = [found[json.dumps(where)] for where, _, _ in chosen]
     alive = results.count("survived")
-    print(f"{len(results) - alive} of {len(results)} mutants killed ({len(every)} in all), {alive} survived")
+    print(
+        f"{len(results) - alive} of {len(results)} mutants killed ({len(every)} in all), {alive} survived"
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_classification,
+)
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -39,7 +44,10 @@ def cases() -> Iterator[Case]:
     """Bundled, simulated, and, where they are, real data sets."""
     for load in (load_breast_cancer, load_digits, load_wine):
         yield Case(load.__name__.removeprefix("load_"), *load(return_X_y=True))
-    yield Case("simulated, 15% flipped", *make_classification(4000, 20, flip_y=0.3, random_state=0))
+    yield Case(
+        "simulated, 15% flipped",
+        *make_classification(4000, 20, flip_y=0.3, random_state=0),
+    )
     real: dict[str, Callable[[], Any]] = {
         "SUPPORT2": datasets.load_support2,
         "GUSTO-I": datasets.load_gusto,
@@ -53,7 +61,9 @@ def cases() -> Iterator[Case]:
             continue
         import pandas as pd
 
-        yield Case(name, pd.get_dummies(frame).fillna(-1.0).to_numpy(dtype=np.float64), y)
+        yield Case(
+            name, pd.get_dummies(frame).fillna(-1.0).to_numpy(dtype=np.float64), y
+        )
 
 
 class Outcome(NamedTuple):
@@ -68,7 +78,9 @@ def run(case: Case, forest: Any) -> Outcome:
     losses: dict[str, list[float]] = {"none": [], "5": [], "oob": []}
     seconds: dict[str, list[float]] = {"5": [], "oob": []}
     for split in range(SPLITS):
-        X, X_test, y, y_test = train_test_split(case.X, case.y, test_size=0.4, random_state=split, stratify=case.y)
+        X, X_test, y, y_test = train_test_split(
+            case.X, case.y, test_size=0.4, random_state=split, stratify=case.y
+        )
         labels = np.unique(case.y)
         raw = forest.fit(X, y).predict_proba(X_test)
         losses["none"].append(log_loss(y_test, raw, labels=labels))
@@ -76,9 +88,12 @@ def run(case: Case, forest: Any) -> Outcome:
             start = time.perf_counter()
             model = CalibratedClassifierCV(forest, cv=cv).fit(X, y)
             seconds[name].append(time.perf_counter() - start)
-            losses[name].append(log_loss(y_test, model.predict_proba(X_test), labels=labels))
+            losses[name].append(
+                log_loss(y_test, model.predict_proba(X_test), labels=labels)
+            )
     return Outcome(
-        {name: float(np.mean(v)) for name, v in losses.items()}, {name: float(min(v)) for name, v in seconds.items()}
+        {name: float(np.mean(v)) for name, v in losses.items()},
+        {name: float(min(v)) for name, v in seconds.items()},
     )
 
 
@@ -95,9 +110,19 @@ def main() -> None:
             gaps.append(losses["oob"] - losses["5"])
             ratios.append(seconds["oob"] / seconds["5"])
             numbers = [f"{losses[way]:.4f}" for way in ("none", "5", "oob")]
-            rows.append([case.name, name, f"{len(case.y):,}", *numbers, f"{ratios[-1]:.2f}"])
+            rows.append(
+                [case.name, name, f"{len(case.y):,}", *numbers, f"{ratios[-1]:.2f}"]
+            )
             print(*rows[-1], flush=True)
-    header = ["data", "model", "rows", "uncalibrated", "five folds", "out of bag", "time ratio"]
+    header = [
+        "data",
+        "model",
+        "rows",
+        "uncalibrated",
+        "five folds",
+        "out of bag",
+        "time ratio",
+    ]
     text = (
         "# Out-of-bag calibration against five folds\n\n"
         f"`python -m benchmarks.oob`: forests of {TREES} trees, log-loss on 40% of the rows held out, mean of {SPLITS} "

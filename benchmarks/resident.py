@@ -19,7 +19,8 @@ def start_of_peak() -> int:
 
 def peak() -> int:
     """Most resident bytes since the start of the peak, or of the process."""
-    # Linux lets a child inherit its parent's ru_maxrss, so the process's own record goes first.
+    # Linux lets a child inherit its parent's ru_maxrss, so the process's own record
+    # goes first.
     if STATUS.exists():
         return _status("VmHWM")
     import resource

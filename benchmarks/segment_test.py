@@ -1,6 +1,7 @@
 """Size and power of the test of calibration by segment, next to MCGrad's: ``python -m benchmarks.segment_test``.
 
-Writes ``SEGMENT_TEST.md`` beside this file. MCGrad is not in the extra: ``pip install --no-deps mcgrad psutil``.
+Writes ``SEGMENT_TEST.md`` beside this file. MCGrad is not in the extra: ``pip install
+--no-deps mcgrad psutil``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ segments', which its documentation calls uncorrected), and by the same times the
 segments are right this should be {LEVEL:.0%} or less, elsewhere as often as possible. With three columns every row is
 in three segments, and there are three times as many.
 
-"false" is the share of those that `segments.off` names though they are right, on average over the draws; {LEVEL:.0%} is
+"false" is the share of those that `segments.miscalibrated` names though they are right, on average over the draws; {LEVEL:.0%} is
 promised. Draws are of ours and of MCGrad; a share of 5% is uncertain by 0.6 points (95%) with 5,000, by 3.5 with 150.
 s are seconds of a test on a busy core.
 
@@ -51,7 +52,9 @@ s are seconds of a test on a busy core.
 
 def draw(
     rng: np.random.Generator, n_segments: int, case: dict[str, float]
-) -> tuple[NDArray[np.bool_], NDArray[np.float64], list[NDArray[np.int64]], NDArray[np.bool_]]:
+) -> tuple[
+    NDArray[np.bool_], NDArray[np.float64], list[NDArray[np.int64]], NDArray[np.bool_]
+]:
     """Outcomes, probabilities, columns of segments, and which segments are off: some of the first column."""
     n, columns = EACH * n_segments, int(case.get("columns", 1))
     by = [rng.integers(0, n_segments, n) for _ in range(columns)]
@@ -59,21 +62,39 @@ def draw(
     size = rng.normal(size=(2, n_segments))
     shift = case.get("spread", 0.0) * size[0]
     if "share" in case:
-        shift = case["spread"] * np.sign(size[0]) * (rng.random(n_segments) < case["share"])
+        shift = (
+            case["spread"] * np.sign(size[0]) * (rng.random(n_segments) < case["share"])
+        )
     slope = case.get("slope", 0.0) * size[1]
     y = rng.random(n) < expit(x + shift[by[0]] + slope[by[0]] * (x - x.mean()))
-    off = np.append((shift != 0.0) | (slope != 0.0), np.zeros((columns - 1) * n_segments, dtype=bool))
+    off = np.append(
+        (shift != 0.0) | (slope != 0.0),
+        np.zeros((columns - 1) * n_segments, dtype=bool),
+    )
     return y, expit(x), by, off
 
 
-def mcgrad(y: NDArray[np.bool_], p: NDArray[np.float64], by: list[NDArray[np.int64]]) -> float:
+def mcgrad(
+    y: NDArray[np.bool_], p: NDArray[np.float64], by: list[NDArray[np.int64]]
+) -> float:
     """Its p-value, for all segments of each column."""
     from mcgrad.metrics import MulticalibrationError  # type: ignore[import-not-found]
 
     names = [f"s{k}" for k in range(len(by))]
-    frame = pd.DataFrame({"y": y.astype(int), "p": p} | dict(zip(names, [c.astype(str) for c in by], strict=True)))
-    options = {"max_depth": 1, "max_values_per_segment_feature": 10**6, "precision_dtype": "float64"}
-    return float(MulticalibrationError(frame, "y", "p", categorical_segment_columns=names, **options).mce_pvalue)
+    frame = pd.DataFrame(
+        {"y": y.astype(int), "p": p}
+        | dict(zip(names, [c.astype(str) for c in by], strict=True))
+    )
+    options = {
+        "max_depth": 1,
+        "max_values_per_segment_feature": 10**6,
+        "precision_dtype": "float64",
+    }
+    return float(
+        MulticalibrationError(
+            frame, "y", "p", categorical_segment_columns=names, **options
+        ).mce_pvalue
+    )
 
 
 def line(name: str, n_segments: int) -> list[str]:
@@ -89,7 +110,9 @@ def line(name: str, n_segments: int) -> list[str]:
         seconds[0] += time.perf_counter() - start
         assert found is not None
         ours.append(found.p_value < LEVEL)
-        false.append(float(np.mean(~off[found.off])) if found.off else 0.0)
+        false.append(
+            float(np.mean(~off[found.miscalibrated])) if found.miscalibrated else 0.0
+        )
         if k < theirs:
             start = time.perf_counter()
             p_value = mcgrad(y, p, by)
@@ -103,7 +126,17 @@ def line(name: str, n_segments: int) -> list[str]:
 
 def main() -> None:
     """Run all cases and write the page."""
-    header = ["segments are", "number", "draws", "ours", "MCGrad", "times number", "false", "s", "s MCGrad"]
+    header = [
+        "segments are",
+        "number",
+        "draws",
+        "ours",
+        "MCGrad",
+        "times number",
+        "false",
+        "s",
+        "s MCGrad",
+    ]
     lines = []
     for name in CASES:
         for n_segments in SIZE:

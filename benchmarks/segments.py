@@ -1,8 +1,9 @@
 """Segments whose calibration differs: ``python -m benchmarks.segments``.
 
-Writes ``benchmarks/SEGMENTS.md``: real scores by segment, next to one curve for all, a curve for each and two
-libraries; simulated segments with known variances; time and memory; and R's mgcv on one set. The scores are those of
-the folder ``segments`` beside the one that ``CALSPLINE_DATA`` names.
+Writes ``benchmarks/SEGMENTS.md``: real scores by segment, next to one curve for all, a
+curve for each and two libraries; simulated segments with known variances; time and
+memory; and R's mgcv on one set. The scores are those of the folder ``segments`` beside
+the one that ``CALSPLINE_DATA`` names.
 """
 
 from __future__ import annotations
@@ -148,7 +149,11 @@ def separate(setting: Setting, pooled: Array) -> Array:
         if own.sum() >= FEWEST and 0 < setting.y[own].sum() < own.sum():
             there = setting.segment_new == s
             if there.any():
-                out[there] = SplineCalibrator().fit(setting.scores[own], setting.y[own]).calibrate(setting.new[there])
+                out[there] = (
+                    SplineCalibrator()
+                    .fit(setting.scores[own], setting.y[own])
+                    .calibrate(setting.new[there])
+                )
     return out
 
 
@@ -158,7 +163,10 @@ def made_worse(setting: Setting, ours: Array, pooled: Array) -> float:
     for s in np.unique(setting.segment_new):
         own = setting.segment_new == s
         if own.sum() >= FEWEST:
-            worse.append(log_loss(setting.y_new[own], ours[own]) > log_loss(setting.y_new[own], pooled[own]))
+            worse.append(
+                log_loss(setting.y_new[own], ours[own])
+                > log_loss(setting.y_new[own], pooled[own])
+            )
     return float(np.mean(worse))
 
 
@@ -169,7 +177,9 @@ def real_table() -> Iterator[str]:
     rows, sums = [], []
     for name, peer in peers.items():
         setting = real(name)
-        pooled = SplineCalibrator().fit(setting.scores, setting.y).calibrate(setting.new)
+        pooled = (
+            SplineCalibrator().fit(setting.scores, setting.y).calibrate(setting.new)
+        )
         start = time.perf_counter()
         cal = SplineCalibrator().fit(setting.scores, setting.y, by=setting.segment)
         seconds = time.perf_counter() - start
@@ -183,13 +193,39 @@ def real_table() -> Iterator[str]:
             log_loss(setting.y_new, ours),
         ]
         sums.append(losses)
-        times = [f"{seconds:.2f}", f"{float(peer['t_probcal']):.2f}", f"{float(peer['t_mcgrad']):.2f}"]
+        times = [
+            f"{seconds:.2f}",
+            f"{float(peer['t_probcal']):.2f}",
+            f"{float(peer['t_mcgrad']):.2f}",
+        ]
         worse = f"{made_worse(setting, ours, pooled):.0%}"
         print(name, np.round(losses, 5), times, worse, flush=True)
         segments = str(len(np.unique(setting.segment)))
-        rows.append([name, segments, *(f"{loss:.5f}" for loss in losses), worse, *times])
-    rows.append(["**mean**", "", *(f"**{loss:.5f}**" for loss in np.mean(sums, axis=0)), "", "", "", ""])
-    header = ["setting", "segments", "raw", "pooled", "separate", "probcal", "MCGrad", "ours", "worse"]
+        rows.append(
+            [name, segments, *(f"{loss:.5f}" for loss in losses), worse, *times]
+        )
+    rows.append(
+        [
+            "**mean**",
+            "",
+            *(f"**{loss:.5f}**" for loss in np.mean(sums, axis=0)),
+            "",
+            "",
+            "",
+            "",
+        ]
+    )
+    header = [
+        "setting",
+        "segments",
+        "raw",
+        "pooled",
+        "separate",
+        "probcal",
+        "MCGrad",
+        "ours",
+        "worse",
+    ]
     yield table([*header, "s", "s probcal", "s MCGrad"], rows)
 
 
@@ -198,7 +234,9 @@ def coverage(cal: SplineCalibrator, effects: Array, rng: np.random.Generator) ->
     some = rng.choice(len(effects), min(len(effects), 200), replace=False)
     x = np.linspace(-2.5, 2.5, 21)
     true = expit(x + effects[some, :1] + effects[some, 1:] * x / 1.3)
-    low, high = cal.interval(np.tile(expit(x), len(some)), by=np.repeat(some, len(x))).T.reshape(2, len(some), -1)
+    low, high = cal.interval(
+        np.tile(expit(x), len(some)), by=np.repeat(some, len(x))
+    ).T.reshape(2, len(some), -1)
     return float(((low <= true) & (true <= high)).mean())
 
 
@@ -214,9 +252,16 @@ def simulated_table(sizes: list[tuple[int, int]]) -> Iterator[str]:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         pooled = SplineCalibrator().fit(setting.scores, setting.y)
         x = logit(setting.new)
-        true = expit(x + effects[setting.segment_new, 0] + effects[setting.segment_new, 1] * x / 1.3)
-        column = cal._segmented[0].columns[0]
-        spread = np.sqrt(np.append(column.spread, [0.0, 0.0])[:2]) * [1.0, 1.3 * column.slope_unit]
+        true = expit(
+            x
+            + effects[setting.segment_new, 0]
+            + effects[setting.segment_new, 1] * x / 1.3
+        )
+        column = cal.model_.segment_columns[0]
+        spread = np.sqrt(np.append(column.spread, [0.0, 0.0])[:2]) * [
+            1.0,
+            1.3 * column.slope_unit,
+        ]
         losses = [
             log_loss(setting.y_new, q)
             for q in (
@@ -227,7 +272,10 @@ def simulated_table(sizes: list[tuple[int, int]]) -> Iterator[str]:
             )
         ]
         drawn = effects.std(axis=0)
-        found = [f"{spread[0]:.3f} ({drawn[0]:.3f})", f"{spread[1]:.3f} ({drawn[1]:.3f})"]
+        found = [
+            f"{spread[0]:.3f} ({drawn[0]:.3f})",
+            f"{spread[1]:.3f} ({drawn[1]:.3f})",
+        ]
         rows.append(
             [f"{S:,}", f"{n:,}", *found, f"{coverage(cal, effects, rng):.1%}"]
             + [f"{loss:.4f}" for loss in losses]
@@ -257,11 +305,20 @@ def scale_table() -> Iterator[str]:
         setting, _ = simulated(1000, each)
         seconds: dict[str, float] = {}
         for _ in range(rounds):
-            for name, fit in (("pooled", fit_pooled), ("by segment", fit_together), ("a fit of each", fit_each)):
+            for name, fit in (
+                ("pooled", fit_pooled),
+                ("by segment", fit_together),
+                ("a fit of each", fit_each),
+            ):
                 start = time.process_time()
                 fit(setting)
-                seconds[name] = min(time.process_time() - start, seconds.get(name, np.inf))
-        shares = [seconds["by segment"] / seconds[name] for name in ("pooled", "a fit of each")]
+                seconds[name] = min(
+                    time.process_time() - start, seconds.get(name, np.inf)
+                )
+        shares = [
+            seconds["by segment"] / seconds[name]
+            for name in ("pooled", "a fit of each")
+        ]
         rows.append(
             [
                 f"1,000 x {each:,}",
@@ -271,7 +328,15 @@ def scale_table() -> Iterator[str]:
             ]
         )
         print(rows[-1], flush=True)
-    yield table(["segments x rows", *seconds, "by segment / pooled", "by segment / a fit of each"], rows)
+    yield table(
+        [
+            "segments x rows",
+            *seconds,
+            "by segment / pooled",
+            "by segment / a fit of each",
+        ],
+        rows,
+    )
 
 
 def fit_pooled(setting: Setting) -> None:
@@ -299,44 +364,90 @@ def mgcv_table(names: list[str]) -> Iterator[str]:
     rows = []
     for name in names:
         setting = real(name)
-        x, new = (logit(np.clip(p, 1e-9, 1.0 - 1e-9)) for p in (setting.scores, setting.new))
+        x, new = (
+            logit(np.clip(p, 1e-9, 1.0 - 1e-9)) for p in (setting.scores, setting.new)
+        )
         z, z_new = ((values - x.mean()) / x.std() for values in (x, new))
         known = np.isin(setting.segment_new, setting.segment)
-        smoothing = SplineCalibrator(monotone=False).fit(setting.scores, setting.y).smoothing_
-        common = SplineCalibrator(monotone=False, smoothing=smoothing).fit(setting.scores, setting.y)
-        f, f_new = (logit(common.calibrate(scores)) for scores in (setting.scores, setting.new))
+        smoothing = (
+            SplineCalibrator(monotone=False).fit(setting.scores, setting.y).smoothing_
+        )
+        common = SplineCalibrator(monotone=False, smoothing=smoothing).fit(
+            setting.scores, setting.y
+        )
+        f, f_new = (
+            logit(common.calibrate(scores)) for scores in (setting.scores, setting.new)
+        )
         with tempfile.TemporaryDirectory() as folder:
             table_in = np.column_stack([x, z, f, setting.segment, setting.y])
-            np.savetxt(Path(folder) / "rows.csv", table_in, delimiter=",", header="x,z,f,segment,y", comments="")
+            np.savetxt(
+                Path(folder) / "rows.csv",
+                table_in,
+                delimiter=",",
+                header="x,z,f,segment,y",
+                comments="",
+            )
             table_in = np.column_stack([new, z_new, f_new, setting.segment_new])[known]
-            np.savetxt(Path(folder) / "new.csv", table_in, delimiter=",", header="x,z,f,segment", comments="")
+            np.savetxt(
+                Path(folder) / "new.csv",
+                table_in,
+                delimiter=",",
+                header="x,z,f,segment",
+                comments="",
+            )
             start = time.perf_counter()
-            subprocess.run(["Rscript", "-e", MGCV], cwd=folder, check=True, capture_output=True)
+            subprocess.run(
+                ["Rscript", "-e", MGCV], cwd=folder, check=True, capture_output=True
+            )
             seconds = time.perf_counter() - start
-            theirs, held = np.loadtxt(Path(folder) / "p.csv", skiprows=1, delimiter=",").T
+            theirs, held = np.loadtxt(
+                Path(folder) / "p.csv", skiprows=1, delimiter=","
+            ).T
         y, row = setting.y_new[known], [name]
         for given in ("reml", smoothing):
-            cal = SplineCalibrator(monotone=False, smoothing=given).fit(setting.scores, setting.y, by=setting.segment)
+            cal = SplineCalibrator(monotone=False, smoothing=given).fit(
+                setting.scores, setting.y, by=setting.segment
+            )
             p = cal.calibrate(setting.new[known], by=setting.segment_new[known])
             row += [f"{log_loss(y, p):.5f}", f"{np.median(np.abs(p - theirs)):.5f}"]
         row += [f"{log_loss(y, theirs):.5f}", f"{seconds:.1f}"]
-        rows.append([*row, f"{np.median(np.abs(p - held)):.5f}", f"{np.median(np.abs(theirs - held)):.5f}"])
+        rows.append(
+            [
+                *row,
+                f"{np.median(np.abs(p - held)):.5f}",
+                f"{np.median(np.abs(theirs - held)):.5f}",
+            ]
+        )
         print(rows[-1], flush=True)
-    header = ["setting", "ours", "median distance", "ours, given smoothing", "median distance", "mgcv", "s mgcv"]
+    header = [
+        "setting",
+        "ours",
+        "median distance",
+        "ours, given smoothing",
+        "median distance",
+        "mgcv",
+        "s mgcv",
+    ]
     yield table([*header, "ours to mgcv held", "mgcv to mgcv held"], rows)
 
 
 def main() -> None:
     """Measure, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="leave out the large simulations")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out the large simulations"
+    )
     quick = parser.parse_args().quick
     warnings.filterwarnings("ignore", message=".*segments that the fit has not seen")
     sizes = [(10, 1000), (100, 200), (1000, 100), (10_000, 20), (100_000, 10)]
     page = PAGE
     parts: dict[str, Any] = {
         "REAL": real_table(),
-        "MGCV": mgcv_table(["adult__occupation__hgb", "flights__dest__hgb", "flights_c__carrier__lr"]),
+        "MGCV": mgcv_table(
+            ["adult__occupation__hgb", "flights__dest__hgb", "flights_c__carrier__lr"]
+        ),
         "SCALE": scale_table(),
         "SIMULATED": simulated_table(sizes[:3] if quick else sizes),
     }

@@ -9,5 +9,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with aligned columns."""
     lines = [header, *rows]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(header))]
-    text = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |" for line in lines]
-    return "\n".join([text[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *text[1:]])
+    text = [
+        "| "
+        + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True))
+        + " |"
+        for line in lines
+    ]
+    return "\n".join(
+        [text[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *text[1:]]
+    )

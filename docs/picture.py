@@ -15,16 +15,32 @@ from calspline.evaluation.reliability import Bins
 
 
 def head(ax: Axes, name: str, loss: float, bins: Bins, colour: str) -> None:
-    """The name of a panel, its log-loss in large type, and in words what the surest bin means."""
-    ax.set_title(name, loc="left", fontsize=13.5, fontweight="bold", color=style.INK, pad=27)
-    ax.set_title(f"log-loss {loss:.2f}", loc="right", fontsize=13.5, fontweight="bold", color=colour, pad=27)
-    words = f"What it calls {bins.mean_score[-1]:.0%} sure happens {bins.observed[-1]:.0%} of the time."
-    style.label(ax, words, (0.0, 1.0), offset=(0, 10), xycoords="axes fraction", fontsize=11)
+    """Write the name of a panel, its log-loss and its highest bin above it."""
+    ax.set_title(
+        name, loc="left", fontsize=13.5, fontweight="bold", color=style.INK, pad=27
+    )
+    ax.set_title(
+        f"log-loss {loss:.2f}",
+        loc="right",
+        fontsize=13.5,
+        fontweight="bold",
+        color=colour,
+        pad=27,
+    )
+    predicted, observed = bins.mean_score[-1], bins.observed[-1]
+    words = f"Highest bin: predicted {predicted:.0%}, observed {observed:.0%}."
+    style.label(
+        ax, words, (0.0, 1.0), offset=(0, 10), xycoords="axes fraction", fontsize=11
+    )
 
 
 def draw(story: Demonstration) -> Figure:
     """Before and after, side by side."""
-    figure = Figure(figsize=(10.0, 5.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), dpi=150)
+    figure = Figure(
+        figsize=(10.0, 5.8),
+        layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1),
+        dpi=150,
+    )
     left, right = figure.subplots(1, 2)
     (_, before, after), *_ = story.numbers()
     for ax, probs, colour, name, loss in (
@@ -32,7 +48,13 @@ def draw(story: Demonstration) -> Figure:
         (right, story.after, style.BLUE, "Calibrated", after),
     ):
         display = ReliabilityDisplay.from_predictions(
-            story.y, probs, strategy="uniform", ax=ax, spline=True, legend=False, colors=[colour]
+            story.y,
+            probs,
+            strategy="uniform",
+            ax=ax,
+            spline=True,
+            legend=False,
+            colors=[colour],
         )
         head(ax, name, loss, display.reliability[""].bins, colour)
     return figure

@@ -1,7 +1,7 @@
-"""Run the code of ``docs/tutorial/decision.md``, in order, and put what it prints and draws into the page.
+"""Run the code of ``docs/tutorial/decision.md``, and record its outputs and figures.
 
-``make tutorial`` replaces the block of output below each block of code, and the figures that the
-page shows next.
+``make tutorial`` replaces the block of output below each block of code, and the figures
+that the page shows next.
 """
 
 from __future__ import annotations

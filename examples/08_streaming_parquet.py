@@ -1,8 +1,9 @@
-"""A Parquet file larger than memory, fitted batch by batch: ``python 08_streaming_parquet.py --rows 100000000``.
+"""Fit a Parquet file that is larger than memory, batch by batch: ``--rows 100000000``.
 
-Writes a file of that many scores and labels, streams it through ``partial_fit``, and prints the time and the
-peak of memory, which does not grow with the file. Each batch also leaves a histogram in a file, as one would keep one
-per day: their sum gives the same fit, and two of them tell whether anything has changed.
+Writes a file of that many scores and labels, streams it through ``partial_fit``, and
+prints the time and the peak of memory, which does not grow with the file. Each batch
+also leaves a histogram in a file, as one would keep one per day: their sum gives the
+same fit, and two of them tell whether anything has changed.
 """
 
 import argparse
@@ -33,7 +34,12 @@ def write(path, n):
         for start in range(0, n, BATCH):
             u = rng.normal(-1.0, 2.0, min(BATCH, n - start))
             y = rng.random(len(u)) < 1 / (1 + np.exp(-0.5 * u))
-            writer.write_table(pa.table({"score": 1 / (1 + np.exp(-u)), "label": y.astype(np.int8)}, schema=schema))
+            writer.write_table(
+                pa.table(
+                    {"score": 1 / (1 + np.exp(-u)), "label": y.astype(np.int8)},
+                    schema=schema,
+                )
+            )
 
 
 def batches(path):
@@ -50,12 +56,26 @@ def peak_megabytes():
 
 
 def draw(rows, held):
-    """Memory beyond what was held before the first row, next to what the rows themselves would take."""
+    """Draw the memory used, next to the memory that the rows would take."""
     figure, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    ax.plot(rows / 1e6, 9 * rows / 2**20, color="#d55e00", ls="--", label="the rows themselves, in memory")
-    ax.plot(rows / 1e6, held - held[0], color="#0072b2", lw=2, label="partial_fit, peak of memory")
+    ax.plot(
+        rows / 1e6,
+        9 * rows / 2**20,
+        color="#d55e00",
+        ls="--",
+        label="the rows themselves, in memory",
+    )
+    ax.plot(
+        rows / 1e6,
+        held - held[0],
+        color="#0072b2",
+        lw=2,
+        label="partial_fit, peak of memory",
+    )
     ax.set(xlabel="million rows", ylabel="MB", xlim=(0, rows[-1] / 1e6), ylim=(0, None))
-    ax.set_title("A fit that does not grow with the file", loc="left", fontweight="bold")
+    ax.set_title(
+        "A fit that does not grow with the file", loc="left", fontweight="bold"
+    )
     ax.grid(color="#e8ecf0")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
@@ -69,11 +89,16 @@ def main():
     n = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scores.parquet"
-        writer = get_context("spawn").Process(target=write, args=(path, n))  # apart, so as not to count as ours
+        writer = get_context("spawn").Process(
+            target=write, args=(path, n)
+        )  # apart, so as not to count as ours
         writer.start()
         writer.join()
         size = path.stat().st_size / 2**20
-        print(f"{n:,} rows, {size:,.0f} MB on disk; peak memory so far {peak_megabytes():,.0f} MB")
+        print(
+            f"{n:,} rows, {size:,.0f} MB on disk; "
+            f"peak memory so far {peak_megabytes():,.0f} MB"
+        )
 
         start = time.perf_counter()
         calibrator, rows, held = SplineCalibrator(), [0], [peak_megabytes()]
@@ -86,10 +111,15 @@ def main():
 
         start = time.perf_counter()
         for day, batch in enumerate(batches(path)):
-            save(ScoreHistogram.from_scores(*batch), Path(folder) / f"day_{day:05}.json")
+            save(
+                ScoreHistogram.from_scores(*batch), Path(folder) / f"day_{day:05}.json"
+            )
         days = sorted(Path(folder).glob("day_*.json"))
         total = reduce(add, map(load, days))
-        print(f"a histogram a day: {time.perf_counter() - start:.1f} s, peak memory {peak_megabytes():,.0f} MB")
+        print(
+            f"a histogram a day: {time.perf_counter() - start:.1f} s, "
+            f"peak memory {peak_megabytes():,.0f} MB"
+        )
         start = time.perf_counter()
         merged = SplineCalibrator().fit_histogram(total)
         print(f"refit to all days: {1000 * (time.perf_counter() - start):.0f} ms")

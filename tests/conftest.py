@@ -2,7 +2,6 @@ import contextlib
 import glob
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -25,7 +24,7 @@ settings.register_profile("thorough", max_examples=1000, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-LAYERS = {"engine", "process", "browser", "site", "slow"}
+LAYERS = {"engine", "process", "browser", "site", "slow", "thorough"}
 """What `make check` leaves out: a test has one as a marker, or by what it uses."""
 LAYER_OF_FIXTURE = {
     "browser": "browser",
@@ -40,31 +39,88 @@ TESTS = Path(__file__).parent
 def layers(item):
     """The layers that a test belongs to."""
     found = {layer for layer in LAYERS if item.get_closest_marker(layer)}
-    found |= {LAYER_OF_FIXTURE[name] for name in getattr(item, "fixturenames", ()) if name in LAYER_OF_FIXTURE}
+    found |= {
+        LAYER_OF_FIXTURE[name]
+        for name in getattr(item, "fixturenames", ())
+        if name in LAYER_OF_FIXTURE
+    }
     if hasattr(item, "callspec") and ENGINE_PARAMETER.search(item.callspec.id):
         found.add("engine")
     return found
 
 
-def pytest_collection_modifyitems(items):
-    """Mark every test with its layers; of combinations of parameters, `make check` tries each value of each once.
+IN_FULL = {
+    "fitting",
+    "fuzz",
+    "golden",
+    "multiclass",
+    "properties",
+    "reference",
+    "segments",
+}
+"""Folders whose combinations of parameters are all part of `make test`."""
+SMOKE = {
+    "crash/test_lost_workers.py": "test_a_worker_killed_under_n_jobs_is_an_error_and_the_next_fit_works",
+    "crash/test_no_room.py": "test_a_full_disk_is_one_line_and_no_file",
+    "crash/test_signals.py": "test_save_killed_at_random_moments_leaves_a_whole_model",
+    "docs/test_site.py": "test_every_link_leads_to_a_file_of_the_site",
+    "examples/test_examples.py": "test_duckdb_calibrates_in_sql",
+    "packaging/test_distribution.py": "test_the_wheel_holds_the_whole_package_and_nothing_else",
+    "reporting/test_in_a_browser.py": "test_the_page_opens_without_complaint_and_asks_for_nothing",
+}
+"""The one test of a file that `make test` runs, once; `make thorough` runs them all."""
+EVERY_TIME = {
+    "test_every_example_has_a_number_a_test_a_picture_and_a_line_in_the_table",
+}
+"""Tests of those files that start nothing."""
 
-    The quick tests come last, so that all workers end at about the same time.
+
+def place(item):
+    """The path of a test's file, below the folder of the tests if it is there."""
+    if item.path.is_relative_to(TESTS):
+        return item.path.relative_to(TESTS)
+    return item.path
+
+
+def left_to_thorough(item, repeated):
+    """Whether `make test` leaves a test out: it has been tried with other parameters, or has a smoke test."""
+    where = place(item)
+    name = getattr(item, "originalname", item.name)
+    smoke = SMOKE.get(where.as_posix())
+    if smoke is None:
+        return repeated and where.parts[0] not in IN_FULL
+    return repeated or (name != smoke and name not in EVERY_TIME)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark every test with its layers.
+
+    Of combinations of parameters, `make check` tries each value of each once; so does
+    `make test`, but for the folders that it runs in full. The quick tests come last, so
+    that all workers end at about the same time.
     """
-    tried, quick = set(), set()
+    tried, quick, seen = set(), set(), set()
     for item in items:
         found = layers(item)
         if not found:
             quick.add(item)
-            if hasattr(item, "callspec"):
-                values = {(item.path, item.originalname, *value) for value in enumerate(item.callspec._idlist)}
-                if values <= tried:
-                    found = {"slow"}
-                tried |= values
+        repeated = False
+        if hasattr(item, "callspec"):
+            test = item.path, item.originalname
+            values = {(*test, *value) for value in enumerate(item.callspec._idlist)}
+            once = test in seen and place(item).as_posix() in SMOKE
+            repeated = values <= tried or once
+            tried |= values
+            seen.add(test)
+        if repeated:
+            found.add("slow")
+        if left_to_thorough(item, repeated):
+            found.add("thorough")
         for layer in found:
             item.add_marker(layer)
         if "slow" in found:
-            item.add_marker("no_cover")  # coverage is of tests that say what they test; tracing doubles the time
+            # Coverage is of tests that say what they test; tracing doubles the time.
+            item.add_marker("no_cover")
     items.sort(key=quick.__contains__)
 
 
@@ -82,17 +138,26 @@ ONE_WORKER = {
 def pytest_xdist_make_scheduler(config, log):
     """Hand out tests one by one, but those of ``ONE_WORKER`` together and first.
 
-    (Their ``--dist loadgroup`` does not do so with pytest 9.2: pytest-xdist issue 1386.)
+    (Their ``--dist loadgroup`` does not do so with pytest 9.2: pytest-xdist issue
+    1386.)
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return next((name for name, tests in ONE_WORKER.items() if tests.search(nodeid.lower())), nodeid)
+            return next(
+                (
+                    name
+                    for name, tests in ONE_WORKER.items()
+                    if tests.search(nodeid.lower())
+                ),
+                nodeid,
+            )
 
         def mark_test_complete(self, node, item_index, duration=0):
             super().mark_test_complete(node, item_index, duration)
-            # They keep and count all that is done after each test, which takes the longer the more there are.
+            # They keep and count all that is done after each test, which takes the
+            # longer the more there are.
             scope = self._split_scope(self.registered_collections[node][item_index])
             if all(self.assigned_work[node][scope].values()):
                 del self.assigned_work[node][scope]
@@ -111,7 +176,9 @@ class ProcessGuard:
 
     def _watch(self, event, arguments):
         if self.active and event in self.events:
-            raise AssertionError(f"this test starts a process, so it needs a marker, such as `process`: {arguments[0]}")
+            raise AssertionError(
+                f"this test starts a process, so it needs a marker, such as `process`: {arguments[0]}"
+            )
 
 
 guard = ProcessGuard()
@@ -121,7 +188,9 @@ joblib.cpu_count(only_physical_cores=True)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    guard.active = not any(item.get_closest_marker(layer) for layer in LAYERS - {"slow"})
+    guard.active = not any(
+        item.get_closest_marker(layer) for layer in LAYERS - {"slow", "thorough"}
+    )
     try:
         return (yield)
     finally:
@@ -166,7 +235,8 @@ def spark_session():
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
-        # Else each operator of an expression asks the JVM three times where it was written.
+        # Else each operator of an expression asks the JVM three times where it was
+        # written.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Code that runs once or twice is not worth the slower, better compiler.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -185,6 +255,7 @@ def spark_session():
 @pytest.fixture
 def disk_for():
     """A disk with room for so many bytes in a file, while it lasts."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limits")
 
     @contextlib.contextmanager
     def limited(room):
@@ -221,12 +292,36 @@ class PostgreSQLCluster:
         self._control = program("pg_ctl", *places)
         self.folder = str(folder)
         # The server refuses to run as root.
-        self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+        self._user = (
+            {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            if os.getuid() == 0
+            else {}
+        )
         if self._user:
             shutil.chown(self.folder, "nobody")
-        self._call(program("initdb", *places), "-D", f"{self.folder}/data", "-A", "trust", "-U", "tester", "-E", "UTF8")
+        self._call(
+            program("initdb", *places),
+            "-D",
+            f"{self.folder}/data",
+            "-A",
+            "trust",
+            "-U",
+            "tester",
+            "-E",
+            "UTF8",
+        )
         options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
-        self._call(self._control, "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
+        self._call(
+            self._control,
+            "-D",
+            f"{self.folder}/data",
+            "-w",
+            "-l",
+            f"{self.folder}/log",
+            "-o",
+            options,
+            "start",
+        )
 
     def _call(self, *command):
         done = subprocess.run(
@@ -236,7 +331,9 @@ class PostgreSQLCluster:
         assert done.returncode == 0, done.stdout
 
     def stop(self):
-        self._call(self._control, "-D", f"{self.folder}/data", "-m", "immediate", "stop")
+        self._call(
+            self._control, "-D", f"{self.folder}/data", "-m", "immediate", "stop"
+        )
 
 
 @pytest.fixture(scope="session")

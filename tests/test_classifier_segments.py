@@ -25,11 +25,15 @@ def rows_of(n=4000, seed=0):
     x, s, device = rng.normal(size=(n, 2)), rng.integers(0, 4, n), rng.integers(0, 2, n)
     shift = np.array([-1.5, 0.0, 0.5, 1.5])
     y = rng.random(n) < expit(2.0 * x[:, 0] + shift[s] + device)
-    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "country": COUNTRIES[s], "handset": device}), y
+    return pd.DataFrame(
+        {"a": x[:, 0], "b": x[:, 1], "country": COUNTRIES[s], "handset": device}
+    ), y
 
 
 def model():
-    return make_pipeline(make_column_transformer(("passthrough", ["a", "b"])), LogisticRegression())
+    return make_pipeline(
+        make_column_transformer(("passthrough", ["a", "b"])), LogisticRegression()
+    )
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
@@ -39,7 +43,10 @@ def test_the_column_is_read_from_x(ensemble, by):
     new, y_new = rows_of(seed=1)
     plain = CalibratedClassifierCV(model(), ensemble=ensemble).fit(X, y)
     cal = CalibratedClassifierCV(model(), ensemble=ensemble, by=by).fit(X, y)
-    assert log_loss(y_new, cal.predict_proba(new)) < log_loss(y_new, plain.predict_proba(new)) - 0.02
+    assert (
+        log_loss(y_new, cal.predict_proba(new))
+        < log_loss(y_new, plain.predict_proba(new)) - 0.02
+    )
     table = cal.calibrated_classifiers_[0].calibrators[0].segments_
     assert table["segment"][:4] == COUNTRIES.tolist()
     assert ("column" in table) == isinstance(by, list)
@@ -48,12 +55,22 @@ def test_the_column_is_read_from_x(ensemble, by):
 
 def test_any_frame_and_arrays_will_do():
     X, y = rows_of(1000)
-    wanted = CalibratedClassifierCV(LogisticRegression(), by="handset").fit(X[["a", "b", "handset"]], y)
+    wanted = CalibratedClassifierCV(LogisticRegression(), by="handset").fit(
+        X[["a", "b", "handset"]], y
+    )
     numbers = X[["a", "b", "handset"]].to_numpy()
-    p = CalibratedClassifierCV(LogisticRegression(), by=2).fit(numbers, y).predict_proba(numbers)
+    p = (
+        CalibratedClassifierCV(LogisticRegression(), by=2)
+        .fit(numbers, y)
+        .predict_proba(numbers)
+    )
     np.testing.assert_allclose(p, wanted.predict_proba(X[["a", "b", "handset"]]))
     frame = pl.from_pandas(X[["a", "b", "handset"]])
-    p = CalibratedClassifierCV(LogisticRegression(), by="handset").fit(frame, y).predict_proba(frame)
+    p = (
+        CalibratedClassifierCV(LogisticRegression(), by="handset")
+        .fit(frame, y)
+        .predict_proba(frame)
+    )
     np.testing.assert_allclose(p, wanted.predict_proba(X[["a", "b", "handset"]]))
 
 
@@ -62,14 +79,22 @@ def test_a_frozen_model_and_weights_of_zero():
     frozen = FrozenEstimator(model().fit(X, y))
     w = (X["country"] != "at").to_numpy().astype(float)
     cal = CalibratedClassifierCV(frozen, by="country").fit(X, y, w)
-    assert cal.calibrated_classifiers_[0].calibrators[0].segments_["segment"] == ["be", "ch", "de"]
+    assert cal.calibrated_classifiers_[0].calibrators[0].segments_["segment"] == [
+        "be",
+        "ch",
+        "de",
+    ]
     with pytest.warns(UserWarning, match="segments that the fit has not seen"):
         assert cal.predict_proba(X).shape == (2000, 2)
 
 
 def test_it_is_an_ordinary_classifier():
     X, y = rows_of(600)
-    search = GridSearchCV(CalibratedClassifierCV(model(), cv=2, by="country"), {"by": [None, "country"]}, cv=2)
+    search = GridSearchCV(
+        CalibratedClassifierCV(model(), cv=2, by="country"),
+        {"by": [None, "country"]},
+        cv=2,
+    )
     search.set_params(scoring="neg_log_loss").fit(X, y)
     assert search.best_params_ == {"by": "country"}
     assert clone(search.best_estimator_).by == "country"
@@ -78,18 +103,38 @@ def test_it_is_an_ordinary_classifier():
 @pytest.mark.parametrize(
     ("by", "frame", "error", "message"),
     [
-        ("land", True, ValueError, "by must name columns of X; 'land' is none of 'a', 'b', 'country', 'handset'"),
-        ("handset", False, TypeError, "by must be numbers of columns where X is no data frame; got 'handset'"),
-        (7, False, ValueError, r"by must be a column of X, whose shape is \(400, 2\); got 7"),
+        (
+            "land",
+            True,
+            ValueError,
+            "by must name columns of X; 'land' is none of 'a', 'b', 'country', 'handset'",
+        ),
+        (
+            "handset",
+            False,
+            TypeError,
+            "by must be numbers of columns where X is no data frame; got 'handset'",
+        ),
+        (
+            7,
+            False,
+            ValueError,
+            r"by must be a column of X, whose shape is \(400, 2\); got 7",
+        ),
     ],
 )
 def test_columns_that_are_not_there(by, frame, error, message):
     X, y = rows_of(400)
     with pytest.raises(error, match=message):
-        CalibratedClassifierCV(LogisticRegression(), by=by).fit(X if frame else X[["a", "b"]].to_numpy(), y)
+        CalibratedClassifierCV(LogisticRegression(), by=by).fit(
+            X if frame else X[["a", "b"]].to_numpy(), y
+        )
 
 
 def test_a_method_without_segments_is_an_error():
     X, y = rows_of(400)
-    with pytest.raises(TypeError, match="by needs a calibrator whose fit takes by; SigmoidCalibrator does not"):
+    with pytest.raises(
+        TypeError,
+        match="by needs a calibrator whose fit takes by; SigmoidCalibrator does not",
+    ):
         CalibratedClassifierCV(model(), method="sigmoid", by="country").fit(X, y)

@@ -5,7 +5,9 @@ from calspline.arrays import Counts, run_starts
 
 def test_rows_with_the_same_value_are_merged_and_values_sorted():
     counts = Counts.from_rows(
-        np.array([0.5, 0.1, 0.5, 0.5]), np.array([True, False, False, True]), np.array([1.0, 2.0, 3.0, 4.0])
+        np.array([0.5, 0.1, 0.5, 0.5]),
+        np.array([True, False, False, True]),
+        np.array([1.0, 2.0, 3.0, 4.0]),
     )
     np.testing.assert_array_equal(counts.x, [0.1, 0.5])
     np.testing.assert_array_equal(counts.positives, [0.0, 5.0])
@@ -25,11 +27,15 @@ def test_a_row_of_weight_two_is_a_row_seen_twice():
 
 
 def test_merged_neighbours_stand_at_their_mean_and_never_beyond_them():
-    counts = Counts(np.array([0.1, 0.2, 0.7]), np.array([1.0, 0.0, 2.0]), np.array([0.0, 3.0, 0.0]))
+    counts = Counts(
+        np.array([0.1, 0.2, 0.7]), np.array([1.0, 0.0, 2.0]), np.array([0.0, 3.0, 0.0])
+    )
     merged = counts.merged(np.array([0, 2]))
     np.testing.assert_allclose(merged.x, [0.175, 0.7])
     np.testing.assert_array_equal(merged.w, [4.0, 2.0])
-    np.testing.assert_array_equal(counts.merged(np.array([0, 2]), np.array([0.0, 1.0])).x, [0.0, 1.0])
+    np.testing.assert_array_equal(
+        counts.merged(np.array([0, 2]), np.array([0.0, 1.0])).x, [0.0, 1.0]
+    )
     third = Counts(np.full(3, 0.1), np.ones(3), np.zeros(3))
     assert third.merged(np.array([0])).x[0] == 0.1
 

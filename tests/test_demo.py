@@ -12,9 +12,14 @@ from calspline import demo
 @pytest.mark.process
 def test_the_demo_improves_the_numbers_and_says_where_the_report_is(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "calspline.demo", str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "calspline.demo", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    before, after = map(float, re.search(r"log-loss\s+([\d.]+)\s+([\d.]+)", done.stdout).groups())
+    before, after = map(
+        float, re.search(r"log-loss\s+([\d.]+)\s+([\d.]+)", done.stdout).groups()
+    )
     assert after < 0.5 * before
     path = tmp_path / demo.FILE_NAME
     assert str(path) in done.stdout
@@ -25,13 +30,21 @@ def test_the_demo_improves_the_numbers_and_says_where_the_report_is(tmp_path):
 
 
 def test_the_demo_says_in_words_that_the_raw_scores_are_over_confident():
-    assert demo.demonstrate().report().headline.startswith("Raw scores are over-confident: ")
+    assert (
+        demo.demonstrate()
+        .report()
+        .headline.startswith("Raw scores are over-confident: ")
+    )
 
 
 def test_the_demo_prints_the_numbers_of_scikit_learn():
     story = demo.demonstrate()
     expected = [
-        (log_loss(story.y, p), brier_score_loss(story.y, p), accuracy_score(story.y, p > 0.5))
+        (
+            log_loss(story.y, p),
+            brier_score_loss(story.y, p),
+            accuracy_score(story.y, p > 0.5),
+        )
         for p in (story.before, story.after)
     ]
     found = [row[1:] for row in story.numbers()]
@@ -40,9 +53,11 @@ def test_the_demo_prints_the_numbers_of_scikit_learn():
 
 
 def test_the_demo_keeps_its_accuracy():
-    (_, loss_before, loss_after), (_, brier_before, brier_after), (_, right_before, right_after) = (
-        demo.demonstrate().numbers()
-    )
+    (
+        (_, loss_before, loss_after),
+        (_, brier_before, brier_after),
+        (_, right_before, right_after),
+    ) = demo.demonstrate().numbers()
     assert loss_after < loss_before
     assert brier_after < brier_before
     assert right_after >= right_before - 0.01
@@ -51,7 +66,11 @@ def test_the_demo_keeps_its_accuracy():
 def test_the_page_is_written_where_asked(tmp_path, capsys):
     demo.main(str(tmp_path))
     assert "before" in capsys.readouterr().out
-    assert (tmp_path / demo.FILE_NAME).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (
+        (tmp_path / demo.FILE_NAME)
+        .read_text(encoding="utf-8")
+        .startswith("<!doctype html>")
+    )
 
 
 @pytest.mark.process
@@ -63,7 +82,9 @@ for name in ("duckdb", "matplotlib"):
 from calspline.cli import main
 sys.exit(main(["demo", {str(tmp_path)!r}]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert "before" in done.stdout
     assert (tmp_path / demo.FILE_NAME).exists()
 
@@ -72,7 +93,10 @@ sys.exit(main(["demo", {str(tmp_path)!r}]))
 def test_the_demo_draws_what_a_plain_terminal_can_show(tmp_path):
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "calspline.demo", str(tmp_path)], capture_output=True, env=ascii_only, check=True
+        [sys.executable, "-m", "calspline.demo", str(tmp_path)],
+        capture_output=True,
+        env=ascii_only,
+        check=True,
     )
     assert b"100%|" in done.stdout
     done.stdout.decode("ascii")

@@ -24,7 +24,9 @@ def assert_same(a, b, rtol=1e-12):
     assert a.highest == b.highest
     np.testing.assert_array_equal(a.cells, b.cells)
     for name in ("locations", "positives", "negatives"):
-        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(a, name), getattr(b, name), rtol=rtol, atol=1e-12
+        )
 
 
 def test_few_distinct_scores_are_kept_exactly():
@@ -83,7 +85,11 @@ def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
     assert ScoreHistogram.from_scores(p, y).exact
     more = ScoreHistogram.from_scores(np.append(p, 0.9995), np.append(y, 1))
     assert not more.exact
-    assert_same(ScoreHistogram.from_scores(p, y) + ScoreHistogram.from_scores([0.9995], [1], classes=[0, 1]), more)
+    assert_same(
+        ScoreHistogram.from_scores(p, y)
+        + ScoreHistogram.from_scores([0.9995], [1], classes=[0, 1]),
+        more,
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,15 @@ def test_the_grid_is_reached_only_beyond_the_limit_of_distinct_scores():
         lambda rng: np.concatenate([np.zeros(9), np.ones(9), rng.random(50_000)]),
     ],
     ids=[
-        *("click rates", "hair's breadth", "offset", "offset and outliers", "tiny", "tinier", "next to nothing"),
+        *(
+            "click rates",
+            "hair's breadth",
+            "offset",
+            "offset and outliers",
+            "tiny",
+            "tinier",
+            "next to nothing",
+        ),
         *("within rounding", "offset beyond reason", "heavy tails", "exact ends"),
     ],
 )
@@ -116,7 +130,9 @@ def test_the_grid_resolves_scores_of_any_range_with_bounded_memory(scores):
     # the finest grid that will do: one level down there would be too many cells
     assert len(np.unique(cells_of(location, h.kind, h.level - 1))) > MAX_POINTS
     width = np.subtract(*np.quantile(location, [0.75, 0.25]))
-    inside = np.diff(np.unique(h.locations[np.abs(h.locations - np.median(location)) < width]))
+    inside = np.diff(
+        np.unique(h.locations[np.abs(h.locations - np.median(location)) < width])
+    )
     assert np.median(inside) < 0.005 * width
 
 
@@ -132,9 +148,14 @@ def test_the_unit_of_many_margins_does_not_matter(unit):
 def test_histograms_of_tiny_and_of_ordinary_margins_add_up():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=20_000), rng.integers(0, 2, 20_000)
-    tiny, usual = ScoreHistogram.from_scores(1e-20 * x, y), ScoreHistogram.from_scores(x, y)
+    tiny, usual = (
+        ScoreHistogram.from_scores(1e-20 * x, y),
+        ScoreHistogram.from_scores(x, y),
+    )
     assert tiny.level < 0 < usual.level
-    both = ScoreHistogram.from_scores(np.concatenate([1e-20 * x, x]), np.concatenate([y, y]))
+    both = ScoreHistogram.from_scores(
+        np.concatenate([1e-20 * x, x]), np.concatenate([y, y])
+    )
     assert_same(tiny + usual, both)
     assert_same(usual + tiny, both)
     back = ScoreHistogram.from_dict(json.loads(json.dumps(tiny.to_dict())))
@@ -143,7 +164,9 @@ def test_histograms_of_tiny_and_of_ordinary_margins_add_up():
 
 def test_exact_0_and_1_have_cells_of_their_own():
     rng = np.random.default_rng(0)
-    p = np.concatenate([rng.random(20_000), np.zeros(7), np.ones(9), [1 - 2**-53, 1e-290]])
+    p = np.concatenate(
+        [rng.random(20_000), np.zeros(7), np.ones(9), [1 - 2**-53, 1e-290]]
+    )
     y = np.concatenate([rng.integers(0, 2, 20_000), np.zeros(7), np.ones(9), [1, 0]])
     h = ScoreHistogram.from_scores(p, y)
     assert not h.exact
@@ -155,21 +178,40 @@ def test_exact_0_and_1_have_cells_of_their_own():
 
 
 def test_the_highest_score_below_1_is_known_whatever_chunk_it_is_in():
-    p = np.concatenate([np.random.default_rng(0).uniform(0, 0.99, CHUNK), np.ones(10), [0.995], np.ones(5)])
+    p = np.concatenate(
+        [
+            np.random.default_rng(0).uniform(0, 0.99, CHUNK),
+            np.ones(10),
+            [0.995],
+            np.ones(5),
+        ]
+    )
     h = ScoreHistogram.from_scores(p, np.arange(len(p)) % 2)
     assert h.highest == log_odds(0.995)
-    only_ones = ScoreHistogram.from_scores(np.concatenate([p[:CHUNK], np.ones(10)]), np.arange(CHUNK + 10) % 2)
+    only_ones = ScoreHistogram.from_scores(
+        np.concatenate([p[:CHUNK], np.ones(10)]), np.arange(CHUNK + 10) % 2
+    )
     assert only_ones.highest == log_odds(p[:CHUNK].max())
 
 
 @pytest.mark.parametrize("level", [-8, 0, 20, 36, 43])
 def test_grids_are_monotone_and_each_is_made_of_the_one_below(level):
-    u = np.concatenate([-np.geomspace(690, 1e-6, 20_001), np.geomspace(1e-6, 690, 20_001)])
-    m = np.concatenate([-np.geomspace(1e300, 1e-300, 10_001), [0.0], np.geomspace(1e-300, 1e300, 10_001)])
+    u = np.concatenate(
+        [-np.geomspace(690, 1e-6, 20_001), np.geomspace(1e-6, 690, 20_001)]
+    )
+    m = np.concatenate(
+        [
+            -np.geomspace(1e300, 1e-300, 10_001),
+            [0.0],
+            np.geomspace(1e-300, 1e300, 10_001),
+        ]
+    )
     for location, kind in ((u, "probability"), (m, "margin")):
         cells = cells_of(location, kind, level)
         assert np.all(np.diff(cells) >= 0)
-        np.testing.assert_array_equal(coarser(cells, 3), cells_of(location, kind, level + 3))
+        np.testing.assert_array_equal(
+            coarser(cells, 3), cells_of(location, kind, level + 3)
+        )
 
 
 @pytest.mark.parametrize("n", [500, 20_000])
@@ -184,7 +226,10 @@ def test_integer_weights_are_repetitions_and_zero_weights_are_absence(n):
 def test_weights_reach_the_grid_over_many_chunks():
     p, y = scores_and_labels(2 * CHUNK + 5)
     w = np.full(len(p), 2.0)
-    doubled, single = ScoreHistogram.from_scores(p, y, w), ScoreHistogram.from_scores(p, y)
+    doubled, single = (
+        ScoreHistogram.from_scores(p, y, w),
+        ScoreHistogram.from_scores(p, y),
+    )
     np.testing.assert_allclose(doubled.positives, 2 * single.positives)
     np.testing.assert_allclose(doubled.negatives, 2 * single.negatives)
     np.testing.assert_allclose(doubled.locations, single.locations)
@@ -198,9 +243,14 @@ def test_counts_give_the_histogram_of_the_rows_they_count():
 
 
 def test_counts_without_any_positive_are_a_part_like_any_other():
-    h = ScoreHistogram.from_counts([0.1, 0.2], [0, 0], [5, 5]) + ScoreHistogram.from_counts([0.1], [2], [2])
+    h = ScoreHistogram.from_counts(
+        [0.1, 0.2], [0, 0], [5, 5]
+    ) + ScoreHistogram.from_counts([0.1], [2], [2])
     assert h.positives.tolist() == [2, 0]
-    assert ScoreHistogram.from_counts([0.1, 0.2], [0, 1], [5, 5], kind="margin").kind == "margin"
+    assert (
+        ScoreHistogram.from_counts([0.1, 0.2], [0, 1], [5, 5], kind="margin").kind
+        == "margin"
+    )
 
 
 def test_an_empty_histogram_adds_to_anything():
@@ -213,7 +263,10 @@ def test_an_empty_histogram_adds_to_anything():
 
 def test_a_histogram_of_ones_alone_survives_json():
     h = ScoreHistogram.from_scores([1.0, 1.0], [0, 1])
-    assert_same(ScoreHistogram.from_dict(json.loads(json.dumps(h.to_dict(), allow_nan=False))), h)
+    assert_same(
+        ScoreHistogram.from_dict(json.loads(json.dumps(h.to_dict(), allow_nan=False))),
+        h,
+    )
 
 
 def test_empty_counts_drop_out():
@@ -312,13 +365,16 @@ def test_a_chunk_of_weight_zero_is_absent():
     p, y = scores_and_labels(3 * CHUNK)
     w = np.ones(3 * CHUNK)
     w[2 * CHUNK :] = 0.0
-    assert_same(ScoreHistogram.from_scores(p, y, w), ScoreHistogram.from_scores(p[: 2 * CHUNK], y[: 2 * CHUNK]))
+    assert_same(
+        ScoreHistogram.from_scores(p, y, w),
+        ScoreHistogram.from_scores(p[: 2 * CHUNK], y[: 2 * CHUNK]),
+    )
 
 
 def test_equal_classes_of_a_file_are_refused():
     data = ScoreHistogram.from_scores([0.2, 0.8], ["no", "yes"]).to_dict()
     data["classes"] = ["no", "no"]
-    with pytest.raises(ValueError, match="two different labels"):
+    with pytest.raises(ValueError, match="classes must all be different"):
         ScoreHistogram.from_dict(data)
 
 
@@ -328,5 +384,7 @@ def test_in_rows_weights_are_as_many_rows_as_say_as_much():
     effective = weight.sum() ** 2 / (weight**2).sum()  # Kish
     rows = histogram.in_rows()
     np.testing.assert_allclose(rows.total, effective)
-    np.testing.assert_allclose(rows.positives / rows.total, histogram.positives / histogram.total)
+    np.testing.assert_allclose(
+        rows.positives / rows.total, histogram.positives / histogram.total
+    )
     assert rows.in_rows() is rows

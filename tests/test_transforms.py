@@ -37,15 +37,21 @@ def test_two_columns_keep_what_one_rounds_away():
     assert log_odds_from_pair([1e-30], [1.0])[0] == pytest.approx(30 * np.log(10))
     assert log_odds_from_pair([1.0], [1e-30])[0] == pytest.approx(-30 * np.log(10))
     p = np.linspace(0.01, 0.99, 9)
-    np.testing.assert_allclose(log_odds_from_pair(1 - p, p), logit(p), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        log_odds_from_pair(1 - p, p), logit(p), rtol=1e-12, atol=1e-15
+    )
     assert np.isfinite(log_odds_from_pair([0.0, 1.0], [1.0, 0.0])).all()
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_compact_logit_is_the_printed_formula(epsilon):
     x = np.linspace(epsilon, 1 - epsilon, 101)[1:-1]
-    expected = (1 - 2 * epsilon) / (2 * np.log((1 - epsilon) / epsilon)) * np.log(x / (1 - x)) + 0.5
-    np.testing.assert_allclose(Transform("compact_logit", epsilon)(x), expected, rtol=1e-12)
+    expected = (1 - 2 * epsilon) / (2 * np.log((1 - epsilon) / epsilon)) * np.log(
+        x / (1 - x)
+    ) + 0.5
+    np.testing.assert_allclose(
+        Transform("compact_logit", epsilon)(x), expected, rtol=1e-12
+    )
     outside = np.array([0.0, epsilon / 2, 1 - epsilon / 2, 1.0])
     np.testing.assert_array_equal(Transform("compact_logit", epsilon)(outside), outside)
 
@@ -64,7 +70,9 @@ def test_one_stays_one_where_epsilon_is_too_small_to_be_subtracted_from_it(epsil
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_compact_logit_is_continuous_and_maps_the_unit_interval_onto_itself(epsilon):
+def test_the_compact_logit_is_continuous_and_maps_the_unit_interval_onto_itself(
+    epsilon,
+):
     G = Transform("compact_logit", epsilon)
     for edge in (epsilon, 1 - epsilon):
         below, above = G([np.nextafter(edge, 0), np.nextafter(edge, 1)])
@@ -95,19 +103,27 @@ def test_derivatives_agree_with_finite_differences(transform):
 @pytest.mark.parametrize("transform", ALL, ids=lambda t: f"{t.name}-{t.epsilon}")
 def test_log_odds_lead_to_the_same_place_as_scores(transform):
     p = np.linspace(0.001, 0.999, 200)
-    np.testing.assert_allclose(transform.from_log_odds(log_odds(p)), transform(p), rtol=1e-12)
+    np.testing.assert_allclose(
+        transform.from_log_odds(log_odds(p)), transform(p), rtol=1e-12
+    )
 
 
 def test_the_logit_is_clipped_and_flat_beyond():
     logit_transform = Transform("logit")
-    assert logit_transform([0.0, 1e-12, 1.0]).tolist() == [-LOGIT_CLIP, -LOGIT_CLIP, LOGIT_CLIP]
+    assert logit_transform([0.0, 1e-12, 1.0]).tolist() == [
+        -LOGIT_CLIP,
+        -LOGIT_CLIP,
+        LOGIT_CLIP,
+    ]
     assert logit_transform.derivative([1e-12])[0] == 0.0
 
 
 def test_the_asinh_logit_is_the_log_odds_in_the_middle_and_their_logarithm_far_out():
     t = Transform("asinh_logit")
     assert t.from_log_odds(np.array([0.01]))[0] == pytest.approx(0.01, rel=1e-5)
-    assert t.from_log_odds(np.array([500.0]))[0] == pytest.approx(5 * np.log(2 * 500 / 5), rel=1e-4)
+    assert t.from_log_odds(np.array([500.0]))[0] == pytest.approx(
+        5 * np.log(2 * 500 / 5), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(

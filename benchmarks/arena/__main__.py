@@ -1,7 +1,8 @@
 """Run the defaults on every experiment and print the league table: ``python -m benchmarks.arena``.
 
-With ``--live`` the other methods run too, those that are installed; ``--data FOLDER`` names other experiments;
-``--calibrated`` runs on models that are well calibrated already, by number of rows.
+With ``--live`` the other methods run too, those that are installed; ``--data FOLDER``
+names other experiments; ``--calibrated`` runs on models that are well calibrated
+already, by number of rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from benchmarks.arena.sources import sources
 from benchmarks.paper import cache
 from calspline import SplineCalibrator
 
-FROZEN, LIVE, CALIBRATED = (Path(__file__).with_name(name) for name in ("RESULTS.md", "LIVE.md", "CALIBRATED.md"))
+FROZEN, LIVE, CALIBRATED = (
+    Path(__file__).with_name(name)
+    for name in ("RESULTS.md", "LIVE.md", "CALIBRATED.md")
+)
 KINDS: tuple[Kind, ...] = ("binary", "multiclass")
 
 
@@ -34,7 +38,9 @@ def run_kind(place: Path, kind: Kind, options: dict[str, Any], worst: int) -> st
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                outcomes.append(run(lambda: SplineCalibrator(**options), place / f"{name}.npz"))
+                outcomes.append(
+                    run(lambda: SplineCalibrator(**options), place / f"{name}.npz")
+                )
             except Exception as error:  # an error loses the experiment, and is shown
                 print(f"{name}: {type(error).__name__}: {error}")
                 outcomes.append(FAILED)
@@ -74,23 +80,65 @@ def option(text: str) -> tuple[str, Any]:
 
 
 def main() -> int:
-    cli = argparse.ArgumentParser(prog="python -m benchmarks.arena", description=__doc__)
-    cli.add_argument("--kw", type=option, action="append", default=[], metavar="NAME=VALUE", help="calibrator option")
-    cli.add_argument("--worst", type=int, default=8, help="how many experiments to show where it lags")
+    cli = argparse.ArgumentParser(
+        prog="python -m benchmarks.arena", description=__doc__
+    )
+    cli.add_argument(
+        "--kw",
+        type=option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="calibrator option",
+    )
+    cli.add_argument(
+        "--worst",
+        type=int,
+        default=8,
+        help="how many experiments to show where it lags",
+    )
     cli.add_argument("--output", type=Path, help="the page to write")
-    cli.add_argument("--live", action="store_true", help="run all calibrators, ours and others, that are installed")
-    cli.add_argument("--calibrated", action="store_true", help="run on the half whose models are well calibrated")
-    cli.add_argument("--data", type=Path, metavar="FOLDER", help="experiments of your own, as .npz or CalArena's HDF5")
-    cli.add_argument("--only", default="*", metavar="PATTERN", help="live: experiments so named, as 'm_*__rf'")
+    cli.add_argument(
+        "--live",
+        action="store_true",
+        help="run all calibrators, ours and others, that are installed",
+    )
+    cli.add_argument(
+        "--calibrated",
+        action="store_true",
+        help="run on the half whose models are well calibrated",
+    )
+    cli.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="experiments of your own, as .npz or CalArena's HDF5",
+    )
+    cli.add_argument(
+        "--only",
+        default="*",
+        metavar="PATTERN",
+        help="live: experiments so named, as 'm_*__rf'",
+    )
     args = cli.parse_args()
     place = args.data or folder()
     if place is None or not place.is_dir():
-        print("no arena: name its folder in CALSPLINE_ARENA, or one of your own with --data", file=sys.stderr)
+        print(
+            "no arena: name its folder in CALSPLINE_ARENA, or one of your own with --data",
+            file=sys.stderr,
+        )
         return 2
     if args.live or args.data:
         if args.kw:
-            cli.error("--kw is for the default run: all live calibrators have their defaults")
-        return run_live(place, args.only, args.output or LIVE, " --data FOLDER" if args.data else " --live")
+            cli.error(
+                "--kw is for the default run: all live calibrators have their defaults"
+            )
+        return run_live(
+            place,
+            args.only,
+            args.output or LIVE,
+            " --data FOLDER" if args.data else " --live",
+        )
     options = dict(args.kw)
     given = "".join(f" --kw {name}={value!r}" for name, value in options.items())
     if args.calibrated:

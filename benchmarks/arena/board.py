@@ -14,14 +14,24 @@ from benchmarks.arena.rivals import RIVALS, Present
 from benchmarks.tables import table
 
 WORST_BRIER = 2.0
-HEADER = ["method", "win rate", "mean log-loss", "mean Brier", "mean rank", "harmed", "median s", "failed"]
+HEADER = [
+    "method",
+    "win rate",
+    "mean log-loss",
+    "mean Brier",
+    "mean rank",
+    "harmed",
+    "median s",
+    "failed",
+]
 
 
 def standings(results: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     """One row per method, best win rate first."""
     mine = results[results["kind"] == kind]
     losses, briers, seconds = (
-        mine.pivot(index="experiment", columns="method", values=what) for what in ("log_loss", "brier", "seconds")
+        mine.pivot(index="experiment", columns="method", values=what)
+        for what in ("log_loss", "brier", "seconds")
     )
     settled = league.settled(losses)
     found = league.table(settled, seconds.median().to_dict())
@@ -32,7 +42,9 @@ def standings(results: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 def render(results: pd.DataFrame, present: Present, command: str) -> str:
     """The whole page."""
-    versions = ", ".join(f"{name} {number}" for name, number in present.versions.items())
+    versions = ", ".join(
+        f"{name} {number}" for name, number in present.versions.items()
+    )
     parts = [
         "# The live arena",
         f"Made by `{command}`: every calibrator with its defaults, fitted on the calibration rows of each "
@@ -45,14 +57,22 @@ def render(results: pd.DataFrame, present: Present, command: str) -> str:
         f"{versions}.",
     ]
     if present.missing:
-        absent = ", ".join(f"{rival.name}" for rival in RIVALS if rival.package in present.missing)
+        absent = ", ".join(
+            f"{rival.name}" for rival in RIVALS if rival.package in present.missing
+        )
         parts.append(f"Not installed, and so not compared: {absent}.")
     parts.append("![Win rates](live.png)")
     for kind in _kinds(results):
         count = results.loc[results["kind"] == kind, "experiment"].nunique()
         found = standings(results, kind)
-        rows = [[str(name), *map(_number, row[:-1]), f"{row[-1]:.0f}"] for name, row in _rows(found)]
-        parts += [f"## {str(kind).capitalize()}: {count} experiments", table(HEADER, rows)]
+        rows = [
+            [str(name), *map(_number, row[:-1]), f"{row[-1]:.0f}"]
+            for name, row in _rows(found)
+        ]
+        parts += [
+            f"## {str(kind).capitalize()}: {count} experiments",
+            table(HEADER, rows),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,15 +85,27 @@ def draw(results: pd.DataFrame) -> Any:
     kinds = _kinds(results)
     tables = [standings(results, kind).drop(index=RAW) for kind in kinds]
     longest = max(len(found) for found in tables)
-    figure = Figure(figsize=(6.2 * len(kinds), 1.2 + 0.34 * longest), layout="constrained", dpi=130, facecolor="white")
-    for ax, kind, found in zip(np.ravel(figure.subplots(1, len(kinds))), kinds, tables, strict=True):
+    figure = Figure(
+        figsize=(6.2 * len(kinds), 1.2 + 0.34 * longest),
+        layout="constrained",
+        dpi=130,
+        facecolor="white",
+    )
+    for ax, kind, found in zip(
+        np.ravel(figure.subplots(1, len(kinds))), kinds, tables, strict=True
+    ):
         style.style_axes(ax)
         names, rates = [str(name) for name in found.index], found["win rate"].to_numpy()
         colours = [_colour(name, style) for name in names]
         places = np.arange(len(names))
         ax.barh(places, rates, color=colours, height=0.72)
         for place, rate, harmed in zip(places, rates, found["harmed"], strict=True):
-            style.label(ax, f"{rate:.2f}, harms {harmed:.0%}", (float(rate), float(place)), offset=(4, -3))
+            style.label(
+                ax,
+                f"{rate:.2f}, harms {harmed:.0%}",
+                (float(rate), float(place)),
+                offset=(4, -3),
+            )
         ax.set_yticks(places, names)
         for label, name in zip(ax.get_yticklabels(), names, strict=True):
             label.set_fontweight("bold" if name == league.OURS else "normal")
@@ -94,7 +126,9 @@ def _colour(name: str, style: Any) -> str:
 
 
 def _kinds(results: pd.DataFrame) -> list[Kind]:
-    return [kind for kind in ("binary", "multiclass") if (results["kind"] == kind).any()]
+    return [
+        kind for kind in ("binary", "multiclass") if (results["kind"] == kind).any()
+    ]
 
 
 def _number(value: float) -> str:

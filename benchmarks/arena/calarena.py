@@ -24,7 +24,12 @@ def read(path: Path, name: str) -> Experiment:
     """One experiment. Binary probabilities may be those of the second class alone."""
     with _open(path) as file:
         p, y, test_p, test_y = (np.asarray(file[name][part]) for part in ARRAYS)
-    return Experiment(_columns(p), y.ravel().astype(np.intp), _columns(test_p), test_y.ravel().astype(np.intp))
+    return Experiment(
+        _columns(p),
+        y.ravel().astype(np.intp),
+        _columns(test_p),
+        test_y.ravel().astype(np.intp),
+    )
 
 
 def _open(path: Path) -> Any:
@@ -40,7 +45,9 @@ def _experiments(file: Any) -> Iterator[str]:
         for model, arrays in models.items():
             absent = [part for part in ARRAYS if part not in arrays]
             if absent:
-                raise ValueError(f"{file.filename}: {dataset}/{model} has no {', '.join(absent)}")
+                raise ValueError(
+                    f"{file.filename}: {dataset}/{model} has no {', '.join(absent)}"
+                )
             yield f"{dataset}/{model}"
 
 

@@ -23,7 +23,9 @@ def split(name: str) -> tuple[str, int | None]:
     return (stem, int(rows)) if found else (name, None)
 
 
-def our_losses(place: Path, names: pd.Index, make: Callable[[], Any]) -> list[tuple[float, float, float]]:
+def our_losses(
+    place: Path, names: pd.Index, make: Callable[[], Any]
+) -> list[tuple[float, float, float]]:
     """Log-loss of a calibrator on each experiment, with its Brier score and that of the raw scores."""
     found = []
     for name in names:
@@ -46,14 +48,29 @@ def render(place: Path, make: Callable[[], Any], made_by: str) -> str:
     for kind, title in KINDS.items():
         known = frozen(place, kind)
         ours = our_losses(place, known.losses.index, make)
-        losses = league.settled(known.losses.assign(**{league.OURS: [log_loss for log_loss, _, _ in ours]}))
-        brier = pd.DataFrame(ours, index=losses.index, columns=["log-loss", "ours", "raw"])
-        sizes = {size: [_belongs(str(name), suffix) for name in losses.index] for size, suffix in SIZES.items()}
-        parts += [f"## {title}", _overview({size: losses[members] for size, members in sizes.items()})]
+        losses = league.settled(
+            known.losses.assign(**{league.OURS: [log_loss for log_loss, _, _ in ours]})
+        )
+        brier = pd.DataFrame(
+            ours, index=losses.index, columns=["log-loss", "ours", "raw"]
+        )
+        sizes = {
+            size: [_belongs(str(name), suffix) for name in losses.index]
+            for size, suffix in SIZES.items()
+        }
+        parts += [
+            f"## {title}",
+            _overview({size: losses[members] for size, members in sizes.items()}),
+        ]
         for size, members in sizes.items():
-            parts += [f"### {size}: {sum(members)} experiments", _league(losses[members])]
+            parts += [
+                f"### {size}: {sum(members)} experiments",
+                _league(losses[members]),
+            ]
             means = brier[members].mean()
-            parts.append(f"Mean Brier score {means['ours']:.5f}, of the raw scores {means['raw']:.5f}.")
+            parts.append(
+                f"Mean Brier score {means['ours']:.5f}, of the raw scores {means['raw']:.5f}."
+            )
     return "\n\n".join(parts) + "\n"
 
 
@@ -67,7 +84,13 @@ def _overview(by_size: dict[str, pd.DataFrame]) -> str:
     harmed = {size: league.harmed(losses) for size, losses in by_size.items()}
     methods = sum(rates.values()).sort_values(ascending=False).index
     rows = [
-        [str(method), *(f"{rates[size][method]:.2f}, {100 * harmed[size][method]:.0f}%" for size in by_size)]
+        [
+            str(method),
+            *(
+                f"{rates[size][method]:.2f}, {100 * harmed[size][method]:.0f}%"
+                for size in by_size
+            ),
+        ]
         for method in methods
     ]
     return table(["won, harmed", *by_size], rows)
@@ -75,5 +98,13 @@ def _overview(by_size: dict[str, pd.DataFrame]) -> str:
 
 def _league(losses: pd.DataFrame) -> str:
     rates, harmed = league.win_rates(losses), league.harmed(losses)
-    rows = [[str(m), f"{rates[m]:.3f}", f"{100 * harmed[m]:.1f}%", f"{losses[m].mean():.5f}"] for m in rates.index]
+    rows = [
+        [
+            str(m),
+            f"{rates[m]:.3f}",
+            f"{100 * harmed[m]:.1f}%",
+            f"{losses[m].mean():.5f}",
+        ]
+        for m in rates.index
+    ]
     return table(["method", "win rate", "harmed", "mean log-loss"], rows)

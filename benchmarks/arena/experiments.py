@@ -42,7 +42,11 @@ class Frozen(NamedTuple):
 def frozen(place: Path, kind: Kind) -> Frozen:
     """Read the other methods' log-losses, their median seconds, and the size of each experiment."""
     table = pd.read_csv(place / f"peers_{kind}.csv").set_index("name")
-    methods = [c for c in table if not c.startswith("t_") and c not in ("n", "m") and not c.endswith("_err")]
+    methods = [
+        c
+        for c in table
+        if not c.startswith("t_") and c not in ("n", "m") and not c.endswith("_err")
+    ]
     seconds = {c: float(table[f"t_{c}"].median()) for c in methods if f"t_{c}" in table}
     classes = table["m"] if "m" in table else pd.Series(2, index=table.index)
     return Frozen(table[methods], seconds, table["n"], classes)
@@ -93,17 +97,24 @@ def run(make: Callable[[], Any], path: Path, rows: int | None = None) -> Outcome
     model.fit(fit_p[:, 1] if binary else fit_p, fit_y)
     found = np.asarray(model.predict_proba(test_p[:, 1] if binary else test_p))
     seconds = time.perf_counter() - start
-    return Outcome(score(test_y, completed(found, fit_y, test_p)), score(test_y, test_p), seconds)
+    return Outcome(
+        score(test_y, completed(found, fit_y, test_p)), score(test_y, test_p), seconds
+    )
 
 
 def completed(found: Array, fit_y: Labels, test_p: Array) -> Array:
     """An answer with a column for each class.
 
-    It may have come as the probability of the second class alone, or without the classes that no calibration row has.
+    It may have come as the probability of the second class alone, or without the
+    classes that no calibration row has.
     """
     if found.ndim == 1 or found.shape[1] == 1:
         found = np.column_stack([1.0 - found.reshape(-1), found.reshape(-1)])
-    classes = np.unique(fit_y) if found.shape[1] < test_p.shape[1] else np.arange(test_p.shape[1])
+    classes = (
+        np.unique(fit_y)
+        if found.shape[1] < test_p.shape[1]
+        else np.arange(test_p.shape[1])
+    )
     out: Array = np.full_like(test_p, 1e-15)
     out[:, classes] = found
     return out

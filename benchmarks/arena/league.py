@@ -65,7 +65,13 @@ def lead(losses: pd.DataFrame) -> Lead:
     """Our lead in a set of experiments."""
     rates = win_rates(losses)
     others = rates.drop(OURS)
-    return Lead(len(losses), float(rates[OURS]), str(others.idxmax()), float(others.max()), float(harmed(losses)[OURS]))
+    return Lead(
+        len(losses),
+        float(rates[OURS]),
+        str(others.idxmax()),
+        float(others.max()),
+        float(harmed(losses)[OURS]),
+    )
 
 
 class Duel(NamedTuple):
@@ -91,13 +97,19 @@ def by_rows(rows: pd.Series) -> pd.Series:
 
 def by_classes(classes: pd.Series) -> pd.Series:
     """Group of each experiment by its number of classes."""
-    return pd.cut(classes, [2, 5, 11, float("inf")], labels=["3 to 5 classes", "6 to 11", "12 and more"])
+    return pd.cut(
+        classes,
+        [2, 5, 11, float("inf")],
+        labels=["3 to 5 classes", "6 to 11", "12 and more"],
+    )
 
 
 def by_family(rows: pd.Series) -> pd.Series:
     """Group of each experiment by its model, the end of its name; a deep network's has its source too."""
     models = [str(name).rpartition("__")[2] for name in rows.index]
-    return pd.Series(["network" if "_" in model else model for model in models], index=rows.index)
+    return pd.Series(
+        ["network" if "_" in model else model for model in models], index=rows.index
+    )
 
 
 def lags(losses: pd.DataFrame, count: int) -> pd.DataFrame:

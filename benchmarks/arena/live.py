@@ -18,7 +18,16 @@ from benchmarks.arena.sources import Source
 from benchmarks.paper.progress import Progress
 
 RAW = "raw"
-COLUMNS = ["kind", "experiment", "method", "log_loss", "brier", "accuracy", "seconds", "problem"]
+COLUMNS = [
+    "kind",
+    "experiment",
+    "method",
+    "log_loss",
+    "brier",
+    "accuracy",
+    "seconds",
+    "problem",
+]
 
 
 class Result(NamedTuple):
@@ -66,7 +75,9 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def run_all(places: list[Source], rivals: list[Rival], journal: Journal) -> pd.DataFrame:
+def run_all(
+    places: list[Source], rivals: list[Rival], journal: Journal
+) -> pd.DataFrame:
     """All results, one row each."""
     progress = Progress(len(places))
     results: list[Result] = []
@@ -92,11 +103,16 @@ def judge(rival: Rival, experiment: Experiment, kind: Kind, name: str) -> Result
         warnings.simplefilter("ignore")
         start = time.process_time()
         try:
-            found = np.asarray(rival.calibrate(fit_p.copy(), fit_y.copy(), test_p.copy()), dtype=np.float64)
+            found = np.asarray(
+                rival.calibrate(fit_p.copy(), fit_y.copy(), test_p.copy()),
+                dtype=np.float64,
+            )
             seconds = time.process_time() - start
             p = completed(found, fit_y, test_p)
             if not np.isfinite(p).all():
-                raise ValueError(f"{(~np.isfinite(p).all(axis=1)).sum()} rows without finite probabilities")
+                raise ValueError(
+                    f"{(~np.isfinite(p).all(axis=1)).sum()} rows without finite probabilities"
+                )
         except Exception as error:
             problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             print(f"{name}, {rival.name}: {problem}", file=sys.stderr, flush=True)

@@ -16,7 +16,13 @@ RIVALS: dict[Kind, str] = {"multiclass": "sms"}
 """Whom to meet head to head, besides the league."""
 
 
-def render(kind: Kind, losses: pd.DataFrame, known: Frozen, outcomes: Sequence[Outcome], worst: int) -> str:
+def render(
+    kind: Kind,
+    losses: pd.DataFrame,
+    known: Frozen,
+    outcomes: Sequence[Outcome],
+    worst: int,
+) -> str:
     """Everything about the experiments of one kind, our log-losses being among ``losses``."""
     rival = RIVALS.get(kind)
     ours = float(np.nanmedian([o.seconds for o in outcomes]))
@@ -28,8 +34,13 @@ def render(kind: Kind, losses: pd.DataFrame, known: Frozen, outcomes: Sequence[O
         _leads(losses, league.by_rows(known.rows), rival),
     ]
     if kind == "multiclass":
-        parts += ["### By classes", _leads(losses, league.by_classes(known.classes), rival)]
-    brier = " The Brier score is summed over the classes." if kind == "multiclass" else ""
+        parts += [
+            "### By classes",
+            _leads(losses, league.by_classes(known.classes), rival),
+        ]
+    brier = (
+        " The Brier score is summed over the classes." if kind == "multiclass" else ""
+    )
     parts += [
         "### By model",
         _leads(losses, league.by_family(known.rows), rival),
@@ -45,7 +56,9 @@ def render(kind: Kind, losses: pd.DataFrame, known: Frozen, outcomes: Sequence[O
 
 def _standing(losses: pd.DataFrame, rival: str | None) -> str:
     lead = league.lead(losses)
-    text = f"Margin over the next best, {lead.next_best}: {lead.margin:+.4f} in win rate."
+    text = (
+        f"Margin over the next best, {lead.next_best}: {lead.margin:+.4f} in win rate."
+    )
     if rival is not None:
         duel = league.duel(losses, rival)
         text += (
@@ -57,7 +70,10 @@ def _standing(losses: pd.DataFrame, rival: str | None) -> str:
 
 def _league(losses: pd.DataFrame, seconds: dict[str, float]) -> str:
     found = league.table(losses, seconds)
-    rows = [[str(name), *("-" if np.isnan(v) else f"{v:.4f}" for v in row)] for name, row in _rows(found)]
+    rows = [
+        [str(name), *("-" if np.isnan(v) else f"{v:.4f}" for v in row)]
+        for name, row in _rows(found)
+    ]
     return table(["method", *found.columns], rows)
 
 
@@ -71,7 +87,14 @@ def _leads(losses: pd.DataFrame, groups: pd.Series, rival: str | None) -> str:
         lead = league.lead(members)
         next_best = f"{lead.next_best} {lead.theirs:.3f}"
         rows.append(
-            [group, str(lead.experiments), f"{lead.ours:.3f}", next_best, f"{lead.margin:+.3f}", f"{lead.harmed:.3f}"]
+            [
+                group,
+                str(lead.experiments),
+                f"{lead.ours:.3f}",
+                next_best,
+                f"{lead.margin:+.3f}",
+                f"{lead.harmed:.3f}",
+            ]
         )
         if rival is not None:
             duel = league.duel(members, rival)
@@ -80,14 +103,20 @@ def _leads(losses: pd.DataFrame, groups: pd.Series, rival: str | None) -> str:
 
 
 def _against_raw(outcomes: Sequence[Outcome]) -> str:
-    ours, raw = (pd.DataFrame([getattr(o, who) for o in outcomes]).dropna() for who in ("ours", "raw"))
+    ours, raw = (
+        pd.DataFrame([getattr(o, who) for o in outcomes]).dropna()
+        for who in ("ours", "raw")
+    )
     rows = []
     for name, sign in (("log_loss", 1.0), ("brier", 1.0), ("accuracy", -1.0)):
         change = sign * (ours[name] - raw[name])
         better, worse = (change < -league.TIE).mean(), (change > league.TIE).mean()
         means = [f"{ours[name].mean():.4f}", f"{raw[name].mean():.4f}"]
         rows.append([name.replace("_", "-"), *means, f"{better:.3f}", f"{worse:.3f}"])
-    return table(["mean over experiments", "calspline", "raw", "share better", "share worse"], rows)
+    return table(
+        ["mean over experiments", "calspline", "raw", "share better", "share worse"],
+        rows,
+    )
 
 
 def _lags(losses: pd.DataFrame, worst: int) -> str:

@@ -1,7 +1,8 @@
 """One small adapter per calibrator, ours and the peers', each with its defaults.
 
-An adapter takes calibration probabilities of all classes, labels and test probabilities, and returns the
-calibrated ones. Imports stay inside, so that a package that is not installed is missed only by its own adapters.
+An adapter takes calibration probabilities of all classes, labels and test
+probabilities, and returns the calibrated ones. Imports stay inside, so that a package
+that is not installed is missed only by its own adapters.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def scikit_learn(method: str, p: Array, y: Labels, test: Array) -> Any:
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection import KFold
 
-    class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    class Given(ClassifierMixin, BaseEstimator):
         def __init__(self, n_classes: int = 2) -> None:
             self.n_classes = n_classes
             self.classes_ = np.arange(n_classes)
@@ -61,8 +62,11 @@ def scikit_learn(method: str, p: Array, y: Labels, test: Array) -> Any:
         def predict(self, X: Array) -> Labels:
             return np.asarray(np.argmax(X, axis=1))
 
-    # A frozen model is refitted on no fold; plain folds spare classes with fewer rows than folds.
-    model = CalibratedClassifierCV(FrozenEstimator(Given(p.shape[1])), method=method, ensemble=False, cv=KFold(2))
+    # A frozen model is refitted on no fold; plain folds spare classes with fewer rows
+    # than folds.
+    model = CalibratedClassifierCV(
+        FrozenEstimator(Given(p.shape[1])), method=method, ensemble=False, cv=KFold(2)
+    )
     return model.fit(p, y).predict_proba(test)
 
 
@@ -80,7 +84,9 @@ def venn_abers(p: Array, y: Labels, test: Array) -> Any:
     return VennAbersCalibrator().predict_proba(p_cal=p, y_cal=y, p_test=test)
 
 
-def probmetrics(method: str, options: dict[str, Any], p: Array, y: Labels, test: Array) -> Any:
+def probmetrics(
+    method: str, options: dict[str, Any], p: Array, y: Labels, test: Array
+) -> Any:
     """A method of probmetrics by its own name."""
     from probmetrics.calibrators import get_calibrator
 
@@ -112,21 +118,41 @@ def probcal(name: str, p: Array, y: Labels, test: Array) -> Any:
     return getattr(probcal, name)().fit(p[:, 1], y).predict_proba(test[:, 1])
 
 
-def _ours(name: str, calibrator: str, kinds: tuple[Kind, ...] = BOTH, **options: Any) -> Rival:
-    return Rival(name, "calspline", "calspline", kinds, partial(ours, calibrator, options))
+def _ours(
+    name: str, calibrator: str, kinds: tuple[Kind, ...] = BOTH, **options: Any
+) -> Rival:
+    return Rival(
+        name, "calspline", "calspline", kinds, partial(ours, calibrator, options)
+    )
 
 
 def _scikit_learn(method: str) -> Rival:
-    return Rival(f"scikit-learn {method}", "scikit-learn", "sklearn", BOTH, partial(scikit_learn, method))
+    return Rival(
+        f"scikit-learn {method}",
+        "scikit-learn",
+        "sklearn",
+        BOTH,
+        partial(scikit_learn, method),
+    )
 
 
-def _probmetrics(name: str, method: str, kinds: tuple[Kind, ...], **options: Any) -> Rival:
+def _probmetrics(
+    name: str, method: str, kinds: tuple[Kind, ...], **options: Any
+) -> Rival:
     call = partial(probmetrics, method, options)
-    return Rival(f"probmetrics {name}", "probmetrics", "probmetrics.calibrators", kinds, call)
+    return Rival(
+        f"probmetrics {name}", "probmetrics", "probmetrics.calibrators", kinds, call
+    )
 
 
 def _probcal(name: str, calibrator: str) -> Rival:
-    return Rival(f"probcal {name}", "probcal", "probcal", ("binary",), partial(probcal, calibrator))
+    return Rival(
+        f"probcal {name}",
+        "probcal",
+        "probcal",
+        ("binary",),
+        partial(probcal, calibrator),
+    )
 
 
 RIVALS: list[Rival] = [
@@ -181,6 +207,8 @@ def installed(rivals: Iterable[Rival] = RIVALS) -> Present:
 def _version(package: str, module: Any) -> str:
     """The version installed; that which a checkout says of itself comes first."""
     try:
-        return str(getattr(module, "__version__", None) or version(package)).partition("+")[0]
+        return str(getattr(module, "__version__", None) or version(package)).partition(
+            "+"
+        )[0]
     except PackageNotFoundError:
         return "of unknown version"

@@ -21,7 +21,12 @@ class Source(NamedTuple):
 
 def sources(place: Path, only: str = "*") -> list[Source]:
     """Experiments in ``.npz`` files of their own and in CalArena's HDF5 files, those whose name matches ``only``."""
-    found = [Source(path.stem, partial(load, path)) for path in sorted(place.glob("*.npz"))]
+    found = [
+        Source(path.stem, partial(load, path)) for path in sorted(place.glob("*.npz"))
+    ]
     for path in sorted(p for p in place.iterdir() if p.suffix in calarena.SUFFIXES):
-        found += [Source(name.replace("/", "__"), partial(calarena.read, path, name)) for name in calarena.names(path)]
+        found += [
+            Source(name.replace("/", "__"), partial(calarena.read, path, name))
+            for name in calarena.names(path)
+        ]
     return [source for source in found if fnmatch(source.name, only)]

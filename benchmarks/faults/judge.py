@@ -53,7 +53,11 @@ def in_time() -> Iterator[None]:
 def proper(p: Any) -> bool:
     """Whether these are probabilities."""
     array = np.asarray(p)
-    return bool(array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all((array >= 0.0) & (array <= 1.0)))
+    return bool(
+        array.dtype.kind == "f"
+        and np.all(np.isfinite(array))
+        and np.all((array >= 0.0) & (array <= 1.0))
+    )
 
 
 def refuses(
@@ -71,7 +75,9 @@ def refuses(
     return Verdict("right" if good else "wrong", _shown(answer))
 
 
-def answers(action: Callable[[], Any], fine: Callable[[Any], bool], words: str = "") -> Verdict:
+def answers(
+    action: Callable[[], Any], fine: Callable[[Any], bool], words: str = ""
+) -> Verdict:
     """An answer is asked for; an error is a refusal, clear if it names the problem."""
     try:
         with in_time():
@@ -94,8 +100,14 @@ def warns(action: Callable[[], Any], words: str) -> Verdict:
         return answer
 
     found = answers(listened, proper, words)
-    named = any(re.search(words, str(warning.message), flags=re.IGNORECASE) for warning in heard)
-    return Verdict("wrong", f"no warning; {found.seen}") if found.word == "right" and not named else found
+    named = any(
+        re.search(words, str(warning.message), flags=re.IGNORECASE) for warning in heard
+    )
+    return (
+        Verdict("wrong", f"no warning; {found.seen}")
+        if found.word == "right" and not named
+        else found
+    )
 
 
 def blamed(error: Exception, words: str) -> Verdict:
@@ -103,13 +115,19 @@ def blamed(error: Exception, words: str) -> Verdict:
     text = str(error)
     lost = isinstance(error, (LookupError, TooLongError)) or "has no attribute" in text
     clear = not lost and re.search(words, text, flags=re.IGNORECASE) is not None
-    return Verdict("clear" if clear else "unclear", f"{type(error).__name__}: {' '.join(text.split())[:100]}")
+    return Verdict(
+        "clear" if clear else "unclear",
+        f"{type(error).__name__}: {' '.join(text.split())[:100]}",
+    )
 
 
 def close(p: Any, expected: Any, tolerance: float = SAME) -> bool:
     """Whether two answers agree."""
     return np.shape(p) == np.shape(expected) and bool(
-        np.all(np.abs(np.asarray(p, dtype=float) - np.asarray(expected, dtype=float)) <= tolerance)
+        np.all(
+            np.abs(np.asarray(p, dtype=float) - np.asarray(expected, dtype=float))
+            <= tolerance
+        )
     )
 
 

@@ -1,7 +1,7 @@
 """One adapter per calibrator: how it is made, fitted and asked, with its defaults.
 
-An adapter hands on what it gets: where a library wants a column or two, numbers are put into that shape and
-anything else is passed as it came.
+An adapter hands on what it gets: where a library wants a column or two, numbers are put
+into that shape and anything else is passed as it came.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import numpy as np
 class Library:
     """A calibrator. ``fit`` and ``say`` take one score a row; ``many`` says whether they take a matrix too.
 
-    ``wrong`` is made with an option that does not exist; ``intercept`` says whether the method can move
-    a constant; ``any_number`` whether scores outside [0, 1] are documented to be fine.
+    ``wrong`` is made with an option that does not exist; ``intercept`` says whether the
+    method can move a constant; ``any_number`` whether scores outside [0, 1] are
+    documented to be fine.
     """
 
     name: str
@@ -73,7 +74,11 @@ def pair(scores: Any) -> Any:
     array = np.asarray(scores)
     if array.ndim != 1:
         return scores
-    return np.column_stack([1 - array, array]) if array.dtype.kind in "fiu" else np.column_stack([array, array])
+    return (
+        np.column_stack([1 - array, array])
+        if array.dtype.kind in "fiu"
+        else np.column_stack([array, array])
+    )
 
 
 def _calspline(name: str, **options: Any) -> Library:
@@ -96,7 +101,9 @@ def _calspline(name: str, **options: Any) -> Library:
         lambda model, scores: model.calibrate(scores),
         weights=True,
         many=True,
-        wrong=None if name in ("IsotonicCalibrator", "TemperatureCalibrator") else wrong,
+        wrong=None
+        if name in ("IsotonicCalibrator", "TemperatureCalibrator")
+        else wrong,
         any_number=True,
     )
 
@@ -109,7 +116,9 @@ def _scikit_learn(method: str) -> Library:
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
 
-        class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        class Given(ClassifierMixin, BaseEstimator):
+            classes_: Any
+
             def fit(self, X: Any, y: Any) -> Any:
                 return self
 
@@ -133,14 +142,21 @@ def _scikit_learn(method: str) -> Library:
         models = [Pairs() if method == "temperature" else Margins(), Rows()]
         for model, n_classes in zip(models, (2, 3), strict=True):
             model.classes_ = np.arange(n_classes)
-        return [CalibratedClassifierCV(FrozenEstimator(model), method=method) for model in models]
+        return [
+            CalibratedClassifierCV(FrozenEstimator(model), method=method)
+            for model in models
+        ]
 
     def fit(models: Any, scores: Any, y: Any, weight: Any) -> Any:
-        several = isinstance(scores, np.ndarray) and scores.ndim == 2 and scores.shape[1] > 2
+        several = (
+            isinstance(scores, np.ndarray) and scores.ndim == 2 and scores.shape[1] > 2
+        )
         model = models[several]
         kinds = np.unique(np.asarray(y, dtype=object).astype(str))
         if len(kinds) == (3 if several else 2):
-            model.estimator.estimator.classes_ = np.unique(y)  # a real model has learnt its labels
+            model.estimator.estimator.classes_ = np.unique(
+                y
+            )  # a real model has learnt its labels
         rows = np.arange(len(y))
         model.cv = [(rows, rows)]  # all rows calibrate, whatever their number
         return fit_plainly(model, scores if several else column(scores), y, weight)
@@ -148,7 +164,9 @@ def _scikit_learn(method: str) -> Library:
     def say(model: Any, scores: Any) -> Any:
         if isinstance(model, list):
             model = model[0]
-        several = isinstance(scores, np.ndarray) and scores.ndim == 2 and scores.shape[1] > 2
+        several = (
+            isinstance(scores, np.ndarray) and scores.ndim == 2 and scores.shape[1] > 2
+        )
         p = model.predict_proba(scores if several else column(scores))
         return p if several else p[:, 1]
 
@@ -248,7 +266,9 @@ def _venn_abers() -> Library:
 
 def _splinator() -> Library:
     def make(**options: Any) -> Any:
-        return importlib.import_module("splinator.estimators").LinearSplineLogisticRegression(**options)
+        return importlib.import_module(
+            "splinator.estimators"
+        ).LinearSplineLogisticRegression(**options)
 
     return Library(
         "splinator",
@@ -265,7 +285,13 @@ def _splinator() -> Library:
 LIBRARIES = [
     *map(
         _calspline,
-        ("SplineCalibrator", "SigmoidCalibrator", "IsotonicCalibrator", "BetaCalibrator", "TemperatureCalibrator"),
+        (
+            "SplineCalibrator",
+            "SigmoidCalibrator",
+            "IsotonicCalibrator",
+            "BetaCalibrator",
+            "TemperatureCalibrator",
+        ),
     ),
     *map(_scikit_learn, ("sigmoid", "isotonic", "temperature")),
     _betacal(),

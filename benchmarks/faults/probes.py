@@ -15,7 +15,17 @@ import pandas as pd
 from scipy import sparse
 from scipy.special import expit, softmax
 
-from benchmarks.faults.judge import SAME, Array, Verdict, answers, close, in_time, proper, refuses, warns
+from benchmarks.faults.judge import (
+    SAME,
+    Array,
+    Verdict,
+    answers,
+    close,
+    in_time,
+    proper,
+    refuses,
+    warns,
+)
 from benchmarks.faults.libraries import Library
 
 N = 120
@@ -46,7 +56,9 @@ class Trial:
 
     def __call__(self, scores: Any, y: Any, weight: Any = None, at: Any = None) -> Any:
         """What it says, fitted to these rows."""
-        return self.library.say(self.fitted(scores, y, weight), self.grid if at is None else at)
+        return self.library.say(
+            self.fitted(scores, y, weight), self.grid if at is None else at
+        )
 
     @cached_property
     def plain(self) -> Any:
@@ -64,11 +76,19 @@ class Trial:
     def without_row(self) -> Array:
         """The same without the row that probes spoil."""
         with in_time():
-            return np.array(self(np.delete(self.p, BAD), np.delete(self.y, BAD)), dtype=float)
+            return np.array(
+                self(np.delete(self.p, BAD), np.delete(self.y, BAD)), dtype=float
+            )
 
     def changed(self, value: Any) -> Any:
         """The scores with one replaced."""
-        out = self.p.astype(object if isinstance(value, str) else type(value) if value is not None else object)
+        out = self.p.astype(
+            object
+            if isinstance(value, str)
+            else type(value)
+            if value is not None
+            else object
+        )
         out[BAD] = value
         return out
 
@@ -87,7 +107,9 @@ PROBES: dict[str, tuple[int | str, str, Probe]] = {}
 NEEDS: dict[str, Callable[[Library], bool]] = {}
 
 
-def probe(case: int | str, title: str, needs: Callable[[Library], bool] = lambda _: True) -> Callable[[Probe], Probe]:
+def probe(
+    case: int | str, title: str, needs: Callable[[Library], bool] = lambda _: True
+) -> Callable[[Probe], Probe]:
     """Register a probe of a case."""
 
     def keep(function: Probe) -> Probe:
@@ -129,14 +151,22 @@ spoils(8, "strings", "high", "string|str|numeric|number|float|real|dtype")
 @probe(3, "1.5 at fit")
 def outside_at_fit(t: Trial) -> Verdict:
     fine = proper if t.library.any_number else lambda _: False
-    return refuses(lambda: t(t.changed(1.5), t.y), r"\[0, ?1\]|between|range|probabilit|outside", fine)
+    return refuses(
+        lambda: t(t.changed(1.5), t.y),
+        r"\[0, ?1\]|between|range|probabilit|outside",
+        fine,
+    )
 
 
 @probe(3, "1.5 at predict")
 def outside_at_predict(t: Trial) -> Verdict:
     grid = np.append(t.grid, 1.5)
     fine = proper if t.library.any_number else lambda _: False
-    return refuses(lambda: t.library.say(t.plain, grid), r"\[0, ?1\]|between|range|probabilit|outside", fine)
+    return refuses(
+        lambda: t.library.say(t.plain, grid),
+        r"\[0, ?1\]|between|range|probabilit|outside",
+        fine,
+    )
 
 
 @probe("3a", "1 + 1e-12 and -5e-7 at fit")
@@ -146,7 +176,11 @@ def rounding_at_fit(t: Trial) -> Verdict:
     with in_time():
         exact = np.array(t(p, t.y), dtype=float)
     p[:2] = [-5e-7, 1 + 1e-12]
-    return answers(lambda: t(p, t.y), lambda a: close(a, exact, 1e-3), r"\[0, ?1\]|between|range|probabilit|outside")
+    return answers(
+        lambda: t(p, t.y),
+        lambda a: close(a, exact, 1e-3),
+        r"\[0, ?1\]|between|range|probabilit|outside",
+    )
 
 
 @probe("3a", "1 + 1e-12 and -5e-7 at predict")
@@ -155,10 +189,16 @@ def rounding_at_predict(t: Trial) -> Verdict:
         exact = np.array(t.library.say(t.plain, np.array([0.0, 0.5, 1.0])), dtype=float)
     grid = np.array([-5e-7, 0.5, 1 + 1e-12])
     words = r"\[0, ?1\]|between|range|probabilit|outside"
-    return answers(lambda: t.library.say(t.plain, grid), lambda a: close(a, exact, 1e-3), words)
+    return answers(
+        lambda: t.library.say(t.plain, grid), lambda a: close(a, exact, 1e-3), words
+    )
 
 
-@probe("3b", "three of 120 are 1.5", lambda library: library.package == "calspline" or not library.any_number)
+@probe(
+    "3b",
+    "three of 120 are 1.5",
+    lambda library: library.package == "calspline" or not library.any_number,
+)
 def few_outside(t: Trial) -> Verdict:
     p = t.p.copy()
     p[:3] = 1.5
@@ -171,17 +211,26 @@ def falling(t: Trial) -> Verdict:
     rng = np.random.default_rng(2)
     p = expit(rng.normal(0.0, 2.0, n))
     y = (rng.random(n) > p).astype(int)
-    return warns(lambda: t(p, y), "lower|revers|invert|flip|negative|decreas|slope|wrong|order|sign")
+    return warns(
+        lambda: t(p, y),
+        "lower|revers|invert|flip|negative|decreas|slope|wrong|order|sign",
+    )
 
 
 @probe(4, "empty fit")
 def empty_fit(t: Trial) -> Verdict:
-    return refuses(lambda: t(t.p[:0], t.y[:0]), "empty|row|sample|at least|class|length|size")
+    return refuses(
+        lambda: t(t.p[:0], t.y[:0]), "empty|row|sample|at least|class|length|size"
+    )
 
 
 @probe(5, "empty predict")
 def empty_predict(t: Trial) -> Verdict:
-    return answers(lambda: t.library.say(t.plain, t.p[:0]), lambda a: np.shape(a)[0] == 0, "empty|sample|at least")
+    return answers(
+        lambda: t.library.say(t.plain, t.p[:0]),
+        lambda a: np.shape(a)[0] == 0,
+        "empty|sample|at least",
+    )
 
 
 @probe(6, "three dimensions", lambda library: library.package != "scikit-learn")
@@ -230,21 +279,31 @@ def two_values(t: Trial) -> Verdict:
 
 @probe(15, "five distinct values")
 def five_values(t: Trial) -> Verdict:
-    return answers(lambda: t(np.clip(np.round(t.p * 5) / 5, 0.1, 0.9), t.y), proper, FEW)
+    return answers(
+        lambda: t(np.clip(np.round(t.p * 5) / 5, 0.1, 0.9), t.y), proper, FEW
+    )
 
 
 @probe(16, "one row")
 def one_row(t: Trial) -> Verdict:
-    return refuses(lambda: t(t.p[:1], t.y[:1]), "class|row|sample|at least|one|single|unique")
+    return refuses(
+        lambda: t(t.p[:1], t.y[:1]), "class|row|sample|at least|one|single|unique"
+    )
 
 
 @probe(17, "three rows")
 def three_rows(t: Trial) -> Verdict:
-    return answers(lambda: t(np.array([0.2, 0.4, 0.9]), np.array([0, 0, 1])), proper, FEW)
+    return answers(
+        lambda: t(np.array([0.2, 0.4, 0.9]), np.array([0, 0, 1])), proper, FEW
+    )
 
 
-def _same(t: Trial, scores: Any, y: Any, words: str = "", tolerance: float = SAME) -> Verdict:
-    return answers(lambda: t(scores, y), lambda a: close(a, t.expected, tolerance), words)
+def _same(
+    t: Trial, scores: Any, y: Any, words: str = "", tolerance: float = SAME
+) -> Verdict:
+    return answers(
+        lambda: t(scores, y), lambda a: close(a, t.expected, tolerance), words
+    )
 
 
 @probe(19, "a list")
@@ -266,19 +325,25 @@ def a_series(t: Trial) -> Verdict:
 def nan_label(t: Trial) -> Verdict:
     y = t.y.astype(float)
     y[BAD] = np.nan
-    return refuses(lambda: t(t.p, y), "nan|missing|finite|label|unknown|target", t.unaffected)
+    return refuses(
+        lambda: t(t.p, y), "nan|missing|finite|label|unknown|target", t.unaffected
+    )
 
 
 @probe(20, "a label of None")
 def none_label(t: Trial) -> Verdict:
     y = t.y.astype(object)
     y[BAD] = None
-    return refuses(lambda: t(t.p, y), "nan|none|missing|label|unknown|finite|target", t.unaffected)
+    return refuses(
+        lambda: t(t.p, y), "nan|none|missing|label|unknown|finite|target", t.unaffected
+    )
 
 
 @probe(21, "one class")
 def one_class(t: Trial) -> Verdict:
-    return refuses(lambda: t(t.p, np.ones(N, dtype=int)), "class|label|unique|both|only")
+    return refuses(
+        lambda: t(t.p, np.ones(N, dtype=int)), "class|label|unique|both|only"
+    )
 
 
 @probe(22, "one positive")
@@ -289,7 +354,12 @@ def one_positive(t: Trial) -> Verdict:
 def _labels(title: str, labels: list[Any]) -> None:
     @probe(23, f"labels {title}")
     def labelled(t: Trial) -> Verdict:
-        return _same(t, t.p, np.array(labels)[t.y], "label|class|target|binary|numeric|string|str_")
+        return _same(
+            t,
+            t.p,
+            np.array(labels)[t.y],
+            "label|class|target|binary|numeric|string|str_",
+        )
 
 
 _labels("of words", ["no", "yes"])
@@ -303,22 +373,33 @@ _labels("0.0 and 1.0", [0.0, 1.0])
 def from_one(t: Trial) -> Verdict:
     with in_time():
         expected = np.array(t(t.P, t.k, at=t.P), dtype=float)
-    return answers(lambda: t(t.P, t.k + 1, at=t.P), lambda a: close(a, expected), "label|class|target")
+    return answers(
+        lambda: t(t.P, t.k + 1, at=t.P),
+        lambda a: close(a, expected),
+        "label|class|target",
+    )
 
 
 @probe(24, "continuous labels")
 def continuous(t: Trial) -> Verdict:
-    return refuses(lambda: t(t.p, np.linspace(0.1, 0.9, N)), "continuous|label|class|binary|target")
+    return refuses(
+        lambda: t(t.p, np.linspace(0.1, 0.9, N)), "continuous|label|class|binary|target"
+    )
 
 
 @probe(25, "three classes, one column")
 def three_classes(t: Trial) -> Verdict:
-    return refuses(lambda: t(t.p, np.arange(N) % 3), "class|label|binary|column|target|shape")
+    return refuses(
+        lambda: t(t.p, np.arange(N) % 3), "class|label|binary|column|target|shape"
+    )
 
 
 @probe(26, "lengths differ")
 def lengths(t: Trial) -> Verdict:
-    return refuses(lambda: t(t.p, t.y[:-5]), "length|inconsistent|shape|size|number of|dimension|same|equal")
+    return refuses(
+        lambda: t(t.p, t.y[:-5]),
+        "length|inconsistent|shape|size|number of|dimension|same|equal",
+    )
 
 
 @probe(27, "perfect separation")
@@ -348,10 +429,22 @@ def _weights(case: int, title: str, make: Callable[[Array], Any], words: str) ->
         return refuses(lambda: t(t.p, t.y, make(np.ones(N))), words)
 
 
-_weights(30, "negative", lambda w: np.where(np.arange(N) == BAD, -1.0, w), "negative|positive|weight")
+_weights(
+    30,
+    "negative",
+    lambda w: np.where(np.arange(N) == BAD, -1.0, w),
+    "negative|positive|weight",
+)
 _weights(31, "all zero", lambda w: 0.0 * w, "zero|weight")
-_weights(32, "NaN among the", lambda w: np.where(np.arange(N) == BAD, np.nan, w), "nan|finite|missing")
-_weights(35, "too few", lambda w: w[:3], "length|shape|size|inconsistent|weight|dimension")
+_weights(
+    32,
+    "NaN among the",
+    lambda w: np.where(np.arange(N) == BAD, np.nan, w),
+    "nan|finite|missing",
+)
+_weights(
+    35, "too few", lambda w: w[:3], "length|shape|size|inconsistent|weight|dimension"
+)
 
 
 def _scale(title: str, total: float) -> None:
@@ -374,8 +467,12 @@ _scale("a million a row", 1e6 * N)
 def zero_weights(t: Trial) -> Verdict:
     there = np.arange(N) % 3 > 0
     with in_time():
-        expected = np.array(t(t.p[there], t.y[there], np.ones(int(there.sum()))), dtype=float)
-    return answers(lambda: t(t.p, t.y, there.astype(float)), lambda a: close(a, expected, 1e-3))
+        expected = np.array(
+            t(t.p[there], t.y[there], np.ones(int(there.sum()))), dtype=float
+        )
+    return answers(
+        lambda: t(t.p, t.y, there.astype(float)), lambda a: close(a, expected, 1e-3)
+    )
 
 
 @probe(34, "integer weights", lambda library: library.weights)
@@ -383,7 +480,9 @@ def integer_weights(t: Trial) -> Verdict:
     w = np.random.default_rng(0).integers(1, 4, N)
     with in_time():
         expected = np.array(t(t.p.repeat(w), t.y.repeat(w)), dtype=float)
-    return answers(lambda: t(t.p, t.y, w.astype(float)), lambda a: close(a, expected, 1e-3))
+    return answers(
+        lambda: t(t.p, t.y, w.astype(float)), lambda a: close(a, expected, 1e-3)
+    )
 
 
 @probe(36, "read-only arrays")
@@ -405,7 +504,9 @@ def passed_in(t: Trial) -> Verdict:
     before = p.copy(), y.copy(), grid.copy()
 
     def unchanged(_: Any) -> bool:
-        return all(np.array_equal(a, b) for a, b in zip(before, (p, y, grid), strict=True))
+        return all(
+            np.array_equal(a, b) for a, b in zip(before, (p, y, grid), strict=True)
+        )
 
     return answers(lambda: t(p, y, at=grid), unchanged)
 
@@ -428,13 +529,19 @@ def _rows(case: int, title: str, row: list[float], words: str) -> None:
         def fine(answer: Any) -> bool:
             if case == 41 and t.library.any_number:  # then the rows are margins
                 return proper(answer)
-            return proper(answer) and close(answer, t(np.delete(t.P, BAD, 0), np.delete(t.k, BAD), at=t.P), UNAFFECTED)
+            return proper(answer) and close(
+                answer,
+                t(np.delete(t.P, BAD, 0), np.delete(t.k, BAD), at=t.P),
+                UNAFFECTED,
+            )
 
         return refuses(lambda: t(P, t.k, at=t.P), words, fine)
 
 
 _rows(40, "a row that sums to 1.2", [0.4, 0.4, 0.4], "sum|normali")
-_rows(41, "a negative entry", [-0.2, 0.6, 0.6], "negative|range|between|probabilit|\\[0")
+_rows(
+    41, "a negative entry", [-0.2, 0.6, 0.6], "negative|range|between|probabilit|\\[0"
+)
 _rows(42, "a row of zeros", [0.0, 0.0, 0.0], "sum|zero|normali")
 
 
@@ -443,7 +550,9 @@ def missing_class(t: Trial) -> Verdict:
     y = np.where(t.k == 2, 1, t.k)
     return answers(
         lambda: t(t.P, y, at=t.P),
-        lambda a: proper(a) and np.shape(a) == (N, 3) and close(np.sum(a, axis=1), np.ones(N)),
+        lambda a: (
+            proper(a) and np.shape(a) == (N, 3) and close(np.sum(a, axis=1), np.ones(N))
+        ),
         "class|label|column",
     )
 
@@ -467,8 +576,14 @@ def refit(t: Trial) -> Verdict:
 def pickled(t: Trial) -> Verdict:
     if t.library.package == "scikit-learn":
         # Its model is one of this benchmark's own, made in a function.
-        return answers(lambda: t.library.say(copy.deepcopy(t.plain), t.grid), lambda a: close(a, t.expected))
-    return answers(lambda: t.library.say(pickle.loads(pickle.dumps(t.plain)), t.grid), lambda a: close(a, t.expected))
+        return answers(
+            lambda: t.library.say(copy.deepcopy(t.plain), t.grid),
+            lambda a: close(a, t.expected),
+        )
+    return answers(
+        lambda: t.library.say(pickle.loads(pickle.dumps(t.plain)), t.grid),
+        lambda a: close(a, t.expected),
+    )
 
 
 @probe(49, "the global random state")
@@ -488,7 +603,10 @@ def threads(t: Trial) -> Verdict:
 
     def together() -> Any:
         with ThreadPoolExecutor(16) as pool:
-            return np.array(list(pool.map(lambda _: t.library.say(t.plain, t.grid), range(32))), dtype=float)
+            return np.array(
+                list(pool.map(lambda _: t.library.say(t.plain, t.grid), range(32))),
+                dtype=float,
+            )
 
     return answers(together, lambda a: close(a, np.tile(expected, (32, 1))))
 
@@ -505,4 +623,6 @@ def wrong_option(t: Trial) -> Verdict:
         assert t.library.wrong is not None
         return t.library.say(t.library.fit(t.library.wrong(), t.p, t.y, None), t.grid)
 
-    return refuses(fit, "magic|must be|invalid|unknown|parameter|option|should be|not supported")
+    return refuses(
+        fit, "magic|must be|invalid|unknown|parameter|option|should be|not supported"
+    )

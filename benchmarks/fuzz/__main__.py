@@ -1,7 +1,8 @@
 """Hostile files for every reader: ``python -m benchmarks.fuzz``.
 
-Spoils valid models, histograms and tables at random and gives them to ``load`` and to ``calspline fit``, under a limit
-of memory and of time. Only our errors may come out. Writes ``FUZZ.md`` and fails if anything else did.
+Spoils valid models, histograms and tables at random and gives them to ``load`` and to
+``calspline fit``, under a limit of memory and of time. Only our errors may come out.
+Writes ``FUZZ.md`` and fails if anything else did.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from benchmarks.fuzz.readers import MAX_SECONDS, fit_hostile, load_hostile, model_file, table_file
+from benchmarks.fuzz.readers import (
+    MAX_SECONDS,
+    fit_hostile,
+    load_hostile,
+    model_file,
+    table_file,
+)
 from benchmarks.tables import table
 
 RESULT = Path(__file__).parents[1] / "FUZZ.md"
@@ -23,7 +30,9 @@ MEMORY = Path("/dev/shm")
 """Files there cost no disk."""
 
 
-def attack(name: str, count: int, once: Callable[[Random, Path], str | None]) -> list[str]:
+def attack(
+    name: str, count: int, once: Callable[[Random, Path], str | None]
+) -> list[str]:
     """Run one reader on so many files; what went wrong."""
     failures = []
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
@@ -36,9 +45,15 @@ def attack(name: str, count: int, once: Callable[[Random, Path], str | None]) ->
 
 
 READERS: dict[str, Callable[[Random, Path], str | None]] = {
-    "`load`: models and histograms": lambda random, folder: load_hostile(model_file(random), folder),
-    "`calspline fit`: CSV": lambda random, folder: fit_hostile(table_file(random, "csv"), folder, "csv"),
-    "`calspline fit`: JSONL": lambda random, folder: fit_hostile(table_file(random, "jsonl"), folder, "jsonl"),
+    "`load`: models and histograms": lambda random, folder: load_hostile(
+        model_file(random), folder
+    ),
+    "`calspline fit`: CSV": lambda random, folder: fit_hostile(
+        table_file(random, "csv"), folder, "csv"
+    ),
+    "`calspline fit`: JSONL": lambda random, folder: fit_hostile(
+        table_file(random, "jsonl"), folder, "jsonl"
+    ),
 }
 
 
@@ -47,10 +62,18 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=400_000)
     parser.add_argument("--tables", type=int, default=5_000, help="of each format")
     options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_AS, (MAX_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1])
+    )
     counts = [options.models, options.tables, options.tables]
-    failures = {name: attack(name, count, READERS[name]) for name, count in zip(READERS, counts, strict=True)}
-    lines = [[name, f"{count:,}", f"{len(failures[name])}"] for name, count in zip(READERS, counts, strict=True)]
+    failures = {
+        name: attack(name, count, READERS[name])
+        for name, count in zip(READERS, counts, strict=True)
+    }
+    lines = [
+        [name, f"{count:,}", f"{len(failures[name])}"]
+        for name, count in zip(READERS, counts, strict=True)
+    ]
     text = f"""# Hostile files
 
 `python -m benchmarks.fuzz`: valid files spoilt at random, in their bytes or in what they say (models with a checksum

@@ -97,11 +97,15 @@ def spoilt_model(random: Random, body: dict[str, Any]) -> bytes:
 def _spoil(random: Random, node: Any) -> None:
     """Walk down to somewhere, and put something else there."""
     while True:
-        keys: list[Any] = list(node) if isinstance(node, dict) else list(range(len(node)))
+        keys: list[Any] = (
+            list(node) if isinstance(node, dict) else list(range(len(node)))
+        )
         if not keys:
             return
         if random.random() < 0.8:  # what is deep inside is checked last
-            keys = [key for key in keys if isinstance(node[key], (dict, list)) and node[key]] or keys
+            keys = [
+                key for key in keys if isinstance(node[key], (dict, list)) and node[key]
+            ] or keys
         key = random.choice(keys)
         if isinstance(node[key], (dict, list)) and node[key] and random.random() < 0.9:
             node = node[key]
@@ -124,7 +128,17 @@ def _spoil(random: Random, node: Any) -> None:
 
 def _other_number(random: Random, value: float) -> float:
     try:
-        return random.choice((-value, value * 1e10, value * 1e300, value + 1, value * 1e-300, int(value), float(value)))
+        return random.choice(
+            (
+                -value,
+                value * 1e10,
+                value * 1e300,
+                value + 1,
+                value * 1e-300,
+                int(value),
+                float(value),
+            )
+        )
     except OverflowError:
         return 0.0
 
@@ -132,7 +146,19 @@ def _other_number(random: Random, value: float) -> float:
 def spoilt_table(random: Random, rows: list[dict[str, Any]], format: str) -> bytes:
     """A CSV or JSONL file with odd names, odd values, odd lines, and now and then odd bytes."""
     rows = copy.deepcopy(rows)
-    words: tuple[Any, ...] = (*VALUES[:13], "nan", "NULL", "1e999", "0x10", "1,5", '"', "a\nb", "é", "0" * 5000, "-inf")
+    words: tuple[Any, ...] = (
+        *VALUES[:13],
+        "nan",
+        "NULL",
+        "1e999",
+        "0x10",
+        "1,5",
+        '"',
+        "a\nb",
+        "é",
+        "0" * 5000,
+        "-inf",
+    )
     for _ in range(random.randint(0, 4)):
         row = random.choice(rows)
         row[random.choice(list(row) or ["score"])] = random.choice(words)
@@ -144,8 +170,14 @@ def spoilt_table(random: Random, rows: list[dict[str, Any]], format: str) -> byt
         text = "".join(json.dumps(row) + "\n" for row in rows)
     else:
         names = list(rows[0])
-        lines = [names, *([_field(row.get(name, "")) for name in names] for row in rows)]
-        text = "".join(",".join(line) + random.choice(("\n",) * 50 + ("\r\n", ",\n", "\n\n")) for line in lines)
+        lines = [
+            names,
+            *([_field(row.get(name, "")) for name in names] for row in rows),
+        ]
+        text = "".join(
+            ",".join(line) + random.choice(("\n",) * 50 + ("\r\n", ",\n", "\n\n"))
+            for line in lines
+        )
     content = text.encode("utf-8", "replace")
     return spoilt_bytes(random, content) if random.random() < 0.5 else content
 

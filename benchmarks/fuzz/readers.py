@@ -20,7 +20,9 @@ import calspline
 from benchmarks.fuzz.mutations import spoilt_bytes, spoilt_model, spoilt_table
 from calspline.cli import main as command
 
-KEPT = sorted((Path(__file__).parents[2] / "tests" / "golden" / "models").glob("*/*.json"))
+KEPT = sorted(
+    (Path(__file__).parents[2] / "tests" / "golden" / "models").glob("*.json")
+)
 BODIES = [json.loads(path.read_text()) for path in KEPT if path.stat().st_size < 50_000]
 MAX_SECONDS = 10.0
 
@@ -50,14 +52,27 @@ def small_bodies() -> list[dict[str, Any]]:
     """Models of every kind with little in them, so that what is spoilt matters."""
     rng = np.random.default_rng(0)
     p, q, y = rng.random(12), rng.dirichlet(np.ones(3), 12), np.arange(12) % 2
-    two = [calspline.SplineCalibrator(n_knots=4), calspline.SplineCalibrator(n_knots=3, loss="brier")]
-    two += [calspline.SigmoidCalibrator(), calspline.BetaCalibrator(), calspline.IsotonicCalibrator()]
+    two: list[Any] = [
+        calspline.SplineCalibrator(n_knots=4),
+        calspline.SplineCalibrator(n_knots=3, loss="brier"),
+    ]
+    two += [
+        calspline.SigmoidCalibrator(),
+        calspline.BetaCalibrator(),
+        calspline.IsotonicCalibrator(),
+    ]
     two += [calspline.TemperatureCalibrator(), calspline.ClippingCalibrator()]
-    many = [calspline.SplineCalibrator(n_knots=4), calspline.SplineCalibrator(n_knots=3, multiclass="ovr")]
+    many: list[Any] = [
+        calspline.SplineCalibrator(n_knots=4),
+        calspline.SplineCalibrator(n_knots=3, multiclass="ovr"),
+    ]
     many += [calspline.TemperatureCalibrator(), calspline.SigmoidCalibrator()]
     models: list[Any] = [cal.fit(p, np.array(["no", "yes"])[y]) for cal in two]
     models += [cal.fit(q, np.arange(12) % 3) for cal in many]
-    models += [calspline.SplineCalibrator(n_knots=4).fit(10.0 * p - 5.0, y), calspline.ScoreHistogram.from_scores(p, y)]
+    models += [
+        calspline.SplineCalibrator(n_knots=4).fit(10.0 * p - 5.0, y),
+        calspline.ScoreHistogram.from_scores(p, y),
+    ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         return [_saved(model, path) for model in models]
@@ -72,7 +87,11 @@ def _saved(model: Any, path: Path) -> dict[str, Any]:
 def model_file(random: Random) -> bytes:
     """A spoilt model: its values, with a right checksum, or its bytes."""
     body = random.choice(BODIES if random.random() < 0.1 else small_bodies())
-    return spoilt_model(random, body) if random.random() < 0.7 else spoilt_bytes(random, json.dumps(body).encode())
+    return (
+        spoilt_model(random, body)
+        if random.random() < 0.7
+        else spoilt_bytes(random, json.dumps(body).encode())
+    )
 
 
 def load_hostile(content: bytes, folder: Path) -> str | None:
@@ -81,10 +100,16 @@ def load_hostile(content: bytes, folder: Path) -> str | None:
     path.write_bytes(content)
     try:
         with in_time(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the fit did not converge")  # as the file may well say
+            warnings.filterwarnings(
+                "ignore", "the fit did not converge"
+            )  # as the file may well say
             model = calspline.load(path)
     except ValueError as error:
-        return None if str(path) in str(error) else f"an error that does not name the file: {error}"
+        return (
+            None
+            if str(path) in str(error)
+            else f"an error that does not name the file: {error}"
+        )
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     if isinstance(model, calspline.ScoreHistogram):
@@ -101,16 +126,29 @@ def _answers(model: Any) -> str | None:
     scores = np.linspace(0.0, 1.0, 9) if m == 2 else np.full((3, m), 1.0 / m)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "scores all lie in")  # which a calibrator of margins may well find odd
+        warnings.filterwarnings(
+            "ignore", "scores all lie in"
+        )  # which a calibrator of margins may well find odd
         p = model.predict_proba(scores)
-    good = np.isfinite(p).all() and p.min() >= 0.0 and p.max() <= 1.0 and np.abs(p.sum(axis=1) - 1.0).max() < 1e-9
+    good = (
+        np.isfinite(p).all()
+        and p.min() >= 0.0
+        and p.max() <= 1.0
+        and np.abs(p.sum(axis=1) - 1.0).max() < 1e-9
+    )
     return None if good else "loaded, then probabilities that are none"
 
 
 def table_file(random: Random, format: str) -> bytes:
     """A spoilt table of scores and labels."""
     rows: list[dict[str, Any]] = [
-        {"id": i, "score": round(random.random(), 3), "label": random.randrange(2), "w": 1.0} for i in range(20)
+        {
+            "id": i,
+            "score": round(random.random(), 3),
+            "label": random.randrange(2),
+            "w": 1.0,
+        }
+        for i in range(20)
     ]
     return spoilt_table(random, rows, format)
 

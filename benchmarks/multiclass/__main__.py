@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.multiclass import peers
-from benchmarks.multiclass.data import Case, Rows, log_loss, make, real, softmax, synthetic
+from benchmarks.multiclass.data import (
+    Case,
+    Rows,
+    log_loss,
+    make,
+    real,
+    softmax,
+    synthetic,
+)
 from benchmarks.multiclass.large import measure
 from benchmarks.multiclass.peers import OURS, SMS, Make
 from benchmarks.multiclass.report import Fits, Results, render
@@ -37,7 +45,9 @@ def run(*, rounds: int, large: bool) -> Results:
         results.notes.append(problem + ".")
     for case in [*(synthetic(n, m) for n, m in SIZES), *real()]:
         _say(f"fit, {case.name}")
-        results.fits.append(fits(case, {OURS: peers.structured} | ({SMS: sms} if sms else {}), rounds))
+        results.fits.append(
+            fits(case, {OURS: peers.structured} | ({SMS: sms} if sms else {}), rounds)
+        )
     for n, m in SIZES:
         _say(f"one-vs-rest, {_size(n, m)}")
         results.one_vs_rest[_size(n, m), "all cores"] = one_vs_rest(n, m, rounds)
@@ -60,10 +70,15 @@ def run(*, rounds: int, large: bool) -> Results:
 
 def fits(case: Case, makes: dict[str, Make], rounds: int) -> Fits:
     """Fit times and the log-loss of rows held out."""
-    times = take_turns({name: partial(_fitted, made, case.fit) for name, made in makes.items()}, rounds=rounds)
+    times = take_turns(
+        {name: partial(_fitted, made, case.fit) for name, made in makes.items()},
+        rounds=rounds,
+    )
     losses = {"raw": log_loss(*case.held)}
     for name, made in makes.items():
-        losses[name] = log_loss(_fitted(made, case.fit).predict_proba(case.held.p), case.held.y)
+        losses[name] = log_loss(
+            _fitted(made, case.fit).predict_proba(case.held.p), case.held.y
+        )
     return Fits(case.name, times, losses)
 
 
@@ -71,7 +86,10 @@ def one_vs_rest(n: int, m: int, rounds: int) -> Times:
     """The calibrator's one-vs-rest fit, and a loop of binary ones."""
     rows = make(n, m)
     makes: dict[str, Make] = {"ovr": peers.one_vs_rest, "loop": peers.Loop}
-    return take_turns({name: partial(_fitted, made, rows) for name, made in makes.items()}, rounds=rounds)
+    return take_turns(
+        {name: partial(_fitted, made, rows) for name, made in makes.items()},
+        rounds=rounds,
+    )
 
 
 def predict(n_fit: int, n: int, m: int, rounds: int) -> Times:
@@ -99,13 +117,24 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    cli = argparse.ArgumentParser(prog="python -m benchmarks.multiclass", description=__doc__)
-    cli.add_argument("--rounds", type=int, default=7, help="rounds at least; quick calls have more")
-    cli.add_argument("--no-large", action="store_true", help="leave out the fits of 1,000 classes")
-    cli.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "MULTICLASS.md")
+    cli = argparse.ArgumentParser(
+        prog="python -m benchmarks.multiclass", description=__doc__
+    )
+    cli.add_argument(
+        "--rounds", type=int, default=7, help="rounds at least; quick calls have more"
+    )
+    cli.add_argument(
+        "--no-large", action="store_true", help="leave out the fits of 1,000 classes"
+    )
+    cli.add_argument(
+        "--output", type=Path, default=Path(__file__).parents[1] / "MULTICLASS.md"
+    )
     args = cli.parse_args()
     results = run(rounds=args.rounds, large=not args.no_large)
-    command = f"python -m benchmarks.multiclass --rounds {args.rounds}" + " --no-large" * args.no_large
+    command = (
+        f"python -m benchmarks.multiclass --rounds {args.rounds}"
+        + " --no-large" * args.no_large
+    )
     page = render(results, command=command)
     args.output.write_text(page, encoding="utf-8")
     print(page)

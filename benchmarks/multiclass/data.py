@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
-DESCRIPTION = (
-    "true class logits t ~ N(c_j, 1.5), offsets c_j ~ N(0, 0.5); the model says softmax(z + 0.3 sin z), z = 1.8 t"
-)
+DESCRIPTION = "true class logits t ~ N(c_j, 1.5), offsets c_j ~ N(0, 0.5); the model says softmax(z + 0.3 sin z), z = 1.8 t"
 CONFUSABLE = (
     "classes in families of ten that share a part of t ~ N(0, 2), and the model takes 0.3 of a class's t for its "
     "neighbour's"
@@ -69,7 +67,9 @@ def softmax(x: Array) -> Array:
 def synthetic(n: int, m: int) -> Case:
     """Rows to fit, and as many classes' rows held out."""
     rows = make(n + HELD_OUT, m)
-    return Case(f"{n:,} x {m}", Rows(rows.p[:n], rows.y[:n]), Rows(rows.p[n:], rows.y[n:]))
+    return Case(
+        f"{n:,} x {m}", Rows(rows.p[:n], rows.y[:n]), Rows(rows.p[n:], rows.y[n:])
+    )
 
 
 def real() -> Iterator[Case]:
@@ -81,7 +81,11 @@ def real() -> Iterator[Case]:
         if place is not None and (path := place / f"{name}.npz").is_file():
             found = load(path)
             n, m = found.fit_p.shape
-            yield Case(f"{name}, {n:,} x {m}", Rows(found.fit_p, found.fit_y), Rows(found.test_p, found.test_y))
+            yield Case(
+                f"{name}, {n:,} x {m}",
+                Rows(found.fit_p, found.fit_y),
+                Rows(found.test_p, found.test_y),
+            )
 
 
 def log_loss(p: Array, y: Labels) -> float:

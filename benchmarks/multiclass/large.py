@@ -2,8 +2,8 @@
 
     python -m benchmarks.multiclass.large structured 20000 1000 [--confusable]
 
-prints seconds, the most resident megabytes of the whole process, and those beyond the state before the fit,
-in which the scores are.
+prints seconds, the most resident megabytes of the whole process, and those beyond the
+state before the fit, in which the scores are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ class Cost(NamedTuple):
 
 def measure(kind: str, n: int, m: int, *, confusable: bool = False) -> Cost:
     """Measured in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.multiclass.large", kind, str(n), str(m)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.multiclass.large",
+        kind,
+        str(n),
+        str(m),
+    ]
     command += ["--confusable"] * confusable
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return Cost(**json.loads(done.stdout))
@@ -57,7 +64,13 @@ def main() -> None:
     cli.add_argument("classes", type=int)
     cli.add_argument("--confusable", action="store_true")
     args = cli.parse_args()
-    print(json.dumps(measure_here(args.kind, args.rows, args.classes, confusable=args.confusable)._asdict()))
+    print(
+        json.dumps(
+            measure_here(
+                args.kind, args.rows, args.classes, confusable=args.confusable
+            )._asdict()
+        )
+    )
 
 
 if __name__ == "__main__":

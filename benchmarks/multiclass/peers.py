@@ -22,7 +22,9 @@ class Loop:
 
     def fit(self, p: Array, y: Labels) -> Loop:
         """Fit each class against the rest."""
-        self.models = [SplineCalibrator().fit(p[:, j], y == j) for j in range(p.shape[1])]
+        self.models = [
+            SplineCalibrator().fit(p[:, j], y == j) for j in range(p.shape[1])
+        ]
         return self
 
 
@@ -31,5 +33,8 @@ def sms() -> tuple[Make | None, str]:
     try:
         calibrators: Any = importlib.import_module("probmetrics.calibrators")
     except ImportError as error:
-        return None, f"probmetrics cannot be imported ({error}): nothing is compared with structured matrix scaling"
+        return (
+            None,
+            f"probmetrics cannot be imported ({error}): nothing is compared with structured matrix scaling",
+        )
     return partial(calibrators.get_calibrator, "sms"), ""

@@ -81,7 +81,10 @@ def render(results: Results, *, command: str) -> str:
 
 
 def _versions() -> str:
-    found = [f"Python {platform.python_version()}", f"calspline {calspline.__version__}"]
+    found = [
+        f"Python {platform.python_version()}",
+        f"calspline {calspline.__version__}",
+    ]
     for package in PACKAGES:
         try:
             found.append(f"{package} {version(package).partition('+')[0]}")
@@ -92,7 +95,12 @@ def _versions() -> str:
 
 def _targets(results: Results) -> Iterator[list[str]]:
     def row(what: str, value: float, limit: float) -> list[str]:
-        return [what, f"{value:,.3g}" if value < 1000 else f"{value:,.0f}", f"<= {limit:g}", _verdict(value, limit)]
+        return [
+            what,
+            f"{value:,.3g}" if value < 1000 else f"{value:,.0f}",
+            f"<= {limit:g}",
+            _verdict(value, limit),
+        ]
 
     for case, times, _ in results.fits:
         fitted = times.ratio(OURS, SMS)
@@ -101,11 +109,17 @@ def _targets(results: Results) -> Iterator[list[str]]:
     for (case, cores), times in results.one_vs_rest.items():
         ratio = times.ratio("ovr", "loop")
         assert ratio is not None
-        yield row(f"{case}: one-vs-rest fit / loop of binary fits, {cores}", ratio.best, MAX_LOOPS)
+        yield row(
+            f"{case}: one-vs-rest fit / loop of binary fits, {cores}",
+            ratio.best,
+            MAX_LOOPS,
+        )
     for (case, cores), times in results.predict.items():
         ratio = times.ratio("structured", "softmax")
         assert ratio is not None
-        yield row(f"{case}: predict_proba / softmax, {cores}", ratio.best, MAX_SOFTMAXES)
+        yield row(
+            f"{case}: predict_proba / softmax, {cores}", ratio.best, MAX_SOFTMAXES
+        )
     for (kind, case), cost in results.large.items():
         yield row(f"{case}: {kind} fit, seconds", cost.seconds, MAX_SECONDS)
         yield row(f"{case}: {kind} fit, MB of the process", cost.process, MAX_MEGABYTES)
@@ -118,8 +132,14 @@ def _verdict(value: float, limit: float) -> str:
 def _fits(results: Results) -> str:
     rows = []
     for case, times, losses in results.fits:
-        shown = [_milliseconds(times.best(name)) if name in times else "-" for name in (OURS, SMS)]
-        missed = [f"{losses[name]:.4f}" if name in losses else "-" for name in (OURS, SMS, "raw")]
+        shown = [
+            _milliseconds(times.best(name)) if name in times else "-"
+            for name in (OURS, SMS)
+        ]
+        missed = [
+            f"{losses[name]:.4f}" if name in losses else "-"
+            for name in (OURS, SMS, "raw")
+        ]
         rows.append([case, *shown, _ratio(times.ratio(OURS, SMS)), *missed])
     losses_of = [f"log-loss {name}" for name in (OURS, SMS, "raw")]
     return table(["rows x classes", OURS, SMS, "ratio", *losses_of], rows)
@@ -141,7 +161,13 @@ def _one_vs_rest(results: Results) -> str:
 
 def _predicts(results: Results) -> str:
     rows = [
-        [case, cores, name, _milliseconds(times.best(name)), _ratio(times.ratio(name, "softmax"))]
+        [
+            case,
+            cores,
+            name,
+            _milliseconds(times.best(name)),
+            _ratio(times.ratio(name, "softmax")),
+        ]
         for (case, cores), times in results.predict.items()
         for name in times
     ]
@@ -150,14 +176,27 @@ def _predicts(results: Results) -> str:
 
 def _large(results: Results) -> str:
     rows = [
-        [case, kind, f"{cost.seconds:.1f}", f"{cost.process:,.0f}", f"{cost.beyond:,.0f}"]
+        [
+            case,
+            kind,
+            f"{cost.seconds:.1f}",
+            f"{cost.process:,.0f}",
+            f"{cost.beyond:,.0f}",
+        ]
         for (kind, case), cost in results.large.items()
     ]
-    return table(["rows x classes", "multiclass", "seconds", "MB of the process", "MB beyond"], rows)
+    return table(
+        ["rows x classes", "multiclass", "seconds", "MB of the process", "MB beyond"],
+        rows,
+    )
 
 
 def _ratio(ratio: Ratio | None) -> str:
-    return "-" if ratio is None else f"{ratio.best:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    return (
+        "-"
+        if ratio is None
+        else f"{ratio.best:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    )
 
 
 def _milliseconds(seconds: float) -> str:

@@ -40,8 +40,12 @@ class Times(dict[str, list[float]]):
         """One's time as a share of the other's; None if one is missing."""
         if name not in self or other not in self:
             return None
-        low, median, high = np.quantile(np.array(self[name]) / np.array(self[other]), [0.25, 0.5, 0.75])
-        return Ratio(self.best(name) / self.best(other), float(median), float(low), float(high))
+        low, median, high = np.quantile(
+            np.array(self[name]) / np.array(self[other]), [0.25, 0.5, 0.75]
+        )
+        return Ratio(
+            self.best(name) / self.best(other), float(median), float(low), float(high)
+        )
 
 
 def take_turns(calls: Mapping[str, Callable[[], Any]], *, rounds: int) -> Times:

@@ -17,7 +17,9 @@ Arrays = dict[str, NDArray[Any]]
 
 def folder() -> Path:
     """The folder named by ``CALSPLINE_CACHE``, else ``calspline`` among the user's caches."""
-    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "calspline"
+    default = (
+        Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "calspline"
+    )
     place = Path(os.environ.get(VARIABLE, default))
     place.mkdir(parents=True, exist_ok=True)
     return place
@@ -33,7 +35,8 @@ def kept(name: str, make: Callable[[], Arrays]) -> Arrays:
     path = _path(name)
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Under another name first: a run that is killed leaves no half of a file behind.
+        # Under another name first: a run that is killed leaves no half of a file
+        # behind.
         unfinished = path.with_suffix(".part")
         with unfinished.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **make())

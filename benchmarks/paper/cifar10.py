@@ -1,11 +1,13 @@
 """Sections 6.1 and 7 of the paper, a network on CIFAR-10: ``python -m benchmarks.paper.cifar10``.
 
-Six trainings: five folds of the 50,000 images, and all of them. The first fold is also the hold-out experiment:
-trained on 40,000, calibrated on 10,000. Writes ``CIFAR10.md``, ``cifar10_holdout.png`` (figure 2 a, b) and
-``cifar10_crossvalidated.png`` (c, d) beside this file. Needs torch, and npm for the images; weights and
-results are kept in the folder ``CALSPLINE_CACHE``, or ``~/.cache/calspline``, and an interrupted run goes on from
-there. Trainings are independent: ``--only fold-1 --threads 1`` in one shell and ``--only fold-2 --threads 1`` in
-another take two thirds of the time of one after the other, and the run without ``--only`` then finds them done.
+Six trainings: five folds of the 50,000 images, and all of them. The first fold is also
+the hold-out experiment: trained on 40,000, calibrated on 10,000. Writes ``CIFAR10.md``,
+``cifar10_holdout.png`` (figure 2 a, b) and ``cifar10_crossvalidated.png`` (c, d) beside
+this file. Needs torch, and npm for the images; weights and results are kept in the
+folder ``CALSPLINE_CACHE``, or ``~/.cache/calspline``, and an interrupted run goes on
+from there. Trainings are independent: ``--only fold-1 --threads 1`` in one shell and
+``--only fold-2 --threads 1`` in another take two thirds of the time of one after the
+other, and the run without ``--only`` then finds them done.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +29,7 @@ from benchmarks.paper.cifar_images import Images, Labels
 from benchmarks.paper.progress import Progress
 from benchmarks.tables import table
 from calspline import ClippingCalibrator, SplineCalibrator
-from calspline.calibrators.clipping import PAPERS_FLOORS
+from calspline.fits.baselines import PAPERS_FLOORS
 
 if TYPE_CHECKING:
     from benchmarks.paper.cifar_network import Settings
@@ -39,7 +42,12 @@ ALL_IMAGES = 50_000
 SCORES = ("loss", "accuracy")
 FULL, HOLD_OUT_RUN = "full", "fold-0"
 RUNS = [HOLD_OUT_RUN, FULL, *(f"fold-{i}" for i in range(1, FOLDS))]
-RAW, CLIPPED, ALGORITHM_3, DEFAULT = "uncalibrated", "clipped, best of four", "Algorithm 3", "calspline's default"
+RAW, CLIPPED, ALGORITHM_3, DEFAULT = (
+    "uncalibrated",
+    "clipped, best of four",
+    "Algorithm 3",
+    "calspline's default",
+)
 
 
 class Told(NamedTuple):
@@ -49,8 +57,14 @@ class Told(NamedTuple):
     accuracy: dict[str, float]
 
 
-HOLD_OUT = Told({RAW: 0.4361, CLIPPED: 0.4150, ALGORITHM_3: 0.3633}, {RAW: 0.8764, ALGORITHM_3: 0.8788})
-CROSS_VALIDATED = Told({RAW: 0.3704, CLIPPED: 0.3586, ALGORITHM_3: 0.3286}, {RAW: 0.8886, ALGORITHM_3: 0.8904})
+HOLD_OUT = Told(
+    {RAW: 0.4361, CLIPPED: 0.4150, ALGORITHM_3: 0.3633},
+    {RAW: 0.8764, ALGORITHM_3: 0.8788},
+)
+CROSS_VALIDATED = Told(
+    {RAW: 0.3704, CLIPPED: 0.3586, ALGORITHM_3: 0.3286},
+    {RAW: 0.8886, ALGORITHM_3: 0.8904},
+)
 
 
 class Plan(NamedTuple):
@@ -65,11 +79,21 @@ class Plan(NamedTuple):
     @property
     def options(self) -> str:
         """Of the command that makes the same page again."""
-        settings, every, epochs = self.settings, self.checkpoints[0], self.checkpoints[-1]
+        settings, every, epochs = (
+            self.settings,
+            self.checkpoints[0],
+            self.checkpoints[-1],
+        )
         said = f"--epochs {epochs} --hold-out-epochs {self.hold_out[-1]} --every {every} --batch {settings.batch}"
-        said += f" --rate {settings.rate:g}" + " --adam" * settings.adam + " --plain" * (not settings.augment)
+        said += (
+            f" --rate {settings.rate:g}"
+            + " --adam" * settings.adam
+            + " --plain" * (not settings.augment)
+        )
         said += f" --average {settings.average}" * (settings.average > 1)
-        return said + f" --images {len(self.images.y)}" * (len(self.images.y) < ALL_IMAGES)
+        return said + f" --images {len(self.images.y)}" * (
+            len(self.images.y) < ALL_IMAGES
+        )
 
     def of(self, run: str) -> list[int]:
         """The checkpoints of a run: the first fold, being the hold-out experiment too, may go on for longer."""
@@ -78,7 +102,11 @@ class Plan(NamedTuple):
     def fold(self, run: str) -> NDArray[np.bool_]:
         """The rows that a run leaves out."""
         rows = np.random.default_rng(0).permutation(len(self.images.y)) % FOLDS
-        return np.asarray(rows == int(run.removeprefix("fold-"))) if run != FULL else np.zeros(len(rows), dtype=bool)
+        return (
+            np.asarray(rows == int(run.removeprefix("fold-")))
+            if run != FULL
+            else np.zeros(len(rows), dtype=bool)
+        )
 
     def name(self, run: str, epoch: int) -> str:
         """Of the probabilities at a checkpoint, in the cache."""
@@ -100,7 +128,11 @@ def train(plan: Plan, run: str, progress: Progress) -> None:
     seed = FOLDS if run == FULL else int(run.removeprefix("fold-"))
     state = folder / f"{run}.pt"
     training = Training(state, plan.settings, seed)
-    if not all(cache.has(plan.name(run, epoch)) for epoch in checkpoints if epoch < training.epoch):
+    if not all(
+        cache.has(plan.name(run, epoch))
+        for epoch in checkpoints
+        if epoch < training.epoch
+    ):
         state.unlink()  # what it said earlier is lost: begin anew
         training = Training(state, plan.settings, seed)
     for epoch in range(training.epoch):
@@ -114,7 +146,11 @@ def train(plan: Plan, run: str, progress: Progress) -> None:
             epoch,
             lambda: progress.step(f"{run}, epoch {training.epoch}"),
         )
-        held = training.probabilities(images.X[left_out]) if left_out.any() else np.empty((0, 10), dtype=np.float32)
+        held = (
+            training.probabilities(images.X[left_out])
+            if left_out.any()
+            else np.empty((0, 10), dtype=np.float32)
+        )
         found = {"held": held, "test": training.probabilities(images.test_images)}
         # Probabilities first: a state without them could not be gone back to.
         cache.kept(plan.name(run, epoch), lambda found=found: found)  # type: ignore[misc]
@@ -131,20 +167,34 @@ class Judged(NamedTuple):
     accuracy: dict[str, list[float]]
 
 
-def judge(plan: Plan, checkpoints: list[int], key: str, rows: Rows, progress: Progress) -> Judged:
+def _compare(plan: Plan, rows: Rows, epoch: int) -> dict[str, Any]:
+    return compare(*rows(plan, epoch), plan.images.test_y)
+
+
+def judge(
+    plan: Plan, checkpoints: list[int], key: str, rows: Rows, progress: Progress
+) -> Judged:
     """Calibrate and judge at each checkpoint. What one version of calspline found is not computed again."""
     found = []
     for epoch in checkpoints:
-        name = f"{plan.place}/{key}-judged-epoch-{epoch}-calspline-{calspline.__version__}"
+        name = (
+            f"{plan.place}/{key}-judged-epoch-{epoch}-calspline-{calspline.__version__}"
+        )
         cached = cache.has(name)
-        found.append(cache.kept(name, lambda epoch=epoch: compare(*rows(plan, epoch), plan.images.test_y)))  # type: ignore[misc]
+        compare_epoch = partial(_compare, plan, rows, epoch)
+        found.append(cache.kept(name, compare_epoch))
         progress.step(f"{key}, epoch {epoch} judged", cached=cached)
     names = [str(name) for name in found[0]["names"]]
-    loss, accuracy = ({n: [float(f[what][i]) for f in found] for i, n in enumerate(names)} for what in SCORES)
+    loss, accuracy = (
+        {n: [float(f[what][i]) for f in found] for i, n in enumerate(names)}
+        for what in SCORES
+    )
     return Judged(loss, accuracy)
 
 
-def compare(p: Array, y: Labels, test_p: Array, test_y: Labels) -> dict[str, NDArray[Any]]:
+def compare(
+    p: Array, y: Labels, test_p: Array, test_y: Labels
+) -> dict[str, NDArray[Any]]:
     """Log-loss and accuracy of each method, given calibration scores, labels and test scores."""
     answers = {
         RAW: test_p,
@@ -152,15 +202,29 @@ def compare(p: Array, y: Labels, test_p: Array, test_y: Labels) -> dict[str, NDA
         ALGORITHM_3: SplineCalibrator.paper(3).fit(p, y).predict_proba(test_p),
         DEFAULT: SplineCalibrator().fit(p, y).predict_proba(test_p),
     }
-    losses = [log_loss(test_y, answer, labels=np.arange(10)) for answer in answers.values()]
-    right = [accuracy_score(test_y, answer.argmax(axis=1)) for answer in answers.values()]
-    return {"names": np.array(list(answers)), "loss": np.array(losses), "accuracy": np.array(right)}
+    losses = [
+        log_loss(test_y, answer, labels=np.arange(10)) for answer in answers.values()
+    ]
+    right = [
+        accuracy_score(test_y, answer.argmax(axis=1)) for answer in answers.values()
+    ]
+    return {
+        "names": np.array(list(answers)),
+        "loss": np.array(losses),
+        "accuracy": np.array(right),
+    }
 
 
 def _best_clipped(p: Array, y: Labels, test_p: Array, test_y: Labels) -> Array:
     """The paper's four floors, the best by the test rows themselves, as there: clipping at its most flattered."""
-    answers = [ClippingCalibrator(p_min=floor).fit(p, y).predict_proba(test_p) for floor in PAPERS_FLOORS]
-    return min(answers, key=lambda answer: float(log_loss(test_y, answer, labels=np.arange(10))))
+    answers = [
+        ClippingCalibrator(p_min=floor).fit(p, y).predict_proba(test_p)
+        for floor in PAPERS_FLOORS
+    ]
+    return min(
+        answers,
+        key=lambda answer: float(log_loss(test_y, answer, labels=np.arange(10))),
+    )
 
 
 def hold_out(plan: Plan, epoch: int) -> tuple[Array, Labels, Array]:
@@ -199,36 +263,79 @@ def as_table(judged: Judged, told: Told, checkpoints: list[int]) -> str:
             ]
         )
     return table(
-        ["", "log-loss, paper", "ours, at the end", "ours, at best", "accuracy, paper", "ours, at the end"], rows
+        [
+            "",
+            "log-loss, paper",
+            "ours, at the end",
+            "ours, at best",
+            "accuracy, paper",
+            "ours, at the end",
+        ],
+        rows,
     )
 
 
 def draw(judged: Judged, checkpoints: list[int], path: Path) -> None:
     """Log-loss and accuracy over the epochs."""
-    from calspline.display import EpochsDisplay
+    from benchmarks.paper.epochs import EpochsDisplay
 
-    display: Any = EpochsDisplay(judged.loss, accuracy=judged.accuracy, epochs=checkpoints).plot()
+    display: Any = EpochsDisplay(
+        judged.loss, accuracy=judged.accuracy, epochs=checkpoints
+    ).plot()
     display.figure_.savefig(path, dpi=130)
 
 
 def main() -> int:
     """Train what is not trained yet, judge, write the page and the figures."""
-    cli = argparse.ArgumentParser(prog="python -m benchmarks.paper.cifar10", description=__doc__)
+    cli = argparse.ArgumentParser(
+        prog="python -m benchmarks.paper.cifar10", description=__doc__
+    )
     cli.add_argument("--epochs", type=int, default=100, help="the paper has 800")
-    cli.add_argument("--hold-out-epochs", type=int, help="more for the hold-out experiment, which is one training")
-    cli.add_argument("--every", type=int, default=5, help="epochs between checkpoints; the paper has 25")
+    cli.add_argument(
+        "--hold-out-epochs",
+        type=int,
+        help="more for the hold-out experiment, which is one training",
+    )
+    cli.add_argument(
+        "--every",
+        type=int,
+        default=5,
+        help="epochs between checkpoints; the paper has 25",
+    )
     cli.add_argument("--batch", type=int, default=32)
     cli.add_argument("--rate", type=float, default=1e-4, help="learning rate")
-    cli.add_argument("--adam", action="store_true", help="instead of RMSprop, which is unsteady at higher rates")
-    cli.add_argument("--plain", action="store_true", help="neither mirror nor move the images")
     cli.add_argument(
-        "--average", type=int, default=1, help="steps over which the weights are averaged, for a steady network"
+        "--adam",
+        action="store_true",
+        help="instead of RMSprop, which is unsteady at higher rates",
     )
-    cli.add_argument("--images", type=int, default=ALL_IMAGES, help="fewer, for a trial")
-    cli.add_argument("--hold-out-only", action="store_true", help="one training instead of six: figures a and b")
-    cli.add_argument("--only", nargs="+", choices=RUNS, help="train these and stop, for a share of the work")
+    cli.add_argument(
+        "--plain", action="store_true", help="neither mirror nor move the images"
+    )
+    cli.add_argument(
+        "--average",
+        type=int,
+        default=1,
+        help="steps over which the weights are averaged, for a steady network",
+    )
+    cli.add_argument(
+        "--images", type=int, default=ALL_IMAGES, help="fewer, for a trial"
+    )
+    cli.add_argument(
+        "--hold-out-only",
+        action="store_true",
+        help="one training instead of six: figures a and b",
+    )
+    cli.add_argument(
+        "--only",
+        nargs="+",
+        choices=RUNS,
+        help="train these and stop, for a share of the work",
+    )
     cli.add_argument("--threads", type=int, help="of torch; all cores unless told")
-    cli.add_argument("--output", type=Path, default=RESULT, help="the page; the figures go beside it")
+    cli.add_argument(
+        "--output", type=Path, default=RESULT, help="the page; the figures go beside it"
+    )
     args = cli.parse_args()
     try:
         from benchmarks.paper.cifar_network import Settings, use_threads
@@ -243,7 +350,10 @@ def main() -> int:
         return 1
     settings = Settings(args.batch, args.rate, not args.plain, args.adam, args.average)
     most = max(args.epochs, args.hold_out_epochs or 0)
-    checkpoints, longer = (list(range(args.every, epochs + 1, args.every)) for epochs in (args.epochs, most))
+    checkpoints, longer = (
+        list(range(args.every, epochs + 1, args.every))
+        for epochs in (args.epochs, most)
+    )
     place = f"cifar10-{len(images.y)}-{settings.name}-every-{args.every}"
     plan = Plan(images, settings, checkpoints, longer, place)
     runs = args.only or (RUNS[:1] if args.hold_out_only else RUNS)
@@ -263,7 +373,9 @@ def page(plan: Plan, output: Path, *, cross: bool) -> str:
     settings, n = plan.settings, len(plan.images.y)
     optimiser = "Adam" if settings.adam else "RMSprop"
     moved = "mirrored and moved by up to a tenth" if settings.augment else "as they are"
-    averaged = f", weights averaged over some {settings.average:,} steps" * (settings.average > 1)
+    averaged = f", weights averaged over some {settings.average:,} steps" * (
+        settings.average > 1
+    )
     epochs = str(plan.checkpoints[-1])
     if plan.hold_out[-1] > plan.checkpoints[-1]:
         epochs = f"{plan.hold_out[-1]} (hold-out) and {epochs} (cross-validated)"
@@ -277,13 +389,25 @@ def page(plan: Plan, output: Path, *, cross: bool) -> str:
     jobs = [("Hold-out (a, b)", "holdout", plan.hold_out, hold_out, HOLD_OUT)]
     if cross:
         title = "Cross-validated, Algorithm 4 (c, d)"
-        jobs.append((title, "crossvalidated", plan.checkpoints, cross_validated, CROSS_VALIDATED))
+        jobs.append(
+            (
+                title,
+                "crossvalidated",
+                plan.checkpoints,
+                cross_validated,
+                CROSS_VALIDATED,
+            )
+        )
     progress = Progress(sum(len(checkpoints) for _, _, checkpoints, _, _ in jobs))
     for title, key, checkpoints, rows, told in jobs:
         judged = judge(plan, checkpoints, key, rows, progress)
         picture = f"{output.stem.lower()}_{key}.png"
         draw(judged, checkpoints, output.with_name(picture))
-        parts += [f"## {title}", as_table(judged, told, checkpoints), f"![{title}]({picture})"]
+        parts += [
+            f"## {title}",
+            as_table(judged, told, checkpoints),
+            f"![{title}]({picture})",
+        ]
     return "\n\n".join(parts) + "\n"
 
 

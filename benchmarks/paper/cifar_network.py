@@ -31,14 +31,20 @@ class Settings(NamedTuple):
     @property
     def name(self) -> str:
         """Fit for a folder."""
-        said = f"batch-{self.batch}-rate-{self.rate:g}" + "-plain" * (not self.augment) + "-adam" * self.adam
+        said = (
+            f"batch-{self.batch}-rate-{self.rate:g}"
+            + "-plain" * (not self.augment)
+            + "-adam" * self.adam
+        )
         return said + f"-average-{self.average}" * (self.average > 1)
 
     def optimiser(self, model: Any) -> Any:
         """Keras's RMSprop, or Adam, which stays calm at rates ten times as high."""
         if self.adam:
             return torch.optim.Adam(model.parameters(), lr=self.rate, fused=True)
-        return torch.optim.RMSprop(model.parameters(), lr=self.rate, alpha=0.9, eps=1e-7)
+        return torch.optim.RMSprop(
+            model.parameters(), lr=self.rate, alpha=0.9, eps=1e-7
+        )
 
     def mean(self, mean: Any, weights: Any, steps: Any) -> Any:
         """The weights of all steps so far, after that of the last ones, older ones fading."""
@@ -55,9 +61,20 @@ def network() -> Any:
     """Two blocks of two 3x3 convolutions, with 32 and 64 filters, and a dense layer of 512."""
     layers: list[Any] = []
     for before, filters in ((3, 32), (32, 64)):
-        layers += [nn.Conv2d(before, filters, 3, padding=1), nn.ReLU(), nn.Conv2d(filters, filters, 3), nn.ReLU()]
+        layers += [
+            nn.Conv2d(before, filters, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(filters, filters, 3),
+            nn.ReLU(),
+        ]
         layers += [nn.MaxPool2d(2), nn.Dropout(0.25)]
-    layers += [nn.Flatten(), nn.Linear(64 * 6 * 6, 512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 10)]
+    layers += [
+        nn.Flatten(),
+        nn.Linear(64 * 6 * 6, 512),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(512, 10),
+    ]
     for layer in layers:
         if isinstance(layer, nn.Conv2d | nn.Linear):  # as Keras begins
             nn.init.xavier_uniform_(layer.weight)
@@ -71,7 +88,9 @@ class Training:
     def __init__(self, path: Path, settings: Settings, seed: int) -> None:
         self.path, self.settings, self.seed = path, settings, seed
         torch.manual_seed(seed)
-        self.model = network().to(memory_format=torch.channels_last)  # a fifth faster on a processor
+        self.model = network().to(
+            memory_format=torch.channels_last
+        )  # a fifth faster on a processor
         self.optimiser = settings.optimiser(self.model)
         self.averaged: Any = AveragedModel(self.model, avg_fn=settings.mean)
         self.epoch = 0
@@ -84,8 +103,14 @@ class Training:
 
     def save(self) -> None:
         """Write the state whole, or not at all."""
-        parts = {"model": self.model, "optimiser": self.optimiser, "averaged": self.averaged}
-        state = {name: part.state_dict() for name, part in parts.items()} | {"epoch": self.epoch}
+        parts = {
+            "model": self.model,
+            "optimiser": self.optimiser,
+            "averaged": self.averaged,
+        }
+        state = {name: part.state_dict() for name, part in parts.items()} | {
+            "epoch": self.epoch
+        }
         unfinished = self.path.with_suffix(".part")
         torch.save(state, unfinished)
         unfinished.replace(self.path)
@@ -112,12 +137,17 @@ class Training:
         """Softmax of all images."""
         self.averaged.eval()
         with torch.no_grad():
-            parts = [torch.softmax(self.averaged(_scaled(X[i : i + 500])), dim=1) for i in range(0, len(X), 500)]
+            parts = [
+                torch.softmax(self.averaged(_scaled(X[i : i + 500])), dim=1)
+                for i in range(0, len(X), 500)
+            ]
         return np.asarray(torch.cat(parts).numpy())
 
 
 def _scaled(X: Pixels) -> Any:
-    return (torch.from_numpy(X).float() / 255.0).contiguous(memory_format=torch.channels_last)
+    return (torch.from_numpy(X).float() / 255.0).contiguous(
+        memory_format=torch.channels_last
+    )
 
 
 def _moved(images: Any) -> Any:
@@ -129,4 +159,9 @@ def _moved(images: Any) -> Any:
     down, right = torch.randint(0, 2 * SHIFT + 1, (2, n))
     rows = (down[:, None] + torch.arange(height))[:, None, :, None]
     columns = (right[:, None] + torch.arange(width))[:, None, None, :]
-    return padded[torch.arange(n)[:, None, None, None], torch.arange(3)[None, :, None, None], rows, columns]
+    return padded[
+        torch.arange(n)[:, None, None, None],
+        torch.arange(3)[None, :, None, None],
+        rows,
+        columns,
+    ]

@@ -41,7 +41,9 @@ def judge(row: Row, scores: Scores) -> Judged:
         fitted = row.calibrator().fit(scores.fit_p, scores.fit_y)
         seconds = time.perf_counter() - start
         p = fitted.predict_proba(scores.test_p)
-    return Judged(log_loss(scores.test_y, p), brier_score_loss(scores.test_y, p[:, 1]), seconds)
+    return Judged(
+        log_loss(scores.test_y, p), brier_score_loss(scores.test_y, p[:, 1]), seconds
+    )
 
 
 def judge_all(scores: Scores) -> dict[str, Judged]:
@@ -49,7 +51,9 @@ def judge_all(scores: Scores) -> dict[str, Judged]:
     return {row.name: judge(row, scores) for row in ROWS}
 
 
-def as_table(runs: list[dict[str, Judged]], paper: str, told_as: str = "log-loss, paper") -> str:
+def as_table(
+    runs: list[dict[str, Judged]], paper: str, told_as: str = "log-loss, paper"
+) -> str:
     """Mean and standard deviation over runs, beside the paper's column, under the heading ``told_as``."""
     lines = []
     for row in ROWS:
@@ -62,7 +66,9 @@ def as_table(runs: list[dict[str, Judged]], paper: str, told_as: str = "log-loss
                 "" if told is None else f"{told:.4f}",
                 f"{losses.mean():.4f}{spread}",
                 f"{np.mean([run[row.name].brier for run in runs]):.4f}",
-                "" if row.calibrator is None else f"{1e3 * np.median([run[row.name].seconds for run in runs]):.0f} ms",
+                ""
+                if row.calibrator is None
+                else f"{1e3 * np.median([run[row.name].seconds for run in runs]):.0f} ms",
             ]
         )
     return table(["", told_as, "log-loss, ours", "Brier", "time to fit"], lines)

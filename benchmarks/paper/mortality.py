@@ -1,8 +1,9 @@
 """Section 4.1 of the paper, a random forest that predicts deaths: ``python -m benchmarks.paper.mortality``.
 
-The paper's MIMIC-III may not be passed on; GUSTO-I and SUPPORT2 take its place. Writes ``MORTALITY.md`` and
-``mortality.png`` beside this file. Needs both data sets, see :mod:`benchmarks.datasets`; keeps the forests' votes in
-the folder ``CALSPLINE_CACHE``, or ``~/.cache/calspline``, and does not grow again those that it finds there.
+The paper's MIMIC-III may not be passed on; GUSTO-I and SUPPORT2 take its place. Writes
+``MORTALITY.md`` and ``mortality.png`` beside this file. Needs both data sets, see
+:mod:`benchmarks.datasets`; keeps the forests' votes in the folder ``CALSPLINE_CACHE``,
+or ``~/.cache/calspline``, and does not grow again those that it finds there.
 """
 
 from __future__ import annotations
@@ -41,29 +42,46 @@ class Study(NamedTuple):
 
 
 STUDIES = [
-    Study("gusto", "GUSTO-I: death within 30 days of a heart attack", datasets.load_gusto),
-    Study("support2", "SUPPORT2: death in hospital of the seriously ill", datasets.load_support2),
+    Study(
+        "gusto", "GUSTO-I: death within 30 days of a heart attack", datasets.load_gusto
+    ),
+    Study(
+        "support2",
+        "SUPPORT2: death in hospital of the seriously ill",
+        datasets.load_support2,
+    ),
 ]
 
 
 def scores(study: Study, split: int, trees: int) -> Scores:
     """Votes of a forest grown on 60% of the rows, for 20% to calibrate with and 20% to judge on."""
     X, y = study.load()
-    fit_X, rest_X, fit_y, rest_y = train_test_split(X, y, test_size=0.4, random_state=split)
-    cal_X, test_X, cal_y, test_y = train_test_split(rest_X, rest_y, test_size=0.5, random_state=split)
+    fit_X, rest_X, fit_y, rest_y = train_test_split(
+        X, y, test_size=0.4, random_state=split
+    )
+    cal_X, test_X, cal_y, test_y = train_test_split(
+        rest_X, rest_y, test_size=0.5, random_state=split
+    )
     words = list(X.select_dtypes(exclude="number"))
-    columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), words), remainder="passthrough")
-    # Grown to the end, a tree says 0 or 1 of all but patients alike in every column: the mean is the share of votes.
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), words), remainder="passthrough"
+    )
+    # Grown to the end, a tree says 0 or 1 of all but patients alike in every column:
+    # the mean is the share of votes.
     forest = RandomForestClassifier(trees, random_state=split, n_jobs=-1)
     model: Any = make_pipeline(columns, forest).fit(fit_X, fit_y)
-    return Scores(model.predict_proba(cal_X), cal_y, model.predict_proba(test_X), test_y)
+    return Scores(
+        model.predict_proba(cal_X), cal_y, model.predict_proba(test_X), test_y
+    )
 
 
 def votes(study: Study, split: int, trees: int) -> tuple[Scores, bool]:
     """Those scores, and whether they were in the cache."""
     name = f"mortality/{study.key}-{trees}-trees-split-{split}"
     cached = cache.has(name)
-    return Scores(**cache.kept(name, lambda: scores(study, split, trees)._asdict())), cached
+    return Scores(
+        **cache.kept(name, lambda: scores(study, split, trees)._asdict())
+    ), cached
 
 
 def account(runs: list[dict[str, Judged]], every: list[Scores]) -> str:
@@ -89,10 +107,17 @@ def _hopeless(one: Scores) -> int:
 
 def main() -> int:
     """Grow the forests, judge, write the page and draw the figure."""
-    cli = argparse.ArgumentParser(prog="python -m benchmarks.paper.mortality", description=__doc__)
+    cli = argparse.ArgumentParser(
+        prog="python -m benchmarks.paper.mortality", description=__doc__
+    )
     cli.add_argument("--trees", type=int, default=TREES)
     cli.add_argument("--splits", type=int, default=SPLITS)
-    cli.add_argument("--output", type=Path, default=RESULT, help="the page; the figure goes beside it")
+    cli.add_argument(
+        "--output",
+        type=Path,
+        default=RESULT,
+        help="the page; the figure goes beside it",
+    )
     args = cli.parse_args()
     try:
         sizes = {study.key: study.load()[1] for study in STUDIES}

@@ -37,8 +37,14 @@ def make(n: int, variant: Variant = "smooth") -> Data:
     for start in range(0, n, ROWS_AT_ONCE):
         rows = slice(start, min(start + ROWS_AT_ONCE, n))
         size = rows.stop - rows.start
-        u = rng.normal(0.0, 15.0, size) if variant == "overconfident" else rng.normal(-1.0, 2.0, size)
+        u = (
+            rng.normal(0.0, 15.0, size)
+            if variant == "overconfident"
+            else rng.normal(-1.0, 2.0, size)
+        )
         slope = 0.1 if variant == "overconfident" else 0.7
         data.y[rows] = rng.random(size) < expit(slope * u + 0.2)
-        data.p[rows] = rng.binomial(1000, expit(u)) / 1000.0 if variant == "votes" else expit(u)
+        data.p[rows] = (
+            rng.binomial(1000, expit(u)) / 1000.0 if variant == "votes" else expit(u)
+        )
     return data

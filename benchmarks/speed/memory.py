@@ -2,8 +2,8 @@
 
     python -m benchmarks.speed.memory calspline 1000000
 
-prints megabytes beyond the input (fit) and beyond input and output (predict): the larger
-of what numpy and Python allocated and of what the process grew by.
+prints megabytes beyond the input (fit) and beyond input and output (predict): the
+larger of what numpy and Python allocated and of what the process grew by.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _peak(call: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    cli = argparse.ArgumentParser(description="Peak memory of one method, in megabytes.")
+    cli = argparse.ArgumentParser(
+        description="Peak memory of one method, in megabytes."
+    )
     cli.add_argument("method", choices=list(PEERS))
     cli.add_argument("rows", type=int)
     args = cli.parse_args()

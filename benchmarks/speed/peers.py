@@ -5,7 +5,6 @@ Imports stay inside, so that a fresh process loads only what it measures.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,9 +15,6 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-ALL_CORES = "calspline, all cores"
-
-
 class Peer(NamedTuple):
     """An unfitted calibrator: how to fit it, and how to calibrate scores with it."""
 
@@ -26,25 +22,12 @@ class Peer(NamedTuple):
     predict: Callable[[Array], Any]
 
 
-def spline(cores: int = 1) -> Peer:
-    """The calibrator of calspline, on so many threads."""
-    from calspline import SplineCalibrator, threads
+def spline() -> Peer:
+    """The calibrator of calspline."""
+    from calspline import SplineCalibrator
 
     model = SplineCalibrator()
-
-    def limited(call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            with threads(cores):
-                return call(*args)
-
-        return run
-
-    return Peer(limited(model.fit), limited(model.calibrate))
-
-
-def spline_on_all_cores() -> Peer:
-    """The same, a thread for each core."""
-    return spline(os.cpu_count() or 1)
+    return Peer(model.fit, model.calibrate)
 
 
 def isotonic() -> Peer:
@@ -84,19 +67,29 @@ def splinator() -> Peer:
     from splinator.estimators import LinearSplineLogisticRegression
 
     model = LinearSplineLogisticRegression()
-    return Peer(lambda p, y: model.fit(p.reshape(-1, 1), y), lambda p: model.predict(p.reshape(-1, 1)))
+    return Peer(
+        lambda p, y: model.fit(p.reshape(-1, 1), y),
+        lambda p: model.predict(p.reshape(-1, 1)),
+    )
 
 
 PEERS: dict[str, Callable[[], Peer]] = {
     "calspline": spline,
-    ALL_CORES: spline_on_all_cores,
     "isotonic": isotonic,
     "sigmoid": sigmoid,
     "betacal": beta,
     "splinecalib": splinecalib,
     "splinator": splinator,
 }
-PACKAGES = ("calspline", "scikit-learn", "betacal", "splinecalib", "splinator", "numpy", "scipy")
+PACKAGES = (
+    "calspline",
+    "scikit-learn",
+    "betacal",
+    "splinecalib",
+    "splinator",
+    "numpy",
+    "scipy",
+)
 
 
 def installed() -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ def render(results: Results, *, command: str, cap: float, repeats: int) -> str:
     """The whole page."""
     parts = [
         "# Speed and memory",
-        f"Made by `{command}`: one thread, but for the line that says all cores, "
+        f"Made by `{command}`: one thread, "
         f"best of at least {repeats} rounds, in which all methods take turns, "
         f"{os.cpu_count()} CPUs. {_versions()}.",
         f"Scores: {VARIANTS['smooth']}. All methods have their defaults. "
@@ -54,14 +54,19 @@ def _versions() -> str:
     found = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
         try:
-            found.append(f"{package} {calspline.__version__ if package == OURS else version(package)}")
+            found.append(
+                f"{package} {calspline.__version__ if package == OURS else version(package)}"
+            )
         except PackageNotFoundError:
             continue
     return ", ".join(found)
 
 
 def _checks(results: Results) -> str:
-    rows = [[check.what, _plain(check.value), f"<= {check.limit:g}", check.verdict] for check in checks(results)]
+    rows = [
+        [check.what, _plain(check.value), f"<= {check.limit:g}", check.verdict]
+        for check in checks(results)
+    ]
     return table(["", "measured", "target", ""], rows)
 
 
@@ -71,10 +76,16 @@ def _times(results: Results, what: str) -> str:
     for name in PEERS:
         times = [results.seconds[n].get(name) for n in sizes]
         if any(times):
-            rows.append([name, *(_milliseconds(getattr(t, what) if t else None) for t in times)])
+            rows.append(
+                [name, *(_milliseconds(getattr(t, what) if t else None) for t in times)]
+            )
     if what == "fit":
-        rows.append(["one pass", *(_milliseconds(results.passes[n].accurate) for n in sizes)])
-        rows.append(["quick pass", *(_milliseconds(results.passes[n].quick) for n in sizes)])
+        rows.append(
+            ["one pass", *(_milliseconds(results.passes[n].accurate) for n in sizes)]
+        )
+        rows.append(
+            ["quick pass", *(_milliseconds(results.passes[n].quick) for n in sizes)]
+        )
     return table(["rows", *map(_rows, sizes)], rows)
 
 
@@ -83,24 +94,44 @@ def _ratios(results: Results) -> str:
     rows = []
     for what in Seconds._fields:
         for name in PEERS:
-            pairs = [(results.seconds[n].get(OURS), results.seconds[n].get(name)) for n in sizes]
+            pairs = [
+                (results.seconds[n].get(OURS), results.seconds[n].get(name))
+                for n in sizes
+            ]
             if name != OURS and any(other for _, other in pairs):
-                shares = [_plain(getattr(a, what) / getattr(b, what) if a and b else None) for a, b in pairs]
+                shares = [
+                    _plain(getattr(a, what) / getattr(b, what) if a and b else None)
+                    for a, b in pairs
+                ]
                 rows.append([f"{what} / {name}", *shares])
         if what == "fit":
             fits = [(results.seconds[n][OURS].fit, results.passes[n]) for n in sizes]
-            rows.append(["fit / one pass", *(_plain(fit / passes.accurate) for fit, passes in fits)])
-            rows.append(["fit / quick pass", *(_plain(fit / passes.quick) for fit, passes in fits)])
+            rows.append(
+                [
+                    "fit / one pass",
+                    *(_plain(fit / passes.accurate) for fit, passes in fits),
+                ]
+            )
+            rows.append(
+                [
+                    "fit / quick pass",
+                    *(_plain(fit / passes.quick) for fit, passes in fits),
+                ]
+            )
     return table(["rows", *map(_rows, sizes)], rows)
 
 
 def _memory(results: Results) -> str:
-    columns = [(what, n) for what in Megabytes._fields for n in sorted(results.megabytes)]
+    columns = [
+        (what, n) for what in Megabytes._fields for n in sorted(results.megabytes)
+    ]
     rows = []
     for name in PEERS:
         found = [(what, results.megabytes[n].get(name)) for what, n in columns]
         if any(m for _, m in found):
-            rows.append([name, *(_whole(getattr(m, what) if m else None) for what, m in found)])
+            rows.append(
+                [name, *(_whole(getattr(m, what) if m else None) for what, m in found)]
+            )
     return table(["rows", *(f"{what}, {_rows(n)}" for what, n in columns)], rows)
 
 
@@ -108,7 +139,15 @@ def _variants(results: Results) -> str:
     rows = []
     for (variant, n), times in results.variants.items():
         for name, t in times.items():
-            rows.append([VARIANTS[variant], _rows(n), name, _milliseconds(t.fit), _milliseconds(t.predict)])
+            rows.append(
+                [
+                    VARIANTS[variant],
+                    _rows(n),
+                    name,
+                    _milliseconds(t.fit),
+                    _milliseconds(t.predict),
+                ]
+            )
     return table(["scores", "rows", "method", "fit", "predict"], rows)
 
 
@@ -129,4 +168,6 @@ def _whole(value: float | None) -> str:
 
 def _plain(value: float | None) -> str:
     """Three digits, and no exponent."""
-    return "-" if value is None else f"{value:,.0f}" if value >= 1000.0 else f"{value:.3g}"
+    return (
+        "-" if value is None else f"{value:,.0f}" if value >= 1000.0 else f"{value:.3g}"
+    )

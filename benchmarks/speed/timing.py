@@ -38,16 +38,21 @@ def time_peers(names: Iterable[str], data: Data, *, repeats: int) -> dict[str, S
             break
         for name, times in taken.items():
             peer = PEERS[name]()
-            times.append(Seconds(_clock(peer.fit, data.p, data.y), _clock(peer.predict, data.p)))
-    return {name: Seconds(min(t.fit for t in times), min(t.predict for t in times)) for name, times in taken.items()}
+            times.append(
+                Seconds(_clock(peer.fit, data.p, data.y), _clock(peer.predict, data.p))
+            )
+    return {
+        name: Seconds(min(t.fit for t in times), min(t.predict for t in times))
+        for name, times in taken.items()
+    }
 
 
 class Passes(NamedTuple):
     """Best times of two plain passes over the rows, to set a fit's time against.
 
     Both are the log-odds and one weighted count; the cell of each row is worked out
-    beforehand and not timed. They differ in the log-odds. ``accurate`` is
-    ``log(p) - log1p(-p)``. ``quick`` is ``log(p / (1 - p))``, which spares ``log1p``, by far the
+    beforehand and not timed. They differ in the log-odds. ``accurate`` is ``log(p) -
+    log1p(-p)``. ``quick`` is ``log(p / (1 - p))``, which spares ``log1p``, by far the
     slowest step. Neither is a bound: a fit that works in chunks can beat the first.
     """
 

@@ -1,7 +1,8 @@
 """Data of nasty shapes, drawn at random.
 
-A shape makes scores; labels follow them by one of several rules; weights and the number of rows are drawn
-apart. Scores in one column are probabilities or margins, in three or more they are probabilities.
+A shape makes scores; labels follow them by one of several rules; weights and the number
+of rows are drawn apart. Scores in one column are probabilities or margins, in three or
+more they are probabilities.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def within_rounding(rng: np.random.Generator, n: int) -> Array:
 
 
 def masses_at_the_ends(rng: np.random.Generator, n: int) -> Array:
-    return np.where(rng.random(n) < 0.7, rng.integers(0, 2, n).astype(float), rng.random(n))
+    return np.where(
+        rng.random(n) < 0.7, rng.integers(0, 2, n).astype(float), rng.random(n)
+    )
 
 
 def only_the_ends(rng: np.random.Generator, n: int) -> Array:
@@ -96,7 +99,9 @@ def huge_margins(rng: np.random.Generator, n: int) -> Array:
 
 
 def tiny_margins(rng: np.random.Generator, n: int) -> Array:
-    return np.asarray(-np.abs(rng.normal(0.0, 1.0, n)) * 10.0 ** rng.uniform(-307, -100))
+    return np.asarray(
+        -np.abs(rng.normal(0.0, 1.0, n)) * 10.0 ** rng.uniform(-307, -100)
+    )
 
 
 def denormal_margins(rng: np.random.Generator, n: int) -> Array:
@@ -105,7 +110,10 @@ def denormal_margins(rng: np.random.Generator, n: int) -> Array:
 
 def crowded_margins(rng: np.random.Generator, n: int) -> Array:
     """Hardly more of them apart than numbers there are."""
-    return np.asarray(10.0 ** rng.uniform(-3, 12) * (1.0 + rng.normal(0.0, 10.0 ** rng.uniform(-15, -11), n)))
+    return np.asarray(
+        10.0 ** rng.uniform(-3, 12)
+        * (1.0 + rng.normal(0.0, 10.0 ** rng.uniform(-15, -11), n))
+    )
 
 
 def far_margins(rng: np.random.Generator, n: int) -> Array:
@@ -149,12 +157,19 @@ SHAPES: tuple[Shape, ...] = (
 
 
 def classes_ordinary(rng: np.random.Generator, n: int) -> Array:
-    return np.asarray(softmax(2.0 * rng.normal(size=(n, int(rng.integers(3, 11)))), axis=1))
+    return np.asarray(
+        softmax(2.0 * rng.normal(size=(n, int(rng.integers(3, 11)))), axis=1)
+    )
 
 
 def classes_extreme(rng: np.random.Generator, n: int) -> Array:
     """Log-probabilities down to hundreds below."""
-    return np.asarray(softmax(10.0 ** rng.uniform(1, 3) * rng.normal(size=(n, int(rng.integers(3, 7)))), axis=1))
+    return np.asarray(
+        softmax(
+            10.0 ** rng.uniform(1, 3) * rng.normal(size=(n, int(rng.integers(3, 7)))),
+            axis=1,
+        )
+    )
 
 
 def classes_certain(rng: np.random.Generator, n: int) -> Array:
@@ -175,7 +190,13 @@ def classes_alike(rng: np.random.Generator, n: int) -> Array:
     return np.asarray(1.0 / m + rng.integers(-3, 4, (n, m)) * 2.0**-53)
 
 
-MANY: tuple[Shape, ...] = (classes_ordinary, classes_extreme, classes_certain, classes_voted, classes_alike)
+MANY: tuple[Shape, ...] = (
+    classes_ordinary,
+    classes_extreme,
+    classes_certain,
+    classes_voted,
+    classes_alike,
+)
 
 
 def rows_at(seed: int, n: int, *, many: bool) -> Rows:
@@ -186,14 +207,20 @@ def rows_at(seed: int, n: int, *, many: bool) -> Rows:
     scores = shape(rng, max(n, 3) if many else n)
     rule, y = _labels(rng, scores, many=many)
     weighing, weight = _weights(rng, y)
-    return Rows(f"{shape.__name__.replace('_', ' ')}, {rule}, {weighing}", scores, y, weight)
+    return Rows(
+        f"{shape.__name__.replace('_', ' ')}, {rule}, {weighing}", scores, y, weight
+    )
 
 
-def _labels(rng: np.random.Generator, scores: NDArray[Any], *, many: bool) -> tuple[str, NDArray[np.intp]]:
+def _labels(
+    rng: np.random.Generator, scores: NDArray[Any], *, many: bool
+) -> tuple[str, NDArray[np.intp]]:
     n = len(scores)
     if many:
         m = scores.shape[1]
-        rule = str(rng.choice(["followed", "separated", "at random", "rare", "some absent"]))
+        rule = str(
+            rng.choice(["followed", "separated", "at random", "rare", "some absent"])
+        )
         y = scores.argmax(axis=1)
         if rule in ("followed", "some absent"):
             y = np.where(rng.random(n) < 0.3, rng.integers(0, m, n), y)
@@ -206,8 +233,17 @@ def _labels(rng: np.random.Generator, scores: NDArray[Any], *, many: bool) -> tu
         if y.min() > 0:  # labels without 0 might be those from 1 on
             y[0] = 0
     else:
-        place = np.argsort(np.argsort(scores[:, -1] if scores.ndim == 2 else scores, kind="stable")) / n
-        rule = str(rng.choice(["followed", "separated", "turned round", "at random", "waves", "rare"]))
+        place = (
+            np.argsort(
+                np.argsort(scores[:, -1] if scores.ndim == 2 else scores, kind="stable")
+            )
+            / n
+        )
+        rule = str(
+            rng.choice(
+                ["followed", "separated", "turned round", "at random", "waves", "rare"]
+            )
+        )
         chance = {
             "followed": 0.1 + 0.8 * place,
             "separated": (place > rng.random()).astype(float),
@@ -223,7 +259,17 @@ def _labels(rng: np.random.Generator, scores: NDArray[Any], *, many: bool) -> tu
 
 
 def _weights(rng: np.random.Generator, y: NDArray[np.intp]) -> tuple[str, Array | None]:
-    rule = str(rng.choice(["no weights", "no weights", "whole weights", "twelve decades", "tiny weights"]))
+    rule = str(
+        rng.choice(
+            [
+                "no weights",
+                "no weights",
+                "whole weights",
+                "twelve decades",
+                "tiny weights",
+            ]
+        )
+    )
     if rule == "no weights":
         return rule, None
     n = len(y)
@@ -231,5 +277,7 @@ def _weights(rng: np.random.Generator, y: NDArray[np.intp]) -> tuple[str, Array 
         w = rng.integers(0, 4, n).astype(float)
         w[[np.argmax(y == y[0]), np.argmax(y != y[0])]] = 1.0
         return rule, w
-    exponent = rng.uniform(-6, 6, n) if rule == "twelve decades" else rng.uniform(-9, -6, n)
+    exponent = (
+        rng.uniform(-6, 6, n) if rule == "twelve decades" else rng.uniform(-9, -6, n)
+    )
     return rule, np.asarray(10.0**exponent)

@@ -1,4 +1,7 @@
-"""Draw the figures of the documentation: ``make figures``, or ``python -m docs.figures [name ...]`` for some."""
+"""Draw the figures of the documentation: ``make figures``.
+
+``python -m docs.figures [name ...]`` draws some of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How smoothing shapes a curve, and how sure one may be of it."""
+"""How smoothing shapes a curve, and how certain it is."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = NDArray[np.float64]
 
 
 class Simulated(NamedTuple):
-    """Scores of a model that is wrong in a way that bends, and what happened."""
+    """Scores of a model with a curved miscalibration, and outcomes."""
 
     log_odds: Array
-    happened: NDArray[np.bool_]
+    outcome: NDArray[np.bool_]
 
     @property
     def score(self) -> Array:
@@ -47,35 +47,50 @@ def draw() -> dict[str, Figure]:
     data = simulated(3000, 1)
     figure = sheet(7.6, 3.1)
     u = np.linspace(-6.0, 6.0, 401)
-    chosen = SplineCalibrator(transform="logit").fit(data.score, data.happened)
+    chosen = SplineCalibrator(scale="logit").fit(data.score, data.outcome)
     fits = (
-        ("too little: λ = 10⁻⁷", SplineCalibrator(transform="logit", smoothing=1e-7), style.VERMILION),
+        (
+            "too little: λ = 10⁻⁷",
+            SplineCalibrator(scale="logit", smoothing=1e-7),
+            style.VERMILION,
+        ),
         (f"by REML: λ = {scientific(float(chosen.smoothing_))}", chosen, style.BLUE),
-        ("all there is: λ = 10⁶", SplineCalibrator(transform="logit", smoothing=1e6), style.VERMILION),
+        (
+            "all there is: λ = 10⁶",
+            SplineCalibrator(scale="logit", smoothing=1e6),
+            style.VERMILION,
+        ),
     )
     axes = figure.subplots(1, 3, sharex=True, sharey=True)
     for ax, (name, calibrator, colour) in zip(axes, fits, strict=True):
-        calibrator.fit(data.score, data.happened)
+        calibrator.fit(data.score, data.outcome)
         _points(ax, data)
         ax.plot(u, truth(u), color=style.INK, lw=1.2, dashes=(5, 3), zorder=3)
         p = calibrator.calibrate(expit(u))
         ax.plot(u, np.log(p / (1.0 - p)), color=colour, lw=2.4, zorder=4)
         style.title(ax, name)
-        style.label(ax, f"{float(calibrator.edf_):.1f} effective parameters", (-5.6, 3.6), color=style.MUTED)
+        style.label(
+            ax,
+            f"{float(calibrator.edf_):.1f} effective parameters",
+            (-5.6, 3.6),
+            color=style.MUTED,
+        )
         ax.set(xlim=(-6, 6), ylim=(-4.4, 4.4), xlabel="log-odds of the score")
     axes[0].set_ylabel("calibrated log-odds")
 
     bands = sheet(5.2, 4.6)
     display = CalibrationCurveDisplay.from_calibrator(chosen, ax=bands.subplots())
     p = expit(u)
-    display.ax_.plot(p, expit(truth(u)), color=style.INK, lw=1.2, dashes=(5, 3), zorder=3)
+    display.ax_.plot(
+        p, expit(truth(u)), color=style.INK, lw=1.2, dashes=(5, 3), zorder=3
+    )
     return {"bending": figure, "bands": bands}
 
 
 def _points(ax: Axes, data: Simulated) -> None:
     """Observed log-odds in bins."""
     style.style_axes(ax)
-    bins = reliability(data.happened, data.score, n_bins=25).bins
+    bins = reliability(data.outcome, data.score, n_bins=25).bins
     rate = np.clip(bins.observed, 0.5 / bins.weight, 1.0 - 0.5 / bins.weight)
     at = np.log(bins.mean_score / (1.0 - bins.mean_score))
     ax.scatter(at, np.log(rate / (1.0 - rate)), s=16, color=style.RULE, zorder=2)

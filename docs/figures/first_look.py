@@ -1,4 +1,4 @@
-"""The first page: reliability before and after, as two figures that may stand side by side or one below the other."""
+"""Reliability before and after calibration, as two figures for the home page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def draw() -> dict[str, Figure]:
     }
 
 
-def _panel(story: Demonstration, which: str, colour: str, name: str, loss: float) -> Figure:
+def _panel(
+    story: Demonstration, which: str, colour: str, name: str, loss: float
+) -> Figure:
     figure = sheet(5.0, 5.6)
     display = ReliabilityDisplay.from_predictions(
         story.y,

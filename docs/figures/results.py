@@ -1,9 +1,9 @@
-"""The committed results of the arena and of the timings as pictures; no number is typed here."""
+"""Figures of the committed results of the arena and of the timings."""
 
 from __future__ import annotations
 
 from docs.figures.sheet import sheet
-from docs.hooks.tables import find_table
+from docs.site.tables import find_table
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -36,15 +36,22 @@ def draw() -> dict[str, Figure]:
 
 
 def _win_rates(ax: Axes, kind: str) -> None:
-    rates = [(row["method"], float(row["win rate"])) for row in _rows("benchmarks/arena/RESULTS.md", kind)]
+    rates = [
+        (row["method"], float(row["win rate"]))
+        for row in _rows("benchmarks/arena/RESULTS.md", kind)
+    ]
     style.style_axes(ax)
     for place, (name, rate) in enumerate(reversed(rates)):
         colour = style.BLUE if name == OURS else style.RULE
-        ax.plot([0.0, rate], [place, place], color=colour, lw=2.0, solid_capstyle="round")
+        ax.plot(
+            [0.0, rate], [place, place], color=colour, lw=2.0, solid_capstyle="round"
+        )
         ax.plot(rate, place, "o", color=colour, ms=6.5)
         note = {"va": "center", "color": style.BLUE if name == OURS else style.MUTED}
         style.label(ax, f"{rate:.2f}", (rate, place), offset=(8, 0), **note)
-    ax.set_yticks(range(len(rates)), [name for name, _ in reversed(rates)], color=style.INK)
+    ax.set_yticks(
+        range(len(rates)), [name for name, _ in reversed(rates)], color=style.INK
+    )
     ax.grid(visible=False, axis="y")
     ax.set(xlim=(0.0, 1.08), xlabel="share of comparisons won")
     ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -58,14 +65,32 @@ def _times(ax: Axes) -> None:
         name = row["rows"]
         if name not in COLOURS:
             continue
-        points = [(rows, float(row[key].replace(",", ""))) for key, rows in ROWS.items() if row[key] != "-"]
-        ax.plot(*zip(*points, strict=True), "-o", color=COLOURS[name], lw=2.4 if name == OURS else 1.4, ms=4)
+        points = [
+            (rows, float(row[key].replace(",", "")))
+            for key, rows in ROWS.items()
+            if row[key] != "-"
+        ]
+        ax.plot(
+            *zip(*points, strict=True),
+            "-o",
+            color=COLOURS[name],
+            lw=2.4 if name == OURS else 1.4,
+            ms=4,
+        )
         ends.append((*points[-1], name))
     ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="time to fit, ms")
     for x, y, name in ends:
         lift = {"isotonic": 5, "betacal": -8}.get(name, 0)
         bold = "bold" if name == OURS else "normal"
-        style.label(ax, name, (x, y), offset=(7, lift), va="center", color=COLOURS[name], fontweight=bold)
+        style.label(
+            ax,
+            name,
+            (x, y),
+            offset=(7, lift),
+            va="center",
+            color=COLOURS[name],
+            fontweight=bold,
+        )
     ax.set_xlim(right=1.2e8)
     ax.set_xticks(list(ROWS.values()), list(ROWS))
 
@@ -74,10 +99,20 @@ def _growth(ax: Axes, of: str, what: str) -> None:
     style.style_axes(ax)
     for row in _rows("benchmarks/GROWTH.md", f"{of}: {what}"):
         name = row.pop("method")
-        points = [(float(n), float(ms.replace(",", ""))) for n, ms in row.items() if ms != "-"]
+        points = [
+            (float(n), float(ms.replace(",", ""))) for n, ms in row.items() if ms != "-"
+        ]
         dashes = "--" if name.endswith(("one core", f"{OURS}, ovr")) else "-"
         colour = COLOURS[name.partition(",")[0]]
-        ax.plot(*zip(*points, strict=True), dashes, marker="o", color=colour, lw=1.6, ms=3, label=name)
+        ax.plot(
+            *zip(*points, strict=True),
+            dashes,
+            marker="o",
+            color=colour,
+            lw=1.6,
+            ms=3,
+            label=name,
+        )
     ax.set(xscale="log", yscale="log", xlabel=of.lower(), ylabel=f"time to {what}, ms")
     if what == "fit":
         ax.legend(frameon=False, fontsize="small")
@@ -85,7 +120,10 @@ def _growth(ax: Axes, of: str, what: str) -> None:
 
 def _rows(file: str, heading: str) -> list[dict[str, str]]:
     """A table as one dictionary to a row."""
-    lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in find_table(file, heading).splitlines()]
+    lines = [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in find_table(file, heading).splitlines()
+    ]
     names = lines[0]
     names[0] = names[0] or "name"
     return [dict(zip(names, line, strict=True)) for line in lines[2:]]

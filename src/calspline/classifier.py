@@ -15,7 +15,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.svm import LinearSVC
 from sklearn.utils import column_or_1d, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -23,62 +27,72 @@ from calspline import calibrators, crossfit
 from calspline.arrays import Array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.crossfit import Fold, ResponseMethod, Training, model_scores, pool
-from calspline.labels import check_groups, check_label_array
+from calspline.groups import check_groups
+from calspline.labels import check_label_array
 from calspline.options import check_integer, check_one_of
-from calspline.scores import check_scores, check_weights, check_weights_as_counts
-from calspline.segments.labels import By, check_by
+from calspline.pandas_names import has_odd_names, listed, place_of
+from calspline.scores import check_scores
+from calspline.segment_labels import By, check_by
+from calspline.weights import check_weights, check_weights_as_counts
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
 """Scikit-learn's order, for the methods that it has too."""
 
 
-class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Calibrate a classifier on its own training data, by cross-validation.
 
-    With ``ensemble=False`` this is the paper's Algorithm 4: in turn, the model is fitted on k-1 folds and scores the
-    one left out; a calibrator is fitted on all of these scores; then the model is fitted on all the data, and
-    prediction composes the two. No row is scored by a model that has seen it, and no row is set aside.
+    With ``ensemble=False`` this is the paper's Algorithm 4: in turn, the model is
+    fitted on k-1 folds and scores the one left out; a calibrator is fitted on all of
+    these scores; then the model is fitted on all the data, and prediction composes the
+    two. No row is scored by a model that has seen it, and no row is set aside.
 
     Parameters
     ----------
     estimator : classifier, optional
         Anything with ``fit`` and ``predict_proba`` or ``decision_function``. A
-        :class:`~sklearn.frozen.FrozenEstimator` is calibrated as it is, on all rows given. None
-        stands for a :class:`~sklearn.svm.LinearSVC`.
+        :class:`~sklearn.frozen.FrozenEstimator` is calibrated as it is, on all rows
+        given. None stands for a :class:`~sklearn.svm.LinearSVC`.
     method : {"spline", "sigmoid", "isotonic", "beta", "temperature", "clipping"} or calibrator, default="spline"
-        A calibrator of calspline, or any object with ``fit(scores, y)`` and ``predict_proba(scores)``;
-        the latter gets the classes as integers from 0. Sigmoid, isotonic and temperature read
-        ``decision_function`` where the model has it, as in scikit-learn; all others read
-        ``predict_proba`` first, and take margins where there is none.
+        A calibrator of calspline, or any object with ``fit(scores, y)`` and
+        ``predict_proba(scores)``; the latter gets the classes as integers from 0.
+        Sigmoid, isotonic and temperature read ``decision_function`` where the model has
+        it, as in scikit-learn; all others read ``predict_proba`` first, and take
+        margins where there is none.
     cv : int, splitter, iterable of splits, "oob" or None, default=None
-        None stands for five stratified folds, or fewer if a class has fewer rows. A row that several splits score, as
-        with repeated folds, counts once; a row that no split scores is not used for calibration. ``"oob"`` takes the
-        out-of-bag votes of a forest or another bagging estimator (it may be the last step of a pipeline, whose other
-        steps see all rows): one fit instead of six.
+        None stands for five stratified folds, or fewer if a class has fewer rows. A row
+        that several splits score, as with repeated folds, counts once; a row that no
+        split scores is not used for calibration. ``"oob"`` takes the out-of-bag votes
+        of a forest or another bagging estimator (it may be the last step of a pipeline,
+        whose other steps see all rows): one fit instead of six.
     n_jobs : int, optional
         Number of models fitted at the same time. The result does not depend on it.
     ensemble : bool or "auto", default=False
-        True keeps each fold's model, calibrates it on the rows it has not seen, and averages the pairs.
-        ``"auto"`` is True unless the estimator is frozen or ``cv="oob"``.
+        True keeps each fold's model, calibrates it on the rows it has not seen, and
+        averages the pairs. ``"auto"`` is True unless the estimator is frozen or
+        ``cv="oob"``.
     by : column of X, or list of columns, optional
-        The segments that the calibrator is fitted with: names of columns of a frame, or numbers of columns of an array.
-        They are read from X in ``fit`` and in ``predict_proba``, and stay where they are: the estimator gets all of X,
-        so leave them out in a pipeline if they are no features. Needs a calibrator whose ``fit`` takes ``by``; see
-        :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
+        The segments that the calibrator is fitted with: names of columns of a frame, or
+        numbers of columns of an array. They are read from X in ``fit`` and in
+        ``predict_proba``, and stay where they are: the estimator gets all of X, so
+        leave them out in a pipeline if they are no features. Needs a calibrator whose
+        ``fit`` takes ``by``; see :meth:`SplineCalibrator.fit
+        <calspline.SplineCalibrator.fit>`.
     verbose : int, default=0
-        1 shows how many models are fitted and the time left, on a terminal or in a notebook.
+        1 shows how many models are fitted and the time left, on a terminal or in a
+        notebook.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     calibrated_classifiers_ : list
-        Pairs with ``estimator``, ``calibrators`` (a list of one) and ``predict_proba``; one pair unless
-        ``ensemble=True``.
+        Pairs with ``estimator``, ``calibrators`` (a list of one) and ``predict_proba``;
+        one pair unless ``ensemble=True``.
     n_features_in_ : int
         Number of features, where the fitted model has it.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Names of features, where the fitted model has them.
 
     See Also
@@ -88,9 +102,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     Notes
     -----
-    If a fold's model has not seen a class, that class has probability 0 (or the model's least margin) in its scores,
-    and in the predictions of its pair; rows of that class in the fold do not calibrate, and a warning says so. With
-    ``ensemble=True``, a fold whose rows show only one class uses the scores of all folds.
+    If a fold's model has not seen a class, that class has probability 0 (or the model's
+    least margin) in its scores, and in the predictions of its pair; rows of that class
+    in the fold do not calibrate, and a warning says so. With ``ensemble=True``, a fold
+    whose rows show only one class uses the scores of all folds.
 
     References
     ----------
@@ -132,7 +147,15 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.verbose = verbose
         self.by = by
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the models and the calibrator.
 
         Parameters
@@ -142,18 +165,22 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         y : array-like of shape (n,)
             Labels of any type.
         sample_weight : array-like of shape (n,), optional
-            For the calibrator, and for the estimator if its ``fit`` takes weights. A row of
-            weight 0 is absent.
+            For the calibrator, and for the estimator if its ``fit`` takes weights. A
+            row of weight 0 is absent.
         groups : array-like of shape (n,), optional
-            Rows with the same value belong together. The splitter keeps them together (a number of folds then stands
-            for :class:`~sklearn.model_selection.StratifiedGroupKFold`), and a calibrator that takes groups counts rows
-            for what they are worth; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
+            Rows with the same value may be dependent. The splitter keeps them together
+            (a number of folds then stands for
+            :class:`~sklearn.model_selection.StratifiedGroupKFold`), and a calibrator
+            that takes groups counts rows for what they are worth; see
+            :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
         **fit_params
-            For the estimator's ``fit``; those with a value for each row are indexed as the rows are. With metadata
-            routing enabled, all go where they were requested. A splitter as ``eval_set``, such as
-            ``StratifiedShuffleSplit(1, test_size=0.2)``, or a function of ``X`` and ``y`` that gives two arrays of
-            positions, sets rows aside for early stopping: each model, that of all rows included, is fitted on the
-            first part of its own rows and gets the second, as ``eval_set=[(X, y)]`` or ``eval_X`` and ``eval_y``.
+            For the estimator's ``fit``; those with a value for each row are indexed as
+            the rows are. With metadata routing enabled, all go where they were
+            requested. A splitter as ``eval_set``, such as ``StratifiedShuffleSplit(1,
+            test_size=0.2)``, or a function of ``X`` and ``y`` that gives two arrays of
+            positions, sets rows aside for early stopping: each model, that of all rows
+            included, is fitted on the first part of its own rows and gets the second,
+            as ``eval_set=[(X, y)]`` or ``eval_X`` and ``eval_y``.
 
         Returns
         -------
@@ -171,11 +198,21 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
         model_params, split_params = self._routed(estimator, weight, groups, fit_params)
         frozen = isinstance(estimator, FrozenEstimator)
-        classes, codes = _classes(y, rows, estimator.classes_ if frozen and hasattr(estimator, "classes_") else None)
-        methods = MARGINS_FIRST if getattr(calibrator, "prefers_margins", False) else PROBABILITIES_FIRST
-        training = Training(X, y, classes, codes, weight, group, rows, model_params, methods, segments)
+        classes, codes = _classes(
+            y,
+            rows,
+            estimator.classes_ if frozen and hasattr(estimator, "classes_") else None,
+        )
+        methods = (
+            MARGINS_FIRST
+            if getattr(calibrator, "_prefers_margins", False)
+            else PROBABILITIES_FIRST
+        )
+        training = Training(
+            X, y, classes, codes, weight, group, rows, model_params, methods, segments
+        )
         if weight is not None and getattr(calibrator, "weights", "") != "importance":
-            check_weights_as_counts(weight)
+            check_weights_as_counts(weight, labels=codes, scores=_feature_columns(X))
         if isinstance(self.cv, str):
             if groups is not None:
                 raise ValueError(
@@ -186,10 +223,21 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         elif frozen and not ensemble:
             folds = [Fold(estimator, rows, training.scores(estimator, rows))]
         else:
-            splits = crossfit.split_rows(training, self.cv, split_params, every_class=ensemble)
+            splits = crossfit.split_rows(
+                training, self.cv, split_params, every_class=ensemble
+            )
             show = bool(self.verbose)
-            folds = crossfit.fit_folds(estimator, training, splits, refit=not ensemble, n_jobs=self.n_jobs, show=show)
-        pairs = [_calibrated(fold, folds, calibrator, training, self.by) for fold in folds]
+            folds = crossfit.fit_folds(
+                estimator,
+                training,
+                splits,
+                refit=not ensemble,
+                n_jobs=self.n_jobs,
+                show=show,
+            )
+        pairs = [
+            _calibrated(fold, folds, calibrator, training, self.by) for fold in folds
+        ]
         self.classes_ = classes
         self.calibrated_classifiers_ = pairs
         for name in ("n_features_in_", "feature_names_in_"):
@@ -224,7 +272,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """Estimator, calibrator, and whether to keep the models of the folds; the options are checked."""
         estimator = self._estimator()
         if isclass(estimator) or not hasattr(estimator, "fit"):
-            raise TypeError(f"estimator must be a classifier with fit; got {estimator!r}")
+            raise TypeError(
+                f"estimator must be a classifier with fit; got {estimator!r}"
+            )
         check_one_of(self.ensemble, "ensemble", (True, False, "auto"))
         check_integer(self.verbose, "verbose", least=0)
         if isinstance(self.cv, str):
@@ -234,21 +284,33 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                     "that is fitted already, give FrozenEstimator(model) and rows that it has not seen."
                 )
             if self.ensemble is True:
-                raise ValueError('ensemble must be False with cv="oob": there is one model only')
+                raise ValueError(
+                    'ensemble must be False with cv="oob": there is one model only'
+                )
         one = isinstance(self.cv, str) or isinstance(estimator, FrozenEstimator)
-        return estimator, self._calibrator(), not one if self.ensemble == "auto" else bool(self.ensemble)
+        return (
+            estimator,
+            self._calibrator(),
+            not one if self.ensemble == "auto" else bool(self.ensemble),
+        )
 
     def _estimator(self) -> Any:
         if self.estimator is not None:
             return self.estimator
         default = LinearSVC(dual=False, tol=1e-8, random_state=0)
-        return default.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else default
+        return (
+            default.set_fit_request(sample_weight=True)
+            if get_config()["enable_metadata_routing"]
+            else default
+        )
 
     def _calibrator(self) -> Any:
         if isinstance(self.method, str):
             check_one_of(self.method, "method", calibrators.names())
             return calibrators.find(self.method)()
-        if isclass(self.method) or not (hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")):
+        if isclass(self.method) or not (
+            hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")
+        ):
             raise TypeError(
                 f"method must be one of {', '.join(map(repr, calibrators.names()))}, or a calibrator with fit and "
                 f"predict_proba; got {self.method!r}"
@@ -256,18 +318,30 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return self.method
 
     def _routed(
-        self, estimator: Any, weight: Array | None, groups: Any, fit_params: dict[str, Any]
+        self,
+        estimator: Any,
+        weight: Array | None,
+        groups: Any,
+        fit_params: dict[str, Any],
     ) -> tuple[dict[str, Any], ...]:
         """Parameters for the estimator's fit and for the splitter."""
         split_params = {} if groups is None else {"groups": groups}
         if get_config()["enable_metadata_routing"]:
             routed_groups = split_params if hasattr(self.cv, "split") else {}
-            routed = process_routing(self, "fit", sample_weight=weight, **routed_groups, **fit_params)
-            splitter = dict(routed.splitter.split) if hasattr(self.cv, "split") else split_params
+            routed = process_routing(
+                self, "fit", sample_weight=weight, **routed_groups, **fit_params
+            )
+            splitter = (
+                dict(routed.splitter.split)
+                if hasattr(self.cv, "split")
+                else split_params
+            )
             return dict(routed.estimator.fit), splitter
         params = dict(fit_params)
         if weight is not None:
-            if has_fit_parameter(estimator, "sample_weight") or isinstance(estimator, FrozenEstimator):
+            if has_fit_parameter(estimator, "sample_weight") or isinstance(
+                estimator, FrozenEstimator
+            ):
                 params["sample_weight"] = weight
             else:
                 warnings.warn(
@@ -279,15 +353,15 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """How parameters of ``fit`` reach the estimator and the splitter."""
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
-            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
-        )
+        router: MetadataRouter = MetadataRouter(owner=self).add_self_request(self)
+        fits = MethodMapping().add(caller="fit", callee="fit")
+        splits = MethodMapping().add(caller="fit", callee="split")
+        router.add(estimator=self._estimator(), method_mapping=fits)
+        router.add(splitter=self.cv, method_mapping=splits)
+        return router
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags = get_tags(self._estimator()).input_tags
         return tags
 
@@ -296,8 +370,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 class CalibratedClassifier:
     """A fitted model and the calibrator of its scores.
 
-    ``known`` holds the positions in ``classes`` of the classes that the calibrator tells apart; a model that has seen
-    only one class has no calibrator.
+    ``known`` holds the positions in ``classes`` of the classes that the calibrator
+    tells apart; a model that has seen only one class has no calibrator.
     """
 
     estimator: Any
@@ -312,9 +386,9 @@ class CalibratedClassifier:
         scores = model_scores(self.estimator, X, self.methods, self.classes)
         p = np.ones((len(scores.values), 1))
         if self.calibrators:
-            segments = {} if self.by is None else {"by": segments_of(X, self.by, len(p))}
+            by = None if self.by is None else segments_of(X, self.by, len(p))
             values = scores.for_classes(self.known).values
-            p = np.asarray(self.calibrators[0].predict_proba(values, **segments), dtype=np.float64)
+            p = _predict(self.calibrators[0], values, by)
             if p.ndim == 1 or p.shape[1] == 1:
                 p = np.column_stack([1.0 - p.reshape(-1), p.reshape(-1)])
         if len(self.known) == len(self.classes):
@@ -324,8 +398,22 @@ class CalibratedClassifier:
         return out
 
 
+def _predict(calibrator: Any, scores: Any, by: By | None) -> Array:
+    """Calibrated probabilities of scores, in a column or several."""
+    if isinstance(calibrator, BaseCalibrator):
+        return calibrator._predict(check_scores(scores), by)
+    told = {} if by is None else {"by": by}
+    return np.asarray(calibrator.predict_proba(scores, **told), dtype=np.float64)
+
+
 def segments_of(X: Any, by: Any, n: int) -> By:
     """The segments of the rows of ``X``: the columns that ``by`` says."""
+    if has_odd_names(X):
+        return check_by(
+            [X.iloc[:, place_of(X, each, "by", "X")] for each in listed(X, by)],
+            n,
+            beside="X",
+        )
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     columns = []
     for column in by if isinstance(by, (list, tuple)) else [by]:
@@ -336,23 +424,31 @@ def segments_of(X: Any, by: Any, n: int) -> By:
                 )
             columns.append(frame[column].to_native())
         elif not isinstance(column, (int, np.integer)):
-            raise TypeError(f"by must be numbers of columns where X is no data frame; got {column!r}")
+            raise TypeError(
+                f"by must be numbers of columns where X is no data frame; got {column!r}"
+            )
         elif np.ndim(X) != 2 or not 0 <= column < np.shape(X)[1]:
-            raise ValueError(f"by must be a column of X, whose shape is {np.shape(X)}; got {column!r}")
+            raise ValueError(
+                f"by must be a column of X, whose shape is {np.shape(X)}; got {column!r}"
+            )
         else:
             columns.append(np.asarray(X)[:, column])
     return check_by(columns, n, beside="X")
 
 
-def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any) -> CalibratedClassifier:
+def _calibrated(
+    fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any
+) -> CalibratedClassifier:
     """A fold's model, with a calibrator fitted on the fold's scores.
 
-    If the rows of the fold show one class only, or are of one group, the calibrator is fitted on the scores of all
-    folds.
+    If the rows of the fold show one class only, or are of one group, the calibrator is
+    fitted on the scores of all folds.
     """
     known = fold.scores.known
     if len(known) == 1:
-        return CalibratedClassifier(fold.model, [], training.classes, known, training.methods)
+        return CalibratedClassifier(
+            fold.model, [], training.classes, known, training.methods
+        )
     one_group = training.groups is not None and not np.ptp(training.groups[fold.rows])
     if one_group or len(np.intersect1d(training.codes[fold.rows], known)) < 2:
         fold = pool(folds, fold.model)
@@ -361,25 +457,36 @@ def _calibrated(fold: Fold, folds: list[Fold], calibrator: Any, training: Traini
     params = _calibrator_params(calibrator, fold, training)
     scores = fold.scores.for_classes(known)
     values: Any = scores.values
-    ours = isinstance(calibrator, BaseCalibrator)
-    if ours:  # columns are the codes' own, of which some may be absent
-        places = range(values.shape[1]) if values.shape[1] > 1 else None
-        values = check_scores(values, margins=scores.margins, names=places)
-    calibrator.fit(values, np.searchsorted(known, training.codes[fold.rows]), **params)
-    if ours:
-        calibrator.classes_ = training.classes[known]
-    return CalibratedClassifier(fold.model, [calibrator], training.classes, known, training.methods, by)
+    codes = np.searchsorted(known, training.codes[fold.rows])
+    if isinstance(calibrator, BaseCalibrator):
+        values = check_scores(values)
+        labels = training.classes[known]
+        margins = scores.margins
+        calibrator._fit_scores(values, codes, classes=labels, margins=margins, **params)
+    else:
+        calibrator.fit(values, codes, **params)
+    return CalibratedClassifier(
+        fold.model, [calibrator], training.classes, known, training.methods, by
+    )
 
 
-def _calibrator_params(calibrator: Any, fold: Fold, training: Training) -> dict[str, Any]:
+def _calibrator_params(
+    calibrator: Any, fold: Fold, training: Training
+) -> dict[str, Any]:
     """Weights, groups and segments of a fold, for a calibrator whose ``fit`` takes them."""
-    takes, name, rows = signature(calibrator.fit).parameters, type(calibrator).__name__, fold.rows
+    takes, name, rows = (
+        signature(calibrator.fit).parameters,
+        type(calibrator).__name__,
+        fold.rows,
+    )
     params: dict[str, Any] = {}
     if training.groups is not None and "groups" in takes:
         params["groups"] = training.groups[rows]
     if training.segments is not None:
         if "by" not in takes:
-            raise TypeError(f"by needs a calibrator whose fit takes by; {name} does not")
+            raise TypeError(
+                f"by needs a calibrator whose fit takes by; {name} does not"
+            )
         params["by"] = training.segments.of(rows)
     weight = fold.share
     if training.weight is not None:
@@ -387,7 +494,10 @@ def _calibrator_params(calibrator: Any, fold: Fold, training: Training) -> dict[
     if weight is not None and "sample_weight" in takes:
         params["sample_weight"] = weight
     elif weight is not None:
-        warnings.warn(f"{name}.fit does not take sample_weight: it is fitted without weights", stacklevel=4)
+        warnings.warn(
+            f"{name}.fit does not take sample_weight: it is fitted without weights",
+            stacklevel=4,
+        )
     return params
 
 
@@ -397,12 +507,27 @@ def _classes(
     """All classes, and the position of each row's class. A frozen model has classes of its own, ``given``."""
     found = np.unique(y[rows])
     if len(found) < 2:
-        shown = f"got one class, every row is {found.tolist()[0]!r}" if len(found) else "there are no rows"
+        shown = (
+            f"got one class, every row is {found.tolist()[0]!r}"
+            if len(found)
+            else "there are no rows"
+        )
         raise ValueError(f"y must have at least two classes; {shown}")
     classes = found if given is None else np.asarray(given)
     order = np.argsort(classes)
     codes = order[np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)]
     strange = rows[classes[codes[rows]] != y[rows]]
     if len(strange):
-        raise ValueError(f"y must have classes that the frozen estimator knows; row {strange[0]} is {y[strange[0]]!r}")
+        raise ValueError(
+            f"y must have classes that the frozen estimator knows; row {strange[0]} is {y[strange[0]]!r}"
+        )
     return classes, codes
+
+
+def _feature_columns(X: Any) -> list[NDArray[Any]]:
+    """Columns of numeric features, or none."""
+    try:
+        values = np.asarray(X)
+    except (TypeError, ValueError):
+        return []
+    return [values] if values.ndim == 2 and values.dtype.kind in "biuf" else []

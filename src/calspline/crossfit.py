@@ -13,16 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin, VarianceThreshold
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from calspline.arrays import Array, as_numpy
+from calspline.class_columns import column_names, order_columns
 from calspline.formatting import duration, short_list
-from calspline.labels import column_names, order_columns, warn_user
-from calspline.scores import ROUNDING
+from calspline.scores import ROUNDING, show_outside
+from calspline.user_warnings import warn_user
 
 T = TypeVar("T")
 ResponseMethod = Literal["predict_proba", "decision_function"]
@@ -36,8 +44,9 @@ K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
 class ModelScores:
     """What a fitted model says about some rows: probabilities or margins.
 
-    ``values`` has a column for each class, or one column for the margins of two classes. ``known`` holds the
-    positions of the classes that the model has seen; the columns of the others have the least value a class can have.
+    ``values`` has a column for each class, or one column for the margins of two
+    classes. ``known`` holds the positions of the classes that the model has seen; the
+    columns of the others have the least value a class can have.
     """
 
     method: ResponseMethod
@@ -58,16 +67,22 @@ class ModelScores:
             values = values[:, 1:] - values[:, :1]
         elif not self.margins:
             sums = values.sum(axis=1, keepdims=True)
-            values = np.where(sums > 0.0, values / np.where(sums > 0.0, sums, 1.0), 1.0 / len(classes))
+            values = np.where(
+                sums > 0.0, values / np.where(sums > 0.0, sums, 1.0), 1.0 / len(classes)
+            )
         return ModelScores(self.method, values, np.arange(len(classes)))
 
 
-def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classes: NDArray[Any]) -> ModelScores:
+def model_scores(
+    model: Any, X: Any, methods: tuple[ResponseMethod, ...], classes: NDArray[Any]
+) -> ModelScores:
     """Scores by the first of ``methods`` that the model has; 0, or the least margin, for a class it has not seen."""
     name = type(model).__name__
     method = next((method for method in methods if hasattr(model, method)), None)
     if method is None:
-        raise TypeError(f"estimator must have predict_proba or decision_function; {name} has neither")
+        raise TypeError(
+            f"estimator must have predict_proba or decision_function; {name} has neither"
+        )
     said = getattr(model, method)(X)
     raw = as_numpy(said)
     labels = np.asarray(getattr(model, "classes_", classes)).tolist()
@@ -75,7 +90,11 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
     known = np.array([place[label] for label in labels], dtype=np.intp)
     if method == "predict_proba" and raw.ndim == 1:
         raw = np.column_stack([1.0 - raw, raw])
-    if method == "decision_function" and len(known) == 2 and (raw.ndim == 1 or raw.shape[1] == 1):
+    if (
+        method == "decision_function"
+        and len(known) == 2
+        and (raw.ndim == 1 or raw.shape[1] == 1)
+    ):
         margin = raw.reshape(-1, 1)
         if len(classes) == 2:
             return ModelScores(method, margin, known)
@@ -83,16 +102,26 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
     if raw.ndim != 2 or raw.shape[1] != len(known):
         raise ValueError(
             f"{method} of {name} must give a column for each of {len(known)} classes; got shape {raw.shape}"
-            + (' (with SVC, use decision_function_shape="ovr")' if method == "decision_function" else "")
+            + (
+                ' (with SVC, use decision_function_shape="ovr")'
+                if method == "decision_function"
+                else ""
+            )
         )
-    order = order_columns(column_names(said, 2), labels, f"{method} of {name}", known=True)
+    order = order_columns(
+        column_names(said, 2), labels, f"{method} of {name}", known=True
+    )
     raw = raw if order is None else raw[:, order]
     if method == "predict_proba":
         raw = _check_probabilities(raw, name)
     if len(known) == len(classes) and np.all(np.diff(known) > 0):
         return ModelScores(method, raw, known)
     least = 0.0 if method == "predict_proba" or not raw.size else raw.min()
-    values = np.full((len(raw), len(classes)), least, dtype=raw.dtype if raw.dtype.kind == "f" else np.float64)
+    values = np.full(
+        (len(raw), len(classes)),
+        least,
+        dtype=raw.dtype if raw.dtype.kind == "f" else np.float64,
+    )
     values[:, known] = raw
     return ModelScores(method, values, np.sort(known))
 
@@ -101,10 +130,11 @@ def model_scores(model: Any, X: Any, methods: tuple[ResponseMethod, ...], classe
 class Training:
     """The data that models and calibrators are fitted on.
 
-    ``codes`` are positions in ``classes``, and ``groups`` the numbers of groups of rows that depend on each other, if
-    there are any. ``rows`` are those that count: the others have weight zero. ``params`` go
-    to the model's ``fit``; those with a value for each row are indexed as the rows are. ``segments`` are columns for
-    the calibrator, if it has any.
+    ``codes`` are positions in ``classes``, and ``groups`` the numbers of groups of rows
+    that depend on each other, if there are any. ``rows`` are those that count: the
+    others have weight zero. ``params`` go to the model's ``fit``; those with a value
+    for each row are indexed as the rows are. ``segments`` are columns for the
+    calibrator, if it has any.
     """
 
     X: Any
@@ -124,15 +154,23 @@ class Training:
         model = clone(estimator)
         split = self.params.get("eval_set")
         if callable(split) or hasattr(split, "split"):
-            params = {name: value for name, value in self.params.items() if name != "eval_set"}
+            params = {
+                name: value for name, value in self.params.items() if name != "eval_set"
+            }
             rows, held_out = self._inner_split(split, rows)
             X, y = self._labelled(held_out)
             # LightGBM from 4.7 on has other names for it.
-            params |= {"eval_X": X, "eval_y": y} if has_fit_parameter(model, "eval_X") else {"eval_set": [(X, y)]}
+            params |= (
+                {"eval_X": X, "eval_y": y}
+                if has_fit_parameter(model, "eval_X")
+                else {"eval_set": [(X, y)]}
+            )
             return replace(self, params=params).fit(estimator, rows)
         if np.array_equal(rows, np.arange(len(self.y))):
             return model.fit(self.X, self.y, **self.params)
-        params = {name: self.param_for(value, rows) for name, value in self.params.items()}
+        params = {
+            name: self.param_for(value, rows) for name, value in self.params.items()
+        }
         X, y = self._labelled(rows)
         return model.fit(X, y, **params)
 
@@ -143,9 +181,15 @@ class Training:
         """Some of the rows to fit a model on, and others that tell it when to stop."""
         X, y = self._labelled(rows)
         groups = {} if self.groups is None else {"groups": self.groups[rows]}
-        train, held_out = next(iter(split.split(X, y, **groups))) if hasattr(split, "split") else split(X, y)
+        train, held_out = (
+            next(iter(split.split(X, y, **groups)))
+            if hasattr(split, "split")
+            else split(X, y)
+        )
         if not len(train) or not len(held_out) or np.isin(held_out, train).any():
-            raise ValueError("eval_set must split rows into two parts that hold some each, and none in common")
+            raise ValueError(
+                "eval_set must split rows into two parts that hold some each, and none in common"
+            )
         return rows[np.asarray(train)], rows[np.asarray(held_out)]
 
     def fit_fold(self, estimator: Any, train: Rows, test: Rows, *, keep: bool) -> Fold:
@@ -155,7 +199,9 @@ class Training:
 
     def scores(self, model: Any, rows: Rows) -> ModelScores:
         """Scores of some rows by a fitted model."""
-        return model_scores(model, _safe_indexing(self.X, rows), self.methods, self.classes)
+        return model_scores(
+            model, _safe_indexing(self.X, rows), self.methods, self.classes
+        )
 
     def param_for(self, value: Any, rows: Rows) -> Any:
         """A parameter for some rows: indexed, if it has a value for each row."""
@@ -183,7 +229,10 @@ class Fold:
             return self
         scores = replace(self.scores, values=self.scores.values[able])
         return replace(
-            self, rows=self.rows[able], scores=scores, share=None if self.share is None else self.share[able]
+            self,
+            rows=self.rows[able],
+            scores=scores,
+            share=None if self.share is None else self.share[able],
         )
 
 
@@ -199,13 +248,17 @@ def pool(folds: list[Fold], model: Any = None) -> Fold:
     return Fold(model, rows, scores, None if np.all(times == 1) else 1.0 / times)
 
 
-def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_class: bool) -> list[tuple[Rows, Rows]]:
+def split_rows(
+    training: Training, cv: Any, params: dict[str, Any], *, every_class: bool
+) -> list[tuple[Rows, Rows]]:
     """Rows to train on and to score, for each fold; with ``every_class``, the latter can show every class."""
     y = training.y[training.rows]
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if cv is None:
         cv = min(DEFAULT_FOLDS, fewest) if fewest > 1 else DEFAULT_FOLDS
-    n_folds = cv if isinstance(cv, int) else cv.n_splits if isinstance(cv, K_FOLDS) else 0
+    n_folds = (
+        cv if isinstance(cv, int) else cv.n_splits if isinstance(cv, K_FOLDS) else 0
+    )
     if fewest < n_folds:
         raise ValueError(
             f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples "
@@ -217,18 +270,33 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
             "use folds of several rows, or ensemble=False"
         )
     if isinstance(cv, int) and "groups" in params:
-        n_groups = 0 if training.groups is None else len(np.unique(training.groups[training.rows]))
+        n_groups = (
+            0
+            if training.groups is None
+            else len(np.unique(training.groups[training.rows]))
+        )
         if n_groups < 2:
-            raise ValueError(f"groups must have at least two groups that count; got {n_groups}")
+            raise ValueError(
+                f"groups must have at least two groups that count; got {n_groups}"
+            )
         cv = StratifiedGroupKFold(min(cv, n_groups))
     splitter = check_cv(cv, y, classifier=True)
     if hasattr(cv, "split") or not isinstance(cv, Iterable):
         X = _safe_indexing(training.X, training.rows)
-        params = {name: training.param_for(value, training.rows) for name, value in params.items()}
-        found = [(training.rows[train], training.rows[test]) for train, test in splitter.split(X, y, **params)]
+        params = {
+            name: training.param_for(value, training.rows)
+            for name, value in params.items()
+        }
+        found = [
+            (training.rows[train], training.rows[test])
+            for train, test in splitter.split(X, y, **params)
+        ]
     else:
         every = np.arange(len(training.y))
-        given = ((every[np.asarray(train)], every[np.asarray(test)]) for train, test in splitter.split())
+        given = (
+            (every[np.asarray(train)], every[np.asarray(test)])
+            for train, test in splitter.split()
+        )
         counts = np.isin(every, training.rows)
         found = [(train[counts[train]], test[counts[test]]) for train, test in given]
     if not found:
@@ -237,14 +305,23 @@ def split_rows(training: Training, cv: Any, params: dict[str, Any], *, every_cla
 
 
 def fit_folds(
-    estimator: Any, training: Training, splits: list[tuple[Rows, Rows]], *, refit: bool, n_jobs: int | None, show: bool
+    estimator: Any,
+    training: Training,
+    splits: list[tuple[Rows, Rows]],
+    *,
+    refit: bool,
+    n_jobs: int | None,
+    show: bool,
 ) -> list[Fold]:
     """Fit a model on the training rows of each split, and score the others.
 
-    With ``refit``, a model is then fitted on all rows and the one fold returned has it, with the scores of all
-    folds; the models of the folds are not kept.
+    With ``refit``, a model is then fitted on all rows and the one fold returned has it,
+    with the scores of all folds; the models of the folds are not kept.
     """
-    jobs = [delayed(training.fit_fold)(estimator, train, test, keep=not refit) for train, test in splits]
+    jobs = [
+        delayed(training.fit_fold)(estimator, train, test, keep=not refit)
+        for train, test in splits
+    ]
     if refit:
         jobs.append(delayed(training.fit)(estimator))
     results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
@@ -253,21 +330,26 @@ def fit_folds(
     return [pool(folds, done[-1])] if refit else folds
 
 
-def _of_known_classes(folds: list[Fold], training: Training, *, refit: bool) -> list[Fold]:
+def _of_known_classes(
+    folds: list[Fold], training: Training, *, refit: bool
+) -> list[Fold]:
     """The folds without rows of classes that their model has not seen: what it says of them is no use."""
     strange: dict[int, list[int]] = {}
     kept = []
     for number, fold in enumerate(folds, 1):
         codes = training.codes[fold.rows]
         able = np.isin(codes, fold.scores.known)
-        needed = refit or len(fold.scores.known) > 1  # a model of one class has no calibrator
+        needed = (
+            refit or len(fold.scores.known) > 1
+        )  # a model of one class has no calibrator
         for code in np.unique(codes[~able]).tolist() if needed else []:
             strange.setdefault(code, []).append(number)
         kept.append(fold.of(able))
     if strange:
         labels = training.classes.tolist()
         shown = "; ".join(
-            f"{labels[code]!r} by the model of fold {short_list(folds, 5)}" for code, folds in strange.items()
+            f"{labels[code]!r} by the model of fold {short_list(folds, 5)}"
+            for code, folds in strange.items()
         )
         left = np.unique(np.concatenate([training.codes[fold.rows] for fold in kept]))
         if len(left) < 2:
@@ -285,7 +367,9 @@ def _of_known_classes(folds: list[Fold], training: Training, *, refit: bool) -> 
 def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
     """Fit once on all rows, and score each row by the trees that did not draw it; what all drew is left out."""
     # The bagging estimator is the estimator itself, or the last step of a pipeline.
-    *before, (last, _) = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    *before, (last, _) = (
+        estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    )
     prefix = f"{last}__" if last else ""
     model = clone(estimator)
     params = model.get_params()
@@ -295,7 +379,9 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
             f"BaggingClassifier; got {type(model).__name__}"
         )
     if params.get(f"{prefix}bootstrap") is False:
-        raise ValueError('cv="oob" needs trees that leave rows out; set bootstrap=True on the estimator')
+        raise ValueError(
+            'cv="oob" needs trees that leave rows out; set bootstrap=True on the estimator'
+        )
     supervised = [type(step).__name__ for _, step in before if _sees_labels(step)]
     if supervised:
         warn_user(
@@ -305,43 +391,63 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
     model.set_params(**{f"{prefix}oob_score": True})
     with warnings.catch_warnings():
         # Rows without a vote are dealt with below.
-        warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores", category=UserWarning)
-        warnings.filterwarnings("ignore", message="invalid value encountered in", category=RuntimeWarning)
+        warnings.filterwarnings(
+            "ignore", message="Some inputs do not have OOB scores", category=UserWarning
+        )
+        warnings.filterwarnings(
+            "ignore", message="invalid value encountered in", category=RuntimeWarning
+        )
         fitted = training.fit(model)
     bagged = fitted[-1] if isinstance(fitted, Pipeline) else fitted
     votes: Array = np.asarray(bagged.oob_decision_function_, dtype=np.float64)
     voted = np.isfinite(votes).all(axis=1) & (votes.sum(axis=1) > 0.0)
     if not voted.any():
-        raise ValueError('cv="oob" found no row that some tree did not draw; use more trees, or folds')
+        raise ValueError(
+            'cv="oob" found no row that some tree did not draw; use more trees, or folds'
+        )
     known = np.arange(len(training.classes))
-    return Fold(fitted, training.rows[voted], ModelScores("predict_proba", votes[voted], known))
+    return Fold(
+        fitted, training.rows[voted], ModelScores("predict_proba", votes[voted], known)
+    )
 
 
 def _sees_labels(step: Any) -> bool:
     """Whether a step of a pipeline says that its fit needs labels; None and "passthrough" do nothing."""
     if not hasattr(step, "fit"):
         return False
-    selects = isinstance(step, SelectorMixin) and not isinstance(step, VarianceThreshold)
+    selects = isinstance(step, SelectorMixin) and not isinstance(
+        step, VarianceThreshold
+    )
     return selects or bool(get_tags(step).target_tags.required)
 
 
 def show_progress(
-    results: Iterable[T], total: int, what: str, *, show: bool, stream: TextIO | None = None
+    results: Iterable[T],
+    total: int,
+    what: str,
+    *,
+    show: bool,
+    stream: TextIO | None = None,
 ) -> Iterator[T]:
     """Pass results on and, on a terminal or in a notebook, show how many are done and how long the rest will take.
 
-    That is one line, which is overwritten. Nothing is written to a pipe or a log, or unless ``show`` is true.
+    That is one line, which is overwritten. Nothing is written to a pipe or a log, or
+    unless ``show`` is true.
     """
     stream = sys.stderr if stream is None else stream
     # A notebook's streams are not terminals, but are shown as they are written.
-    if not show or not (stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"):
+    if not show or not (
+        stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
+    ):
         yield from results
         return
     start, width = time.monotonic(), 0
     try:
         for done, result in enumerate(results, 1):
             left = (time.monotonic() - start) / done * (total - done)
-            line = f"{what}: {done} of {total}" + (f", about {duration(left)} left" if done < total else "")
+            line = f"{what}: {done} of {total}" + (
+                f", about {duration(left)} left" if done < total else ""
+            )
             print("\r" + line.ljust(width), end="", file=stream, flush=True)
             width = len(line)
             yield result
@@ -349,7 +455,9 @@ def show_progress(
         print(file=stream, flush=True)
 
 
-def _check_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArray[np.floating[Any]]:
+def _check_probabilities(
+    values: NDArray[np.floating[Any]], model: str
+) -> NDArray[np.floating[Any]]:
     """What a model's ``predict_proba`` says: within [0, 1], but for rounding, which is put right."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return values  # which every calibrator checks
@@ -359,6 +467,6 @@ def _check_probabilities(values: NDArray[np.floating[Any]], model: str) -> NDArr
         row, column = np.argwhere(outside)[0]
         raise ValueError(
             f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
-            f"{values[row, column]:g}. {outside.any(axis=1).sum()} of {len(values)} rows are outside"
+            f"{show_outside(values[row, column])}. {outside.any(axis=1).sum()} of {len(values)} rows are outside"
         )
     return np.asarray(clipped)

@@ -1,7 +1,7 @@
 """A demonstration: an over-confident model on built-in data, before and after calibration.
 
-``calspline demo``, or ``python -m calspline.demo [folder]``, prints the numbers and a picture, and writes
-``calspline-demo.html``, the report.
+``calspline demo``, or ``python -m calspline.demo [folder]``, prints the numbers and a
+picture, and writes ``calspline-demo.html``, the report.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ TITLE = "Is this handwritten digit odd?"
 MEASURES = {"log_loss": "log-loss", "brier": "Brier score", "accuracy": "accuracy"}
 
 WIDTH, HEIGHT = 31, 11
-PLAIN = str.maketrans({"●": "o", "│": "|", "·": ".", "┤": "|", "└": "+", "─": "-", "┬": "+"})
+PLAIN = str.maketrans(
+    {"●": "o", "│": "|", "·": ".", "┤": "|", "└": "+", "─": "-", "┬": "+"}
+)
 
 
 @dataclass(frozen=True)
@@ -47,36 +49,51 @@ class Demonstration:
     def numbers(self) -> list[tuple[str, float, float]]:
         """Name, value before and value after, for each measure."""
         before, after = (evaluate(self.y, p) for p in (self.before, self.after))
-        return [(label, getattr(before, name), getattr(after, name)) for name, label in MEASURES.items()]
+        return [
+            (label, getattr(before, name), getattr(after, name))
+            for name, label in MEASURES.items()
+        ]
 
     def report(self, path: Path | None = None) -> Report:
         """The report, written to ``path`` if given."""
         sets = {"raw": self.before, "calibrated": self.after}
-        return report(path, self.y, sets, calibrator=self.calibrator, title=TITLE)
+        return report(self.y, sets, path, calibrator=self.calibrator, title=TITLE)
 
 
 def demonstrate() -> Demonstration:
     """Is a handwritten digit odd? Gaussian naive Bayes is more confident than it should be.
 
-    The calibrator is fitted on out-of-fold scores of the training rows, so no row is set aside for it, and judged on
-    rows that neither it nor the model has seen.
+    The calibrator is fitted on out-of-fold scores of the training rows, so no row is
+    set aside for it, and judged on rows that neither it nor the model has seen.
     """
     images, digits = load_digits(return_X_y=True)
     odd = digits % 2
-    train, test, y_train, y_test = train_test_split(images, odd, test_size=0.4, random_state=0, stratify=odd)
-    model = make_pipeline(VarianceThreshold(1.0), GaussianNB())  # the outermost pixels are blank
+    train, test, y_train, y_test = train_test_split(
+        images, odd, test_size=0.4, random_state=0, stratify=odd
+    )
+    model = make_pipeline(
+        VarianceThreshold(1.0), GaussianNB()
+    )  # the outermost pixels are blank
     scores = cross_val_predict(model, train, y_train, cv=5, method="predict_proba")
     calibrator = SplineCalibrator().fit(scores, y_train)
     raw = model.fit(train, y_train).predict_proba(test)
-    return Demonstration(y_test, raw[:, 1], calibrator.predict_proba(raw)[:, 1], calibrator)
+    return Demonstration(
+        y_test, raw[:, 1], calibrator.predict_proba(raw)[:, 1], calibrator
+    )
 
 
-def reliability_text(y: Any, predictions: Mapping[str, Any], *, plain: bool = False) -> str:
-    """Reliability diagrams side by side: how often it happened, against the probability given; ``plain`` is ASCII.
+def reliability_text(
+    y: Any, predictions: Mapping[str, Any], *, plain: bool = False
+) -> str:
+    """Reliability diagrams side by side: observed frequency against predicted probability; ``plain`` is ASCII.
 
-    A point is a bin of probabilities, with its 95% interval; dots mark the diagonal, where that of right ones lies.
+    A point is a bin of probabilities, with its 95% interval; dots mark the diagonal,
+    where that of right ones lies.
     """
-    panels = [_panel(name, reliability(y, p, strategy="uniform").bins) for name, p in predictions.items()]
+    panels = [
+        _panel(name, reliability(y, p, strategy="uniform").bins)
+        for name, p in predictions.items()
+    ]
     # Only the first panel has numbers at its left.
     marks = {1: "100%", 1 + HEIGHT // 2: "50%", HEIGHT: "0%"}
     lines = []
@@ -97,7 +114,9 @@ def _panel(name: str, bins: Bins) -> list[str]:
     for column in range(WIDTH):
         cells[row(column / (WIDTH - 1)), column] = "·"
     columns = np.rint(bins.mean_score * (WIDTH - 1)).astype(int)
-    for column, low, high in zip(columns, bins.interval_lower, bins.interval_upper, strict=True):
+    for column, low, high in zip(
+        columns, bins.interval_lower, bins.interval_upper, strict=True
+    ):
         cells[row(high) : row(low) + 1, column] = "│"
     for column, share in zip(columns, bins.observed, strict=True):
         cells[row(share), column] = "●"
@@ -117,8 +136,12 @@ def main(folder: str = ".") -> None:
     print(f"{'':14}{'before':>10}{'after':>10}")
     for name, before, after in demonstration.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
-    print("\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n")
-    ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    print(
+        "\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n"
+    )
+    ascii_only = (
+        not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    )
     sets = {"before": demonstration.before, "after": demonstration.after}
     print(reliability_text(demonstration.y, sets, plain=ascii_only))
     print(f"\n{found.headline}")

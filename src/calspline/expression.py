@@ -1,7 +1,8 @@
 """Formulas: what a calibrator computes, in terms that every target of an export can write.
 
-An :class:`Expression` is arithmetic on numbers and names. A :class:`Program` is named steps, and a :class:`Formula` is
-the program of a calibrator with what there is to know about its scores.
+An :class:`Expression` is arithmetic on numbers and names. A :class:`Program` is named
+steps, and a :class:`Formula` is the program of a calibrator with what there is to know
+about its scores.
 """
 
 from __future__ import annotations
@@ -16,9 +17,15 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 
-ROW_OPERATIONS = "softmax", "log_softmax", "centred", "normalise", "rest", "matrix", "classes", "top"
-LEAST_SHARE = 1e-30
-"""Of a class, where the others share what the most probable one leaves: float32 has it, too."""
+ROW_OPERATIONS = (
+    "softmax",
+    "log_softmax",
+    "centred",
+    "normalise",
+    "rest",
+    "matrix",
+    "classes",
+)
 NUMPY: dict[str, Callable[..., Array]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "negative": np.negative, "abs": np.abs,
     "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
@@ -33,23 +40,24 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 class Expression:
     """An operation on expressions; a number or a name has none to operate on.
 
-    Operations are ``+ - * / negative max min log exp asinh abs sqrt``; ``number`` and ``name``, which hold a
-    ``value``; ``between``, which chooses its second argument if the first lies in ``value``, else the third; and
-    ``cubic``, the curve in ``value`` of its argument (or the sum of several, with further arguments as weights). On
-    rows, which have a number for each class, all of these work class by class; ``constant`` is a row, the same for
-    all scores.
+    Operations are ``+ - * / negative max min log exp asinh abs sqrt``; ``number`` and
+    ``name``, which hold a ``value``; ``between``, which chooses its second argument if
+    the first lies in ``value``, else the third; and ``cubic``, the curve in ``value``
+    of its argument (or the sum of several, with further arguments as weights). On rows,
+    which have a number for each class, all of these work class by class; ``constant``
+    is a row, the same for all scores.
 
-    Some operations are on whole rows, which have to be names (see :data:`ROW_OPERATIONS`):
+    Some operations are on whole rows, which have to be names (see
+    :data:`ROW_OPERATIONS`):
 
     - ``softmax`` and ``log_softmax``;
     - ``centred``: less the largest of the row;
     - ``normalise``: divided by the sum of the row;
-    - ``rest``: the probability of all classes but one. For the most probable class it is the sum of the others, which
-      ``1 - p`` would round away;
+    - ``rest``: the probability of all classes but one. For the most probable class it
+      is the sum of the others, which ``1 - p`` would round away;
     - ``matrix``: the product of the matrix in ``value`` with the row;
-    - ``classes``: the programs in ``value``, one for each class, of that class's numbers in the rows;
-    - ``top``: the program in ``value`` of the largest number and of the sum of the others, for the (first) largest. The
-      others have what is left to one, in the same proportions, each taken for :data:`LEAST_SHARE` at least.
+    - ``classes``: the programs in ``value``, one for each class, of that class's
+      numbers in the rows.
     """
 
     operation: str
@@ -116,14 +124,21 @@ class Expression:
         return call("min", call("max", self, low), high)
 
     def given(
-        self, values: Mapping[str, Expression], constant: Callable[[Constant], Expression] | None = None
+        self,
+        values: Mapping[str, Expression],
+        constant: Callable[[Constant], Expression] | None = None,
     ) -> Expression:
         """The same with some of its names, and its constant rows, replaced."""
         if self.operation == "name":
             return values.get(self.value, self)
         if self.operation == "constant" and constant is not None:
             return constant(self.value)
-        return replace(self, arguments=tuple(argument.given(values, constant) for argument in self.arguments))
+        return replace(
+            self,
+            arguments=tuple(
+                argument.given(values, constant) for argument in self.arguments
+            ),
+        )
 
 
 def number(value: float) -> Expression:
@@ -146,7 +161,12 @@ def call(function: str, *arguments: Expression | float) -> Expression:
     return Expression(function, tuple(expression(argument) for argument in arguments))
 
 
-def between(value: Expression, limits: tuple[float, float], inside: Expression, outside: Expression) -> Expression:
+def between(
+    value: Expression,
+    limits: tuple[float, float],
+    inside: Expression,
+    outside: Expression,
+) -> Expression:
     """``inside`` where ``limits[0] <= value <= limits[1]``, else ``outside``."""
     return Expression("between", (value, inside, outside), limits)
 
@@ -154,7 +174,10 @@ def between(value: Expression, limits: tuple[float, float], inside: Expression, 
 def simplified(formula: Expression) -> Expression:
     """The same formula without what numbers decide: sums with zero, products with zero, quotients by one."""
     arguments = tuple(simplified(argument) for argument in formula.arguments)
-    numbers = [argument.value if argument.operation == "number" else None for argument in arguments]
+    numbers = [
+        argument.value if argument.operation == "number" else None
+        for argument in arguments
+    ]
     if formula.operation in NUMPY and None not in numbers:
         return number(float(evaluate(Expression(formula.operation, arguments), {})))
     if formula.operation == "*" and 0.0 in numbers:
@@ -166,7 +189,9 @@ def simplified(formula: Expression) -> Expression:
     return replace(formula, arguments=arguments)
 
 
-def weights_of(formula: Expression, names: Collection[str]) -> tuple[dict[str, Expression], Expression] | None:
+def weights_of(
+    formula: Expression, names: Collection[str]
+) -> tuple[dict[str, Expression], Expression] | None:
     """What names are multiplied by in a sum, and the rest of it; None if it is no such sum."""
     if not set(formula.names) & set(names):
         return {}, formula
@@ -174,13 +199,20 @@ def weights_of(formula: Expression, names: Collection[str]) -> tuple[dict[str, E
         return {formula.value: number(1.0)}, number(0.0)
     if formula.operation == "*" and formula.arguments[1].value in names:
         weight, variable = formula.arguments
-        return None if set(weight.names) & set(names) else ({variable.value: weight}, number(0.0))
+        return (
+            None
+            if set(weight.names) & set(names)
+            else ({variable.value: weight}, number(0.0))
+        )
     if formula.operation != "+":
         return None
     left, right = (weights_of(argument, names) for argument in formula.arguments)
     if left is None or right is None:
         return None
-    total = left[0] | {key: left[0][key] + each if key in left[0] else each for key, each in right[0].items()}
+    total = left[0] | {
+        key: left[0][key] + each if key in left[0] else each
+        for key, each in right[0].items()
+    }
     return total, simplified(left[1] + right[1])
 
 
@@ -195,15 +227,18 @@ def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
         low, high = formula.value
         return np.where((arguments[0] >= low) & (arguments[0] <= high), *arguments[1:])
     function = NUMPY[formula.operation]
-    return np.asarray(function(*arguments) if len(arguments) == 1 else reduce(function, arguments))
+    return np.asarray(
+        function(*arguments) if len(arguments) == 1 else reduce(function, arguments)
+    )
 
 
 class Tables(NamedTuple):
     """A curve's ``breaks``, and what to look up for each of its pieces, in a type of numbers.
 
-    Starts are sums of two, ``high`` and ``low``, so that float32 knows the distance from them as well as it knows the
-    score; breaks are rounded up, as no score lies between them and what they are rounded from. Where slopes are beyond
-    float32, scores and starts have to be multiplied by ``stretch``.
+    Starts are sums of two, ``high`` and ``low``, so that float32 knows the distance
+    from them as well as it knows the score; breaks are rounded up, as no score lies
+    between them and what they are rounded from. Where slopes are beyond float32, scores
+    and starts have to be multiplied by ``stretch``.
     """
 
     breaks: NDArray[Any]
@@ -218,15 +253,17 @@ def rounded(exact: Array, dtype: Any, *, up: bool) -> NDArray[Any]:
     with np.errstate(over="ignore"):
         nearest = exact.astype(dtype)
     wrong = nearest < exact if up else nearest > exact
-    return np.where(wrong, np.nextafter(nearest, dtype(np.inf if up else -np.inf)), nearest)
+    return np.where(
+        wrong, np.nextafter(nearest, dtype(np.inf if up else -np.inf)), nearest
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """A curve in ``z = (x - origin) / unit``: cubics in the distance from ``starts``.
 
-    There is one before, between and after the ``breaks``. Several curves that are added up with weights have a list of
-    numbers for each coefficient.
+    There is one before, between and after the ``breaks``. Several curves that are added
+    up with weights have a list of numbers for each coefficient.
     """
 
     breaks: list[float]
@@ -258,8 +295,13 @@ class Pieces:
         if dtype is np.float32 and steep.any():
             stretch = np.where(steep, STRETCH, 1.0)
             starts = starts * stretch
-            # What is still too steep lies between two neighbours of float32, where no score is.
-            columns = np.clip(columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]), -MAX_FLOAT32, MAX_FLOAT32)
+            # What is still too steep lies between two neighbours of float32, where no
+            # score is.
+            columns = np.clip(
+                columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]),
+                -MAX_FLOAT32,
+                MAX_FLOAT32,
+            )
         with np.errstate(over="ignore"):
             high = starts.astype(dtype)
         return Tables(breaks, stretch, high, starts - high, columns)
@@ -274,10 +316,14 @@ class Pieces:
         """Slope and value at zero, if all pieces are the same line."""
         a, b, c, d = np.array(self.coefficients).T
         flat = not a.any() and not b.any() and np.ptp(c) == 0.0
-        if not flat or (c[0] != 0.0 and (self.breaks[0] != 0.0 or len(self.breaks) != 2)):
+        if not flat or (
+            c[0] != 0.0 and (self.breaks[0] != 0.0 or len(self.breaks) != 2)
+        ):
             return None
         on_line = d[:2] == d[0], d[2:] == d[0] + c[0] * np.array(self.breaks[1:])
-        return (float(c[0]), float(d[0])) if all(part.all() for part in on_line) else None
+        return (
+            (float(c[0]), float(d[0])) if all(part.all() for part in on_line) else None
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,9 +343,10 @@ class Constant:
 class Program:
     """Named steps, each of which may use those before, and the result.
 
-    It starts from ``p``: a score, or a row of them. The program of one class may start from ``rest``, too, the
-    probability of all other classes. With segments, further names are those of a :class:`Lookup`. A step on rows is one
-    of the :data:`ROW_OPERATIONS` or made class by class; the result is one of the former.
+    It starts from ``p``: a score, or a row of them. The program of one class may start
+    from ``rest``, too, the probability of all other classes. With segments, further
+    names are those of a :class:`Lookup`. A step on rows is one of the
+    :data:`ROW_OPERATIONS` or made class by class; the result is one of the former.
     """
 
     steps: list[tuple[str, Expression]]
@@ -313,7 +360,12 @@ class Program:
     @property
     def names(self) -> set[str]:
         """All that it uses, those of the programs of classes included."""
-        inner = [program for formula in self.formulas if isinstance(formula.value, list) for program in formula.value]
+        inner = [
+            program
+            for formula in self.formulas
+            if isinstance(formula.value, list)
+            for program in formula.value
+        ]
         own = {name for formula in self.formulas for name in formula.names}
         return own.union(*(program.names for program in inner))
 
@@ -344,30 +396,46 @@ class Program:
 
     def blended(self) -> Program:
         """The program with curves of the same pieces that are only added up as one ``cubic`` with weights."""
-        curves = {variable: value for variable, value in self.steps if value.operation == "cubic"}
+        curves = {
+            variable: value
+            for variable, value in self.steps
+            if value.operation == "cubic"
+        }
 
         def replaced(formula: Expression) -> Expression:
             found = weights_of(formula, curves)
             if found is None:
-                return replace(formula, arguments=tuple(map(replaced, formula.arguments)))
+                return replace(
+                    formula, arguments=tuple(map(replaced, formula.arguments))
+                )
             weights, rest = found
             if len(weights) < 2:
                 return formula
             pieces = [curves[variable].value for variable in weights]
-            stacked = np.array([each.coefficients for each in pieces]).transpose(1, 2, 0).tolist()
+            stacked = (
+                np.array([each.coefficients for each in pieces])
+                .transpose(1, 2, 0)
+                .tolist()
+            )
             arguments = curves[next(iter(weights))].arguments[0], *weights.values()
-            return Expression("cubic", arguments, replace(pieces[0], coefficients=stacked)) + rest
+            return (
+                Expression("cubic", arguments, replace(pieces[0], coefficients=stacked))
+                + rest
+            )
 
-        return Program([(variable, replaced(value)) for variable, value in self.steps], self.result).trimmed()
+        return Program(
+            [(variable, replaced(value)) for variable, value in self.steps], self.result
+        ).trimmed()
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
     """What names of a program stand for in each segment of a column.
 
-    ``numbers`` has for each name a number for every one of the ``labels`` and, last, one for a segment that is none of
-    them; or rows, with a number for each class, of which the program of one class sees its own. ``column`` is the name
-    that the column had in the fit, if any.
+    ``numbers`` has for each name a number for every one of the ``labels`` and, last,
+    one for a segment that is none of them; or rows, with a number for each class, of
+    which the program of one class sees its own. ``column`` is the name that the column
+    had in the fit, if any.
     """
 
     column: str | None
@@ -376,16 +444,22 @@ class Lookup:
 
     def restricted(self, names: set[str]) -> Lookup:
         """The same for some names only."""
-        return replace(self, numbers={name: each for name, each in self.numbers.items() if name in names})
+        return replace(
+            self,
+            numbers={
+                name: each for name, each in self.numbers.items() if name in names
+            },
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
     """What a calibrator computes.
 
-    ``program`` starts from one score for two classes, else from a row. For two classes ``from_pair`` starts from
-    the probabilities of both; ``difference`` says that two margins count by their difference. With segments, there is a
-    lookup for each column of them.
+    ``program`` starts from one score for two classes, else from a row. For two classes
+    ``from_pair`` starts from the probabilities of both; ``difference`` says that two
+    margins count by their difference. With segments, there is a lookup for each column
+    of them.
     """
 
     classes: list[Any]
@@ -396,7 +470,9 @@ class Formula:
     lookups: Sequence[Lookup] = ()
 
 
-def one_vs_rest(programs: list[Program], first: str = "", least: float | None = None) -> Program:
+def one_vs_rest(
+    programs: list[Program], first: str = "", least: float | None = None
+) -> Program:
     """A program for each class, then normalise; ``first`` is done to the row before, ``least`` is the least of it."""
     steps, p = [], name("p")
     if first:
@@ -411,9 +487,3 @@ def one_vs_rest(programs: list[Program], first: str = "", least: float | None = 
         rows.append(name("rest"))
     steps.append(("q", Expression("classes", tuple(rows), programs)))
     return Program(steps, call("normalise", name("q")))
-
-
-def top_against_rest(program: Program, *, logits: bool) -> Program:
-    """A program for the most probable class alone."""
-    steps = [("v", call("softmax", name("p"))), ("l", call("max", name("v"), LEAST_SHARE))] if logits else []
-    return Program(steps, Expression("top", (name("l" if logits else "p"),), [program]))

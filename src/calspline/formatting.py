@@ -47,24 +47,31 @@ def with_error(value: float, error: float) -> str:
     return format_number(value) if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 
+SMALLEST_SIMULATED = 0.001
+"""The smallest p-value of a test that simulates 999 data sets."""
+
+
 def p_value(p: float) -> str:
     """Format a p-value with three decimals.
 
-    >>> p_value(0.04), p_value(1e-9)
-    ('0.040', '< 0.001')
+    >>> p_value(0.04), p_value(1e-9), p_value(0.001)
+    ('0.040', '< 0.001', '≤ 0.001')
     """
     if math.isnan(p):
         return "-"
+    if math.isclose(p, SMALLEST_SIMULATED, rel_tol=1e-12):
+        return "≤ 0.001"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def p_equals(p: float) -> str:
     """Format a p-value for a sentence.
 
-    >>> p_equals(0.04), p_equals(1e-9)
-    ('p = 0.040', 'p < 0.001')
+    >>> p_equals(0.04), p_equals(1e-9), p_equals(0.001)
+    ('p = 0.040', 'p < 0.001', 'p ≤ 0.001')
     """
-    return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
+    shown = p_value(p)
+    return f"p {shown}" if shown[0] in "<≤" else f"p = {shown}"
 
 
 def percent(share: float) -> str:
@@ -141,7 +148,9 @@ def grouping(n_rows: int, n_groups: int | None, n_effective: float) -> str:
     rows = rows_in_groups(n_rows, n_groups)
     if n_effective > ALMOST_ALL * n_rows:
         return f"Rows of a group hardly depend on each other: these {rows} are worth about as many independent ones."
-    worth = f"{float(f'{n_effective:.2g}'):,.0f}" if n_effective >= 1.0 else "not even one"
+    worth = (
+        f"{float(f'{n_effective:.2g}'):,.0f}" if n_effective >= 1.0 else "not even one"
+    )
     return f"Rows of a group depend on each other: these {rows} are worth about {worth} independent ones."
 
 
@@ -151,7 +160,15 @@ def short_list(values: Sequence[object], most: int = 6) -> str:
     >>> short_list(["a", "b", "c"], 2)
     "'a', 'b' and 1 more"
     """
-    return ", ".join(map(repr, values[:most])) + (f" and {len(values) - most} more" if len(values) > most else "")
+    return ", ".join(map(repr, values[:most])) + (
+        f" and {len(values) - most} more" if len(values) > most else ""
+    )
+
+
+def first_few(shown: Sequence[str], most: int = 6) -> str:
+    """The first of several texts, in a sentence."""
+    more = ", ..." if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
 
 
 def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -> str:
@@ -160,7 +177,10 @@ def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = []
     for first, *others in lines:
-        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True)),
+        ]
         shown.append("  ".join(cells))
     if header is not None:
         shown.insert(1, "-" * len(shown[0]))
@@ -168,13 +188,17 @@ def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -
     return "\n".join([*(line.rstrip() for line in shown), *more])
 
 
-def html_table(rows: Sequence[Row], header: Row | None = None, caption: str = "") -> str:
+def html_table(
+    rows: Sequence[Row], header: Row | None = None, caption: str = ""
+) -> str:
     """Write the same table in HTML, with everything escaped."""
 
     def line(cells: Row, tag: str) -> str:
         first, *others = cells
         right = ' style="text-align:right"'
-        inner = [f'<th scope="{"col" if tag == "th" else "row"}" style="text-align:left">{escape(first)}</th>']
+        inner = [
+            f'<th scope="{"col" if tag == "th" else "row"}" style="text-align:left">{escape(first)}</th>'
+        ]
         inner += [f"<{tag}{right}>{escape(cell)}</{tag}>" for cell in others]
         return f"<tr>{''.join(inner)}</tr>"
 

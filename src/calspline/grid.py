@@ -58,20 +58,27 @@ def finest_level(location: Array, kind: Kind) -> int:
     """The least level at which the numbers of the cells of these locations are not too large."""
     if kind == "probability":
         return FINEST_PROBABILITIES
-    farthest = max(-float(location.min()), float(location.max())) if location.size else 0.0
+    farthest = (
+        max(-float(location.min()), float(location.max())) if location.size else 0.0
+    )
     bits = np.frexp(np.arcsinh(farthest) * FINEST)[1]
-    return max(int(bits) - MAX_BITS, FINEST_MARGINS) if farthest > 0.0 else FINEST_MARGINS
+    return (
+        max(int(bits) - MAX_BITS, FINEST_MARGINS) if farthest > 0.0 else FINEST_MARGINS
+    )
 
 
 def coarser(cells: Cells, levels: int) -> Cells:
     """The same cells, some levels up; the ends stay where they are."""
-    return np.where((cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63))
+    return np.where(
+        (cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63)
+    )
 
 
 class Grid:
     """Running sums over cells, for negatives and positives apart, on the finest grid that will do.
 
-    ``sums`` has a row each for the weights of negatives and positives and for their moments.
+    ``sums`` has a row each for the weights of negatives and positives and for their
+    moments.
 
     Rows are first counted in a window of neighbouring cells, which is merged into the
     sorted sums when rows leave it, and at the end.
@@ -91,11 +98,16 @@ class Grid:
         self._make_room(locations)
         self.level += levels_to_go(cells_of(locations, self.kind, self.level))
 
-    def add(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> None:
+    def add(
+        self, location: Array, positive: NDArray[np.bool_], w: Array | None
+    ) -> None:
         """Add rows: weight and weighted location, by cell and label."""
         if not location.size:
             return
-        self.highest = max(self.highest, highest_location(location, probabilities=self.kind == "probability"))
+        self.highest = max(
+            self.highest,
+            highest_location(location, probabilities=self.kind == "probability"),
+        )
         if self._add_in_window(location, positive, w):
             return
         self._flush()
@@ -105,9 +117,14 @@ class Grid:
             self._add_in_window(location, positive, w)
             return
         used, place = np.unique(cells, return_inverse=True)
-        self._merge(used, _by_label(np.array(_count(place, positive, w, location, 2 * len(used)))))
+        self._merge(
+            used,
+            _by_label(np.array(_count(place, positive, w, location, 2 * len(used)))),
+        )
 
-    def _add_in_window(self, location: Array, positive: NDArray[np.bool_], w: Array | None) -> bool:
+    def _add_in_window(
+        self, location: Array, positive: NDArray[np.bool_], w: Array | None
+    ) -> bool:
         """Add rows if all of them are in the window; whether they are."""
         if self.window is None or finest_level(location, self.kind) > self.level:
             return False
@@ -118,7 +135,9 @@ class Grid:
         cells -= self.low - 1
         if ends:  # they have the places just outside the others
             np.clip(cells, 0, WINDOW + 1, out=cells)
-        for total, part in zip(self.window, _count(cells, positive, w, location), strict=True):
+        for total, part in zip(
+            self.window, _count(cells, positive, w, location), strict=True
+        ):
             total[: len(part)] += part
         return True
 
@@ -129,7 +148,8 @@ class Grid:
     def _open(self, cells: Cells) -> bool:
         """Open the window around these cells, if it can hold them."""
         low, high, _ = _inner_range(cells)
-        # Little room below, so that counts, which begin where the window does, are short.
+        # Little room below, so that counts, which begin where the window does, are
+        # short.
         self.low = low - min(WINDOW // 8, (WINDOW - 1 - (high - low)) // 2)
         if high - low < WINDOW:
             self.window = np.zeros((2, 2 * (WINDOW + 2)))
@@ -147,13 +167,21 @@ class Grid:
             self._merge(cells, sums[:, used])
 
     def add_points(
-        self, locations: Array, negatives: Array, positives: Array, cells: Cells, level: int | None, highest: float
+        self,
+        locations: Array,
+        negatives: Array,
+        positives: Array,
+        cells: Cells,
+        level: int | None,
+        highest: float,
     ) -> None:
         """Add weights at sorted locations: exact ones, or means in cells of a level."""
         if level is None:
             self._make_room(locations)
             cells, level = cells_of(locations, self.kind, self.level), self.level
-        sums = np.vstack([negatives, positives, negatives * locations, positives * locations])
+        sums = np.vstack(
+            [negatives, positives, negatives * locations, positives * locations]
+        )
         self.add_sums(cells, sums, level, highest)
 
     def add_sums(self, cells: Cells, sums: Array, level: int, highest: float) -> None:
@@ -165,7 +193,10 @@ class Grid:
     def _merge(self, cells: Cells, sums: Array) -> None:
         """Add sums at cells that never decrease."""
         if len(self.cells):
-            cells, sums = np.concatenate([self.cells, cells]), np.hstack([self.sums, sums])
+            cells, sums = (
+                np.concatenate([self.cells, cells]),
+                np.hstack([self.sums, sums]),
+            )
             order = np.argsort(cells, kind="stable")
             cells, sums = cells[order], sums[:, order]
         levels = levels_to_go(cells)
@@ -177,7 +208,9 @@ class Grid:
         new = np.diff(cells, prepend=FIRST_CELL - 1) != 0
         place = np.cumsum(new) - 1
         self.cells = cells[new]
-        self.sums = np.array([np.bincount(place, weights=row, minlength=len(self.cells)) for row in sums])
+        self.sums = np.array(
+            [np.bincount(place, weights=row, minlength=len(self.cells)) for row in sums]
+        )
 
     def _coarsen(self, levels: int) -> None:
         """Move to a grid some levels up."""
@@ -189,23 +222,39 @@ class Grid:
         """Locations, negatives, positives and cells: two locations a cell, one for each label that it holds."""
         self._flush()
         w0, w1, m0, m1 = self.sums
-        x0, x1 = (np.divide(m, w, out=np.full_like(w, np.inf), where=w > 0.0) for m, w in ((m0, w0), (m1, w1)))
+        x0, x1 = (
+            np.divide(m, w, out=np.full_like(w, np.inf), where=w > 0.0)
+            for m, w in ((m0, w0), (m1, w1))
+        )
         if self.kind == "probability":
             x0, x1 = (_exact_ends(self.cells, x) for x in (x0, x1))
         turned = x0 > x1
         location = np.column_stack([np.minimum(x0, x1), np.maximum(x0, x1)]).ravel()
-        negatives = np.column_stack([np.where(turned, 0.0, w0), np.where(turned, w0, 0.0)]).ravel()
-        positives = np.column_stack([np.where(turned, w1, 0.0), np.where(turned, 0.0, w1)]).ravel()
+        negatives = np.column_stack(
+            [np.where(turned, 0.0, w0), np.where(turned, w0, 0.0)]
+        ).ravel()
+        positives = np.column_stack(
+            [np.where(turned, w1, 0.0), np.where(turned, 0.0, w1)]
+        ).ravel()
         used = np.flatnonzero(location < np.inf)
         # A mean may round over the edge of its cell; locations still never decrease.
-        return np.maximum.accumulate(location[used]), negatives[used], positives[used], self.cells[used // 2]
+        return (
+            np.maximum.accumulate(location[used]),
+            negatives[used],
+            positives[used],
+            self.cells[used // 2],
+        )
 
 
 def _exact_ends(cells: Cells, means: Array) -> Array:
     """Means that are exact again for 0 and 1, which are told from others by their location; a sum rounds."""
     means = np.where((cells == FIRST_CELL) & (means < np.inf), ZERO, means)
     for one in (ONE, -ZERO):  # in one column, and in two
-        means = np.where((cells == LAST_CELL) & np.isclose(means, one, rtol=1e-9, atol=0.0), one, means)
+        means = np.where(
+            (cells == LAST_CELL) & np.isclose(means, one, rtol=1e-9, atol=0.0),
+            one,
+            means,
+        )
     return means
 
 
@@ -221,18 +270,28 @@ def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
     ends = (cells[:-1] == FIRST_CELL) | (cells[1:] == LAST_CELL)
     apart[(apart < 0) | (ends & (apart != 0))] = np.iinfo(np.int64).max
     high = apart >> 32  # each half is exact as a float, whose exponent counts its bits
-    bits = np.where(high > 0, 32 + np.frexp(high.astype(np.float64))[1], np.frexp(apart.astype(np.float64))[1])
+    bits = np.where(
+        high > 0,
+        32 + np.frexp(high.astype(np.float64))[1],
+        np.frexp(apart.astype(np.float64))[1],
+    )
     left = 1 + np.cumsum(np.bincount(bits, minlength=64)[::-1])[::-1]
     return int(np.argmax(left[1:] <= most))
 
 
 def _count(
-    place: Cells, positive: NDArray[np.bool_], w: Array | None, location: Array, size: int = 0
+    place: Cells,
+    positive: NDArray[np.bool_],
+    w: Array | None,
+    location: Array,
+    size: int = 0,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Weights at each place, and moments, at least ``size``; those of negatives and positives by turns."""
     place <<= 1
     place += positive
-    return np.bincount(place, w, size), np.bincount(place, location if w is None else w * location, size)
+    return np.bincount(place, w, size), np.bincount(
+        place, location if w is None else w * location, size
+    )
 
 
 def _by_label(sums: Array) -> Array:

@@ -1,30 +1,37 @@
 """Saving calibrators, histograms and monitors as versioned JSON, and loading them without trust.
 
-The file is an object with ``format`` ("calspline"), ``version`` (of the format), ``class``, ``parameters``,
-``classes``, ``fitted`` (small facts), ``curves``, ``structure`` (of a structured multiclass fit, else null) and
-``checksum`` (SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``, and that of a
-:class:`~calspline.Monitor` ``monitor``, in place of what is between ``class`` and ``checksum``. Numbers are written
-so that they read back bit for bit. Nothing in a file is ever executed.
+The file is an object with ``format`` ("calspline"), ``version`` (of the format),
+``class``, ``parameters``, what the :class:`~calspline.maps.model.Model` has (``classes``,
+``kind``, ``map`` and ``fit``, as :mod:`calspline.codec` writes them) and ``checksum``
+(SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``, and that of a
+:class:`~calspline.Monitor` ``monitor``, in place of what is between ``class`` and
+``checksum``. Numbers are written so that they read back bit for bit. Nothing in a file
+is ever executed.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
 import re
 import secrets
+import shutil
+import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import calspline
-from calspline.calibrators import classes, find_class, homes
-from calspline.histogram import HISTOGRAM, ScoreHistogram
-from calspline.options import Choice, Record, check_one_of, object_schema
+from calspline.calibrators import find_class, homes
+from calspline.codec import stored_fields
+from calspline.maps.model import Model
+from calspline.options import check_one_of
+from calspline.score_histogram import ScoreHistogram
 
 if sys.platform != "win32":
     import fcntl
@@ -32,20 +39,33 @@ if sys.platform != "win32":
 FORMAT = "calspline"
 VERSION = 1
 LARGEST_FILE = 64 * 2**20
-FIELDS = {"format", "version", "class", "parameters", "classes", "fitted", "curves", "structure", "checksum"}
+"""Bytes of a file that does not begin as ``save`` writes it: no more is read of it."""
+LARGEST_MODEL = 512 * 2**20
+"""Bytes of a file that does, as many segments need; ``save`` writes no larger one."""
+MOST_VALUES, MOST_BRACKETS = 2**25, 2**23
+"""Values, and lists and objects, in a file: reading it takes some 2 GB at most."""
+HEADER = {"format", "version", "class", "checksum"}
+FIELDS = HEADER | {"parameters", *stored_fields(Model)}
 OTHERS = {"ScoreHistogram": "histogram", "Monitor": "monitor"}
-"""Where a file has what is no calibrator, by its class."""
+"""Files that hold something other than a calibrator, by its class."""
 
 
 def save(calibrator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted calibrator, a :class:`~calspline.ScoreHistogram` or a :class:`~calspline.Monitor` to a JSON file.
 
-    The file appears whole or not at all: it is written beside its place, under a hidden name, and
-    then moved there. What a process that was killed left under such a name is removed by the next to save there.
+    The file appears whole or not at all: it is written beside its place, under a hidden
+    name, and then moved there. What a process that was killed left under such a name is
+    removed by the next to save there. A file that was there before keeps its
+    permissions, and a symbolic link stays one.
+
+    What :func:`load` would refuse because of its size is a ``ValueError``, and nothing
+    is written. The limit is 512 MB: half a million segments, or several times that if
+    they differ in level and slope only.
 
     Examples
     --------
     >>> import tempfile, pathlib, calspline
+    >>> import calspline
     >>> cal = calspline.SplineCalibrator().fit([0.1, 0.3, 0.6, 0.9], [0, 0, 1, 1])
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
     >>> calspline.save(cal, path)
@@ -66,7 +86,67 @@ def text_of(calibrator: Any) -> str:
     if name in OTHERS:
         described = {"class": name, OTHERS[name]: described}
     body = {"format": FORMAT, "version": VERSION} | described
-    return json.dumps(body | {"checksum": _checksum(body)}, indent=1, allow_nan=False) + "\n"
+    text = _json_lines(body | {"checksum": _checksum(body)}) + "\n"
+    excess = _excess(text.encode())
+    if excess:
+        raise ValueError(
+            f"the {name} is too large to be saved, because load would refuse it: {excess}"
+        )
+    return text
+
+
+def _json_lines(value: Any, indent: str = "") -> str:
+    """JSON with a line for each field of an object, and for each row of a matrix.
+
+    Lists of numbers or texts stay on one line: they are most of a large file.
+    """
+    deeper = indent + " "
+    if isinstance(value, dict) and value:
+        values = (_json_lines(one, deeper) for one in value.values())
+        lines = [
+            f"{json.dumps(key)}: {text}"
+            for key, text in zip(value, values, strict=True)
+        ]
+        opening, closing = "{}"
+    elif isinstance(value, list) and not {dict, list}.isdisjoint(map(type, value)):
+        lines = [_json_lines(one, deeper) for one in value]
+        opening, closing = "[]"
+    else:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    inside = f",\n{deeper}".join(lines)
+    return f"{opening}\n{deeper}{inside}\n{indent}{closing}"
+
+
+BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+"""How every file begins that ``save`` wrote."""
+
+
+def _excess(content: bytes) -> str:
+    """In what a file is larger than a model may be; nothing if it is not."""
+    if len(content) > LARGEST_MODEL:
+        return f"it is larger than {LARGEST_MODEL >> 20} MB"
+    if len(content) <= LARGEST_FILE:
+        return ""
+    if content.count(b",") > MOST_VALUES:
+        return f"it has more than {MOST_VALUES:,} values"
+    if content.count(b"[") + content.count(b"{") > MOST_BRACKETS:
+        return f"it has more than {MOST_BRACKETS:,} lists and objects"
+    return ""
+
+
+def _read(path: Path) -> bytes:
+    """The content of a file, read no further than a model can be long."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+        excess = ""
+        if len(content) > LARGEST_FILE and BEGINNING.match(content) is None:
+            excess = f"it is larger than {LARGEST_FILE >> 20} MB"
+        elif len(content) > LARGEST_FILE:
+            content += file.read(LARGEST_MODEL + 1 - len(content))
+            excess = _excess(content)
+    if excess:
+        raise ValueError(f"{path} is not a calspline model: {excess}")
+    return content
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -75,70 +155,68 @@ def load(path: str | os.PathLike[str]) -> Any:
     A file that is not one, is damaged, or is of a newer version is a ``ValueError``.
     """
     path = Path(path)
-    with path.open("rb") as file:
-        content = file.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise ValueError(f"{path} is not a calspline model: it is larger than {LARGEST_FILE >> 20} MB")
+    content = _read(path)
     try:
         body = json.loads(
-            content.decode("utf-8"), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repeats
+            content.decode("utf-8"),
+            parse_constant=_finite,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
         )
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a calspline model: it is not valid JSON ({error})") from None
+        raise ValueError(
+            f"{path} is not a calspline model: it is not valid JSON ({error})"
+        ) from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise ValueError(f'{path} is not a calspline model: it has no "format": "{FORMAT}"')
+        raise ValueError(
+            f'{path} is not a calspline model: it has no "format": "{FORMAT}"'
+        )
     if type(body.get("version")) is not int or body["version"] != VERSION:
-        raise ValueError(f"{path} has format version {body.get('version')!r}; this calspline reads version {VERSION}")
+        raise ValueError(
+            f"{path} has format version {body.get('version')!r}; this calspline reads version {VERSION}"
+        )
     name = body.get("class")
     other = OTHERS.get(name) if isinstance(name, str) else None
-    fields = FIELDS if other is None else {"format", "version", "class", other, "checksum"}
+    fields = FIELDS if other is None else HEADER | {other}
     if set(body) != fields:
         odd = ", ".join(sorted(set(body) ^ fields))
-        raise ValueError(f"{path} is not a whole calspline model: missing or unknown {odd}")
+        raise ValueError(
+            f"{path} is not a whole calspline model: missing or unknown {odd}"
+        )
     checksum = body.pop("checksum")
     try:
         if checksum != _checksum(body):
             raise ValueError("it is damaged or was edited: its checksum does not match")
         if other == "histogram":
             return ScoreHistogram.from_dict(body["histogram"])
+        del body["format"], body["version"]
         described = body if other is None else body["monitor"]["calibrator"]
         check_one_of(described["class"], "class", tuple(homes()))
         calibrator = find_class(described["class"]).from_dict(described)
-        return calibrator if other is None else calspline.Monitor.from_dict(body["monitor"], calibrator)
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+        return (
+            calibrator
+            if other is None
+            else _class_of("Monitor").from_dict(body["monitor"], calibrator)
+        )
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise ValueError(f"{path} is not a valid calspline model: {error}") from None
 
 
 def _class_of(name: str) -> Any:
     """What a file calls by this name, imported when it is needed: a monitor comes with all of evaluation."""
-    return find_class(name) if name in homes() else getattr(calspline, name)
+    if name in homes():
+        return find_class(name)
+    if name == "ScoreHistogram":
+        return ScoreHistogram
+    from calspline.operations.monitor import Monitor
 
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of all that :func:`save` writes; ``model.schema.json`` is this, in a file."""
-    head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
-    tail = {"checksum": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}}
-    from calspline.monitoring.monitor import MONITOR
-
-    described = {"ScoreHistogram": HISTOGRAM, "Monitor": MONITOR}
-    others = (Record(name, {"class": Choice(name), OTHERS[name]: one}) for name, one in described.items())
-    records: dict[str, Any] = {}
-    files = [*others, *(cls.record() for cls in classes().values())]
-    references = [file.schema(records) for file in files]
-    for file in files:
-        records[file.title] = object_schema(head | records[file.title]["properties"] | tail)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:calspline:model:{VERSION}",
-        "title": f"A calibrator, a histogram or a monitor saved by calspline, format version {VERSION}",
-        "description": (
-            "Numbers are finite doubles that read back bit for bit. "
-            "The checksum is SHA-256 of the object without it, as JSON with sorted keys and no blanks. "
-            f"A file has at most {LARGEST_FILE >> 20} MB; no key is there twice."
-        ),
-        "oneOf": references,
-        "$defs": records,
-    }
+    return Monitor
 
 
 def _checksum(body: dict[str, Any]) -> str:
@@ -169,24 +247,46 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def atomic_path(path: Path, move: Callable[[Path, Path], object] = Path.replace) -> Iterator[Path]:
+def atomic_path(
+    path: Path, move: Callable[[Path, Path], object] = Path.replace
+) -> Iterator[Path]:
     """A temporary file in the folder of ``path`` to write to, which is then flushed to disk and moved into place.
 
-    A process that is killed cannot remove its temporary file, so what such processes left for this ``path`` is removed
-    first. Files that another process is writing are locked, and a lock ends with its process.
+    If ``path`` is a symbolic link, the file that it points to is replaced. A file that
+    is replaced passes on its permissions, and its owner where that is allowed. A device
+    or a pipe is not replaced but written to.
+
+    A process that is killed cannot remove its temporary file, so what such processes
+    left for this ``path`` is removed first. Files that another process is writing are
+    locked, and a lock ends with its process.
     """
-    _remove_leftovers(path)
-    part = _new_name(path)  # before the file is there, so that an interrupt finds what to remove
+    existing = _status(path)
+    if existing is not None and stat.S_ISDIR(existing.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if existing is not None and _is_device(existing):
+        with _copied_to(path) as copy:
+            yield copy
+        return
+    target = Path(os.path.realpath(path))
+    mode = 0o666 if existing is None else 0o600  # until it has those of the old file
+    _remove_leftovers(target)
+    part = _new_name(
+        target
+    )  # before the file is there, so that an interrupt finds what to remove
     held = None
     try:
-        while (held := _create_locked(part)) is None:
-            part = _new_name(path)
+        while (held := _create_locked(part, mode)) is None:
+            part = _new_name(target)
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        move(part, path)
+        if existing is not None:
+            _pass_on_permissions(existing, part)
+        move(part, target)
     except OSError as error:
-        if error.filename2 is None:  # a full disk names no file, and the temporary one would be confusing
+        if (
+            error.filename2 is None
+        ):  # a full disk names no file, and the temporary one would be confusing
             error.filename = str(path)
         raise
     finally:
@@ -198,17 +298,76 @@ def atomic_path(path: Path, move: Callable[[Path, Path], object] = Path.replace)
             os.close(held)
 
 
+def _status(path: Path) -> os.stat_result | None:
+    """What is there already, behind symbolic links; None if nothing is."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _is_device(status: os.stat_result) -> bool:
+    """Whether it passes on what is written to it, as /dev/null and pipes do."""
+    return not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
+
+
+@contextmanager
+def _copied_to(device: Path) -> Iterator[Path]:
+    """A temporary file to write to, which is then copied to a device or a pipe."""
+    with tempfile.TemporaryDirectory(prefix="calspline-") as folder:
+        copy = Path(folder) / "output"
+        yield copy
+        with copy.open("rb") as source, device.open("wb") as sink:
+            shutil.copyfileobj(source, sink)
+
+
+def _pass_on_permissions(existing: os.stat_result, part: Path) -> None:
+    """Give a file owner, group and permissions of the one that it replaces.
+
+    If it cannot have the group, its own group gets the permissions of all others.
+    """
+    mode = stat.S_IMODE(existing.st_mode)
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.chown(part, -1, existing.st_gid)
+        with suppress(OSError):
+            os.chown(part, existing.st_uid, -1)
+        if part.stat().st_gid != existing.st_gid:
+            mode &= ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
+    with suppress(OSError):  # of a file that now is another's
+        part.chmod(mode)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock of a folder, and hold it meanwhile.
+
+    There is none on Windows, and on file systems that have no locks.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    with ExitStack() as stack:
+        with suppress(OSError):
+            held = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, held)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 def _new_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
 
 
-def _create_locked(part: Path) -> int | None:
+def _create_locked(part: Path, mode: int) -> int | None:
     """Create a file and lock it: its descriptor, or None if another process removed the file before the lock."""
-    held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
     if sys.platform == "win32":  # a file that is open cannot be moved there
         os.close(held)
         return os.open(os.devnull, os.O_RDONLY)  # nothing to hold
-    with suppress(OSError):  # a file system without locks, where no leftovers are removed either
+    with suppress(
+        OSError
+    ):  # a file system without locks, where no leftovers are removed either
         fcntl.flock(held, fcntl.LOCK_EX)
     if os.fstat(held).st_nlink:
         return held
@@ -222,11 +381,12 @@ def _remove_leftovers(path: Path) -> None:
         return
     ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
     with suppress(OSError):  # a folder that cannot be listed may still be written to
-        for part in map(path.with_name, filter(ours.fullmatch, os.listdir(path.parent))):
-            with suppress(OSError), open(os.open(part, os.O_RDWR | os.O_NOFOLLOW), "rb") as file:
+        for part in map(
+            path.with_name, filter(ours.fullmatch, os.listdir(path.parent))
+        ):
+            with (
+                suppress(OSError),
+                open(os.open(part, os.O_RDWR | os.O_NOFOLLOW), "rb") as file,
+            ):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 part.unlink()
-
-
-if __name__ == "__main__":
-    print(json.dumps(schema(), indent=1))

@@ -13,7 +13,8 @@ Probabilities travel as log-odds. From one column these are known down to
 ``p = 1e-300`` but only up to ``1 - p = 1e-16``, where ``p`` rounds to 1; from the
 two columns of a ``predict_proba`` they are known equally well at both ends.
 
-Each is declared once, in :data:`TRANSFORMS`; fits, files and exports read it from there.
+Each is declared once, in :data:`TRANSFORMS`; fits, files and exports read it from
+there.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ from numpy.typing import ArrayLike, NDArray
 from calspline.arrays import Array
 from calspline.expression import Expression, between, call, evaluate, name
 
-Source = Literal["one", "pair"]
+Source = Literal["one", "pair", "row"]
 """Whether a probability comes alone, or with that of everything else."""
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16
-ZERO, ONE = float(np.log(SMALLEST_PROBABILITY)), float(np.log(1.0 / SMALLEST_COMPLEMENT))
+ZERO, ONE = (
+    float(np.log(SMALLEST_PROBABILITY)),
+    float(np.log(1.0 / SMALLEST_COMPLEMENT)),
+)
 """Log-odds of exact 0 and 1 in one column; in two, those of an exact 1 are ``-ZERO``."""
 LOGIT_CLIP = float(np.log((1.0 - 1e-9) / 1e-9))
 ASINH_SCALE = 5.0
@@ -51,7 +55,9 @@ def log_odds(p: ArrayLike) -> Array:
     array([-690.78,    0.  ,   36.84])
     """
     p = np.asarray(p, dtype=np.float64)
-    odds = np.subtract(1.0, p, out=np.empty(p.shape))  # one array to work in: fresh memory takes its time
+    odds = np.subtract(
+        1.0, p, out=np.empty(p.shape)
+    )  # one array to work in: fresh memory takes its time
     np.maximum(odds, SMALLEST_COMPLEMENT, out=odds)
     np.divide(np.maximum(p, SMALLEST_PROBABILITY), odds, out=odds)
     return np.asarray(np.log(odds, out=odds))
@@ -92,8 +98,14 @@ def highest_location(location: Array, *, probabilities: bool) -> float:
 def log_odds_formula(source: Source) -> Expression:
     """Either of them as a formula of ``p`` and, from a pair, of ``rest``."""
     p = name("p")
-    rest, least = (1.0 - p, SMALLEST_COMPLEMENT) if source == "one" else (name("rest"), SMALLEST_PROBABILITY)
-    return call("log", call("max", p, SMALLEST_PROBABILITY)) - call("log", call("max", rest, least))
+    rest, least = (
+        (1.0 - p, SMALLEST_COMPLEMENT)
+        if source == "one"
+        else (name("rest"), SMALLEST_PROBABILITY)
+    )
+    return call("log", call("max", p, SMALLEST_PROBABILITY)) - call(
+        "log", call("max", rest, least)
+    )
 
 
 def choose_epsilon(p: ArrayLike) -> float:
@@ -117,7 +129,8 @@ def epsilon_from_log_odds(highest: float) -> float:
     """:func:`choose_epsilon`, given the log-odds of the largest score below 1."""
     if not np.isfinite(highest):
         return 0.1
-    # The nudge keeps an exact power of ten, which 1 - p has to rounding only, from falling below itself.
+    # The nudge keeps an exact power of ten, which 1 - p has to rounding only, from
+    # falling below itself.
     r = int(np.floor(np.log10(float(expit(-highest)) * (1.0 + 1e-12))))
     return float(f"1e{r - 1}")
 
@@ -135,24 +148,29 @@ class Definition:
     ----------
     name : str
     formula : callable
-        ``formula(p, u, epsilon)``, ``x`` as an expression of the score and of its log-odds.
+        ``formula(p, u, epsilon)``, ``x`` as an expression of the score and of its
+        log-odds.
     inverse : callable
         ``inverse(x, epsilon)``, the scores.
     slope : callable
         ``slope(p, u, epsilon)``, the derivative of ``x`` in the score.
     unchanged : callable, optional
-        ``unchanged(epsilon)``, intercept and slope of the line in ``x`` that has the log-odds of the score, or comes
-        close to them. None: the score has none.
+        ``unchanged(epsilon)``, intercept and slope of the line in ``x`` that has the
+        log-odds of the score, or comes close to them. None: the score has none.
     takes_probabilities, takes_epsilon : bool
     from_log_odds : callable, optional
-        ``from_log_odds(u, epsilon)``, what the formula gives of an array of log-odds, where numpy has it in a call.
+        ``from_log_odds(u, epsilon)``, what the formula gives of an array of log-odds,
+        where numpy has it in a call.
     """
 
     name: str
     formula: Callable[[Expression, Expression, float], Expression]
     inverse: Callable[[Array, float], Array]
     slope: Callable[[Array, Array, float], Array]
-    unchanged: Callable[[float], tuple[float, float]] | None = lambda epsilon: (0.0, 1.0)
+    unchanged: Callable[[float], tuple[float, float]] | None = lambda epsilon: (
+        0.0,
+        1.0,
+    )
     takes_probabilities: bool = True
     takes_epsilon: bool = False
     from_log_odds: Callable[[Array, float], Array] | None = None
@@ -165,14 +183,22 @@ def steepness(p: Array) -> Array:
 
 
 def _logit_clip(epsilon: float) -> float:
-    return LOGIT_CLIP if np.isnan(epsilon) else float(np.log1p(-epsilon) - np.log(epsilon))
+    return (
+        LOGIT_CLIP if np.isnan(epsilon) else float(np.log1p(-epsilon) - np.log(epsilon))
+    )
 
 
 def _compact_formula(p: Expression, u: Expression, epsilon: float) -> Expression:
     # Where 1 - epsilon rounds to 1, a score of exactly 1 stays on the line.
     middle = epsilon, min(1.0 - epsilon, float(np.nextafter(1.0, 0.0)))
-    # A tiny epsilon is coarse in floating point next to 1: the limits keep the map monotone.
-    return between(p, middle, (compact_logit_slope(epsilon) * u + 0.5).clipped(epsilon, 1.0 - epsilon), p)
+    # A tiny epsilon is coarse in floating point next to 1: the limits keep the map
+    # monotone.
+    return between(
+        p,
+        middle,
+        (compact_logit_slope(epsilon) * u + 0.5).clipped(epsilon, 1.0 - epsilon),
+        p,
+    )
 
 
 def _compact_inverse(x: Array, epsilon: float) -> Array:
@@ -191,10 +217,16 @@ TRANSFORMS = {
     for each in (
         Definition(
             "logit",
-            formula=lambda p, u, epsilon: u.clipped(-_logit_clip(epsilon), _logit_clip(epsilon)),
+            formula=lambda p, u, epsilon: u.clipped(
+                -_logit_clip(epsilon), _logit_clip(epsilon)
+            ),
             inverse=lambda x, _: expit(x),
-            slope=lambda p, u, epsilon: np.where(np.abs(u) < _logit_clip(epsilon), steepness(p), 0.0),
-            from_log_odds=lambda u, epsilon: np.clip(u, -_logit_clip(epsilon), _logit_clip(epsilon)),
+            slope=lambda p, u, epsilon: np.where(
+                np.abs(u) < _logit_clip(epsilon), steepness(p), 0.0
+            ),
+            from_log_odds=lambda u, epsilon: np.clip(
+                u, -_logit_clip(epsilon), _logit_clip(epsilon)
+            ),
         ),
         Definition(
             "asinh_logit",
@@ -208,7 +240,10 @@ TRANSFORMS = {
             formula=_compact_formula,
             inverse=_compact_inverse,
             slope=_compact_derivative,
-            unchanged=lambda epsilon: (-0.5 / compact_logit_slope(epsilon), 1.0 / compact_logit_slope(epsilon)),
+            unchanged=lambda epsilon: (
+                -0.5 / compact_logit_slope(epsilon),
+                1.0 / compact_logit_slope(epsilon),
+            ),
             takes_epsilon=True,
         ),
         Definition(
@@ -232,8 +267,8 @@ class Transform:
     ----------
     name : {"logit", "asinh_logit", "compact_logit", "identity"}
     epsilon : float, optional
-        Where the compact logit turns linear, in (0, 0.5), which it needs. The probability at which the logit is
-        clipped, if not 1e-9.
+        Where the compact logit turns linear, in (0, 0.5), which it needs. The
+        probability at which the logit is clipped, if not 1e-9.
 
     Examples
     --------
@@ -249,9 +284,14 @@ class Transform:
 
     def __post_init__(self) -> None:
         if self.name not in TRANSFORMS:
-            raise ValueError(f"transform must be one of {', '.join(TRANSFORMS)}; got {self.name!r}")
-        if self._definition.takes_epsilon and not (self.epsilon is not None and 0.0 < self.epsilon < 0.5):
-            raise ValueError(f"epsilon must be a number in (0, 0.5); got {self.epsilon!r}")
+            raise ValueError(
+                f"transform must be one of {', '.join(TRANSFORMS)}; got {self.name!r}"
+            )
+        is_needed = self._definition.takes_epsilon or self.epsilon is not None
+        if is_needed and not (self.epsilon and 0.0 < self.epsilon < 0.5):
+            raise ValueError(
+                f"epsilon must be a number in (0, 0.5); got {self.epsilon!r}"
+            )
 
     @property
     def _definition(self) -> Definition:
@@ -272,6 +312,12 @@ class Transform:
         line = self._definition.unchanged
         return None if line is None else line(self._epsilon)
 
+    def slope_of_log_odds(self, x: float) -> float:
+        """Derivative of the log-odds of the score in ``x``; infinite where it is clipped."""
+        score = self.inverse(np.array([x]))
+        slope = float(self.derivative(score)[0])
+        return float(steepness(score)[0]) / slope if slope > 0.0 else np.inf
+
     def formula(self, p: Expression, u: Expression) -> Expression:
         """``x`` of a score ``p`` whose log-odds are ``u``."""
         return self._definition.formula(p, u, self._epsilon)
@@ -285,18 +331,24 @@ class Transform:
         """Map scores to ``x``."""
         scores = np.asarray(scores, dtype=np.float64)
         formula, used = self._formula
-        return evaluate(formula, {"p": scores} | ({"u": log_odds(scores)} if "u" in used else {}))
+        return evaluate(
+            formula, {"p": scores} | ({"u": log_odds(scores)} if "u" in used else {})
+        )
 
     def from_log_odds(self, u: Array) -> Array:
         """Map scores given as log-odds to ``x``."""
         if self._definition.from_log_odds is not None:
             return self._definition.from_log_odds(u, self._epsilon)
         formula, used = self._formula
-        return evaluate(formula, {"u": u} | ({"p": np.asarray(expit(u))} if "p" in used else {}))
+        return evaluate(
+            formula, {"u": u} | ({"p": np.asarray(expit(u))} if "p" in used else {})
+        )
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map ``x`` back to scores."""
-        return np.asarray(self._definition.inverse(np.asarray(x, dtype=np.float64), self._epsilon))
+        return np.asarray(
+            self._definition.inverse(np.asarray(x, dtype=np.float64), self._epsilon)
+        )
 
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of ``x`` in the score; zero where the score is clipped."""

@@ -31,11 +31,17 @@ def calarena_folder(tmp_path):
 
 
 def test_every_model_of_every_data_set_is_an_experiment(calarena_folder):
-    assert [source.name for source in sources(calarena_folder)] == ["adult__rf", "adult__xgb", "digits__mlp"]
+    assert [source.name for source in sources(calarena_folder)] == [
+        "adult__rf",
+        "adult__xgb",
+        "digits__mlp",
+    ]
 
 
 def test_a_pattern_picks_experiments(calarena_folder):
-    assert [source.name for source in sources(calarena_folder, "*__mlp")] == ["digits__mlp"]
+    assert [source.name for source in sources(calarena_folder, "*__mlp")] == [
+        "digits__mlp"
+    ]
 
 
 def test_arrays_come_as_they_were_written_but_in_double_precision(calarena_folder):
@@ -52,7 +58,9 @@ def test_arrays_come_as_they_were_written_but_in_double_precision(calarena_folde
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 1)])
-def test_binary_probabilities_of_the_second_class_alone_get_both_columns(tmp_path, shape):
+def test_binary_probabilities_of_the_second_class_alone_get_both_columns(
+    tmp_path, shape
+):
     second = np.array([0.1, 0.4, 0.7, 1.0])
     with h5py.File(tmp_path / "one.hdf5", "w") as file:
         for part in ("cal", "test"):
@@ -78,12 +86,24 @@ def test_without_h5py_the_error_says_what_to_install(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
-def test_the_arena_runs_on_such_a_folder_and_writes_a_page_and_a_leaderboard(calarena_folder):
+def test_the_arena_runs_on_such_a_folder_and_writes_a_page_and_a_leaderboard(
+    calarena_folder,
+):
     page = calarena_folder / "page.md"
-    command = [sys.executable, "-m", "benchmarks.arena", "--data", str(calarena_folder), "--output", str(page)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.arena",
+        "--data",
+        str(calarena_folder),
+        "--output",
+        str(page),
+    ]
 
     env = os.environ | {"CALSPLINE_CACHE": str(calarena_folder / "cache")}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
     assert "## Binary: 2 experiments" in text

@@ -13,7 +13,9 @@ def data(tmp_path, monkeypatch):
 
 def test_a_missing_folder_is_an_error_that_says_how_to_name_it(monkeypatch, tmp_path):
     monkeypatch.setenv("CALSPLINE_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match="nowhere; set CALSPLINE_DATA to the folder that has it"):
+    with pytest.raises(
+        FileNotFoundError, match="nowhere; set CALSPLINE_DATA to the folder that has it"
+    ):
         datasets.load_gusto()
     monkeypatch.delenv("CALSPLINE_DATA")
     monkeypatch.chdir(tmp_path)
@@ -27,7 +29,9 @@ def test_a_missing_file_is_named(data):
 
 
 def test_the_target_is_taken_out_of_the_features(data):
-    pd.DataFrame({"day30": [0, 1, 0], "age": [50.0, 60.0, 70.0]}).to_csv(data / "gusto1_mortality.csv.gz", index=False)
+    pd.DataFrame({"day30": [0, 1, 0], "age": [50.0, 60.0, 70.0]}).to_csv(
+        data / "gusto1_mortality.csv.gz", index=False
+    )
     X, y = datasets.load_gusto()
     assert list(X) == ["age"]
     np.testing.assert_array_equal(y, [0, 1, 0])
@@ -35,9 +39,13 @@ def test_the_target_is_taken_out_of_the_features(data):
 
 def test_what_is_known_only_afterwards_is_left_out(data):
     columns = [*datasets.SUPPORT2_EXCLUDED, "hospdead", "age"]
-    pd.DataFrame(np.ones((2, len(columns))), columns=columns).to_csv(data / "support2.csv.gz", index=False)
+    pd.DataFrame(np.ones((2, len(columns))), columns=columns).to_csv(
+        data / "support2.csv.gz", index=False
+    )
     assert list(datasets.load_support2()[0]) == ["age"]
-    pd.DataFrame({"duration": [9], "age": [40], "y": ["yes"]}).to_csv(data / "bank_additional_full.csv.gz", index=False)
+    pd.DataFrame({"duration": [9], "age": [40], "y": ["yes"]}).to_csv(
+        data / "bank_additional_full.csv.gz", index=False
+    )
     assert list(datasets.load_bank()[0]) == ["age"]
 
 

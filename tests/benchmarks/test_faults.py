@@ -10,7 +10,9 @@ from tests.faults.contract import CASES
 
 
 @pytest.mark.parametrize(
-    "library", [each for each in LIBRARIES if each.package == "calspline"], ids=lambda one: one.name
+    "library",
+    [each for each in LIBRARIES if each.package == "calspline"],
+    ids=lambda one: one.name,
 )
 def test_calspline_gives_what_its_contract_asks_in_every_probe(library):
     found = tried(library)
@@ -20,7 +22,9 @@ def test_calspline_gives_what_its_contract_asks_in_every_probe(library):
 
 def test_probes_are_of_cases_of_the_contract():
     assert {case for case, _, _ in PROBES.values()} <= set(CASES)
-    assert {case for case in ASKS_FOR_ERROR if "error" not in CASES[case][2].lower()} == set()
+    assert {
+        case for case in ASKS_FOR_ERROR if "error" not in CASES[case][2].lower()
+    } == set()
 
 
 def test_the_judge_tells_answers_and_errors_apart():
@@ -33,11 +37,20 @@ def test_the_judge_tells_answers_and_errors_apart():
     assert refuses(lambda: raises(ValueError("bad input")), "nan").word == "unclear"
     assert refuses(lambda: raises(KeyError("nan")), "nan").word == "unclear"
     assert refuses(lambda: raises(RuntimeError("nan")), "nan").word == "clear"
-    assert refuses(lambda: raises(AttributeError("'list' object has no attribute 'shape'")), "list").word == "unclear"
+    assert (
+        refuses(
+            lambda: raises(AttributeError("'list' object has no attribute 'shape'")),
+            "list",
+        ).word
+        == "unclear"
+    )
     assert answers(lambda: np.array([np.nan]), proper).word == "wrong"
     assert answers(lambda: np.array([1.2]), proper).word == "wrong"
     assert answers(lambda: np.array([0.2]), proper).word == "right"
-    assert answers(lambda: raises(ValueError("two classes")), proper, "class").word == "clear"
+    assert (
+        answers(lambda: raises(ValueError("two classes")), proper, "class").word
+        == "clear"
+    )
 
 
 def test_the_judge_hears_warnings():

@@ -36,7 +36,9 @@ def test_making_that_fails_leaves_nothing_to_be_read(place):
     with pytest.raises(KeyboardInterrupt):
         cache.kept("name", fail)
     assert not cache.has("name")
-    np.testing.assert_array_equal(cache.kept("name", lambda: {"p": np.ones(2)})["p"], np.ones(2))
+    np.testing.assert_array_equal(
+        cache.kept("name", lambda: {"p": np.ones(2)})["p"], np.ones(2)
+    )
 
 
 def test_a_journal_goes_on_after_a_line_that_was_cut(tmp_path):
@@ -54,8 +56,14 @@ def test_a_journal_goes_on_after_a_line_that_was_cut(tmp_path):
 def test_results_in_the_journal_are_not_computed_again(place):
     rng = np.random.default_rng(0)
     second = rng.uniform(size=50)
-    arrays = {"probs": np.column_stack([1.0 - second, second]), "y": rng.random(50) < second}
-    np.savez(place / "a__b.npz", **{f"{key}_{part}": v for key, v in arrays.items() for part in ("cal", "test")})
+    arrays = {
+        "probs": np.column_stack([1.0 - second, second]),
+        "y": rng.random(50) < second,
+    }
+    np.savez(
+        place / "a__b.npz",
+        **{f"{key}_{part}": v for key, v in arrays.items() for part in ("cal", "test")},
+    )
     calls = []
 
     def unchanged(p, y, test):
@@ -67,8 +75,14 @@ def test_results_in_the_journal_are_not_computed_again(place):
     first = run_all(sources(place), [rival], Journal(path))
     second = run_all(sources(place), [rival], Journal(path))
     assert len(calls) == 1
-    assert first.set_index("method")["log_loss"].to_dict() == second.set_index("method")["log_loss"].to_dict()
-    assert first.set_index("method").loc["unchanged", "log_loss"] == first.set_index("method").loc["raw", "log_loss"]
+    assert (
+        first.set_index("method")["log_loss"].to_dict()
+        == second.set_index("method")["log_loss"].to_dict()
+    )
+    assert (
+        first.set_index("method").loc["unchanged", "log_loss"]
+        == first.set_index("method").loc["raw", "log_loss"]
+    )
 
 
 @pytest.mark.parametrize("answer", ["raise", "nan"])
@@ -81,14 +95,24 @@ def test_a_method_that_fails_loses_the_experiment_and_says_why(answer):
             raise RuntimeError("singular")
         return np.full_like(test, np.nan)
 
-    found = judge(Rival("bad", "numpy", "numpy", BOTH, fail), Experiment(p, y, p, y), "binary", "a__b")
+    found = judge(
+        Rival("bad", "numpy", "numpy", BOTH, fail),
+        Experiment(p, y, p, y),
+        "binary",
+        "a__b",
+    )
     assert found.log_loss == np.inf
-    assert found.problem in ("RuntimeError: singular", "ValueError: 2 rows without finite probabilities")
+    assert found.problem in (
+        "RuntimeError: singular",
+        "ValueError: 2 rows without finite probabilities",
+    )
 
 
 def test_a_package_that_is_not_there_is_named_and_the_rest_runs():
     there = Rival("there", "numpy", "numpy", BOTH, lambda p, y, test: test)
-    absent = Rival("absent", "no-such-package", "no_such_package", BOTH, lambda p, y, test: test)
+    absent = Rival(
+        "absent", "no-such-package", "no_such_package", BOTH, lambda p, y, test: test
+    )
     found = installed([there, absent])
     assert found.rivals == [there]
     assert list(found.versions) == ["numpy"]

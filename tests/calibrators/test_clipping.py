@@ -54,14 +54,19 @@ def test_of_equals_the_smallest_floor_is_taken():
 def test_the_more_over_confident_the_higher_the_floor():
     p = np.full(10_000, 0.0005)
     for positives, floor in ((5, 0.00001), (20, 0.001), (200, 0.01)):
-        assert ClippingCalibrator().fit(p, np.arange(10_000) < positives).p_min_ == floor
+        assert (
+            ClippingCalibrator().fit(p, np.arange(10_000) < positives).p_min_ == floor
+        )
 
 
 def test_margins_are_refused():
     for y, scores in (([0, 1], [-1.0, 2.0]), ([0, 1, 2], -np.eye(3))):
         with pytest.raises(
-            ValueError, match=r"scores must be probabilities.*row 0 is -1\. Clipping is for probabilities"
+            ValueError,
+            match=r"scores must be probabilities.*row 0 is -1\. Clipping is for probabilities",
         ):
             ClippingCalibrator().fit(scores, y)
     with pytest.raises(ValueError, match="got margins"):
-        ClippingCalibrator().fit(check_scores([0.2, 0.4], margins=True), [0, 1])
+        ClippingCalibrator()._fit_scores(
+            check_scores([0.2, 0.4]), [0, 1], classes=np.array([0, 1]), margins=True
+        )

@@ -16,7 +16,9 @@ def test_it_is_scikit_learns_isotonic_regression(simulated, weighted, scale):
     p, y, _ = simulated(800)
     x = {"probability": p, "margin": logit(p), "ties": np.round(p, 1)}[scale]
     w = np.random.default_rng(0).uniform(0, 3, 800) if weighted else None
-    theirs = IsotonicRegression(out_of_bounds="clip", y_min=1e-15, y_max=1 - 1e-15).fit(x, y, w)
+    theirs = IsotonicRegression(out_of_bounds="clip", y_min=1e-15, y_max=1 - 1e-15).fit(
+        x, y, w
+    )
     grid = np.linspace(x.min(), x.max(), 1001)
     ours = IsotonicCalibrator().fit(x, y, w)
     np.testing.assert_allclose(ours.calibrate(grid), theirs.predict(grid), atol=1e-12)
@@ -25,10 +27,14 @@ def test_it_is_scikit_learns_isotonic_regression(simulated, weighted, scale):
 def test_several_classes_are_scikit_learns_one_vs_rest():
     X, y = load_iris(return_X_y=True)
     model = GaussianNB().fit(X[::2, :1], y[::2])
-    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="isotonic").fit(X[1::2, :1], y[1::2])
+    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="isotonic").fit(
+        X[1::2, :1], y[1::2]
+    )
     ours = IsotonicCalibrator().fit(model.predict_proba(X[1::2, :1]), y[1::2])
     np.testing.assert_allclose(
-        ours.predict_proba(model.predict_proba(X[:, :1])), theirs.predict_proba(X[:, :1]), atol=1e-9
+        ours.predict_proba(model.predict_proba(X[:, :1])),
+        theirs.predict_proba(X[:, :1]),
+        atol=1e-9,
     )
 
 
@@ -36,7 +42,9 @@ def test_only_the_order_of_scores_counts(simulated):
     p, y, _ = simulated(500)
     tiny = p * 1e-200  # far below where scikit-learn would take scores for equal
     np.testing.assert_allclose(
-        IsotonicCalibrator().fit(tiny, y).calibrate(tiny), IsotonicCalibrator().fit(p, y).calibrate(p), atol=1e-12
+        IsotonicCalibrator().fit(tiny, y).calibrate(tiny),
+        IsotonicCalibrator().fit(p, y).calibrate(p),
+        atol=1e-12,
     )
 
 
@@ -54,5 +62,7 @@ def test_a_row_that_sums_to_nothing_becomes_uniform():
     cal = IsotonicCalibrator().fit(np.tile(p[:3], (5, 1)), [0, 1, 2] * 5)
     # Every class is at its lowest score, where none of its rows are.
     np.testing.assert_allclose(cal.predict_proba([[1 / 3, 1 / 3, 1 / 3]]), 1 / 3)
-    low = IsotonicCalibrator().fit([[9.0, 0, 0], [0, 9, 0], [0, 0, 9]] * 5, [0, 1, 2] * 5)
+    low = IsotonicCalibrator().fit(
+        [[9.0, -1, -1], [-1, 9, -1], [-1, -1, 9]] * 5, [0, 1, 2] * 5
+    )
     np.testing.assert_allclose(low.predict_proba([[-5.0, -5.0, -5.0]]), 1 / 3)

@@ -17,7 +17,9 @@ def test_a_clear_fall_is_kept_and_said():
     p, y = sample(lambda u: 2.0 - 0.5 * u**2, 3000, 0)
     cal = SplineCalibrator().fit(p, y)
     assert not cal.curves_[0].is_monotone
-    np.testing.assert_array_equal(cal.calibrate(p), SplineCalibrator(monotone=False).fit(p, y).calibrate(p))
+    np.testing.assert_array_equal(
+        cal.calibrate(p), SplineCalibrator(monotone=False).fit(p, y).calibrate(p)
+    )
     ((low, high),) = cal.curves_[0].falls()
     assert (low, high) == (pytest.approx(0.5, abs=0.1), pytest.approx(1.0, abs=0.01))
     assert "falls from" in cal.summary()
@@ -33,7 +35,9 @@ def test_a_fall_by_chance_is_not():
         automatic += not cal.curves_[0].is_monotone
         if cal.curves_[0].is_monotone:
             increasing = SplineCalibrator(monotone=True).fit(p, y)
-            np.testing.assert_allclose(cal.calibrate(p), increasing.calibrate(p), rtol=1e-12)
+            np.testing.assert_allclose(
+                cal.calibrate(p), increasing.calibrate(p), rtol=1e-12
+            )
     assert free >= 5
     assert automatic == 0
 
@@ -53,7 +57,9 @@ def test_a_single_row_makes_no_fall():
     assert SplineCalibrator().fit(p, y).curves_[0].is_monotone
 
 
-@pytest.mark.parametrize("options", [{"loss": "brier"}, {"smoothing": 1e-4}, {"smoothing": "loo"}])
+@pytest.mark.parametrize(
+    "options", [{"loss": "brier"}, {"smoothing": 1e-4}, {"smoothing": "cv"}]
+)
 def test_auto_holds_for_other_fits_too(options):
     p, y = sample(lambda u: 2.0 - 0.5 * u**2, 3000, 0)
     assert not SplineCalibrator(**options).fit(p, y).curves_[0].is_monotone
@@ -67,5 +73,9 @@ def test_the_papers_recipe_stays_free():
 
 def test_a_curve_without_room_to_bend_writes_nothing(capfd):
     scores, y = np.full((60, 3), 1.0 / 3.0), np.arange(60) % 3
-    np.testing.assert_allclose(SplineCalibrator(monotone=True).fit(scores, y).predict_proba(scores), scores, atol=1e-12)
+    np.testing.assert_allclose(
+        SplineCalibrator(monotone=True).fit(scores, y).predict_proba(scores),
+        scores,
+        atol=1e-12,
+    )
     assert capfd.readouterr() == ("", "")

@@ -22,7 +22,9 @@ def platt_by_scipy(x, y, w):
         eta = ab[0] * x + ab[1]
         return np.sum(w * (t * np.logaddexp(0, -eta) + (1 - t) * np.logaddexp(0, eta)))
 
-    return minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x
+    return minimize(
+        loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    ).x
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -30,15 +32,23 @@ def test_it_minimises_platts_loss_on_log_odds(simulated, weighted):
     p, y, _ = simulated(400)
     w = np.random.default_rng(0).uniform(0, 3, 400) if weighted else np.ones(400)
     cal = SigmoidCalibrator().fit(p, y, w)
-    np.testing.assert_allclose([cal.a_, cal.b_], platt_by_scipy(logit(p), y, w), atol=1e-6)
-    np.testing.assert_allclose(cal.calibrate(p), expit(cal.a_ * logit(p) + cal.b_), atol=1e-12)
+    np.testing.assert_allclose(
+        [cal.a_, cal.b_], platt_by_scipy(logit(p), y, w), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        cal.calibrate(p), expit(cal.a_ * logit(p) + cal.b_), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_on_probabilities_and_on_margins_it_is_scikit_learns(simulated, weighted):
     p, y, _ = simulated(1000)
     w = np.random.default_rng(0).uniform(0, 3, 1000) if weighted else None
-    for scores, on in ((p, "probability"), (logit(p), "log_odds"), (logit(p), "probability")):
+    for scores, on in (
+        (p, "probability"),
+        (logit(p), "log_odds"),
+        (logit(p), "probability"),
+    ):
         cal = SigmoidCalibrator(on=on).fit(scores, y, w)
         a, b = _sigmoid_calibration(scores, y, w)
         np.testing.assert_allclose([cal.a_, cal.b_], [-a, -b], atol=1e-5)
@@ -49,9 +59,15 @@ def test_margins_of_several_classes_are_calibrated_as_scikit_learn_does():
     X = rng.normal(size=(600, 4))
     y = (X[:, :3] + rng.gumbel(size=(600, 3))).argmax(axis=1)
     model = LinearSVC().fit(X[:300], y[:300])
-    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="sigmoid").fit(X[300:], y[300:])
+    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="sigmoid").fit(
+        X[300:], y[300:]
+    )
     ours = SigmoidCalibrator().fit(model.decision_function(X[300:]), y[300:])
-    np.testing.assert_allclose(ours.predict_proba(model.decision_function(X)), theirs.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(
+        ours.predict_proba(model.decision_function(X)),
+        theirs.predict_proba(X),
+        atol=1e-5,
+    )
     assert ours.a_.shape == ours.b_.shape == (3,)
 
 

@@ -15,6 +15,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from calspline import CalibrationCurve, ScoreHistogram, SplineCalibrator
 from calspline.fitting import newton
 from calspline.fitting.basis import NaturalSpline, natural_cubic_basis
+from calspline.fitting.fit import soft_targets
 from calspline.transforms import Transform
 
 GRID = np.linspace(0, 1, 501)
@@ -22,7 +23,11 @@ GRID = np.linspace(0, 1, 501)
 
 def excess(p_true, p):
     """Expected log-loss beyond that of the truth."""
-    return float(np.mean(p_true * np.log(p_true / p) + (1 - p_true) * np.log((1 - p_true) / (1 - p))))
+    return float(
+        np.mean(
+            p_true * np.log(p_true / p) + (1 - p_true) * np.log((1 - p_true) / (1 - p))
+        )
+    )
 
 
 # Accuracy
@@ -65,8 +70,12 @@ def test_a_given_smoothing_is_not_answered_with_more_knots(simulated):
 def test_the_excess_loss_is_at_most_half_that_of_isotonic_regression(simulated, n):
     p, y, _ = simulated(n)
     q, _, q_true = simulated(50_000, seed=99)
-    isotonic = np.clip(IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(q), 1e-9, 1 - 1e-9)
-    assert excess(q_true, SplineCalibrator().fit(p, y).calibrate(q)) <= 0.5 * excess(q_true, isotonic)
+    isotonic = np.clip(
+        IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(q), 1e-9, 1 - 1e-9
+    )
+    assert excess(q_true, SplineCalibrator().fit(p, y).calibrate(q)) <= 0.5 * excess(
+        q_true, isotonic
+    )
 
 
 def test_a_calibrated_model_is_left_almost_alone(simulated):
@@ -76,14 +85,16 @@ def test_a_calibrated_model_is_left_almost_alone(simulated):
     assert cal.edf_ < 3
 
 
-@pytest.mark.parametrize("smoothing", ["reml", "cv", "loo", 0.01])
+@pytest.mark.parametrize("smoothing", ["reml", "cv", 0.01])
 @pytest.mark.parametrize("penalty", ["curvature", "ridge"])
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_every_combination_of_options_calibrates(simulated, smoothing, penalty, loss):
     p, y, p_true = simulated(2000)
-    transform = "identity" if penalty == "ridge" else "auto"
+    scale = "identity" if penalty == "ridge" else "auto"
     n_knots = 20 if penalty == "ridge" else None
-    cal = SplineCalibrator(smoothing=smoothing, penalty=penalty, loss=loss, transform=transform, n_knots=n_knots)
+    cal = SplineCalibrator(
+        smoothing=smoothing, penalty=penalty, loss=loss, scale=scale, n_knots=n_knots
+    )
     cal.fit(p, y)
     assert cal.converged_
     out = cal.calibrate(p)
@@ -123,10 +134,10 @@ def test_the_brier_fit_is_penalised_least_squares():
     p = np.sort(rng.uniform(0.05, 0.95, 500))
     y = (rng.random(500) < 0.3 + 0.3 * np.sin(4 * p)).astype(float)
     smoothing = 0.02
-    knots = np.linspace(p[0], p[-1], 9)
-    cal = SplineCalibrator(loss="brier", smoothing=smoothing, knots=knots, transform="identity").fit(p, y)
+    options = {"loss": "brier", "n_knots": 9, "scale": "identity"}
+    cal = SplineCalibrator(smoothing=smoothing, **options).fit(p, y)
     # An independent solution: values at the knots, scipy's natural splines, quadrature.
-    z, at = (p - p[0]) / (p[-1] - p[0]), np.linspace(0, 1, 9)
+    z, at = ((each - p[0]) / (p[-1] - p[0]) for each in (p, cal.knots_))
     cardinal = CubicSpline(at, np.eye(9), bc_type="natural")
     nodes, weights = np.polynomial.legendre.leggauss(3)
     middle, half = (at[1:] + at[:-1]) / 2, np.diff(at) / 2
@@ -140,7 +151,9 @@ def test_the_brier_fit_is_penalised_least_squares():
     hessian = X.T @ X + smoothing * S + 0.2 * affine.T @ affine
     values = np.linalg.solve(hessian, X.T @ (y - p))
     np.testing.assert_allclose(cal.calibrate(p), p + X @ values, atol=1e-8)
-    assert cal.edf_ == pytest.approx(np.trace(np.linalg.solve(hessian, X.T @ X)), abs=1e-8)
+    assert cal.edf_ == pytest.approx(
+        np.trace(np.linalg.solve(hessian, X.T @ X)), abs=1e-8
+    )
 
 
 # Limits and references
@@ -149,26 +162,39 @@ def test_the_brier_fit_is_penalised_least_squares():
 def test_infinite_smoothing_is_platts_logistic_regression_on_the_log_odds(simulated):
     p, y, _ = simulated(4000)
     n1, n0 = y.sum(), (1 - y).sum()
-    targets = np.where(y == 1, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+    of_negatives, of_positives = soft_targets(
+        (1 / (n0 + 2), (n1 + 1) / (n1 + 2)), logit(p)
+    )
+    targets = np.where(y == 1, of_positives, of_negatives)
     x = np.concatenate([logit(p), logit(p)])[:, None]
     labels, weights = np.repeat([1, 0], len(p)), np.concatenate([targets, 1 - targets])
-    reference = LogisticRegression(C=np.inf, tol=1e-10).fit(x, labels, sample_weight=weights)
-    line = SplineCalibrator(transform="logit", smoothing=np.inf).fit(p, y)
+    reference = LogisticRegression(C=np.inf, tol=1e-10).fit(
+        x, labels, sample_weight=weights
+    )
+    line = SplineCalibrator(scale="logit", smoothing=np.inf).fit(p, y)
     expected = reference.predict_proba(logit(GRID[1:-1])[:, None])[:, 1]
-    np.testing.assert_allclose(line.calibrate(GRID[1:-1]), expected, atol=1e-4)  # the weak prior
+    np.testing.assert_allclose(
+        line.calibrate(GRID[1:-1]), expected, atol=1e-4
+    )  # the weak prior
     assert line.edf_ == pytest.approx(2.0, abs=1e-2)
 
 
-@pytest.mark.parametrize("transform", ["identity", "compact_logit", "logit"])
-def test_the_ridge_penalty_is_scikit_learns_on_the_papers_columns(simulated, transform):
+@pytest.mark.parametrize("scale", ["identity", "compact_logit", "logit"])
+def test_the_ridge_penalty_is_scikit_learns_on_the_papers_columns(simulated, scale):
     p, y, _ = simulated(800)
     smoothing = 0.05
-    cal = SplineCalibrator(penalty="ridge", transform=transform, n_knots=8, smoothing=smoothing, epsilon=0.05).fit(p, y)
-    place = Transform(transform, cal.epsilon_)
+    cal = SplineCalibrator(
+        penalty="ridge", scale=scale, n_knots=8, smoothing=smoothing, epsilon=0.05
+    ).fit(p, y)
+    place = Transform(scale, cal.epsilon_)
     columns = natural_cubic_basis(place(p), place(cal.knots_))[:, 1:]
-    reference = LogisticRegression(C=1 / smoothing, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(columns, y)
+    reference = LogisticRegression(
+        C=1 / smoothing, solver="newton-cholesky", tol=1e-12, max_iter=1000
+    ).fit(columns, y)
     grid = np.linspace(0.01, 0.99, 99)
-    expected = reference.predict_proba(natural_cubic_basis(place(grid), place(cal.knots_))[:, 1:])[:, 1]
+    expected = reference.predict_proba(
+        natural_cubic_basis(place(grid), place(cal.knots_))[:, 1:]
+    )[:, 1]
     np.testing.assert_allclose(cal.calibrate(grid), expected, atol=1e-6)
 
 
@@ -182,7 +208,7 @@ def test_no_smoothing_follows_every_value():
 
 def test_two_knots_are_a_line_in_the_log_odds(simulated):
     p, y, _ = simulated(1000)
-    cal = SplineCalibrator(n_knots=2, transform="logit").fit(p, y)
+    cal = SplineCalibrator(n_knots=2, scale="logit").fit(p, y)
     out = logit(cal.calibrate(expit(np.linspace(-8, 8, 5))))
     np.testing.assert_allclose(np.diff(out, 2), 0.0, atol=1e-8)
 
@@ -199,24 +225,15 @@ def test_an_exact_one_in_two_columns_does_not_make_the_epsilon(simulated):
     p, y, _ = simulated(300)
     p = np.clip(p, 0.001, 0.995)
     p[:3] = 1.0
-    one = SplineCalibrator(transform="compact_logit").fit(p, y)
-    two = SplineCalibrator(transform="compact_logit").fit(np.column_stack([1 - p, p]), y)
+    one = SplineCalibrator(scale="compact_logit").fit(p, y)
+    two = SplineCalibrator(scale="compact_logit").fit(np.column_stack([1 - p, p]), y)
     assert one.epsilon_ == two.epsilon_ == 1e-4
-
-
-def test_knots_absurdly_far_from_the_scores_are_an_error(simulated):
-    p, y, _ = simulated(300)
-    margins = np.log(p / (1 - p))
-    near = SplineCalibrator(transform="identity", knots=[-30.0, 0.0, 30.0]).fit(margins, y)
-    assert np.isfinite(near.calibrate(margins)).all()
-    with pytest.raises(ValueError, match="knots must not span more than 1e"):
-        SplineCalibrator(transform="identity", knots=[-1e60, 0.0, 1e60]).fit(margins, y)
 
 
 def test_beyond_the_end_knots_the_curve_is_a_line_in_x():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.3, 0.7, 500)
-    cal = SplineCalibrator(transform="logit").fit(p, rng.random(500) < p)
+    cal = SplineCalibrator(scale="logit").fit(p, rng.random(500) < p)
     far = expit(np.array([-9.0, -7.0, -5.0, -3.0]))
     np.testing.assert_allclose(np.diff(logit(cal.calibrate(far)), 2), 0.0, atol=1e-7)
 
@@ -224,17 +241,23 @@ def test_beyond_the_end_knots_the_curve_is_a_line_in_x():
 def test_margins_give_the_same_curve_as_their_probabilities_up_to_the_prior(simulated):
     p, y, _ = simulated(5000)
     margin = SplineCalibrator().fit(logit(p), y)
-    assert margin.transform_ == "identity"
-    by_probability = SplineCalibrator(transform="logit").fit(p, y)
-    np.testing.assert_allclose(margin.calibrate(logit(p)), by_probability.calibrate(p), atol=2e-3)
+    assert margin.scale_ == "identity"
+    by_probability = SplineCalibrator(scale="logit").fit(p, y)
+    np.testing.assert_allclose(
+        margin.calibrate(logit(p)), by_probability.calibrate(p), atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e6, 1e250])
 def test_margins_of_any_size_give_the_same_probabilities(simulated, scale):
     p, y, _ = simulated(600)
     margins = logit(p)
-    one, scaled = (SplineCalibrator(transform="identity").fit(m, y) for m in (margins, margins * scale))
-    np.testing.assert_allclose(scaled.calibrate(margins * scale), one.calibrate(margins), atol=1e-8)
+    one, scaled = (
+        SplineCalibrator(scale="identity").fit(m, y) for m in (margins, margins * scale)
+    )
+    np.testing.assert_allclose(
+        scaled.calibrate(margins * scale), one.calibrate(margins), atol=1e-8
+    )
     assert np.isfinite(scaled.interval(margins * scale)).all()
 
 
@@ -261,7 +284,8 @@ def test_a_monotone_curve_never_decreases(loss, seed):
     assert np.diff(held.calibrate(GRID)).min() >= 0.0
     assert held.curves_[0].is_monotone
     assert held.converged_
-    # the best increasing curve is close to isotonic regression's loss, from a smooth curve
+    # the best increasing curve is close to isotonic regression's loss, from a smooth
+    # curve
     isotonic = IsotonicRegression().fit(p, y).predict(p)
     assert brier_score_loss(y, held.calibrate(p)) < brier_score_loss(y, isotonic) + 0.02
 
@@ -279,7 +303,11 @@ def test_a_monotone_curve_is_still_smooth():
     rng = np.random.default_rng(3)
     p = rng.random(400)
     y = rng.random(400) < 0.5 + 0.4 * np.sin(9 * p)
-    curve = SplineCalibrator(monotone=True, smoothing=1e-5, transform="identity").fit(p, y).curves_[0]
+    curve = (
+        SplineCalibrator(monotone=True, smoothing=1e-5, scale="identity")
+        .fit(p, y)
+        .curves_[0]
+    )
     slopes = curve.derivative(np.linspace(0.01, 0.99, 20_001))
     assert np.abs(np.diff(slopes)).max() < 0.05 * slopes.max()
 
@@ -287,7 +315,7 @@ def test_a_monotone_curve_is_still_smooth():
 # Invariances
 
 
-@pytest.mark.parametrize("smoothing", ["reml", "cv", "loo"])
+@pytest.mark.parametrize("smoothing", ["reml", "cv"])
 def test_the_order_of_rows_changes_nothing(simulated, smoothing):
     p, y, _ = simulated(700)
     order = np.random.default_rng(0).permutation(700)
@@ -296,7 +324,7 @@ def test_the_order_of_rows_changes_nothing(simulated, smoothing):
     np.testing.assert_allclose(a.calibrate(GRID), b.calibrate(GRID), atol=1e-9)
 
 
-@pytest.mark.parametrize("smoothing", ["reml", "cv", "loo"])
+@pytest.mark.parametrize("smoothing", ["reml", "cv"])
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_integer_weights_are_repetitions_and_zeros_absences(simulated, smoothing, loss):
     p, y, _ = simulated(500)
@@ -304,7 +332,9 @@ def test_integer_weights_are_repetitions_and_zeros_absences(simulated, smoothing
     options = {"smoothing": smoothing, "loss": loss}
     weighted = SplineCalibrator(**options).fit(p, y, sample_weight=w)
     repeated = SplineCalibrator(**options).fit(np.repeat(p, w), np.repeat(y, w))
-    np.testing.assert_allclose(weighted.calibrate(GRID), repeated.calibrate(GRID), atol=1e-9)
+    np.testing.assert_allclose(
+        weighted.calibrate(GRID), repeated.calibrate(GRID), atol=1e-9
+    )
     assert weighted.smoothing_ == repeated.smoothing_
 
 
@@ -320,7 +350,9 @@ def test_chunks_through_partial_fit_equal_one_fit(simulated, n):
 
 def test_merged_histograms_fit_like_the_concatenation(simulated):
     p, y, _ = simulated(20_000)
-    merged = ScoreHistogram.from_scores(p[:5000], y[:5000]) + ScoreHistogram.from_scores(p[5000:], y[5000:])
+    merged = ScoreHistogram.from_scores(
+        p[:5000], y[:5000]
+    ) + ScoreHistogram.from_scores(p[5000:], y[5000:])
     a, b = SplineCalibrator().fit(p, y), SplineCalibrator().fit_histogram(merged)
     np.testing.assert_allclose(a.calibrate(GRID), b.calibrate(GRID), atol=1e-9)
     assert b.classes_.tolist() == [0, 1]
@@ -332,7 +364,9 @@ def test_one_column_two_columns_and_a_matrix_of_one_agree(simulated):
     column = SplineCalibrator().fit(p[:, None], y)
     pair = SplineCalibrator().fit(np.column_stack([1 - p, p]), y)
     np.testing.assert_array_equal(flat.calibrate(GRID), column.calibrate(GRID))
-    np.testing.assert_allclose(flat.calibrate(GRID[1:-1]), pair.calibrate(GRID[1:-1]), atol=1e-9)
+    np.testing.assert_allclose(
+        flat.calibrate(GRID[1:-1]), pair.calibrate(GRID[1:-1]), atol=1e-9
+    )
     assert flat.calibrate(GRID[:, None]).shape == (501, 1)
     both = flat.calibrate(np.column_stack([1 - GRID, GRID]))
     assert both.shape == (501, 2)
@@ -340,19 +374,21 @@ def test_one_column_two_columns_and_a_matrix_of_one_agree(simulated):
     np.testing.assert_allclose(flat.predict_proba(GRID).sum(axis=1), 1.0, atol=1e-15)
 
 
-@pytest.mark.parametrize("options", [{}, {"transform": "identity"}])
+@pytest.mark.parametrize("options", [{}, {"scale": "identity"}])
 def test_two_columns_of_logits_are_calibrated_by_their_difference(simulated, options):
     p, y, _ = simulated(400)
     logits = np.column_stack([np.full(400, 5.0), 5.0 + logit(p)])
     pair = SplineCalibrator(**options).fit(logits, y)
     one = SplineCalibrator(**options).fit(logit(p), y)
-    np.testing.assert_allclose(pair.calibrate(logits)[:, 1], one.calibrate(logit(p)), atol=1e-9)
+    np.testing.assert_allclose(
+        pair.calibrate(logits)[:, 1], one.calibrate(logit(p)), atol=1e-9
+    )
 
 
 def test_two_columns_of_probabilities_under_identity_are_the_second_column(simulated):
     p, y, _ = simulated(400)
-    pair = SplineCalibrator(transform="identity").fit(np.column_stack([1 - p, p]), y)
-    one = SplineCalibrator(transform="identity").fit(p, y)
+    pair = SplineCalibrator(scale="identity").fit(np.column_stack([1 - p, p]), y)
+    one = SplineCalibrator(scale="identity").fit(p, y)
     np.testing.assert_array_equal(pair.calibrate(p), one.calibrate(p))
 
 
@@ -366,7 +402,9 @@ def test_labels_of_any_type_give_the_same_probabilities(simulated, labels):
     reference = SplineCalibrator().fit(p, y)
     cal = SplineCalibrator().fit(p, np.array(labels)[y])
     np.testing.assert_array_equal(cal.classes_, labels)
-    np.testing.assert_array_equal(cal.predict_proba(GRID), reference.predict_proba(GRID))
+    np.testing.assert_array_equal(
+        cal.predict_proba(GRID), reference.predict_proba(GRID)
+    )
     assert set(np.unique(cal.predict(GRID))) <= set(np.array(labels))
     assert cal.predict([0.0001, 0.9999]).tolist() == np.array(labels).tolist()
 
@@ -381,18 +419,22 @@ def test_auto_takes_the_asinh_scale_for_an_over_confident_model():
     p0, p1 = expit(-u), expit(u)
     pair = np.column_stack([p0, p1])
     auto = SplineCalibrator().fit(pair, y)
-    assert auto.transform_ == "asinh_logit"
-    clipped = SplineCalibrator(transform="logit").fit(pair, y)
-    assert log_loss(y, auto.calibrate(pair)[:, 1]) < log_loss(y, clipped.calibrate(pair)[:, 1])
+    assert auto.scale_ == "asinh_logit"
+    clipped = SplineCalibrator(scale="logit").fit(pair, y)
+    assert log_loss(y, auto.calibrate(pair)[:, 1]) < log_loss(
+        y, clipped.calibrate(pair)[:, 1]
+    )
 
 
 def test_auto_keeps_the_logit_for_ordinary_and_for_plainly_sharp_scores(simulated):
     p, y, _ = simulated(1000)
-    assert SplineCalibrator().fit(p, y).transform_ == "logit"
+    assert SplineCalibrator().fit(p, y).scale_ == "logit"
     rng = np.random.default_rng(0)
     u = rng.normal(0, 12, 3000)
-    sharp = SplineCalibrator().fit(np.column_stack([expit(-u), expit(u)]), rng.random(3000) < expit(0.3 * u))
-    assert sharp.transform_ == "logit"
+    sharp = SplineCalibrator().fit(
+        np.column_stack([expit(-u), expit(u)]), rng.random(3000) < expit(0.3 * u)
+    )
+    assert sharp.scale_ == "logit"
 
 
 @pytest.mark.parametrize("smoothing", ["cv", 0.001])
@@ -402,7 +444,7 @@ def test_auto_chooses_the_scale_by_reml_whatever_chooses_the_smoothing(smoothing
     y = rng.random(2000) < expit(2.5 * np.arcsinh(u / 10))
     pair = np.column_stack([expit(-u), expit(u)])
     cal = SplineCalibrator(smoothing=smoothing).fit(pair, y)
-    assert cal.transform_ == "asinh_logit"
+    assert cal.scale_ == "asinh_logit"
     assert smoothing == "cv" or cal.smoothing_ == smoothing
 
 
@@ -411,7 +453,7 @@ def test_scores_beyond_the_clip_of_the_logit_alone_do_not_stop_auto():
     y = np.array([1, 0] * 50)
     y[::7] = 1 - y[::7]
     cal = SplineCalibrator().fit(p, y)
-    assert cal.transform_ == "asinh_logit"
+    assert cal.scale_ == "asinh_logit"
     assert cal.calibrate([1e-12])[0] > cal.calibrate([1e-40])[0]
 
 
@@ -427,7 +469,9 @@ def test_pointwise_intervals_cover_the_truth_as_often_as_they_say():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         v = rng.normal(0, 2, 1500)
-        cal = SplineCalibrator(transform="logit").fit(expit(v), rng.random(1500) < expit(truth(v)))
+        cal = SplineCalibrator(scale="logit").fit(
+            expit(v), rng.random(1500) < expit(truth(v))
+        )
         limits = cal.interval(expit(u))
         hits.append((limits[:, 0] <= p_true) & (p_true <= limits[:, 1]))
     assert 0.90 < np.mean(hits) < 0.985
@@ -440,11 +484,20 @@ def test_simultaneous_intervals_cover_the_whole_curve():
     for seed in range(60):
         rng = np.random.default_rng(seed + 1000)
         v = rng.normal(0, 2, 1500)
-        cal = SplineCalibrator(transform="logit").fit(expit(v), rng.random(1500) < expit(0.6 * v))
-        limits, narrow = cal.interval(expit(u), simultaneous=True), cal.interval(expit(u))
+        cal = SplineCalibrator(scale="logit").fit(
+            expit(v), rng.random(1500) < expit(0.6 * v)
+        )
+        limits, narrow = (
+            cal.interval(expit(u), simultaneous=True),
+            cal.interval(expit(u)),
+        )
         assert np.all(limits[:, 0] < narrow[:, 0])
-        covered += np.all((limits[:, 0] <= expit(0.6 * u)) & (expit(0.6 * u) <= limits[:, 1]))
-        pointwise_covered += np.all((narrow[:, 0] <= expit(0.6 * u)) & (expit(0.6 * u) <= narrow[:, 1]))
+        covered += np.all(
+            (limits[:, 0] <= expit(0.6 * u)) & (expit(0.6 * u) <= limits[:, 1])
+        )
+        pointwise_covered += np.all(
+            (narrow[:, 0] <= expit(0.6 * u)) & (expit(0.6 * u) <= narrow[:, 1])
+        )
     assert covered >= 53  # 95% of 60 is 57
     assert covered > pointwise_covered
 
@@ -457,11 +510,19 @@ def test_the_simultaneous_critical_value_is_that_of_simulated_curves():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     length = np.linalg.norm(np.diff(rows, axis=0), axis=1).sum()
     curve = CalibrationCurve(
-        Transform("identity"), np.array([0.0, 1.0]), np.zeros((4, 3)), variance=np.zeros((7, 3)), tube=length
+        Transform("identity"),
+        np.array([0.0, 1.0]),
+        np.zeros((4, 3)),
+        variance=np.zeros((7, 3)),
+        tube=length,
     )
-    draws = np.abs(np.random.default_rng(0).normal(size=(20_000, 10)) @ rows.T).max(axis=1)
+    draws = np.abs(np.random.default_rng(0).normal(size=(20_000, 10)) @ rows.T).max(
+        axis=1
+    )
     critical = curve.critical(0.95, simultaneous=True)
-    assert length / np.pi * np.exp(-(critical**2) / 2) + 1 - erf(critical / np.sqrt(2)) == pytest.approx(0.05, abs=1e-9)
+    assert length / np.pi * np.exp(-(critical**2) / 2) + 1 - erf(
+        critical / np.sqrt(2)
+    ) == pytest.approx(0.05, abs=1e-9)
     assert np.mean(draws > critical) == pytest.approx(0.05, abs=0.006)
 
 
@@ -477,7 +538,8 @@ def test_intervals_narrow_with_data_and_widen_with_the_level(simulated):
 
 
 def test_there_is_no_interval_about_a_brier_fit(simulated):
-    # It covered the whole curve in 12% to 52% of samples; a sandwich variance in 0% to 100%, by the truth's bends.
+    # It covered the whole curve in 12% to 52% of samples; a sandwich variance in 0% to
+    # 100%, by the truth's bends.
     p, y, _ = simulated(300)
     cal = SplineCalibrator(loss="brier").fit(p, y)
     with pytest.raises(ValueError, match='interval needs loss="log"'):
@@ -499,10 +561,18 @@ def test_the_interval_of_equal_scores_is_the_binomial_one():
 
 
 def test_the_papers_recipes_are_as_printed():
-    one, two = SplineCalibrator.paper(1), SplineCalibrator.paper(algorithm=2, random_state=3)
-    expected = {"knots": "sample", "n_knots": 200, "penalty": "ridge", "smoothing": "cv"}
+    one, two = (
+        SplineCalibrator.paper(1),
+        SplineCalibrator.paper(algorithm=2, random_state=3),
+    )
+    expected = {
+        "knots": "sample",
+        "n_knots": 200,
+        "penalty": "ridge",
+        "smoothing": "cv",
+    }
     assert {name: one.get_params()[name] for name in expected} == expected
-    assert (one.transform, two.transform) == ("identity", "compact_logit")
+    assert (one.scale, two.scale) == ("identity", "compact_logit")
     assert two.random_state == 3
     with pytest.raises(ValueError, match="algorithm"):
         SplineCalibrator.paper(7)
@@ -519,7 +589,7 @@ def test_the_papers_algorithms_calibrate(simulated, algorithm):
 
 def test_epsilon_auto_is_the_printed_heuristic(simulated):
     p, y, _ = simulated(500)
-    cal = SplineCalibrator(transform="compact_logit").fit(p, y)
+    cal = SplineCalibrator(scale="compact_logit").fit(p, y)
     r = np.floor(np.log10((1 - p).min()))
     assert cal.epsilon_ == pytest.approx(10 ** (r - 1))
 
@@ -547,13 +617,17 @@ def test_exact_zeros_and_ones_among_the_scores_are_finite(simulated):
 def test_scores_that_are_only_0_and_1_give_the_two_shares():
     scores = np.repeat([0.0, 1.0], [400, 600])
     y = np.concatenate([np.arange(400) < 40, np.arange(600) < 450])
-    np.testing.assert_allclose(SplineCalibrator().fit(scores, y).calibrate([0.0, 1.0]), [0.1, 0.75], atol=0.005)
+    np.testing.assert_allclose(
+        SplineCalibrator().fit(scores, y).calibrate([0.0, 1.0]), [0.1, 0.75], atol=0.005
+    )
 
 
 def test_two_distinct_scores_give_the_two_shares():
     scores = np.repeat([0.3, 0.6], [400, 600])
     y = np.concatenate([np.arange(400) < 40, np.arange(600) < 450])
-    np.testing.assert_allclose(SplineCalibrator().fit(scores, y).calibrate([0.3, 0.6]), [0.1, 0.75], atol=0.005)
+    np.testing.assert_allclose(
+        SplineCalibrator().fit(scores, y).calibrate([0.3, 0.6]), [0.1, 0.75], atol=0.005
+    )
 
 
 def test_thirty_rows_are_enough_for_something_sensible(simulated):
@@ -612,7 +686,9 @@ def test_partial_fit_waits_for_both_classes():
 def test_partial_fit_goes_on_from_a_fit(simulated):
     p, y, _ = simulated(600)
     a = SplineCalibrator().fit(p[:300], y[:300]).partial_fit(p[300:], y[300:])
-    np.testing.assert_allclose(a.calibrate(GRID), SplineCalibrator().fit(p, y).calibrate(GRID), atol=1e-9)
+    np.testing.assert_allclose(
+        a.calibrate(GRID), SplineCalibrator().fit(p, y).calibrate(GRID), atol=1e-9
+    )
 
 
 def test_partial_fit_holds_on_to_the_kind_and_the_classes():
@@ -632,20 +708,22 @@ def test_histograms_must_be_histograms_of_both_classes_and_the_right_kind():
         SplineCalibrator().fit_histogram(ScoreHistogram.from_scores([0.1, 0.2], [0, 0]))
     margins = ScoreHistogram.from_scores([-2.0, 0.5, 2.0], [0, 1, 1])
     with pytest.raises(ValueError, match="identity"):
-        SplineCalibrator(transform="logit").fit_histogram(margins)
-    assert SplineCalibrator().fit_histogram(margins).transform_ == "identity"
+        SplineCalibrator(scale="logit").fit_histogram(margins)
+    assert SplineCalibrator().fit_histogram(margins).scale_ == "identity"
 
 
 def test_a_refit_equals_a_fresh_fit(simulated):
     p, y, _ = simulated(300)
     q, z, _ = simulated(500, seed=5)
     again = SplineCalibrator().fit(p, y).fit(q, z)
-    np.testing.assert_array_equal(again.calibrate(GRID), SplineCalibrator().fit(q, z).calibrate(GRID))
+    np.testing.assert_array_equal(
+        again.calibrate(GRID), SplineCalibrator().fit(q, z).calibrate(GRID)
+    )
 
 
 def test_clone_parameters_and_pickle_round_trip(simulated):
     p, y, _ = simulated(300)
-    cal = SplineCalibrator(n_knots=9, monotone=True).set_params(smoothing="loo")
+    cal = SplineCalibrator(n_knots=9, monotone=True).set_params(smoothing="cv")
     copy = clone(cal)
     assert copy.get_params() == cal.get_params()
     fitted = pickle.loads(pickle.dumps(copy.fit(p, y)))
@@ -666,7 +744,10 @@ def test_the_global_random_state_is_left_alone_and_seeds_decide(simulated):
     assert not np.array_equal(other.knots_, paper.knots_)
     state = np.random.RandomState(0)
     moving = SplineCalibrator.paper(1, n_knots=10, random_state=state)
-    assert not np.array_equal(moving.fit(p, y).knots_, clone(moving).set_params(random_state=state).fit(p, y).knots_)
+    assert not np.array_equal(
+        moving.fit(p, y).knots_,
+        clone(moving).set_params(random_state=state).fit(p, y).knots_,
+    )
 
 
 def test_sixteen_threads_agree(simulated):
@@ -676,14 +757,6 @@ def test_sixteen_threads_agree(simulated):
     with ThreadPoolExecutor(16) as pool:
         for out in pool.map(lambda _: cal.calibrate(p), range(32)):
             np.testing.assert_array_equal(out, expected)
-
-
-def test_user_knots_are_the_knots(simulated):
-    p, y, _ = simulated(500)
-    cal = SplineCalibrator(knots=[0.1, 0.3, 0.5, 0.9]).fit(p, y)
-    np.testing.assert_allclose(cal.knots_, [0.1, 0.3, 0.5, 0.9])
-    wide = SplineCalibrator(knots=[-1.0, 0.0, 5.0], transform="identity").fit(logit(p), y)
-    np.testing.assert_allclose(wide.knots_, [-1.0, 0.0, 5.0], atol=1e-12)
 
 
 def test_the_path_holds_what_was_tried(simulated):
@@ -708,7 +781,11 @@ def test_monotone_means_monotone_whatever_the_weights(weight, loss):
         rng = np.random.default_rng(seed)
         u = rng.normal(0, 2, 300)
         y = rng.random(300) < 0.5 + 0.4 * np.sin(3 * u)
-        w = 10.0 ** rng.uniform(-6, 6, 300) if isinstance(weight, str) else np.full(300, weight)
+        w = (
+            10.0 ** rng.uniform(-6, 6, 300)
+            if isinstance(weight, str)
+            else np.full(300, weight)
+        )
         cal = SplineCalibrator(monotone=True, loss=loss).fit(expit(u), y, w)
         assert cal.converged_
         assert cal.curves_[0].is_monotone
@@ -721,7 +798,9 @@ def test_scores_in_a_narrow_range_are_binned_and_right():
     y = rng.random(300_000) < 0.5 * p
     cal = SplineCalibrator().fit(p, y)
     assert not cal.histogram_.exact
-    np.testing.assert_allclose(cal.calibrate([0.012, 0.02, 0.028]), [0.006, 0.01, 0.014], rtol=0.06)
+    np.testing.assert_allclose(
+        cal.calibrate([0.012, 0.02, 0.028]), [0.006, 0.01, 0.014], rtol=0.06
+    )
 
 
 def test_an_outlier_among_offset_margins_does_no_harm():
@@ -730,7 +809,9 @@ def test_an_outlier_among_offset_margins_does_no_harm():
     margins, y = 1000 + x, rng.random(200_000) < expit(2 * x)
     margins[0], y[0] = 0.0, False
     np.testing.assert_allclose(
-        SplineCalibrator().fit(margins, y).calibrate([999, 1000, 1001]), expit([-2.0, 0.0, 2.0]), atol=0.02
+        SplineCalibrator().fit(margins, y).calibrate([999, 1000, 1001]),
+        expit([-2.0, 0.0, 2.0]),
+        atol=0.02,
     )
 
 
@@ -754,7 +835,9 @@ def test_a_part_without_rows_or_weight_changes_nothing(simulated):
     cal = SplineCalibrator().fit(p, y)
     before = cal.calibrate(GRID)
     np.testing.assert_array_equal(cal.partial_fit([], []).calibrate(GRID), before)
-    np.testing.assert_array_equal(cal.partial_fit([0.5], [1], [0.0]).calibrate(GRID), before)
+    np.testing.assert_array_equal(
+        cal.partial_fit([0.5], [1], [0.0]).calibrate(GRID), before
+    )
 
 
 @pytest.mark.parametrize("algorithm", [1, 2])
@@ -765,7 +848,9 @@ def test_the_papers_algorithms_survive_two_rows(algorithm):
 
 def test_ridge_without_smoothing_is_finite(simulated):
     p, y, _ = simulated(1000)
-    cal = SplineCalibrator(penalty="ridge", smoothing=0, knots="sample", n_knots=200, transform="logit").fit(p, y)
+    cal = SplineCalibrator(
+        penalty="ridge", smoothing=0, knots="sample", n_knots=200, scale="logit"
+    ).fit(p, y)
     assert np.isfinite(cal.interval(GRID)).all()
 
 
@@ -773,28 +858,29 @@ def test_ridge_without_smoothing_is_finite(simulated):
 def test_ridge_converges_on_margins_with_heavy_tails(seed):
     rng = np.random.default_rng(seed)
     margins = rng.standard_cauchy(300) ** 3
-    assert SplineCalibrator(penalty="ridge", smoothing=1.0).fit(margins, rng.random(300) < 0.5).converged_
+    assert (
+        SplineCalibrator(penalty="ridge", smoothing=1.0)
+        .fit(margins, rng.random(300) < 0.5)
+        .converged_
+    )
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("seed", [13, 14])
-def test_a_monotone_fit_to_waves_and_weights_over_twelve_decades_beats_the_base_rate(seed):
+def test_a_monotone_fit_to_waves_and_weights_over_twelve_decades_beats_the_base_rate(
+    seed,
+):
     rng = np.random.default_rng(seed)
     margins = rng.normal(0, 1e121, 50)
     y = np.sin(margins / 5e120) > 0
     w = 10.0 ** rng.uniform(-6, 6, 50)
-    p = SplineCalibrator(monotone=True, smoothing=1e-8).fit(margins, y, w).calibrate(margins)
+    p = (
+        SplineCalibrator(monotone=True, smoothing=1e-8)
+        .fit(margins, y, w)
+        .calibrate(margins)
+    )
     rate = np.full(50, np.average(y, weights=w))
     assert log_loss(y, p, sample_weight=w) < log_loss(y, rate, sample_weight=w)
-
-
-def test_brier_with_knots_beyond_the_data_still_follows_the_data():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.4, 0.6, 5000)
-    y = rng.random(5000) < np.clip(0.5 + 4.2 * (p - 0.5), 0, 1)
-    wide = SplineCalibrator(loss="brier", knots=[0, 0.25, 0.45, 0.5, 0.55, 0.75, 1]).fit(p, y)
-    np.testing.assert_allclose(wide.calibrate([0.42, 0.58]), [0.164, 0.836], atol=0.04)
-    assert np.all((wide.calibrate(GRID) > 0) & (wide.calibrate(GRID) < 1))
 
 
 @pytest.mark.slow
@@ -807,7 +893,9 @@ def test_weights_of_any_size_converge(simulated, factor):
 
 def test_options_may_come_as_numpy_values(simulated):
     p, y, _ = simulated(200)
-    cal = SplineCalibrator(monotone=np.True_, smoothing=np.str_("reml"), n_knots=np.int64(9)).fit(p, y)
+    cal = SplineCalibrator(
+        monotone=np.True_, smoothing=np.str_("reml"), n_knots=np.int64(9)
+    ).fit(p, y)
     assert cal.converged_
 
 
@@ -816,6 +904,31 @@ def test_columns_named_after_the_classes_are_matched(simulated):
     labels = np.where(y, "yes", "no")
     straight = pd.DataFrame({"no": 1 - p, "yes": p})
     turned = straight[["yes", "no"]]
-    a, b = SplineCalibrator().fit(straight, labels), SplineCalibrator().fit(turned, labels)
+    a, b = (
+        SplineCalibrator().fit(straight, labels),
+        SplineCalibrator().fit(turned, labels),
+    )
     np.testing.assert_array_equal(a.predict_proba(straight), b.predict_proba(turned))
     np.testing.assert_array_equal(a.predict_proba(turned), a.predict_proba(straight))
+
+
+def test_a_single_score_gives_a_number():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=300)
+    y = rng.random(300) < p
+    cal = SplineCalibrator().fit(p, y)
+    wanted = float(cal.calibrate([0.3])[0])
+    for score in (0.3, np.float64(0.3), np.array(0.3)):
+        assert type(cal.calibrate(score)) is float
+        assert cal.calibrate(score) == wanted
+    assert cal.calibrate(1) == float(cal.calibrate([1.0])[0])
+    segment = rng.integers(3, size=300)
+    device = rng.integers(2, size=300)
+    by_one = SplineCalibrator().fit(p, y, by=segment)
+    assert by_one.calibrate(0.3, by=2) == float(by_one.calibrate([0.3], by=[2])[0])
+    by_two = SplineCalibrator().fit(p, y, by=[segment, device])
+    assert by_two.calibrate(0.3, by=(2, 1)) == float(
+        by_two.calibrate([0.3], by=[[2], [1]])[0]
+    )
+    with pytest.raises(ValueError, match="scores"):
+        cal.calibrate(1.5)

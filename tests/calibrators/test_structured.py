@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,8 +9,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss
 
 from calspline import SplineCalibrator, load, save
-from calspline.multiclass import structured_fit
-from calspline.multiclass.structured_map import StructuredMap
+from calspline.codec import from_json, to_json
+from calspline.fits import structured as structured_fit
+from calspline.maps.structured import StructuredMap
 
 
 def simulate(n, m=4, seed=0, sharpness=2.5):
@@ -27,8 +30,12 @@ def test_a_distorted_model_is_set_right():
     cal = SplineCalibrator().fit(P, Y)
     out = cal.predict_proba(Q)
     assert log_loss(Z, out) < log_loss(Z, Q) - 0.2
-    assert log_loss(Z, out) < log_loss(Z, SplineCalibrator(multiclass="ovr").fit(P, Y).predict_proba(Q))
-    assert accuracy_score(Z, cal.predict(Q)) >= accuracy_score(Z, Q.argmax(axis=1)) - 0.01
+    assert log_loss(Z, out) < log_loss(
+        Z, SplineCalibrator(multiclass="ovr").fit(P, Y).predict_proba(Q)
+    )
+    assert (
+        accuracy_score(Z, cal.predict(Q)) >= accuracy_score(Z, Q.argmax(axis=1)) - 0.01
+    )
     np.testing.assert_allclose(out.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_array_equal(cal.calibrate(Q), out)
 
@@ -47,26 +54,40 @@ def test_the_order_of_rows_and_classes_does_not_matter(multiclass):
     cal = SplineCalibrator(multiclass=multiclass).fit(P, Y)
     order = np.random.default_rng(0).permutation(len(P))
     shuffled = SplineCalibrator(multiclass=multiclass).fit(P[order], Y[order])
-    np.testing.assert_allclose(shuffled.predict_proba(Q), cal.predict_proba(Q), atol=1e-9)
+    np.testing.assert_allclose(
+        shuffled.predict_proba(Q), cal.predict_proba(Q), atol=1e-9
+    )
     turn = np.array([2, 0, 3, 1])
-    turned = SplineCalibrator(multiclass=multiclass).fit(P[:, turn], np.argsort(turn)[Y])
-    np.testing.assert_allclose(turned.predict_proba(Q[:, turn]), cal.predict_proba(Q)[:, turn], atol=1e-8)
+    turned = SplineCalibrator(multiclass=multiclass).fit(
+        P[:, turn], np.argsort(turn)[Y]
+    )
+    np.testing.assert_allclose(
+        turned.predict_proba(Q[:, turn]), cal.predict_proba(Q)[:, turn], atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("multiclass", ["structured", "ovr"])
 def test_integer_weights_are_repetitions(multiclass):
     w = np.random.default_rng(1).integers(0, 3, len(P))
     weighted = SplineCalibrator(multiclass=multiclass).fit(P, Y, w)
-    repeated = SplineCalibrator(multiclass=multiclass).fit(np.repeat(P, w, axis=0), np.repeat(Y, w))
-    np.testing.assert_allclose(weighted.predict_proba(Q), repeated.predict_proba(Q), atol=1e-8)
+    repeated = SplineCalibrator(multiclass=multiclass).fit(
+        np.repeat(P, w, axis=0), np.repeat(Y, w)
+    )
+    np.testing.assert_allclose(
+        weighted.predict_proba(Q), repeated.predict_proba(Q), atol=1e-8
+    )
 
 
-@pytest.mark.parametrize("transform", ["auto", "identity"])
-def test_logits_are_calibrated_whatever_constant_a_row_carries(transform):
+@pytest.mark.parametrize("scale", ["auto", "identity"])
+def test_logits_are_calibrated_whatever_constant_a_row_carries(scale):
     logits, shift = np.log(P), np.random.default_rng(0).normal(0, 30, (len(P), 1))
-    by_logits = SplineCalibrator(transform=transform).fit(logits + shift, Y)
-    by_probability = SplineCalibrator().fit(P, Y)
-    np.testing.assert_allclose(by_logits.predict_proba(np.log(Q) + 7.0), by_probability.predict_proba(Q), atol=1e-7)
+    by_logits = SplineCalibrator(scale=scale).fit(logits + shift, Y)
+    plain = SplineCalibrator(scale=scale).fit(logits, Y)
+    np.testing.assert_allclose(
+        by_logits.predict_proba(np.log(Q) + 7.0),
+        plain.predict_proba(np.log(Q)),
+        atol=1e-7,
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -97,7 +118,7 @@ def test_monotone_bends_a_curve_that_would_turn():
 
 
 def test_rounding_in_a_monotone_row_is_undone():
-    from calspline.multiclass.structured_map import _keep_ranking
+    from calspline.maps.structured import _keep_ranking
 
     scores = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
     p = np.array([[0.3, 0.3 - 1e-16, 0.4], [0.1, 0.1, 0.8]])
@@ -139,32 +160,40 @@ def test_a_class_never_predicted_and_exact_zeros_are_finite():
     assert out[:, 3].mean() == pytest.approx(np.mean(Y == 3), abs=0.05)
 
 
-@pytest.mark.parametrize(("joint", "matrix"), [(0, 1e18), (0, 0)], ids=["matrix by L-BFGS", "diagonal only"])
+@pytest.mark.parametrize(
+    ("joint", "matrix"), [(0, 1e18), (0, 0)], ids=["matrix by L-BFGS", "diagonal only"]
+)
 def test_the_ways_for_many_classes_calibrate_too(monkeypatch, joint, matrix):
     together = SplineCalibrator().fit(P, Y).predict_proba(Q)
     monkeypatch.setattr(structured_fit, "JOINT_COST", joint)
     monkeypatch.setattr(structured_fit, "MATRIX_COST", matrix)
     cal = SplineCalibrator().fit(P, Y)
     assert cal.structure_.W.ndim == (2 if matrix else 1)
-    assert log_loss(Z, cal.predict_proba(Q)) == pytest.approx(log_loss(Z, together), abs=0.01)
-    back = StructuredMap.from_dict(cal.structure_.to_dict())
+    assert log_loss(Z, cal.predict_proba(Q)) == pytest.approx(
+        log_loss(Z, together), abs=0.01
+    )
+    back = from_json(StructuredMap, to_json(cal.structure_))
     assert repr(back) == repr(cal.structure_)
 
 
-def test_threads_on_large_arrays_and_blocks_on_small_ones_agree():
+def test_large_arrays_and_small_ones_agree():
     cal = SplineCalibrator().fit(P, Y)
     many = np.tile(Q, (100, 1))
     assert many.size > 1 << 20
     np.testing.assert_array_equal(cal.predict_proba(many)[:3000], cal.predict_proba(Q))
     narrow = Q.astype(np.float32)
-    np.testing.assert_allclose(cal.predict_proba(narrow), cal.predict_proba(narrow.astype(float)), atol=1e-12)
+    np.testing.assert_allclose(
+        cal.predict_proba(narrow), cal.predict_proba(narrow.astype(float)), atol=1e-12
+    )
 
 
 def test_enormous_exponents_do_not_overflow():
     s = SplineCalibrator().fit(P, Y).structure_
-    steep = StructuredMap(s.scale, s.breaks, 500 * s.coefficients, s.W, s.b, s.strengths, s.effective)
+    steep = StructuredMap(
+        s.scale, s.breaks, 500 * s.coefficients, s.W, s.b, s.strengths, s.effective
+    )
     cal = SplineCalibrator().fit(P, Y)
-    cal.structure_ = steep
+    cal.model_ = replace(cal.model_, map=steep)
     out = cal.predict_proba(Q)
     assert np.isfinite(out).all()
 
@@ -190,21 +219,31 @@ def test_columns_named_after_the_classes_are_matched(make):
     turned = make({names[j]: P[:, j] for j in (2, 0, 3, 1)})
     cal = SplineCalibrator().fit(turned, names[Y])
     assert cal.classes_.tolist() == names.tolist()
-    np.testing.assert_allclose(cal.predict_proba(turned), straight.predict_proba(P), atol=1e-9)
+    np.testing.assert_allclose(
+        cal.predict_proba(turned), straight.predict_proba(P), atol=1e-9
+    )
     # names tell of a class that no row shows
     some = Y != 2
-    absent = SplineCalibrator().fit(turned[some] if make is pd.DataFrame else turned.filter(some), names[Y[some]])
+    absent = SplineCalibrator().fit(
+        turned[some] if make is pd.DataFrame else turned.filter(some), names[Y[some]]
+    )
     assert absent.classes_.tolist() == names.tolist()
 
 
 @pytest.mark.parametrize(
-    "labels", [["a", "b", "c", "d"], [1, 2, 3, 4], [10, 20, 30, 40], [0.0, 1.0, 2.0, 3.0]], ids=str
+    "labels",
+    [["a", "b", "c", "d"], [1, 2, 3, 4], [10, 20, 30, 40], [0.0, 1.0, 2.0, 3.0]],
+    ids=str,
 )
 def test_labels_of_any_type(labels):
     cal = SplineCalibrator().fit(P, np.array(labels)[Y])
     np.testing.assert_array_equal(cal.classes_, labels)
-    np.testing.assert_allclose(cal.predict_proba(Q), SplineCalibrator().fit(P, Y).predict_proba(Q), atol=1e-12)
-    np.testing.assert_array_equal(cal.predict(Q), np.array(labels)[cal.predict_proba(Q).argmax(axis=1)])
+    np.testing.assert_allclose(
+        cal.predict_proba(Q), SplineCalibrator().fit(P, Y).predict_proba(Q), atol=1e-12
+    )
+    np.testing.assert_array_equal(
+        cal.predict(Q), np.array(labels)[cal.predict_proba(Q).argmax(axis=1)]
+    )
 
 
 def test_a_refit_forgets_the_other_kind():
@@ -249,7 +288,9 @@ def test_bad_input_is_named(scores, y, message):
 
 def test_a_negative_entry_is_an_error_where_probabilities_are_wanted():
     with pytest.raises(ValueError, match=r"\[0, 1\]; row 0"):
-        SplineCalibrator(multiclass="ovr", transform="logit").fit(np.where(np.arange(4) == 1, -0.1, P), Y)
+        SplineCalibrator(multiclass="ovr", scale="logit").fit(
+            np.where(np.arange(4) == 1, -0.1, P), Y
+        )
     cal = SplineCalibrator().fit(P, Y)
     with pytest.raises(ValueError, match=r"\[0, 1\]; row 0"):
         cal.predict_proba(P - 0.5)
@@ -264,7 +305,13 @@ def test_a_negative_entry_is_an_error_where_probabilities_are_wanted():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("transform", "logit"), ("penalty", "ridge"), ("loss", "brier"), ("smoothing", "cv"), ("knots", "sample")],
+    [
+        ("scale", "logit"),
+        ("penalty", "ridge"),
+        ("loss", "brier"),
+        ("smoothing", "cv"),
+        ("knots", "sample"),
+    ],
 )
 def test_options_a_structured_fit_would_ignore_are_errors(option, value):
     with pytest.raises(ValueError, match=option):
@@ -272,34 +319,42 @@ def test_options_a_structured_fit_would_ignore_are_errors(option, value):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "message"),
     [
-        {"beta": -1.0},
-        {"beta": 1e6},
-        {"floor": -1e3},
-        {"uniform": 2.0},
-        {"uniform": 5e-324},
-        {"breaks": [0.0, -1.0]},
-        {"coefficients": [[1.0]]},
-        {"intercepts": [1.0, 2.0]},
-        {"matrix": [[1.0]]},
-        {"intercepts": [1e300, 0.0, 0.0, 0.0]},
-        {"breaks": [-1e300, 0.0], "coefficients": [[0.0, 0.0, 1.0, 0.0]] * 3},
-        {"strengths": [1.0]},
-        {"more": 1},
+        ({"scale": {"beta": -1.0}}, "scale.beta must be a number in"),
+        ({"scale": {"beta": 1e6}}, "scale.beta must be a number in"),
+        ({"scale": {"floor": -1e3}}, "scale.floor must be a number in"),
+        ({"scale": {"uniform": 2.0}}, "scale.uniform must be a number in"),
+        ({"scale": {"uniform": 5e-324}}, "scale.uniform must be a number in"),
+        ({"scale": {"unit": 0.0}}, "scale.unit must be a number in"),
+        ({"breaks": [0.0, -1.0]}, "breaks must be sorted"),
+        ({"breaks": [-1e300, 0.0]}, "breaks must be at most 10000 in size"),
+        ({"coefficients": [1.0]}, "coefficients must be an array of 2 dimensions"),
+        ({"b": [1.0, 2.0]}, "b must be one list of at least 3 numbers"),
+        ({"b": [1.0, 2.0, 3.0]}, r"b must have shape \(4\)|W must have shape"),
+        ({"b": [1e300, 0.0, 0.0, 0.0]}, r"b must be at most 1e\+50 in size"),
+        ({"W": {"shape": [1, 1], "values": [1.0]}}, r"W must have shape|b must have"),
+        ({"strengths": [1.0]}, r"strengths must have shape \(4\)"),
+        ({"effective": ["infinity"] * 4}, "effective must be numbers; got str"),
+        ({"more": 1}, "the file must be a dict with the keys scale, .*: more"),
     ],
     ids=str,
 )
-def test_a_dict_that_is_no_structure_is_an_error(change):
-    good = SplineCalibrator().fit(P, Y).structure_.to_dict()
-    StructuredMap.from_dict(good)
-    with pytest.raises((ValueError, TypeError)):
-        StructuredMap.from_dict(good | change)
+def test_a_dict_that_is_no_structure_is_an_error(change, message):
+    good = to_json(SplineCalibrator().fit(P, Y).structure_)
+    from_json(StructuredMap, good)
+    if "scale" in change:
+        change = {"scale": good["scale"] | change["scale"]}
+    with pytest.raises(ValueError, match=f"^({message})"):
+        from_json(StructuredMap, good | change)
 
 
-def test_log_softmax_of_logits_and_probabilities_agree_in_the_map():
-    cal = SplineCalibrator(transform="identity").fit(log_softmax(np.log(P), axis=1), Y)
-    assert cal.kind_ == "margin"
-    with_probabilities = SplineCalibrator(transform="identity").fit(P, Y)
-    assert with_probabilities.kind_ == "probability"
-    np.testing.assert_allclose(cal.predict_proba(np.log(Q)), with_probabilities.predict_proba(Q), atol=1e-7)
+def test_log_softmax_of_logits_are_logits_and_probabilities_stay_what_they_are():
+    cal = SplineCalibrator(scale="identity").fit(log_softmax(np.log(P), axis=1), Y)
+    assert cal.model_.kind.value_kind == "margin"
+    with_probabilities = SplineCalibrator(scale="identity").fit(P, Y)
+    assert with_probabilities.model_.kind.value_kind == "probability"
+    np.testing.assert_allclose(
+        with_probabilities.predict_proba(Q),
+        SplineCalibrator().fit(P, Y).predict_proba(Q),
+    )

@@ -35,12 +35,17 @@ def read(path, format):
     """The same, read without DuckDB."""
     if format in ("csv", "tsv"):
         return pyarrow.csv.read_csv(
-            path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if format == "tsv" else ",")
+            path,
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter="\t" if format == "tsv" else ","
+            ),
         )
     if format == "parquet":
         return pyarrow.parquet.read_table(path)
     if format == "jsonl":
-        return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
+        return pa.Table.from_pylist(
+            [json.loads(line) for line in path.read_text().splitlines()]
+        )
     return pyarrow.feather.read_table(path)
 
 
@@ -48,7 +53,9 @@ def read(path, format):
 def scored(simulated):
     """Over-confident scores of two classes."""
     score, y, _ = simulated(1500)
-    return pa.table({"id": [f"{i:05d}" for i in range(len(y))], "score": score, "label": y})
+    return pa.table(
+        {"id": [f"{i:05d}" for i in range(len(y))], "score": score, "label": y}
+    )
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +66,14 @@ def three():
     soft = p**0.5 / (p**0.5).sum(axis=1, keepdims=True)
     codes = (rng.random((900, 1)) > soft.cumsum(axis=1)).sum(axis=1)
     names = np.array(["cat", "dog", "eel"])
-    return pa.table({"prob_eel": p[:, 2], "prob_cat": p[:, 0], "prob_dog": p[:, 1], "label": names[codes]})
+    return pa.table(
+        {
+            "prob_eel": p[:, 2],
+            "prob_cat": p[:, 0],
+            "prob_dog": p[:, 1],
+            "label": names[codes],
+        }
+    )
 
 
 @pytest.fixture
@@ -90,5 +104,8 @@ def done(run):
 def command(*arguments, **more):
     """The command as a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "calspline", *map(str, arguments)], capture_output=True, check=False, **more
+        [sys.executable, "-m", "calspline", *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        **more,
     )

@@ -21,7 +21,8 @@ def rows(simulated):
 def write_lines(path, score, y):
     """JSON lines, faster than row by row."""
     lines = (
-        f'{{"id": {i}, "score": {s!r}, "label": {label}}}' for i, (s, label) in enumerate(zip(score, y, strict=True))
+        f'{{"id": {i}, "score": {s!r}, "label": {label}}}'
+        for i, (s, label) in enumerate(zip(score, y, strict=True))
     )
     path.write_text("\n".join(lines) + "\n")
 
@@ -45,10 +46,18 @@ def test_fit_and_apply(format, rows, tmp_path, done):
 
 def test_evaluate_compare_and_report(rows, tmp_path, done):
     score, y, truth = rows
-    write(pa.table({"score": score, "true": truth, "label": y}), tmp_path / "data.parquet", "parquet")
+    write(
+        pa.table({"score": score, "true": truth, "label": y}),
+        tmp_path / "data.parquet",
+        "parquet",
+    )
     found = json.loads(done("evaluate", "data.parquet", "--score", "true", "--json"))
-    assert found["log_loss"] == pytest.approx(np.mean(-np.log(np.where(y == 1, truth, 1 - truth))), rel=1e-9)
-    compared = json.loads(done("compare", "data.parquet", "--score", "score,true", "--json"))
+    assert found["log_loss"] == pytest.approx(
+        np.mean(-np.log(np.where(y == 1, truth, 1 - truth))), rel=1e-9
+    )
+    compared = json.loads(
+        done("compare", "data.parquet", "--score", "score,true", "--json")
+    )
     assert compared["recommended"] == "true"
     done("report", "data.parquet", "--score", "score,true", "-o", "report.html")
     assert (tmp_path / "report.html").stat().st_size < 1_000_000

@@ -17,24 +17,64 @@ FILES = {
     "labels that say nothing": ("score,label\n0.1,good\n0.2,bad\n", [], ["--positive"]),
     "no names": ("0.1,0\n0.9,1\n", [], ["--no-header"]),
     "a name twice": ("score,score,label\n0.1,0.2,0\n", [], ["'score'", "rename"]),
-    "two possible scores": ("score,prob,label\n.1,.2,1\n", [], ["'score', 'prob'", "--score"]),
+    "two possible scores": (
+        "score,prob,label\n.1,.2,1\n",
+        [],
+        ["'score', 'prob'", "--score"],
+    ),
     "no usual name": ("a,label\n.1,1\n", [], ["--score", "'a'"]),
-    "two labels for one": (GOOD, ["--positive", "0,1"], ["--positive must be one label", "'0,1'"]),
-    "a class named twice": (GOOD, ["--classes", "0,0"], ["--classes must be different labels"]),
-    "labels of no class": (THREE + ".1,.2,.7,7\n", ["--classes", "0,1,2"], ["'7'", "--classes"]),
+    "two labels for one": (
+        GOOD,
+        ["--positive", "0,1"],
+        ["--positive must be one label", "'0,1'"],
+    ),
+    "a class named twice": (
+        GOOD,
+        ["--classes", "0,0"],
+        ["--classes must be different labels"],
+    ),
+    "labels of no class": (
+        THREE + ".1,.2,.7,7\n",
+        ["--classes", "0,1,2"],
+        ["'7'", "--classes"],
+    ),
     "too few classes": (THREE, ["--classes", "0,1"], ["--classes must name 3 classes"]),
-    "classes that no column names": ("p_a,p_b,p_c,y\n.1,.2,.7,x\n.2,.2,.6,z\n", [], ["got 2 classes for 3 columns"]),
-    "one class of three": ("p_0,p_1,p_2,y\n.1,.2,.7,2\n", [], ["two classes or more", "every row is 2"]),
-    "the positive of three": (THREE, ["--positive", "2"], ["--positive is for two classes", "--classes"]),
-    "too many labels": ("score,label\n" + "".join(f"0.5,l{i}\n" for i in range(20_000)), [], ["too many for labels"]),
+    "classes that no column names": (
+        "p_a,p_b,p_c,y\n.1,.2,.7,x\n.2,.2,.6,z\n",
+        [],
+        ["got 2 classes for 3 columns"],
+    ),
+    "one class of three": (
+        "p_0,p_1,p_2,y\n.1,.2,.7,2\n",
+        [],
+        ["two classes or more", "every row is 2"],
+    ),
+    "the positive of three": (
+        THREE,
+        ["--positive", "2"],
+        ["--positive is for two classes", "--classes"],
+    ),
+    "too many labels": (
+        "score,label\n" + "".join(f"0.5,l{i}\n" for i in range(20_000)),
+        [],
+        ["too many for labels"],
+    ),
     "two possible labels": ("score,label,y\n.1,1,0\n", [], ["'label', 'y'", "--label"]),
     "no usual label": ("score,a\n.1,1\n", [], ["--label", "'a'"]),
     "a label that is the score": (GOOD, ["--label", "score"], ["both score and label"]),
     "no such weight": (GOOD, ["--weight", "w"], ["--weight: there is no column 'w'"]),
     "a long delimiter": (GOOD, ["--delimiter", ";;"], ["one character, or tab"]),
     "an unknown encoding": (GOOD, ["--encoding", "klingon"], ["no encoding 'klingon'"]),
-    "a transform of another method": (GOOD, ["--method", "beta", "--transform", "logit"], ["--transform logit"]),
-    "an option of another method": (GOOD, ["--method", "beta", "--monotone"], ["--monotone", "spline"]),
+    "a scale of another method": (
+        GOOD,
+        ["--method", "beta", "--scale", "logit"],
+        ["--scale logit"],
+    ),
+    "an option of another method": (
+        GOOD,
+        ["--method", "beta", "--monotone"],
+        ["--monotone", "spline"],
+    ),
 }
 
 
@@ -63,15 +103,24 @@ def test_one_line_says_what_to_do_and_nothing_is_written(name, run, tmp_path):
         (GOOD.replace("\n", "\r\n").encode(), []),
         (GOOD.replace(",", ";").encode(), []),
         (GOOD.replace(",", "~").encode(), ["--delimiter", "~"]),
-        (GOOD.split("\n", 1)[1].encode(), ["--no-header", "--score", "column0", "--label", "column1"]),
+        (
+            GOOD.split("\n", 1)[1].encode(),
+            ["--no-header", "--score", "column0", "--label", "column1"],
+        ),
     ],
     ids=["byte-order mark", "utf-16", "windows", "semicolons", "tildes", "no header"],
 )
 def test_odd_but_clear_text_is_read(content, options, done, tmp_path):
     (tmp_path / "data.csv").write_bytes(content)
     done("fit", "data.csv", "-o", "model.json", *options)
-    expected = calspline.SplineCalibrator().fit([0.1, 0.6, 0.3, 0.8], [0, 1, 0, 1]).calibrate([0.4])
-    assert calspline.load(tmp_path / "model.json").calibrate([0.4]) == pytest.approx(expected, abs=1e-12)
+    expected = (
+        calspline.SplineCalibrator()
+        .fit([0.1, 0.6, 0.3, 0.8], [0, 1, 0, 1])
+        .calibrate([0.4])
+    )
+    assert calspline.load(tmp_path / "model.json").calibrate([0.4]) == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_rows_with_missing_values_can_be_dropped(run, tmp_path):
@@ -81,14 +130,20 @@ def test_rows_with_missing_values_can_be_dropped(run, tmp_path):
     assert "2 rows" in found.err
     (tmp_path / "good.csv").write_text(GOOD)
     run("fit", "good.csv", "-o", "good.json")
-    assert (tmp_path / "model.json").read_bytes() == (tmp_path / "good.json").read_bytes()
+    assert (tmp_path / "model.json").read_bytes() == (
+        tmp_path / "good.json"
+    ).read_bytes()
 
 
 def test_apply_refuses_drops_or_keeps_missing_scores(run, done, tmp_path):
     (tmp_path / "good.csv").write_text(GOOD)
     done("fit", "good.csv", "-o", "model.json")
     (tmp_path / "data.csv").write_text(GOOD + ",1\n0.5,0\n")
-    refused(run("apply", "model.json", "data.csv", "-o", "out.csv"), "row 5", "--missing drop")
+    refused(
+        run("apply", "model.json", "data.csv", "-o", "out.csv"),
+        "row 5",
+        "--missing drop",
+    )
     assert not (tmp_path / "out.csv").exists()
     done("apply", "model.json", "data.csv", "-o", "dropped.csv", "--missing", "drop")
     assert len((tmp_path / "dropped.csv").read_text().splitlines()) == 6
@@ -103,10 +158,18 @@ def test_rounding_beyond_0_and_1_is_no_bad_row(done, tmp_path):
         done("fit", f"{name}.csv", "-o", f"{name}.json")
         done("apply", "data.json", f"{name}.csv", "-o", f"{name}.out.csv")
         done("evaluate", f"{name}.csv")
-    data, clipped = (calspline.load(tmp_path / f"{name}.json").calibrate([0.4, 1.0]) for name in ("data", "clipped"))
+    data, clipped = (
+        calspline.load(tmp_path / f"{name}.json").calibrate([0.4, 1.0])
+        for name in ("data", "clipped")
+    )
     assert data == pytest.approx(clipped, abs=1e-12)
-    data, clipped = ((tmp_path / f"{name}.out.csv").read_text().split()[-2:] for name in ("data", "clipped"))
-    assert [row.rsplit(",")[-1] for row in data] == [row.rsplit(",")[-1] for row in clipped]
+    data, clipped = (
+        (tmp_path / f"{name}.out.csv").read_text().split()[-2:]
+        for name in ("data", "clipped")
+    )
+    assert [row.rsplit(",")[-1] for row in data] == [
+        row.rsplit(",")[-1] for row in clipped
+    ]
 
 
 def test_a_bad_row_is_named_with_its_file(run, tmp_path):
@@ -119,7 +182,7 @@ def test_an_edited_model_is_refused(run, done, tmp_path):
     (tmp_path / "data.csv").write_text(GOOD)
     done("fit", "data.csv", "-o", "model.json")
     body = json.loads((tmp_path / "model.json").read_text())
-    body["curves"][0]["breaks"].reverse()
+    body["map"]["breaks"].reverse()
     (tmp_path / "model.json").write_text(json.dumps(body))
     refused(run("apply", "model.json", "data.csv", "-o", "out.csv"), "checksum")
 
@@ -150,8 +213,13 @@ def test_files_of_several_kinds_or_none_are_refused(run, tmp_path):
     (tmp_path / "b.csv").write_text("p,label\n0.1,0\n")
     (tmp_path / "c.jsonl").write_text('{"score": 0.1, "label": 0}\n')
     (tmp_path / "folder").mkdir()
-    refused(run("fit", "a.csv", "b.csv", "-o", "m.json"), "b.csv has other columns than a.csv")
-    refused(run("fit", "a.csv", "c.jsonl", "-o", "m.json"), "different formats (csv, jsonl)")
+    refused(
+        run("fit", "a.csv", "b.csv", "-o", "m.json"),
+        "b.csv has other columns than a.csv",
+    )
+    refused(
+        run("fit", "a.csv", "c.jsonl", "-o", "m.json"), "different formats (csv, jsonl)"
+    )
     refused(run("fit", "folder", "-o", "m.json"), "folder is a folder")
     refused(run("fit", "x*.csv", "-o", "m.json"), "no file x*.csv")
 
@@ -166,7 +234,9 @@ def test_standard_input_is_read_as_a_file_is(run, done, tmp_path, monkeypatch):
     ours, theirs = os.openpty()
     with open(theirs) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
-        refused(run("apply", "model.json", "-", "-o", "-"), "standard input is a terminal")
+        refused(
+            run("apply", "model.json", "-", "-o", "-"), "standard input is a terminal"
+        )
     os.close(ours)
 
 
@@ -177,8 +247,13 @@ def test_a_model_and_data_that_do_not_fit_are_refused(three, run, done, tmp_path
     done("fit", "two.csv", "-o", "two.json")
     refused(run("apply", "two.json", "three.csv", "-o", "out.csv"), "2 classes")
     refused(run("apply", "three.json", "two.csv", "-o", "out.csv"), "3 columns")
-    refused(run("report", "two.csv", "--model", "three.json", "-o", "out.html"), "3 columns")
-    refused(run("apply", "two.json", "two.csv", "-o", "out.csv", "--output", "label"), "--output")
+    refused(
+        run("report", "two.csv", "--model", "three.json", "-o", "out.html"), "3 columns"
+    )
+    refused(
+        run("apply", "two.json", "two.csv", "-o", "out.csv", "--output", "label"),
+        "--output",
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ def test_progress_without_a_total_tells_the_rows(shown, monkeypatch):
 
 
 def test_short_work_shows_nothing(shown, monkeypatch):
-    monkeypatch.setattr(output, "PATIENCE", 3600.0)  # short, however busy the machine is
+    monkeypatch.setattr(
+        output, "PATIENCE", 3600.0
+    )  # short, however busy the machine is
     with output.progress("Reading", lambda: 1000, pytest.fail):
         pass
     assert shown() == ""

@@ -27,7 +27,10 @@ def inputs(tmp_path_factory):
     pyarrow.parquet.write_table(table, folder / "rows.parquet")
     pyarrow.csv.write_csv(table.slice(0, 50_000), folder / "rows.csv")
     save(SplineCalibrator().fit(score[:3000], label[:3000]), folder / "model.json")
-    save(SplineCalibrator().fit(score[3000:9000], label[3000:9000]), folder / "other.json")
+    save(
+        SplineCalibrator().fit(score[3000:9000], label[3000:9000]),
+        folder / "other.json",
+    )
     save(ScoreHistogram.from_scores(score, label), folder / "histogram.json")
     return SimpleNamespace(
         folder=folder,
@@ -48,7 +51,11 @@ def alone(tmp_path):
     def run(*arguments, **more):
         environment = os.environ | {"TMPDIR": str(temporary)} | more
         return subprocess.run(
-            [sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False
+            [sys.executable, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
         )
 
     run.temporary = temporary
@@ -60,7 +67,9 @@ class Forks:
 
     def __init__(self, *prefix):
         command = [*prefix, sys.executable, str(Path(__file__).with_name("forks.py"))]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def ask(self, **request):
         print(json.dumps(request, default=str), file=self._process.stdin, flush=True)
@@ -89,9 +98,18 @@ def forks():
 def run_fork(forks, tmp_path):
     """Run ``python arguments`` as a fork; how it ended, and what it said."""
 
-    def run(*arguments, prefix=(), folder=tmp_path, stdin=os.devnull, stdout=tmp_path / "stdout", **more):
+    def run(
+        *arguments,
+        prefix=(),
+        folder=tmp_path,
+        stdin=os.devnull,
+        stdout=tmp_path / "stdout",
+        **more,
+    ):
         files = [stdin, stdout, tmp_path / "stderr"]
         more = {"environment": {}} | more
-        return SimpleNamespace(**forks(*prefix, arguments=arguments, files=files, folder=folder, **more))
+        return SimpleNamespace(
+            **forks(*prefix, arguments=arguments, files=files, folder=folder, **more)
+        )
 
     return run

@@ -1,7 +1,8 @@
 """Fit and apply on a Spark of two executors, of which one is killed in the middle of each; print what came out.
 
-The column of scores passes through a function that kills the process it runs for, the first time that it sees
-the sixth of eight partitions: by then others are done, and their results are lost with it.
+The column of scores passes through a function that kills the process it runs for, the
+first time that it sees the sixth of eight partitions: by then others are done, and
+their results are lost with it.
 """
 
 import json
@@ -56,7 +57,9 @@ def session(folder):
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
-    builder = SparkSession.builder.master("local-cluster[2,1,512]").appName("calspline tests")
+    builder = SparkSession.builder.master("local-cluster[2,1,512]").appName(
+        "calspline tests"
+    )
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -66,7 +69,9 @@ def rows(n=4_000):
     """Scores and labels."""
     rng = np.random.default_rng(0)
     p = rng.random(n)
-    return pd.DataFrame({"id": np.arange(n), "p": p, "y": (rng.random(n) < p**2).astype(int)})
+    return pd.DataFrame(
+        {"id": np.arange(n), "p": p, "y": (rng.random(n) < p**2).astype(int)}
+    )
 
 
 def main(folder):
@@ -76,8 +81,12 @@ def main(folder):
     spark = session(folder)
     spark.sparkContext.setLogLevel("OFF")
     frame = spark.read.parquet(str(folder / "rows.parquet")).repartition(8, "id")
-    fitted = fit_frame(frame.withColumn("p", deadly(str(folder / "fit"))("p")), score="p", label="y")
-    applied = apply_frame(frame.withColumn("p", deadly(str(folder / "apply"))("p")), fitted, score="p")
+    fitted = fit_frame(
+        frame.withColumn("p", deadly(str(folder / "fit"))("p")), score="p", label="y"
+    )
+    applied = apply_frame(
+        frame.withColumn("p", deadly(str(folder / "apply"))("p")), fitted, score="p"
+    )
     found = applied.orderBy("id").toArrow().to_pandas()
     spark.stop()
     wanted = fit_frame(data, score="p", label="y")
@@ -86,8 +95,12 @@ def main(folder):
         json.dumps(
             {
                 "rows": found["id"].tolist() == data["id"].tolist(),
-                "fit": float(np.abs(fitted.calibrate(grid) - wanted.calibrate(grid)).max()),
-                "apply": float(np.abs(found["calibrated"] - wanted.calibrate(data["p"])).max()),
+                "fit": float(
+                    np.abs(fitted.calibrate(grid) - wanted.calibrate(grid)).max()
+                ),
+                "apply": float(
+                    np.abs(found["calibrated"] - wanted.calibrate(data["p"])).max()
+                ),
             }
         )
     )

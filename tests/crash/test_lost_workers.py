@@ -60,17 +60,26 @@ def problem():
     return X, (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
 
 
-def test_a_worker_killed_under_n_jobs_is_an_error_and_the_next_fit_works(alone, tmp_path):
+def test_a_worker_killed_under_n_jobs_is_an_error_and_the_next_fit_works(
+    alone, tmp_path
+):
     mark, out = tmp_path / "mark", tmp_path / "out.npy"
-    done = alone("-c", SCRIPT.format(folder=str(Path(__file__).parent), mark=str(mark), out=str(out)))
+    done = alone(
+        "-c",
+        SCRIPT.format(folder=str(Path(__file__).parent), mark=str(mark), out=str(out)),
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", "False"]
     X, y = problem()
-    expected = CalibratedClassifierCV(Mortal(str(mark)), cv=3).fit(X, y).predict_proba(X)
+    expected = (
+        CalibratedClassifierCV(Mortal(str(mark)), cv=3).fit(X, y).predict_proba(X)
+    )
     np.testing.assert_allclose(np.load(out), expected, rtol=0, atol=1e-12)
 
 
-def test_a_spark_executor_lost_in_the_middle_of_fit_and_apply_changes_nothing(alone, tmp_path):
+def test_a_spark_executor_lost_in_the_middle_of_fit_and_apply_changes_nothing(
+    alone, tmp_path
+):
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")

@@ -14,7 +14,7 @@ PYTHON = {
     "save": "calspline.save(calspline.load(sys.argv[1]), 'new')",
     "save-over": "calspline.save(calspline.load(sys.argv[1]), 'old')",
     "save-histogram": "calspline.save(calspline.load(sys.argv[2]), 'new')",
-    "report": "calspline.report('new', [0, 1, 1, 0] * 50, {'raw': [0.1, 0.6, 0.7, 0.4] * 50})",
+    "report": "calspline.report([0, 1, 1, 0] * 50, {'raw': [0.1, 0.6, 0.7, 0.4] * 50}, 'new')",
 }
 COMMANDS = {
     "fit": "fit {rows} -o new",
@@ -52,7 +52,9 @@ def full(small_disk, run_fork, tmp_path):
     def run(*arguments, **more):
         if small_disk is not None:
             disk, prefix = small_disk
-            return run_fork(*arguments, prefix=prefix, small=disk, folder=left, **more), left
+            return run_fork(
+                *arguments, prefix=prefix, small=disk, folder=left, **more
+            ), left
         (left / "old").write_text("old")
         return run_fork(*arguments, folder=left, room=4096, **more), left
 
@@ -65,10 +67,17 @@ def only_the_old(folder):
 
 @pytest.mark.parametrize("statement", PYTHON)
 def test_a_full_disk_is_an_error_that_names_the_file(statement, full, inputs):
-    done, left = full("-c", f"import sys, calspline; {PYTHON[statement]}", inputs.model, inputs.histogram)
+    done, left = full(
+        "-c",
+        f"import sys, calspline; {PYTHON[statement]}",
+        inputs.model,
+        inputs.histogram,
+    )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("OSError: [Errno ")
-    assert done.stderr.splitlines()[-1].endswith("'old'" if statement == "save-over" else "'new'")
+    assert done.stderr.splitlines()[-1].endswith(
+        "'old'" if statement == "save-over" else "'new'"
+    )
     assert only_the_old(left)
 
 
@@ -77,11 +86,17 @@ def test_a_full_disk_is_one_line_and_no_file(name, full, inputs):
     arguments = [word.format(**vars(inputs)) for word in COMMANDS[name].split()]
     done, left = full("-m", "calspline", *arguments)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "old" in done.stderr if "over" in name else "new" in done.stderr or "calspline-demo.html" in done.stderr
+    assert (
+        "old" in done.stderr
+        if "over" in name
+        else "new" in done.stderr or "calspline-demo.html" in done.stderr
+    )
     assert only_the_old(left)
 
 
-@pytest.mark.parametrize("arguments", ["evaluate {csv}", "apply {model} {csv} -o -", "fit {csv} -o -"])
+@pytest.mark.parametrize(
+    "arguments", ["evaluate {csv}", "apply {model} {csv} -o -", "fit {csv} -o -"]
+)
 def test_a_standard_output_that_is_full_is_one_line(arguments, run_fork, inputs):
     words = [word.format(**vars(inputs)) for word in arguments.split()]
     done = run_fork("-m", "calspline", *words, stdout="/dev/full")
@@ -89,7 +104,9 @@ def test_a_standard_output_that_is_full_is_one_line(arguments, run_fork, inputs)
     assert "standard output: No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", ["apply {model} {csv} -o -", "apply {model} - -o new.csv"])
+@pytest.mark.parametrize(
+    "arguments", ["apply {model} {csv} -o -", "apply {model} - -o new.csv"]
+)
 def test_a_full_disk_for_temporary_files_is_one_line(arguments, full, inputs, tmp_path):
     words = [word.format(**vars(inputs)) for word in arguments.split()]
     script = (
@@ -98,7 +115,11 @@ def test_a_full_disk_for_temporary_files_is_one_line(arguments, full, inputs, tm
     )
     (tmp_path / "work").mkdir()
     done, left = full("-c", script, tmp_path / "work", *words, stdin=inputs.csv)
-    assert (done.returncode, (tmp_path / "stdout").read_text(), done.stderr.count("\n")) == (2, "", 1)
+    assert (
+        done.returncode,
+        (tmp_path / "stdout").read_text(),
+        done.stderr.count("\n"),
+    ) == (2, "", 1)
     assert only_the_old(left)
     assert list((tmp_path / "work").iterdir()) == []
 
@@ -110,23 +131,41 @@ def read_only(run_fork, tmp_path):
     folder.mkdir()
     (folder / "old").write_text("old")
     folder.chmod(0o555)
-    drop = ["setpriv", "--bounding-set", "-dac_override", "--"] if os.geteuid() == 0 else []
+    drop = (
+        ["setpriv", "--bounding-set", "-dac_override", "--"]
+        if os.geteuid() == 0
+        else []
+    )
     yield lambda *arguments: (run_fork(*arguments, prefix=drop, folder=folder), folder)
     folder.chmod(0o755)
 
 
 @pytest.mark.parametrize("statement", ["save-over", "report"])
-def test_a_folder_that_is_read_only_is_an_error_that_names_the_file(statement, read_only, inputs):
-    done, folder = read_only("-c", f"import sys, calspline; {PYTHON[statement]}", inputs.model, inputs.histogram)
+def test_a_folder_that_is_read_only_is_an_error_that_names_the_file(
+    statement, read_only, inputs
+):
+    done, folder = read_only(
+        "-c",
+        f"import sys, calspline; {PYTHON[statement]}",
+        inputs.model,
+        inputs.histogram,
+    )
     assert done.returncode == 1
     named = "'old'" if statement == "save-over" else "'new'"
-    assert done.stderr.splitlines()[-1] == f"PermissionError: [Errno 13] Permission denied: {named}"
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"PermissionError: [Errno 13] Permission denied: {named}"
+    )
     assert only_the_old(folder)
 
 
 @pytest.mark.parametrize("name", ["fit-over", "apply-csv", "demo"])
 def test_a_folder_that_is_read_only_is_one_line(name, read_only, inputs):
-    done, folder = read_only("-m", "calspline", *(word.format(**vars(inputs)) for word in COMMANDS[name].split()))
+    done, folder = read_only(
+        "-m",
+        "calspline",
+        *(word.format(**vars(inputs)) for word in COMMANDS[name].split()),
+    )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "Permission denied" in done.stderr
     assert only_the_old(folder)

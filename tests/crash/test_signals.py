@@ -32,7 +32,11 @@ def struck(forks, inputs, tmp_path):
     temporary.mkdir()
 
     def rounds(name, target, *arguments, rounds=ROUNDS, duration=None):
-        files = [inputs.csv if "-" in arguments else os.devnull, os.devnull, tmp_path / "said"]
+        files = [
+            inputs.csv if "-" in arguments else os.devnull,
+            os.devnull,
+            tmp_path / "said",
+        ]
         return forks(
             struck=name, rounds=rounds, target=target, duration=duration, arguments=arguments, files=files,
             folder=tmp_path, environment={"TMPDIR": str(temporary)},
@@ -48,8 +52,24 @@ def commands(inputs, target):
         for name, words in {
             "fit": ("fit", inputs.rows, "-o", target),
             "apply-csv": ("apply", inputs.model, inputs.rows, "-o", target),
-            "apply-parquet": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "parquet"),
-            "apply-arrow": ("apply", inputs.model, inputs.rows, "-o", target, "--output-format", "arrow"),
+            "apply-parquet": (
+                "apply",
+                inputs.model,
+                inputs.rows,
+                "-o",
+                target,
+                "--output-format",
+                "parquet",
+            ),
+            "apply-arrow": (
+                "apply",
+                inputs.model,
+                inputs.rows,
+                "-o",
+                target,
+                "--output-format",
+                "arrow",
+            ),
             "report": ("report", inputs.rows, "-o", target),
             "export": ("export", inputs.model, "--to", "c", "-o", target),
             "stdin-to-stdout": ("apply", inputs.model, "-", "-o", "-"),
@@ -62,30 +82,56 @@ def test_save_killed_at_random_moments_leaves_a_whole_model(struck, inputs, tmp_
     target.parent.mkdir()
     save(load(inputs.model), target)
     found, whole = [], {hashed(inputs.model), hashed(inputs.other)}
-    for _ in range(10):  # until both models have been seen, and one that was being written
+    for _ in range(
+        10
+    ):  # until both models have been seen, and one that was being written
         found += struck(
-            "SIGKILL", target, "-c", SAVE, target, inputs.model, inputs.other, rounds=10 * ROUNDS, duration=0.2
+            "SIGKILL",
+            target,
+            "-c",
+            SAVE,
+            target,
+            inputs.model,
+            inputs.other,
+            rounds=10 * ROUNDS,
+            duration=0.2,
         )
-        if {one["target"] for one in found} >= whole and any(one["parts"] for one in found):
+        if {one["target"] for one in found} >= whole and any(
+            one["parts"] for one in found
+        ):
             break
     assert {one["code"] for one in found} == {-signal.SIGKILL}
     assert {one["target"] for one in found} == whole
     assert any(one["parts"] for one in found)
-    assert max(len(one["parts"]) for one in found) == 1  # each round removed what the last one left
+    assert (
+        max(len(one["parts"]) for one in found) == 1
+    )  # each round removed what the last one left
     save(load(inputs.other), target)
     assert [path.name for path in target.parent.iterdir()] == [target.name]
 
 
 @pytest.mark.parametrize(
-    ("command", "old"), [("apply-csv", None), ("apply-csv", "old"), ("apply-parquet", "old"), ("apply-arrow", None)]
+    ("command", "old"),
+    [
+        ("apply-csv", None),
+        ("apply-csv", "old"),
+        ("apply-parquet", "old"),
+        ("apply-arrow", None),
+    ],
 )
-def test_apply_killed_at_random_moments_leaves_a_whole_file_or_the_old_one(command, old, struck, inputs, tmp_path):
+def test_apply_killed_at_random_moments_leaves_a_whole_file_or_the_old_one(
+    command, old, struck, inputs, tmp_path
+):
     target = tmp_path / "out" / "calibrated.csv"
     target.parent.mkdir()
     found = []
-    for _ in range(10):  # until one has struck while the file was being written, which may be quick
+    for _ in range(
+        10
+    ):  # until one has struck while the file was being written, which may be quick
         target.unlink(missing_ok=True) if old is None else target.write_text(old)
-        found += struck("SIGKILL", target, *commands(inputs, target)[command], "--force")
+        found += struck(
+            "SIGKILL", target, *commands(inputs, target)[command], "--force"
+        )
         if any(one["parts"] for one in found):
             break
     assert {one["code"] for one in found} <= {-signal.SIGKILL, 0}
@@ -93,38 +139,56 @@ def test_apply_killed_at_random_moments_leaves_a_whole_file_or_the_old_one(comma
     assert max(len(one["parts"]) for one in found) == 1
     before = None if old is None else hashlib.sha256(old.encode()).hexdigest()
     assert before in {one["target"] for one in found}
-    again = struck("SIGCONT", target, *commands(inputs, target)[command], "--force", rounds=1)
+    again = struck(
+        "SIGCONT", target, *commands(inputs, target)[command], "--force", rounds=1
+    )
     assert again[0]["parts"] == []
     assert {one["target"] for one in found} <= {before, hashed(target)}
-    read = {"apply-csv": pyarrow.csv.read_csv, "apply-parquet": pyarrow.parquet.read_table}
+    read = {
+        "apply-csv": pyarrow.csv.read_csv,
+        "apply-parquet": pyarrow.parquet.read_table,
+    }
     if command in read:
         assert read[command](target).num_rows == ROWS
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("command", ["fit", "apply-parquet", "report", "stdin-to-stdout"])
-def test_an_interrupt_leaves_no_file_and_no_traceback(command, name, struck, inputs, tmp_path):
+@pytest.mark.parametrize(
+    "command", ["fit", "apply-parquet", "report", "stdin-to-stdout"]
+)
+def test_an_interrupt_leaves_no_file_and_no_traceback(
+    command, name, struck, inputs, tmp_path
+):
     target = tmp_path / "out" / "result"
     target.parent.mkdir()
     number = signal.Signals[name]
     found = []
-    for _ in range(10):  # until one has struck while the command was at work, which is short where it starts slowly
+    for _ in range(
+        10
+    ):  # until one has struck while the command was at work, which is short where it starts slowly
         found += struck(name, target, *commands(inputs, target)[command])
         if (128 + number, None) in {(one["code"], one["target"]) for one in found}:
             break
         target.unlink(missing_ok=True)
-    # A shell says 128 + number of the second, too: Python ends so while it starts, and once all is done.
+    # A shell says 128 + number of the second, too: Python ends so while it starts, and
+    # once all is done.
     assert {one["code"] for one in found} <= {128 + number, -number, 0}
     assert (128 + number, None) in {(one["code"], one["target"]) for one in found}
     if command == "apply-parquet":
-        assert len({one["target"] for one in found} - {None}) <= 1  # whole, if the signal came just after
+        assert (
+            len({one["target"] for one in found} - {None}) <= 1
+        )  # whole, if the signal came just after
     assert {one["said"] for one in found} == {""}
     assert [one["parts"] + one["temporary"] for one in found] == [[]] * len(found)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("arguments", [["export", "no-such-model.json", "--to", "sql"], ["--version"]])
-def test_a_signal_once_all_is_done_ends_python_without_a_traceback(name, arguments, alone, tmp_path):
+@pytest.mark.parametrize(
+    "arguments", [["export", "no-such-model.json", "--to", "sql"], ["--version"]]
+)
+def test_a_signal_once_all_is_done_ends_python_without_a_traceback(
+    name, arguments, alone, tmp_path
+):
     shutting_down = tmp_path / "shutting_down.py"
     shutting_down.write_text(
         "import signal\n"
@@ -159,7 +223,11 @@ def test_a_signal_in_a_place_that_cannot_raise_is_not_lost(name, alone, tmp_path
         "sys.exit(main())\n"
     )
     done = alone(in_a_callback, "export", "no-such-model.json", "--to", "sql")
-    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.Signals[name], "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        128 + signal.Signals[name],
+        "",
+        "",
+    )
 
 
 def test_an_interrupt_stays_ignored_in_the_background(alone, tmp_path):
@@ -172,4 +240,7 @@ def test_an_interrupt_stays_ignored_in_the_background(alone, tmp_path):
         "signal.raise_signal(signal.SIGINT)\n"
         "print('still here')\n"
     )
-    assert alone(ignored, "export", "no-such-model.json", "--to", "sql").stdout == "still here\n"
+    assert (
+        alone(ignored, "export", "no-such-model.json", "--to", "sql").stdout
+        == "still here\n"
+    )

@@ -37,7 +37,9 @@ def lightgbm():
 
 def xgboost():
     package = pytest.importorskip("xgboost")
-    return package.XGBClassifier(n_estimators=TREES, n_jobs=1, early_stopping_rounds=5), {"verbose": False}
+    return package.XGBClassifier(
+        n_estimators=TREES, n_jobs=1, early_stopping_rounds=5
+    ), {"verbose": False}
 
 
 @pytest.mark.slow
@@ -46,12 +48,21 @@ def xgboost():
 def test_boosting_stops_in_every_fold_and_is_the_better_for_it(make, ensemble, data):
     X, y, X_test, y_test = data
     model, params = make()
-    stopped = CalibratedClassifierCV(model, cv=3, ensemble=ensemble).fit(X, y, eval_set=INNER, **params)
+    stopped = CalibratedClassifierCV(model, cv=3, ensemble=ensemble).fit(
+        X, y, eval_set=INNER, **params
+    )
     for pair in stopped.calibrated_classifiers_:
         fitted = pair.estimator
-        best = fitted.best_iteration_ if hasattr(fitted, "best_iteration_") else fitted.best_iteration
+        best = (
+            fitted.best_iteration_
+            if hasattr(fitted, "best_iteration_")
+            else fitted.best_iteration
+        )
         assert 0 < best < TREES / 2
-    plain = type(model)(**model.get_params() | ({"early_stopping_rounds": None} if make is xgboost else {}))
+    plain = type(model)(
+        **model.get_params()
+        | ({"early_stopping_rounds": None} if make is xgboost else {})
+    )
     whole = CalibratedClassifierCV(plain, cv=3, ensemble=ensemble).fit(X, y)
     losses = [log_loss(y_test, each.predict_proba(X_test)) for each in (stopped, whole)]
     assert losses[0] < losses[1]
@@ -61,7 +72,9 @@ def test_rows_that_stop_a_model_are_its_own_and_not_those_it_learns_from(data):
     X, y = data[:2]
     weight = np.arange(1.0, 1001.0) / 500.5
     row = {bytes(one): i for i, one in enumerate(X)}
-    fitted = CalibratedClassifierCV(Recorder(), cv=4, ensemble=True).fit(X, y, sample_weight=weight, eval_set=INNER)
+    fitted = CalibratedClassifierCV(Recorder(), cv=4, ensemble=True).fit(
+        X, y, sample_weight=weight, eval_set=INNER
+    )
     held_out = []
     for pair in fitted.calibrated_classifiers_:
         seen, labels, weights, [(X_held, y_held)] = pair.estimator.given_
@@ -86,15 +99,25 @@ def test_a_function_may_split_and_groups_reach_a_splitter(data):
     np.testing.assert_array_equal(X_held, X[900:])
     groups = np.arange(1000) // 10
     whole = CalibratedClassifierCV(Recorder(), cv=3).fit(
-        X, y, groups=groups, eval_set=GroupShuffleSplit(1, test_size=0.3, random_state=0)
+        X,
+        y,
+        groups=groups,
+        eval_set=GroupShuffleSplit(1, test_size=0.3, random_state=0),
     )
     seen, _, _, [(X_held, _)] = whole.calibrated_classifiers_[0].estimator.given_
     row = {bytes(one): i for i, one in enumerate(X)}
-    assert not {row[bytes(one)] // 10 for one in seen} & {row[bytes(one)] // 10 for one in X_held}
+    assert not {row[bytes(one)] // 10 for one in seen} & {
+        row[bytes(one)] // 10 for one in X_held
+    }
 
 
 @pytest.mark.parametrize(
-    "split", [lambda X, y: ([0, 1, 2], [2, 3]), lambda X, y: ([0, 1, 2], []), lambda X, y: ([], [2, 3])]
+    "split",
+    [
+        lambda X, y: ([0, 1, 2], [2, 3]),
+        lambda X, y: ([0, 1, 2], []),
+        lambda X, y: ([], [2, 3]),
+    ],
 )
 def test_parts_that_overlap_or_are_empty_are_refused(data, split):
     with pytest.raises(ValueError, match="eval_set must split rows into two parts"):
@@ -103,7 +126,9 @@ def test_parts_that_overlap_or_are_empty_are_refused(data, split):
 
 def test_a_given_set_is_passed_on_as_it_is(data):
     X, y, X_test, y_test = data
-    fitted = CalibratedClassifierCV(Recorder(), cv=3).fit(X, y, eval_set=[(X_test, y_test)])
+    fitted = CalibratedClassifierCV(Recorder(), cv=3).fit(
+        X, y, eval_set=[(X_test, y_test)]
+    )
     given = fitted.calibrated_classifiers_[0].estimator.given_
     assert len(given[1]) == 1000
     assert given[3][0][0] is X_test
@@ -123,5 +148,7 @@ class Asks(ClassifierMixin, BaseEstimator):
 
 def test_routed_parameters_are_split_too(data):
     with sklearn.config_context(enable_metadata_routing=True):
-        fitted = CalibratedClassifierCV(Asks().set_fit_request(eval_set=True), cv=4).fit(*data[:2], eval_set=INNER)
+        fitted = CalibratedClassifierCV(
+            Asks().set_fit_request(eval_set=True), cv=4
+        ).fit(*data[:2], eval_set=INNER)
     assert fitted.calibrated_classifiers_[0].estimator.held_out_ == 200

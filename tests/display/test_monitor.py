@@ -15,13 +15,20 @@ def monitor(raw):
 
 
 def test_evidence_is_drawn_with_its_limit_and_the_rates(monitor, part, parts):
-    ax = monitor.plot().ax_
-    np.testing.assert_allclose(part(ax, "evidence").get_ydata(), [entry["evidence"] for entry in monitor.log])
+    ax = monitor.plot()
+    np.testing.assert_allclose(
+        part(ax, "evidence").get_ydata(), [entry["evidence"] for entry in monitor.log]
+    )
     assert part(ax, "limit").get_ydata()[0] == 20
     assert not parts(ax, "alarm")
     below = ax.figure.axes[1]
-    np.testing.assert_allclose(part(below, "rate").get_ydata(), [entry["rate"] for entry in monitor.log])
-    np.testing.assert_allclose(part(below, "expected").get_ydata(), [entry["expected_rate"] for entry in monitor.log])
+    np.testing.assert_allclose(
+        part(below, "rate").get_ydata(), [entry["rate"] for entry in monitor.log]
+    )
+    np.testing.assert_allclose(
+        part(below, "expected").get_ydata(),
+        [entry["expected_rate"] for entry in monitor.log],
+    )
 
 
 def test_the_first_alarm_is_marked(monitor, raw, part):
@@ -29,7 +36,7 @@ def test_the_first_alarm_is_marked(monitor, raw, part):
     for _ in range(6):
         monitor.update(ScoreHistogram.from_scores(p, 1 - y))
     first = next(i for i, entry in enumerate(monitor.log, start=1) if entry["alarm"])
-    assert part(monitor.plot().ax_, "alarm").get_xdata()[0] == first
+    assert part(monitor.plot(), "alarm").get_xdata()[0] == first
 
 
 def test_nothing_to_draw_is_told(monitor):

@@ -4,7 +4,9 @@ import pytest
 
 OLD_CALL = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 """That ibis makes of DuckDB."""
-YOUNG_PANDAS = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+YOUNG_PANDAS = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)
 ENGINES = [
     "pandas",
     "polars",
@@ -59,7 +61,11 @@ class Engine:
             import polars
 
             path = self._parquet(frame)
-            return polars.read_parquet(path) if self.name == "polars" else polars.scan_parquet(path)
+            return (
+                polars.read_parquet(path)
+                if self.name == "polars"
+                else polars.scan_parquet(path)
+            )
         if self.name == "duckdb":
             import duckdb
 
@@ -95,7 +101,11 @@ class Engine:
 def engine(request, tmp_path):
     """One engine after the other."""
     name = request.param
-    pytest.importorskip({"polars-lazy": "polars", "spark": "pyspark", "dask": "dask.dataframe"}.get(name, name))
+    pytest.importorskip(
+        {"polars-lazy": "polars", "spark": "pyspark", "dask": "dask.dataframe"}.get(
+            name, name
+        )
+    )
     return Engine(name, tmp_path, request)
 
 

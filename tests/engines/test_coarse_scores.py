@@ -1,5 +1,6 @@
 """Scores that many rows have in common, such as a small tree's, in a structured fit to more rows than a sample has."""
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -28,25 +29,35 @@ def as_frame(scores, y, w=None):
     return frame if w is None else frame.assign(w=w)
 
 
-@pytest.mark.parametrize("make", [lambda frame: frame, pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()])
+@pytest.mark.parametrize(
+    "make",
+    [lambda frame: frame, pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()],
+)
 @pytest.mark.parametrize("n_leaves", [12, 60])
 def test_leaves_are_fitted_by_their_counts(make, n_leaves, monkeypatch):
     monkeypatch.setattr(aggregate, "MAX_SAMPLE", 2000)
     scores, y = tree(n_leaves)
     w = np.random.default_rng(1).integers(0, 3, len(y))
-    fitted = fit_frame(make(as_frame(scores, y, w)), score=NAMES, label="kind", weight="w")
+    fitted = fit_frame(
+        make(as_frame(scores, y, w)), score=NAMES, label="kind", weight="w"
+    )
     whole = SplineCalibrator().fit(scores, y, w)
-    np.testing.assert_allclose(fitted.predict_proba(scores), whole.predict_proba(scores), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        fitted.predict_proba(scores), whole.predict_proba(scores), rtol=0, atol=1e-6
+    )
 
 
 def test_a_database_groups_them_too(monkeypatch):
-    import duckdb
-
     monkeypatch.setattr(aggregate, "MAX_SAMPLE", 2000)
     scores, y = tree(30)
     relation = duckdb.from_arrow(pl.from_pandas(as_frame(scores, y)).to_arrow())
-    fitted, whole = fit_frame(relation, score=NAMES, label="kind"), SplineCalibrator().fit(scores, y)
-    np.testing.assert_allclose(fitted.predict_proba(scores), whole.predict_proba(scores), rtol=0, atol=1e-6)
+    fitted, whole = (
+        fit_frame(relation, score=NAMES, label="kind"),
+        SplineCalibrator().fit(scores, y),
+    )
+    np.testing.assert_allclose(
+        fitted.predict_proba(scores), whole.predict_proba(scores), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9])
@@ -54,7 +65,10 @@ def test_leaves_among_other_scores_have_their_share_of_the_sample(share, monkeyp
     monkeypatch.setattr(aggregate, "MAX_SAMPLE", 1500)
     scores, y = tree(12, share=share)
     frame = as_frame(scores, y)
-    fits = [fit_frame(each, score=NAMES, label="kind") for each in (frame, pl.from_pandas(frame).lazy())]
+    fits = [
+        fit_frame(each, score=NAMES, label="kind")
+        for each in (duckdb.from_df(frame), pl.from_pandas(frame).lazy())
+    ]
     got = [fit.predict_proba(scores) for fit in fits]
     np.testing.assert_allclose(got[0], got[1], rtol=0, atol=1e-9)
     truth = np.sqrt(scores) / np.sqrt(scores).sum(axis=1, keepdims=True)
@@ -70,11 +84,18 @@ def test_the_weights_of_a_sample_are_those_of_the_rows_it_stands_for():
     np.testing.assert_allclose(weights, [2.0, 2.0, 8.0, 80.0])
 
 
-@pytest.mark.parametrize("make", [lambda frame: frame, lambda frame: pl.from_pandas(frame).lazy()])
+@pytest.mark.parametrize(
+    "make", [duckdb.from_df, lambda frame: pl.from_pandas(frame).lazy()]
+)
 def test_groups_among_leaves_are_refused_and_not_forgotten(make, monkeypatch):
     monkeypatch.setattr(aggregate, "MAX_SAMPLE", 2000)
     frame = as_frame(*tree(12)).assign(g=np.arange(20_000) % 500)
-    with pytest.raises(ValueError, match='multiclass must be "ovr" with group where more than 2,000 rows have few'):
+    with pytest.raises(
+        ValueError,
+        match='multiclass must be "ovr" with group where more than 2,000 rows have few',
+    ):
         fit_frame(make(frame), score=NAMES, label="kind", group="g")
-    fitted = fit_frame(make(frame), score=NAMES, label="kind", group="g", multiclass="ovr")
+    fitted = fit_frame(
+        make(frame), score=NAMES, label="kind", group="g", multiclass="ovr"
+    )
     assert fitted.classes_.tolist() == NAMES

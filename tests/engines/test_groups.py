@@ -20,19 +20,32 @@ def rows(n_games=80, size=25, seed=0):
     q = softmax(z, axis=1)
     kind = np.array([rng.choice(3, p=row) for row in q[::size]])[game]
     frame = pd.DataFrame(
-        {"p": p, "won": won, "game": [f"game {g}" for g in game], "w": rng.integers(0, 4, len(game)) * 1.0}
+        {
+            "p": p,
+            "won": won,
+            "game": [f"game {g}" for g in game],
+            "w": rng.integers(0, 4, len(game)) * 1.0,
+        }
     )
-    return frame.assign(a=q[:, 0], b=q[:, 1], c=q[:, 2], kind=kind, number=game.astype(float))
+    return frame.assign(
+        a=q[:, 0], b=q[:, 1], c=q[:, 2], kind=kind, number=game.astype(float)
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_two_classes_are_fitted_as_in_arrays(engine):
     frame = rows()
-    wanted = SplineCalibrator().fit(frame["p"], frame["won"], frame["w"], groups=frame["game"])
-    found = fit_frame(engine.make(frame), score="p", label="won", weight="w", group="game")
+    wanted = SplineCalibrator().fit(
+        frame["p"], frame["won"], frame["w"], groups=frame["game"]
+    )
+    found = fit_frame(
+        engine.make(frame), score="p", label="won", weight="w", group="game"
+    )
     assert found.n_effective_ == pytest.approx(wanted.n_effective_, rel=1e-7)
     assert wanted.n_effective_ < 0.2 * frame["w"].sum()
-    np.testing.assert_allclose(found.interval(frame["p"]), wanted.interval(frame["p"]), atol=1e-7)
+    np.testing.assert_allclose(
+        found.interval(frame["p"]), wanted.interval(frame["p"]), atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
@@ -40,11 +53,15 @@ def test_two_classes_are_fitted_as_in_arrays(engine):
 def test_three_classes_are_fitted_as_in_arrays(engine, multiclass):
     frame = rows()
     scores = frame[["a", "b", "c"]].to_numpy()
-    wanted = SplineCalibrator(multiclass=multiclass).fit(scores, frame["kind"], groups=frame["number"])
+    wanted = SplineCalibrator(multiclass=multiclass).fit(
+        scores, frame["kind"], groups=frame["number"]
+    )
     options = {"score": ["a", "b", "c"], "label": "kind", "multiclass": multiclass}
     found = fit_frame(engine.make(frame), group="number", **options)
     assert found.n_effective_ == pytest.approx(wanted.n_effective_, rel=1e-6)
-    np.testing.assert_allclose(found.predict_proba(scores), wanted.predict_proba(scores), atol=1e-6)
+    np.testing.assert_allclose(
+        found.predict_proba(scores), wanted.predict_proba(scores), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
@@ -53,10 +70,17 @@ def test_bad_groups_are_refused(engine):
     missing = frame.assign(game=frame["game"].where(frame.index != 3))
     with pytest.raises(ValueError, match="found 1 of 40 in 'game'"):
         fit_frame(engine.make(missing), score="p", label="won", group="game")
-    dropped = fit_frame(engine.make(missing), score="p", label="won", group="game", missing="drop")
+    dropped = fit_frame(
+        engine.make(missing), score="p", label="won", group="game", missing="drop"
+    )
     assert dropped.histogram_.total == 39
-    with pytest.raises(ValueError, match="group must have at least two groups that count; all rows of 'game'"):
-        fit_frame(engine.make(frame.assign(game="one")), score="p", label="won", group="game")
+    with pytest.raises(
+        ValueError,
+        match="group must have at least two groups that count; all rows of 'game'",
+    ):
+        fit_frame(
+            engine.make(frame.assign(game="one")), score="p", label="won", group="game"
+        )
 
 
 def test_groups_of_one_row_change_nothing():
@@ -67,7 +91,12 @@ def test_groups_of_one_row_change_nothing():
 
 def test_the_column_has_to_be_there_and_folds_need_rows():
     frame = rows(4, 10)
-    with pytest.raises(ValueError, match=r"group must be a column of frame; there is no 'gam'.*Did you mean 'game'"):
+    with pytest.raises(
+        ValueError,
+        match=r"group must be a column of frame; there is no 'gam'.*Did you mean 'game'",
+    ):
         fit_frame(frame, score="p", label="won", group="gam")
-    with pytest.raises(ValueError, match="smoothing must be \"reml\" or a number with group; got 'cv'"):
+    with pytest.raises(
+        ValueError, match="smoothing must be \"reml\" or a number with group; got 'cv'"
+    ):
         fit_frame(frame, score="p", label="won", group="game", smoothing="cv")

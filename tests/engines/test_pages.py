@@ -23,7 +23,9 @@ def test_the_example_of_every_page_runs(page, request, tmp_path, monkeypatch, ca
     if page == "spark":
         request.getfixturevalue("spark_session")  # which the example then gets
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (PAGES / f"{page}.md").read_text(), flags=re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (PAGES / f"{page}.md").read_text(), flags=re.DOTALL
+    )
     assert len(blocks) == 1
     exec(compile(blocks[0], f"{page}.md", "exec"), {})
     assert capfd.readouterr().out

@@ -16,7 +16,9 @@ def frame():
     rng = np.random.default_rng(0)
     z = rng.normal(0, 2, (N, CLASSES))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    labels = (np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)).cumsum(axis=1) < rng.random((N, 1))
+    labels = (np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)).cumsum(
+        axis=1
+    ) < rng.random((N, 1))
     return pd.DataFrame(p, columns=NAMES).assign(y=labels.sum(axis=1))
 
 
@@ -27,7 +29,11 @@ def polars_frame(frame, read):
         read(len(column))
         return column
 
-    return pl.from_pandas(frame).lazy().with_columns(pl.col("p0").map_batches(seen, return_dtype=pl.Float64))
+    return (
+        pl.from_pandas(frame)
+        .lazy()
+        .with_columns(pl.col("p0").map_batches(seen, return_dtype=pl.Float64))
+    )
 
 
 def duckdb_frame(frame, read):
@@ -45,7 +51,9 @@ def ibis_frame(frame, read):
     backend = ibis.duckdb.connect()
     count_rows(backend.con, read)
     backend.con.register("held", frame)
-    backend.con.execute("CREATE VIEW rows AS SELECT * REPLACE (seen(p0) AS p0) FROM held")
+    backend.con.execute(
+        "CREATE VIEW rows AS SELECT * REPLACE (seen(p0) AS p0) FROM held"
+    )
     return backend.table("rows")
 
 
@@ -56,7 +64,9 @@ def count_rows(connection, read):
         read(len(column))
         return column
 
-    connection.create_function("seen", seen, ["DOUBLE"], "DOUBLE", type="arrow", side_effects=True)
+    connection.create_function(
+        "seen", seen, ["DOUBLE"], "DOUBLE", type="arrow", side_effects=True
+    )
 
 
 def dask_frame(frame, read):
@@ -72,16 +82,24 @@ def dask_frame(frame, read):
 
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 @pytest.mark.parametrize("make", [polars_frame, duckdb_frame, ibis_frame, dask_frame])
-def test_all_classes_are_summed_in_one_pass_after_one_for_what_the_columns_hold(frame, make):
+def test_all_classes_are_summed_in_one_pass_after_one_for_what_the_columns_hold(
+    frame, make
+):
     read = []
-    fitted = fit_frame(make(frame, read.append), score=NAMES, label="y", multiclass="ovr")
+    fitted = fit_frame(
+        make(frame, read.append), score=NAMES, label="y", multiclass="ovr"
+    )
     assert sum(read) == 2 * N
     wanted = SplineCalibrator(multiclass="ovr").fit(frame[NAMES].to_numpy(), frame["y"])
     p = frame[NAMES].to_numpy()[:300]
-    np.testing.assert_allclose(fitted.predict_proba(p), wanted.predict_proba(p), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        fitted.predict_proba(p), wanted.predict_proba(p), rtol=0, atol=1e-9
+    )
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)
 def test_spark_reads_the_rows_twice_too(frame, spark_session, tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet")
     read = spark_session.sparkContext.accumulator(0)
@@ -92,5 +110,7 @@ def test_spark_reads_the_rows_twice_too(frame, spark_session, tmp_path):
             yield batch
 
     rows = spark_session.read.parquet(str(tmp_path / "rows.parquet"))
-    fit_frame(rows.mapInArrow(seen, rows.schema), score=NAMES, label="y", multiclass="ovr")
+    fit_frame(
+        rows.mapInArrow(seen, rows.schema), score=NAMES, label="y", multiclass="ovr"
+    )
     assert read.value == 2 * N

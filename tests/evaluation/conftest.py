@@ -43,5 +43,8 @@ def multiclass():
 
 @pytest.fixture(scope="session", params=[False, True], ids=["no weights", "weights"])
 def weights(request):
-    """Weights for so many rows: None, or whole numbers from 1 to 4."""
-    return lambda n: np.random.default_rng(n).integers(1, 5, n).astype(float) if request.param else None
+    """Weights for so many rows: None, or counts from 1 to 4, most of them 1."""
+    counts = [1.0, 1.0, 1.0, 2.0, 4.0]
+    return lambda n: (
+        np.random.default_rng(n).choice(counts, n) if request.param else None
+    )

@@ -5,20 +5,27 @@ from scipy.stats import chi2
 
 from calspline import evaluate
 from calspline.arrays import Counts, one_blas_thread
-from calspline.evaluation.calibration import calibration_p_value, combined_p_value, weighted_chi2_tail
+from calspline.evaluation.calibration import (
+    calibration_p_value,
+    combined_p_value,
+    weighted_chi2_tail,
+)
 
 
 def p_values(binary, n, count, **options):
     pairs = (binary(n, seed, **options) for seed in range(count))
     with one_blas_thread():
-        return np.array([calibration_p_value(Counts.from_rows(p, y == 1)) for p, y in pairs])
+        return np.array(
+            [calibration_p_value(Counts.from_rows(p, y == 1)) for p, y in pairs]
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["uniform", "rare events", "U-shaped", "ten values"])
 @pytest.mark.parametrize("n", [200, 2000])
 def test_it_rejects_right_probabilities_about_as_often_as_it_says(binary, n, shape):
-    # Two standard errors of 200 replications are 3%; benchmarks/COVERAGE.md has more of them.
+    # Two standard errors of 200 replications are 3%; benchmarks/COVERAGE.md has more of
+    # them.
     assert 0.02 <= np.mean(p_values(binary, n, 200, shape=shape) <= 0.05) <= 0.08
 
 
@@ -70,7 +77,9 @@ def test_a_constant_probability_is_a_binomial_test():
         y = np.arange(100) < happened
         e = evaluate(y, np.full(100, 0.5))
         exact = 2 * min(chi2.sf((happened - 50) ** 2 / 25, 1), 0.5)
-        assert e.calibration_p_value == pytest.approx(exact / 2 if exact < 1 else 1.0, abs=0.06)
+        assert e.calibration_p_value == pytest.approx(
+            exact / 2 if exact < 1 else 1.0, abs=0.06
+        )
 
 
 def test_the_same_data_always_give_the_same_p_value_and_touch_no_global_state(binary):
@@ -92,16 +101,22 @@ def imhof(t, a):
     return 0.5 + quad(integrand, 0, 200, limit=2000)[0] / np.pi
 
 
-@pytest.mark.parametrize("a", [[1, 1, 0.6, 0.3, 0.1], [1, 1, 0.9, 0.5, 0.3, 0.2, 0.1], [3, 1, 1, 0.5]])
+@pytest.mark.parametrize(
+    "a", [[1, 1, 0.6, 0.3, 0.1], [1, 1, 0.9, 0.5, 0.3, 0.2, 0.1], [3, 1, 1, 0.5]]
+)
 def test_the_tail_of_a_weighted_sum_of_chi_squares_is_imhofs(a):
     a = np.array(a, dtype=float)
     for t in a.sum() * np.array([0.2, 0.7, 0.99995, 1.0, 1.00005, 1.5, 3.0]):
-        assert weighted_chi2_tail(t, a) == pytest.approx(imhof(t, a), rel=0.03, abs=0.015)
+        assert weighted_chi2_tail(t, a) == pytest.approx(
+            imhof(t, a), rel=0.03, abs=0.015
+        )
     assert weighted_chi2_tail(0.0, a) == 1.0
 
 
 def test_the_tail_of_equal_weights_is_a_chi_square_and_far_tails_stay_positive():
-    assert weighted_chi2_tail(7.0, np.array([2.0, 2.0])) == pytest.approx(chi2.sf(3.5, 2))
+    assert weighted_chi2_tail(7.0, np.array([2.0, 2.0])) == pytest.approx(
+        chi2.sf(3.5, 2)
+    )
     far = weighted_chi2_tail(200.0, np.array([1.0, 1.0, 0.5]))
     assert 0 < far < 1e-40
 
@@ -124,12 +139,16 @@ def test_the_p_value_of_more_classes_combines_the_parts(multiclass):
     p = np.array([one.calibration_p_value for one in e.per_class.values()])
     assert e.class_wise_p_value == combined_p_value(p)
     assert e.top_label_p_value == e.top_label.calibration_p_value
-    assert e.calibration_p_value == combined_p_value(np.array([e.class_wise_p_value, e.top_label_p_value]))
+    assert e.calibration_p_value == combined_p_value(
+        np.array([e.class_wise_p_value, e.top_label_p_value])
+    )
 
 
 def test_p_values_combine():
     assert combined_p_value(np.array([0.03, 0.03, 0.03])) == pytest.approx(0.03)
-    assert combined_p_value(np.array([1e-5, 0.5, 0.5, 0.5])) == pytest.approx(4e-5, rel=0.01)
+    assert combined_p_value(np.array([1e-5, 0.5, 0.5, 0.5])) == pytest.approx(
+        4e-5, rel=0.01
+    )
     assert combined_p_value(np.array([1e-5, 1.0])) == pytest.approx(2e-5, rel=0.01)
     assert combined_p_value(np.array([0.0, 1.0])) == 0.0
     rng = np.random.default_rng(0)

@@ -31,7 +31,9 @@ def test_net_benefit_is_hits_less_false_alarms_at_the_odds_of_the_threshold():
             hits / 500 - alarms / 500 * at / (1 - at), abs=1e-12
         )
         everybody = y.mean() - (1 - y.mean()) * at / (1 - at)
-        assert found.net_benefit["act on all"].value[i] == pytest.approx(everybody, abs=1e-12)
+        assert found.net_benefit["act on all"].value[i] == pytest.approx(
+            everybody, abs=1e-12
+        )
 
 
 def test_net_benefit_equals_that_of_dcurves():
@@ -39,8 +41,9 @@ def test_net_benefit_equals_that_of_dcurves():
     p = np.round((i * 0.61803398875) % 1.0 * 0.98 + 0.01, 3)
     y = (i * 0.41421356237) % 1.0 < p**1.5
     t = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9]
-    # dcurves 1.1.7, with pandas.DataFrame({"y": 1 * y, "model": p, "other": np.round(p**2, 4)}) as data:
-    # dca(data=data, outcome="y", modelnames=["model", "other"], thresholds=t)
+    # dcurves 1.1.7, with pandas.DataFrame({"y": 1 * y, "model": p, "other":
+    # np.round(p**2, 4)}) as data: dca(data=data, outcome="y", modelnames=["model",
+    # "other"], thresholds=t)
     theirs = {
         "model": [
             0.36622807017543857,
@@ -67,7 +70,9 @@ def test_net_benefit_equals_that_of_dcurves():
             -5.041666666666669,
         ],
     }
-    found = decide(y, {"model": p, "other": np.round(p**2, 4)}, thresholds=t).net_benefit
+    found = decide(
+        y, {"model": p, "other": np.round(p**2, 4)}, thresholds=t
+    ).net_benefit
     for name, values in theirs.items():
         np.testing.assert_allclose(found[name].value, values, rtol=0.0, atol=1e-12)
 
@@ -78,7 +83,10 @@ def test_the_band_is_as_wide_as_the_mean_of_rows_makes_it():
     found = decide(y, {"a": p, "b": other}, thresholds=t)
     gain = [np.where(q >= 0.2, np.where(y, 1.0, -0.25), 0.0) for q in (p, other)]
     spare = (1 + 0.25**2) / 400**2
-    for values, band in ((gain[0], found.net_benefit["a"]), (gain[1] - gain[0], found.differences["b"])):
+    for values, band in (
+        (gain[0], found.net_benefit["a"]),
+        (gain[1] - gain[0], found.differences["b"]),
+    ):
         error = np.sqrt(values.var() / 400 + spare)
         # One threshold has nothing to be simultaneous with.
         assert band.upper - band.lower == pytest.approx(2 * 1.96 * error, rel=0.05)
@@ -90,9 +98,19 @@ def test_bands_hold_the_truth_at_all_thresholds_at_once():
     t = np.arange(1, 100) / 100
     q = beta.ppf((np.arange(50_000) + 0.5) / 50_000, 1, 4)
     odds = t / (1 - t)
-    truth = np.array([np.mean((q >= at) * (q - (1 - q) * o)) for at, o in zip(t, odds, strict=True)])
+    truth = np.array(
+        [np.mean((q >= at) * (q - (1 - q) * o)) for at, o in zip(t, odds, strict=True)]
+    )
     tame = overdone(q)
-    gain = np.array([np.mean((tame >= at) * (q - (1 - q) * o)) for at, o in zip(t, odds, strict=True)]) - truth
+    gain = (
+        np.array(
+            [
+                np.mean((tame >= at) * (q - (1 - q) * o))
+                for at, o in zip(t, odds, strict=True)
+            ]
+        )
+        - truth
+    )
     held, paired, runs = 0, 0, 150
     for seed in range(runs):
         y, p = rows(1000, seed)
@@ -123,7 +141,9 @@ def test_costs_are_those_of_the_rows_at_the_threshold_they_give():
     one = found.by_cost["overdone"]
     difference = by_row[1] - by_row[0]
     half = 1.959964 * difference.std() / np.sqrt(2000)
-    assert (one.difference, one.difference_lower) == pytest.approx((difference.mean(), difference.mean() - half))
+    assert (one.difference, one.difference_lower) == pytest.approx(
+        (difference.mean(), difference.mean() - half)
+    )
     assert found.by_cost["act on all"].cost == pytest.approx(np.mean(~y))
 
 
@@ -141,7 +161,9 @@ def test_the_best_threshold_of_wrong_probabilities_is_where_the_truth_crosses():
     right, held = overdone(0.2), 0
     for seed in range(100):
         y, p = rows(1500, seed)
-        one = decide(y, {"raw": overdone(p)}, costs=COSTS, thresholds=[0.5]).by_cost["raw"]
+        one = decide(y, {"raw": overdone(p)}, costs=COSTS, thresholds=[0.5]).by_cost[
+            "raw"
+        ]
         held += one.threshold_lower <= right <= one.threshold_upper
         assert one.threshold_lower <= one.threshold <= one.threshold_upper
     assert held >= 89
@@ -156,11 +178,21 @@ def test_the_best_threshold_may_be_to_act_on_all_or_on_none():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.4, 0.6, 500)
     y = rng.random(500) < p
-    cheap = decide(y, {"model": p}, costs={"false_positive": 1, "false_negative": 1000}).by_cost["model"]
-    dear = decide(y, {"model": p}, costs={"false_positive": 1000, "false_negative": 1}).by_cost["model"]
+    cheap = decide(
+        y, {"model": p}, costs={"false_positive": 1, "false_negative": 1000}
+    ).by_cost["model"]
+    dear = decide(
+        y, {"model": p}, costs={"false_positive": 1000, "false_negative": 1}
+    ).by_cost["model"]
     assert (cheap.threshold, dear.threshold) == (0.0, 1.0)
-    alone = decide(np.ones(20), {"model": np.full(20, 0.3)}, costs=COSTS).by_cost["model"]
-    assert (alone.threshold, alone.threshold_lower, alone.threshold_upper) == (0.0, 0.0, 1.0)
+    alone = decide(np.ones(20), {"model": np.full(20, 0.3)}, costs=COSTS).by_cost[
+        "model"
+    ]
+    assert (alone.threshold, alone.threshold_lower, alone.threshold_upper) == (
+        0.0,
+        0.0,
+        1.0,
+    )
 
 
 def test_a_weight_counts_as_that_many_rows():
@@ -168,7 +200,9 @@ def test_a_weight_counts_as_that_many_rows():
     w = np.random.default_rng(1).integers(0, 4, 300)
     sets = {"model": p, "overdone": overdone(p)}
     weighted = decide(y, sets, costs=COSTS, sample_weight=w).to_dict()
-    repeated = decide(np.repeat(y, w), {k: np.repeat(v, w) for k, v in sets.items()}, costs=COSTS).to_dict()
+    repeated = decide(
+        np.repeat(y, w), {k: np.repeat(v, w) for k, v in sets.items()}, costs=COSTS
+    ).to_dict()
     assert weighted.keys() == repeated.keys()
     assert weighted.pop("reference") == "model"
     for key, value in weighted.items():
@@ -180,11 +214,18 @@ def test_other_weights_count_by_their_ratios_only():
     y, p = rows(300)
     w = np.random.default_rng(1).uniform(0.1, 2.0, 300)
     sets = {"model": p, "overdone": overdone(p)}
-    one, many = (decide(y, sets, costs=COSTS, sample_weight=w * k) for k in (1.0, 1000.0))
-    band = decide(y, {"model": p}, thresholds=[0.2], sample_weight=w).net_benefit["model"]
+    one, many = (
+        decide(y, sets, costs=COSTS, sample_weight=w * k) for k in (1.0, 1000.0)
+    )
+    band = decide(y, {"model": p}, thresholds=[0.2], sample_weight=w).net_benefit[
+        "model"
+    ]
     gain = np.where(p >= 0.2, np.where(y, 1.0, -0.25), 0.0)
     value = np.average(gain, weights=w)
-    error = np.sqrt((w**2 @ (gain - value) ** 2 + (1 + 0.25**2) * (w @ w) ** 2 / w.sum() ** 2) / w.sum() ** 2)
+    error = np.sqrt(
+        (w**2 @ (gain - value) ** 2 + (1 + 0.25**2) * (w @ w) ** 2 / w.sum() ** 2)
+        / w.sum() ** 2
+    )
     assert band.upper - band.lower == pytest.approx(2 * 1.96 * error, rel=0.05)
     plain = many.to_dict()
     assert plain.pop("reference") == "model"
@@ -200,10 +241,13 @@ def test_words_say_where_a_set_is_better():
         sure |= (found.thresholds >= low) & (found.thresholds <= high)
     np.testing.assert_array_equal(sure, found.differences["calibrated"].lower > 0)
     low, high = found.better("calibrated")[0]
-    assert f"calibrated: surely better than raw at thresholds {low:g} to {high:g}" in str(found)
+    assert (
+        f"calibrated: significantly better than raw at thresholds {low:g} to {high:g}"
+        in str(found)
+    )
     assert not found.worse("calibrated")
     same = decide(y, {"a": p, "b": p})
-    assert "b: nowhere surely better or worse than a." in same.verdicts
+    assert "b: no significant difference from a." in same.verdicts
     assert "best threshold" in found._repr_html_()
     assert repr(found) == "Decision(raw, calibrated; 99 thresholds)"
 
@@ -213,7 +257,10 @@ def test_the_numbers_are_flat_and_plain():
     found = decide(y, {"model": p}, costs=COSTS, thresholds=[0.05, 0.5])
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["model.net_benefit_0.05"] == found.net_benefit["model"].value[0]
-    assert plain["act on all.difference_0.5_lower"] == found.differences["act on all"].lower[1]
+    assert (
+        plain["act on all.difference_0.5_lower"]
+        == found.differences["act on all"].lower[1]
+    )
     assert plain["costs.threshold"] == 0.2
     assert all(isinstance(value, (float, str)) for value in plain.values())
 
@@ -222,10 +269,19 @@ def test_the_numbers_are_flat_and_plain():
     ("change", "message"),
     [
         ({"costs": (1, 5)}, "costs must be a mapping"),
-        ({"costs": {"false_positive": 1}}, "costs must say what a false_negative costs"),
+        (
+            {"costs": {"false_positive": 1}},
+            "costs must say what a false_negative costs",
+        ),
         ({"costs": COSTS | {"fp": 1}}, "costs must be of false_positive, .* got 'fp'"),
-        ({"costs": {"false_positive": 0, "false_negative": 1}}, "costs must be higher for a false_positive"),
-        ({"costs": {"false_positive": "1", "false_negative": 1}}, r'costs\["false_positive"\] must be'),
+        (
+            {"costs": {"false_positive": 0, "false_negative": 1}},
+            "costs must be higher for a false_positive",
+        ),
+        (
+            {"costs": {"false_positive": "1", "false_negative": 1}},
+            r'costs\["false_positive"\] must be',
+        ),
         ({"thresholds": [0.0, 0.5]}, r"thresholds must be in \(0, 1\); got 0"),
         ({"thresholds": [0.5, 1.0]}, r"thresholds must be in \(0, 1\); got 1"),
         ({"thresholds": [0.5, 0.5]}, "thresholds must be sorted"),
@@ -239,7 +295,9 @@ def test_a_wrong_argument_is_named(change, message):
 
 
 def test_two_classes_and_names_of_ones_own_are_asked_for():
-    with pytest.raises(ValueError, match="two classes; of more, take one against the rest"):
+    with pytest.raises(
+        ValueError, match="two classes; of more, take one against the rest"
+    ):
         decide([0, 1, 2], {"model": np.eye(3)})
     with pytest.raises(ValueError, match="must not be 'act on all'"):
         decide([0, 1], {"act on all": [0.2, 0.8]})
@@ -253,18 +311,25 @@ def test_distances_from_the_spline_curve_are_those_of_its_calibrator(weights):
     spread = np.repeat(distance, 1 if w is None else w.astype(int))
     quantiles = np.quantile(spread, [0.5, 0.9], method="inverted_cdf")
     want = spread.mean(), *quantiles, spread.max()
-    assert (found.ici, found.e50, found.e90, found.emax) == pytest.approx(want, rel=1e-6)
+    assert (found.ici, found.e50, found.e90, found.emax) == pytest.approx(
+        want, rel=1e-6
+    )
 
 
 def test_distances_of_a_known_curve():
     rng = np.random.default_rng(0)
     p = rng.random(300_000)
     found = evaluate(rng.random(300_000) < p**2, p)
-    # |p - p^2| of uniform p: mean 1/6, exceeds 3/16 on the middle half, 0.2475 on the middle tenth, at most 1/4.
-    assert (found.ici, found.e50, found.e90, found.emax) == pytest.approx((1 / 6, 3 / 16, 0.2475, 0.25), abs=0.005)
+    # |p - p^2| of uniform p: mean 1/6, exceeds 3/16 on the middle half, 0.2475 on the
+    # middle tenth, at most 1/4.
+    assert (found.ici, found.e50, found.e90, found.emax) == pytest.approx(
+        (1 / 6, 3 / 16, 0.2475, 0.25), abs=0.005
+    )
 
 
-def test_distances_of_one_class_are_unknown_and_of_many_those_of_the_first_choice(multiclass):
+def test_distances_of_one_class_are_unknown_and_of_many_those_of_the_first_choice(
+    multiclass,
+):
     assert np.isnan(evaluate([1, 1], [0.4, 0.6]).ici)
     p, y = multiclass(400)
     found = evaluate(y, p)

@@ -12,8 +12,12 @@ from calspline.transforms import Transform
 def test_the_slope_is_that_of_logistic_regression(binary, weights):
     p, y = binary(800, slope=1.6)
     w = weights(800)
-    model = LogisticRegression(C=np.inf, tol=1e-10).fit(logit(p)[:, None], y, sample_weight=w)
-    assert evaluate(y, p, sample_weight=w).calibration_slope == pytest.approx(model.coef_[0, 0], rel=1e-5)
+    model = LogisticRegression(C=np.inf, tol=1e-10).fit(
+        logit(p)[:, None], y, sample_weight=w
+    )
+    assert evaluate(y, p, sample_weight=w).calibration_slope == pytest.approx(
+        model.coef_[0, 0], rel=1e-5
+    )
 
 
 def test_the_shift_makes_the_mean_right(binary, weights):
@@ -26,7 +30,10 @@ def test_the_shift_makes_the_mean_right(binary, weights):
 
 
 def test_standard_errors_are_the_spread_of_the_estimates(binary):
-    found = [recalibration(Counts.from_rows(p, y == 1)) for p, y in (binary(500, seed) for seed in range(200))]
+    found = [
+        recalibration(Counts.from_rows(p, y == 1))
+        for p, y in (binary(500, seed) for seed in range(200))
+    ]
     for name in ("slope", "in_the_large"):
         spread = np.std([getattr(e, name) for e in found])
         claimed = np.mean([getattr(e, f"{name}_se") for e in found])
@@ -36,7 +43,9 @@ def test_standard_errors_are_the_spread_of_the_estimates(binary):
 def test_binning_of_many_rows_changes_next_to_nothing(binary):
     p, y = binary(20_000, slope=1.6)
     model = LogisticRegression(C=np.inf, tol=1e-10).fit(logit(p)[:, None], y)
-    assert evaluate(y, p).calibration_slope == pytest.approx(model.coef_[0, 0], abs=1e-4)
+    assert evaluate(y, p).calibration_slope == pytest.approx(
+        model.coef_[0, 0], abs=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +68,9 @@ def test_where_there_is_no_finite_estimate_it_says_so(y, p, large, slope):
 
 def test_exact_0_and_1_are_finite_places():
     e = evaluate([0, 1, 0, 1, 0, 1], [0.0, 1.0, 1.0, 0.0, 0.5, 0.5])
-    assert np.isfinite([e.calibration_slope, e.calibration_slope_se, e.calibration_in_the_large]).all()
+    assert np.isfinite(
+        [e.calibration_slope, e.calibration_slope_se, e.calibration_in_the_large]
+    ).all()
 
 
 def test_events_of_probability_zero_move_the_level_and_overflow_nothing():

@@ -36,8 +36,12 @@ def test_intervals_are_exact(binary):
     p, y = binary(300, shape="rare events")
     bins = reliability(y, p, level=0.9).bins
     for i in range(len(bins)):
-        exact = binomtest(round(bins.observed[i] * bins.count[i]), int(bins.count[i])).proportion_ci(0.9)
-        assert (bins.interval_lower[i], bins.interval_upper[i]) == pytest.approx((exact.low, exact.high), abs=1e-9)
+        exact = binomtest(
+            round(bins.observed[i] * bins.count[i]), int(bins.count[i])
+        ).proportion_ci(0.9)
+        assert (bins.interval_lower[i], bins.interval_upper[i]) == pytest.approx(
+            (exact.low, exact.high), abs=1e-9
+        )
 
 
 def test_the_corp_curve_is_isotonic_regression(binary, weights):
@@ -53,16 +57,29 @@ def test_the_corp_curve_is_isotonic_regression(binary, weights):
 
 
 @pytest.mark.slow
-def test_right_probabilities_stay_within_the_consistency_band_and_wrong_ones_leave_it(binary):
+def test_right_probabilities_stay_within_the_consistency_band_and_wrong_ones_leave_it(
+    binary,
+):
     inside = []
     for seed in range(40):
         p, y = binary(200, seed)
         corp = reliability(y, p).corp
-        inside.append(np.mean((corp.recalibrated >= corp.band_lower) & (corp.recalibrated <= corp.band_upper)))
+        inside.append(
+            np.mean(
+                (corp.recalibrated >= corp.band_lower)
+                & (corp.recalibrated <= corp.band_upper)
+            )
+        )
     assert 0.92 <= np.mean(inside) <= 0.98
     p, y = binary(2000, slope=3.0)
     corp = reliability(y, p).corp
-    assert np.mean((corp.recalibrated >= corp.band_lower) & (corp.recalibrated <= corp.band_upper)) < 0.5
+    assert (
+        np.mean(
+            (corp.recalibrated >= corp.band_lower)
+            & (corp.recalibrated <= corp.band_upper)
+        )
+        < 0.5
+    )
 
 
 def test_the_spline_is_the_calibrators(binary, weights):
@@ -71,9 +88,13 @@ def test_the_spline_is_the_calibrators(binary, weights):
     spline = reliability(y, p, sample_weight=w, level=0.8).spline
     model = SplineCalibrator().fit(p, y, w)
     np.testing.assert_allclose(spline.value, model.calibrate(spline.score), rtol=1e-12)
-    np.testing.assert_allclose(np.column_stack([spline.lower, spline.upper]), model.interval(spline.score, 0.8))
+    np.testing.assert_allclose(
+        np.column_stack([spline.lower, spline.upper]), model.interval(spline.score, 0.8)
+    )
     whole = model.interval(spline.score, 0.8, simultaneous=True)
-    np.testing.assert_allclose(np.column_stack([spline.simultaneous_lower, spline.simultaneous_upper]), whole)
+    np.testing.assert_allclose(
+        np.column_stack([spline.simultaneous_lower, spline.simultaneous_upper]), whole
+    )
     assert spline.edf == model.edf_
     assert (spline.score[0], spline.score[-1]) == (p.min(), p.max())
 
@@ -99,9 +120,20 @@ def test_heaps_of_equal_scores_share_a_bin(strategy):
 def test_weights_count_as_rows(binary):
     p, y = binary(200)
     w = np.random.default_rng(0).integers(0, 4, 200)
-    a, b = reliability(y, p, sample_weight=w), reliability(np.repeat(y, w), np.repeat(p, w))
-    for name in ("weight", "mean_score", "observed", "interval_lower", "interval_upper"):
-        np.testing.assert_allclose(getattr(a.bins, name), getattr(b.bins, name), rtol=1e-9)
+    a, b = (
+        reliability(y, p, sample_weight=w),
+        reliability(np.repeat(y, w), np.repeat(p, w)),
+    )
+    for name in (
+        "weight",
+        "mean_score",
+        "observed",
+        "interval_lower",
+        "interval_upper",
+    ):
+        np.testing.assert_allclose(
+            getattr(a.bins, name), getattr(b.bins, name), rtol=1e-9
+        )
     np.testing.assert_allclose(a.corp.band_lower, b.corp.band_lower, atol=1e-12)
     np.testing.assert_allclose(a.spline.value, b.spline.value, rtol=1e-9)
     np.testing.assert_array_equal(a.histogram_weight, b.histogram_weight)
@@ -110,7 +142,9 @@ def test_weights_count_as_rows(binary):
 def test_the_histogram_holds_all_rows(binary):
     p, y = binary(300)
     r = reliability(y, p)
-    np.testing.assert_array_equal(r.histogram_weight, np.histogram(p, r.histogram_edges)[0])
+    np.testing.assert_array_equal(
+        r.histogram_weight, np.histogram(p, r.histogram_edges)[0]
+    )
 
 
 def test_more_classes_have_a_diagram_each_and_one_of_the_top_label(multiclass):

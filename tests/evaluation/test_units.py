@@ -10,6 +10,7 @@ from scipy.stats import beta, binom
 from calspline import evaluate, reliability
 from calspline.arrays import Counts
 from calspline.evaluation.calibration import Flips
+from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
 
 
@@ -43,33 +44,54 @@ def evaluations(binary):
         found = []
         for seed in range(200):
             p, y = binary(500, seed, shape=shape)
-            found.append(evaluate(y, p, sample_weight=WEIGHTS[kind](np.random.default_rng(seed), 500)))
+            found.append(
+                evaluate(
+                    y, p, sample_weight=WEIGHTS[kind](np.random.default_rng(seed), 500)
+                )
+            )
         return found
 
     return of
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("kind", "shape"), [("uniform", "uniform"), ("exponential", "uniform"), ("log-normal", "rare events")]
+    ("kind", "shape"),
+    [("uniform", "uniform"), ("exponential", "uniform"), ("log-normal", "rare events")],
 )
-def test_right_probabilities_are_rejected_as_often_as_the_level_says_whatever_the_weights(evaluations, kind, shape):
+def test_right_probabilities_are_rejected_as_often_as_the_level_says_whatever_the_weights(
+    evaluations, kind, shape
+):
     rejected = [found.calibration_p_value <= 0.05 for found in evaluations(kind, shape)]
-    # Two standard errors of 200 replications are 3%; benchmarks/LEVELS.md has more of them, and other pairs.
+    # Two standard errors of 200 replications are 3%; benchmarks/LEVELS.md has more of
+    # them, and other pairs.
     assert 0.02 <= np.mean(rejected) <= 0.085
 
 
 @pytest.mark.parametrize("n", [150, 20_000])
 @pytest.mark.parametrize("scale", [0.5, 2.0**-24, 12.5])
-def test_equal_weights_that_are_not_whole_change_no_test_and_no_interval(binary, n, scale):
+def test_equal_weights_that_are_not_whole_change_no_test_and_no_interval(
+    binary, n, scale
+):
     p, y = binary(n, slope=1.1)
     w = np.full(n, scale)
     plain, weighted = evaluate(y, p), evaluate(y, p, sample_weight=w)
-    for name in ("calibration_p_value", "calibration_slope_se", "calibration_in_the_large_se", "ece_debiased"):
+    for name in (
+        "calibration_p_value",
+        "calibration_slope_se",
+        "calibration_in_the_large_se",
+        "ece_debiased",
+    ):
         assert getattr(weighted, name) == pytest.approx(getattr(plain, name), rel=1e-6)
     a, b = reliability(y, p), reliability(y, p, sample_weight=w)
-    for part, name in (("bins", "interval_lower"), ("corp", "band_upper"), ("spline", "upper")):
-        np.testing.assert_allclose(getattr(getattr(b, part), name), getattr(getattr(a, part), name), rtol=1e-6)
+    for part, name in (
+        ("bins", "interval_lower"),
+        ("corp", "band_upper"),
+        ("spline", "upper"),
+    ):
+        np.testing.assert_allclose(
+            getattr(getattr(b, part), name), getattr(getattr(a, part), name), rtol=1e-6
+        )
 
 
 @pytest.mark.slow
@@ -86,17 +108,23 @@ def test_the_intervals_of_bins_are_those_of_as_many_rows_as_would_say_as_much():
     y, w = rng.random(400) < 0.3, rng.lognormal(size=400)
     bins = reliability(y, np.full(400, 0.3), sample_weight=w).bins
     n, share = w.sum() ** 2 / (w**2).sum(), np.average(y, weights=w)
-    assert bins.interval_lower[0] == pytest.approx(beta.ppf(0.025, n * share, n * (1 - share) + 1))
-    assert bins.interval_upper[0] == pytest.approx(beta.ppf(0.975, n * share + 1, n * (1 - share)))
+    assert bins.interval_lower[0] == pytest.approx(
+        beta.ppf(0.025, n * share, n * (1 - share) + 1)
+    )
+    assert bins.interval_upper[0] == pytest.approx(
+        beta.ppf(0.975, n * share + 1, n * (1 - share))
+    )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_intervals_of_bins_cover_under_weights():
     covered = []
     for seed in range(200):
         rng = np.random.default_rng(seed)
         w = rng.exponential(size=300)
-        bins = reliability(rng.random(300) < 0.2, np.full(300, 0.2), sample_weight=w).bins
+        bins = reliability(
+            rng.random(300) < 0.2, np.full(300, 0.2), sample_weight=w
+        ).bins
         covered.append(bins.interval_lower[0] <= 0.2 <= bins.interval_upper[0])
     assert 0.92 <= np.mean(covered) <= 0.99
 
@@ -108,15 +136,23 @@ def test_squares_are_summed_over_rows_counted_rows_and_groups():
     assert squared_sums(values, np.array([0.5, 1.0, 1.0, 0.0])) == 0.25 + 4 + 9
     groups = np.array([1, 0, 1, 0])
     assert squared_sums(values, None, groups) == (1 + 3) ** 2 + (-2 + 4) ** 2
-    assert squared_sums(values, np.array([2.0, 1.0, 1.0, 0.0]), groups) == (2 + 3) ** 2 + (-2) ** 2
+    assert (
+        squared_sums(values, np.array([2.0, 1.0, 1.0, 0.0]), groups)
+        == (2 + 3) ** 2 + (-2) ** 2
+    )
     rng = np.random.default_rng(0)
     matrix, w = rng.normal(size=(4, 2)), rng.random(4)
     np.testing.assert_allclose(
         squared_sums(matrix, w, groups),
-        sum(np.outer(u, u) for u in (w[groups == g] @ matrix[groups == g] for g in (0, 1))),
+        sum(
+            np.outer(u, u)
+            for u in (w[groups == g] @ matrix[groups == g] for g in (0, 1))
+        ),
     )
     # Each row a group of its own: as without groups, unless weights count rows.
-    np.testing.assert_allclose(squared_sums(matrix, w, np.arange(4)), squared_sums(matrix, w))
+    np.testing.assert_allclose(
+        squared_sums(matrix, w, np.arange(4)), squared_sums(matrix, w)
+    )
 
 
 def test_row_squares_are_weights_where_those_count_rows():
@@ -132,10 +168,14 @@ def test_flips_have_the_moments_of_weighted_rows():
     variance, fourth = flips.cumulants()
     q = np.array([0.1, 0.4, 0.9]) * np.array([0.9, 0.6, 0.1])
     np.testing.assert_allclose(variance, q * np.bincount(cell, squares))
-    np.testing.assert_allclose(fourth, q * (1 - 6 * q) * np.bincount(cell, squares**2), rtol=0.05)
+    np.testing.assert_allclose(
+        fourth, q * (1 - 6 * q) * np.bincount(cell, squares**2), rtol=0.05
+    )
     drawn = flips.deviations(20_000)
     np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.05)
-    np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=4 * np.sqrt(variance.max() / 20_000))
+    np.testing.assert_allclose(
+        drawn.mean(axis=0), 0.0, atol=4 * np.sqrt(variance.max() / 20_000)
+    )
 
 
 def test_flips_like_counts_are_binomial():
@@ -143,7 +183,9 @@ def test_flips_like_counts_are_binomial():
     drawn = np.rint(Flips.like(f).deviations(20_000) + f.w * f.x)
     for j in (0, 1):
         found = np.bincount(drawn[:, j].astype(int), minlength=int(f.w[j]) + 1) / 20_000
-        np.testing.assert_allclose(found, binom.pmf(np.arange(f.w[j] + 1), f.w[j], f.x[j]), atol=0.015)
+        np.testing.assert_allclose(
+            found, binom.pmf(np.arange(f.w[j] + 1), f.w[j], f.x[j]), atol=0.015
+        )
 
 
 def grouped(seed, n_groups=60, size=20, spread=1.0):
@@ -151,7 +193,8 @@ def grouped(seed, n_groups=60, size=20, spread=1.0):
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n_groups), size)
     p = rng.uniform(0.2, 0.8, len(groups))
-    # One threshold for most of a group: each row is right by itself, and rows of a group go together.
+    # One threshold for most of a group: each row is right by itself, and rows of a
+    # group go together.
     common = rng.random(len(groups)) < spread
     u = np.where(common, np.repeat(rng.random(n_groups), size), rng.random(len(groups)))
     return p, (u < p).astype(int), groups
@@ -167,14 +210,14 @@ def test_the_design_effect_is_one_without_dependence_and_the_size_with_full():
     assert design_effect(np.zeros(2), np.zeros(2, bool), None, np.array([0, 1])) == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_groups_keep_the_test_near_its_level_and_widen_intervals():
     found = {False: [], True: []}
     for seed in range(60):
         p, y, groups = grouped(seed, spread=0.5)
         for known in found:
             rows = Predictions(p, y, None, np.array([0, 1]), groups if known else None)
-            found[known].append(evaluate(None, rows).calibration_p_value <= 0.05)
+            found[known].append(Evaluation(rows).calibration_p_value <= 0.05)
     assert np.mean(found[False]) > 0.2
     assert np.mean(found[True]) <= 0.15
 

@@ -8,7 +8,11 @@ import pytest
 import skl2onnx
 from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, StackingClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -18,12 +22,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from calspline import CalibratedClassifierCV, SigmoidCalibrator, SplineCalibrator, TemperatureCalibrator, fit_frame
+from calspline import (
+    CalibratedClassifierCV,
+    SigmoidCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+    fit_frame,
+)
 from calspline.export import to_onnx
 
 
 def run(model, scores, name="scores"):
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     assert len(session.get_outputs()) == 1
     return session.run(None, {name: scores})[0]
 
@@ -33,7 +45,7 @@ def columns(case, dtype):
     with np.errstate(over="ignore"):
         scores = case.scores.astype(dtype)
     scores = scores[np.isfinite(scores).reshape(len(scores), -1).all(axis=1)]
-    if scores.ndim == 1 and case.calibrator.kind_ == "probability":
+    if scores.ndim == 1 and case.calibrator.model_.kind.value_kind == "probability":
         return np.column_stack([dtype(1.0) - scores, scores])
     return scores.reshape(len(scores), -1)
 
@@ -42,52 +54,78 @@ def test_onnx_agrees_with_python(case):
     scores = columns(case, np.float64)
     got = run(to_onnx(case.calibrator), scores)
     assert got.dtype == np.float64
-    np.testing.assert_allclose(got, case.calibrator.predict_proba(scores), rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(
+        got, case.calibrator.predict_proba(scores), rtol=0.0, atol=1e-9
+    )
 
 
 def test_onnx_in_single_precision_agrees_with_python(case):
     if case.name == "large margins":
-        with pytest.raises(ValueError, match='dtype must be "float64" for this calibrator'):
+        with pytest.raises(
+            ValueError, match='dtype must be "float64" for this calibrator'
+        ):
             to_onnx(case.calibrator, dtype="float32")
         return
     scores = columns(case, np.float32)
     got = run(to_onnx(case.calibrator, dtype="float32"), scores)
     assert got.dtype == np.float32
-    np.testing.assert_allclose(got, case.calibrator.predict_proba(scores), rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        got, case.calibrator.predict_proba(scores), rtol=0.0, atol=1e-5
+    )
 
 
 def test_models_use_standard_operators_only(case):
     model = to_onnx(case.calibrator)
     onnx.checker.check_model(model, full_check=True)
     assert {node.domain for node in model.graph.node} == {""}
-    assert len({node.name for node in model.graph.node} - {""}) == len(model.graph.node)  # onnxruntime 1.18 needs names
+    assert len({node.name for node in model.graph.node} - {""}) == len(
+        model.graph.node
+    )  # onnxruntime 1.18 needs names
 
 
 def test_two_columns_keep_what_one_rounds_away(fitted):
     scores = np.array([[1e-40, 1.0], [1e-200, 1.0]])
     got = run(to_onnx(fitted("asinh_logit")), scores)
-    np.testing.assert_allclose(got, fitted("asinh_logit").predict_proba(scores), rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(
+        got, fitted("asinh_logit").predict_proba(scores), rtol=0.0, atol=1e-9
+    )
     assert got[0, 1] < got[1, 1]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_rows_that_are_no_scores_give_nan(fitted, dtype):
     rows = np.array([[0.5, 0.6], [-0.2, 1.2], [np.nan, 0.5], [0.4, 0.6]], dtype=dtype)
-    assert np.isnan(run(to_onnx(fitted("logit"), dtype=dtype), rows)).all(axis=1).tolist() == [True] * 3 + [False]
+    assert np.isnan(run(to_onnx(fitted("logit"), dtype=dtype), rows)).all(
+        axis=1
+    ).tolist() == [True] * 3 + [False]
     margins = np.array([[np.inf], [np.nan], [0.5]], dtype=dtype)
-    assert np.isnan(run(to_onnx(fitted("identity"), dtype=dtype), margins)).all(axis=1).tolist() == [True, True, False]
+    assert np.isnan(run(to_onnx(fitted("identity"), dtype=dtype), margins)).all(
+        axis=1
+    ).tolist() == [True, True, False]
 
 
 def test_a_probability_that_a_model_rounded_past_one_is_one(fitted):
     model = to_onnx(fitted("logit"), dtype="float32")
-    over = np.array([[0.0, np.nextafter(np.float32(1), np.float32(2))], [0.0, 1.0]], dtype=np.float32)
+    over = np.array(
+        [[0.0, np.nextafter(np.float32(1), np.float32(2))], [0.0, 1.0]],
+        dtype=np.float32,
+    )
     got = run(model, over)
     assert got[0].tolist() == got[1].tolist()
 
 
 def test_scores_that_python_refuses_give_nan_and_no_others(fitted):
     """The tolerances of both are the same: 0.005 for the sum of a row, rounding for a probability."""
-    rows = np.array([[0.5, 0.5049], [0.5, 0.5051], [1.0001, -0.0001], [1.004, 0.0], [0.5, 0.4951], [0.5, 0.4949]])
+    rows = np.array(
+        [
+            [0.5, 0.5049],
+            [0.5, 0.5051],
+            [1.0001, -0.0001],
+            [1.004, 0.0],
+            [0.5, 0.4951],
+            [0.5, 0.4949],
+        ]
+    )
     for name in ("logit", "beta"):
         calibrator = fitted(name)
         got = run(to_onnx(calibrator), rows)
@@ -104,7 +142,9 @@ def test_no_rows_give_no_rows(fitted):
 
 
 def classifier(n_classes):
-    X, y = make_classification(2000, n_informative=6, n_classes=n_classes, random_state=0)
+    X, y = make_classification(
+        2000, n_informative=6, n_classes=n_classes, random_state=0
+    )
     X = X.astype(np.float32)
     return X, y, LogisticRegression(max_iter=500).fit(X, y)
 
@@ -112,43 +152,64 @@ def classifier(n_classes):
 def converted(model, X, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of what skl2onnx reads of SVC
-        return skl2onnx.to_onnx(model, X[:1], options={id(model): options} if options else None, target_opset=17)
+        return skl2onnx.to_onnx(
+            model,
+            X[:1],
+            options={id(model): options} if options else None,
+            target_opset=17,
+        )
 
 
 @pytest.mark.parametrize("zipmap", [True, False])
-@pytest.mark.parametrize(("n_classes", "multiclass"), [(2, "structured"), (3, "structured"), (3, "ovr")])
-def test_one_model_goes_from_features_to_calibrated_probabilities(n_classes, multiclass, zipmap):
+@pytest.mark.parametrize(
+    ("n_classes", "multiclass"), [(2, "structured"), (3, "structured"), (3, "ovr")]
+)
+def test_one_model_goes_from_features_to_calibrated_probabilities(
+    n_classes, multiclass, zipmap
+):
     X, y, model = classifier(n_classes)
     calibrator = SplineCalibrator(multiclass=multiclass).fit(model.predict_proba(X), y)
     chain = to_onnx(calibrator, after=converted(model, X, zipmap=zipmap))
     got = run(chain, X, chain.graph.input[0].name)
     # The classifier itself computes in single precision.
-    np.testing.assert_allclose(got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5
+    )
 
 
 def test_a_chain_calibrates_margins_too():
     X, y, _ = classifier(2)
     model = LinearSVC(dual=False).fit(X, y)
-    calibrator = SplineCalibrator(transform="identity").fit(model.decision_function(X), y)
+    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
     chain = to_onnx(calibrator, after=scoring(model))
     got = run(chain, X, "features")
-    np.testing.assert_allclose(got, calibrator.predict_proba(model.decision_function(X)), rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(model.decision_function(X)), rtol=0.0, atol=1e-5
+    )
 
 
 def test_a_chain_takes_the_difference_of_two_margins():
     X, y, _ = classifier(2)
     model = LinearSVC(dual=False).fit(X, y)
     margins = model.decision_function(X)
-    calibrator = SplineCalibrator(transform="identity").fit(np.column_stack([-margins, 0.5 * margins]), y)
-    got = run(to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5))), X, "features")
-    np.testing.assert_allclose(got, calibrator.predict_proba(1.5 * margins), rtol=0.0, atol=1e-5)
+    calibrator = SplineCalibrator(scale="identity").fit(
+        np.column_stack([-margins, 0.5 * margins]), y
+    )
+    got = run(
+        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5))), X, "features"
+    )
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(1.5 * margins), rtol=0.0, atol=1e-5
+    )
 
 
 def test_a_chain_calibrates_one_column_of_probabilities():
     X, y, model = classifier(2)
     calibrator = SplineCalibrator().fit(model.predict_proba(X)[:, 1], y)
     got = run(to_onnx(calibrator, after=scoring(model, last="Sigmoid")), X, "features")
-    np.testing.assert_allclose(got, calibrator.predict_proba(model.predict_proba(X)[:, 1]), rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(model.predict_proba(X)[:, 1]), rtol=0.0, atol=1e-5
+    )
 
 
 def scoring(model, factors=(1.0,), names=("margin",), last="Identity"):
@@ -161,14 +222,21 @@ def scoring(model, factors=(1.0,), names=("margin",), last="Identity"):
         helper.make_node("Add", ["product", "b"], ["sum"]),
         *[helper.make_node(last, ["sum"], [name]) for name in names],
     ]
-    outputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", columns]) for name in names]
-    features = helper.make_tensor_value_info("features", onnx.TensorProto.FLOAT, ["N", model.coef_.shape[1]])
+    outputs = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", columns])
+        for name in names
+    ]
+    features = helper.make_tensor_value_info(
+        "features", onnx.TensorProto.FLOAT, ["N", model.coef_.shape[1]]
+    )
     constants = [
         onnx.numpy_helper.from_array(weight, "w"),
         onnx.numpy_helper.from_array(bias, "b"),
     ]
     graph = helper.make_graph(nodes, "linear", [features], outputs, constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
 
 
 def test_the_model_that_is_chained_stays_as_it_is():
@@ -182,29 +250,76 @@ def test_the_model_that_is_chained_stays_as_it_is():
 def test_a_model_without_fitting_scores_is_an_error(fitted):
     X, y, _ = classifier(2)
     model = LinearSVC(dual=False).fit(X, y)
-    for after in (scoring(model, factors=(1.0,) * 5), scoring(model, names=("one", "other"))):
+    for after in (
+        scoring(model, factors=(1.0,) * 5),
+        scoring(model, names=("one", "other")),
+    ):
         with pytest.raises(
-            ValueError, match=r"after must have one output of shape \(N, 2\) with scores; its outputs are"
+            ValueError,
+            match=r"one output of shape \(N, 2\) with scores, or output must name it",
         ):
             to_onnx(fitted("identity"), after=after)
 
 
-def test_what_is_no_model_or_too_old_is_an_error(fitted):
+@pytest.mark.parametrize("opset", [None, 9, 11, 12, 13, 21])
+@pytest.mark.parametrize("by", [None, ["x", "y"], [3, 4]], ids=str)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("zipmap", [True, False])
+def test_a_chain_takes_models_of_any_opset(opset, by, n_classes, zipmap):
+    """skl2onnx gives a logistic regression opset 9 if nobody asks for another one.
+
+    Without ZipMap it imports the same opset twice.
+    """
+    X, y, model = classifier(n_classes)
+    segments = None if by is None else [by[k % 2] for k in range(len(X))]
+    calibrator = SplineCalibrator().fit(model.predict_proba(X), y, by=segments)
+    options = {"zipmap": zipmap}
+    first = skl2onnx.to_onnx(model, X[:1], options=options, target_opset=opset)
+    before = first.SerializeToString()
+    chain = to_onnx(calibrator, after=first)
+    assert first.SerializeToString() == before
+    session = runtime.InferenceSession(
+        chain.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    given = {session.get_inputs()[0].name: X}
+    if by is not None:
+        given["by"] = np.array(
+            segments, dtype=object if isinstance(by[0], str) else np.int64
+        )
+    wanted = calibrator.predict_proba(model.predict_proba(X), by=segments)
+    np.testing.assert_allclose(session.run(None, given)[0], wanted, rtol=0.0, atol=1e-5)
+
+
+def test_what_is_no_model_or_cannot_be_converted_is_an_error(fitted):
     with pytest.raises(TypeError, match=r"after must be an onnx.ModelProto; got str"):
         to_onnx(fitted("logit"), after="model.onnx")
     X, y, _ = classifier(2)
-    old = scoring(LinearSVC(dual=False).fit(X, y))
-    old.opset_import[0].version = 9
-    with pytest.raises(ValueError, match="after must have an opset from 13"):
-        to_onnx(fitted("identity"), after=old)
+    strange = scoring(LinearSVC(dual=False).fit(X, y))
+    advice = r"as in skl2onnx.to_onnx\(model, X, target_opset=17\)"
+    strange.opset_import[0].version = onnx.defs.onnx_opset_version() + 1
+    with pytest.raises(
+        ValueError,
+        match=rf"after must have an opset that the installed onnx knows.*{advice}",
+    ):
+        to_onnx(fitted("identity"), after=strange)
+    strange.opset_import[0].version = 9
+    strange.graph.node[0].op_type = "NoSuchOperation"
+    with pytest.raises(
+        ValueError,
+        match=rf"after must have an opset of 13 or more; got 9, which .*{advice}",
+    ):
+        to_onnx(fitted("identity"), after=strange)
 
 
 def test_an_unknown_type_is_an_error_that_names_the_domain(fitted):
-    with pytest.raises(ValueError, match="dtype must be one of 'float64', 'float32'; got 'float16'"):
+    with pytest.raises(
+        ValueError, match="dtype must be one of 'float64', 'float32'; got 'float16'"
+    ):
         to_onnx(fitted("logit"), dtype="float16")
 
 
-# What a calibrator is chained behind: kind, columns and labels are those of its fit, or it is refused.
+# What a calibrator is chained behind: kind, columns and labels are those of its fit, or
+# it is refused.
 
 NAMES = np.array(["cat", "dog", "emu"])
 
@@ -232,7 +347,9 @@ def test_a_calibrator_of_margins_behind_raw_scores_is_right(model, method, n_cla
     calibrator = method().fit(model.decision_function(X), y)
     chain = to_onnx(calibrator, after=converted(model, X, raw_scores=True))
     got = run(chain, X, "X")
-    np.testing.assert_allclose(got, calibrator.predict_proba(model.decision_function(X)), rtol=0.0, atol=1e-4)
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(model.decision_function(X)), rtol=0.0, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -240,52 +357,79 @@ def test_a_calibrator_of_margins_behind_raw_scores_is_right(model, method, n_cla
 def test_a_calibrator_of_margins_refuses_a_model_of_probabilities(n_classes, zipmap):
     X, y, model = fitted_model(LogisticRegression(), n_classes)
     calibrator = SigmoidCalibrator().fit(model.decision_function(X), y)
-    with pytest.raises(ValueError, match="after gives probabilities, and the calibrator was fitted on margins"):
+    with pytest.raises(
+        ValueError,
+        match="after gives probabilities, and the calibrator was fitted on margins",
+    ):
         to_onnx(calibrator, after=converted(model, X, zipmap=zipmap))
 
 
 def test_a_calibrator_of_probabilities_refuses_a_model_of_margins():
     X, y, model = fitted_model(LogisticRegression(), 3)
     calibrator = SplineCalibrator().fit(model.predict_proba(X), y)
-    with pytest.raises(ValueError, match="after gives margins, and the calibrator was fitted on probabilities"):
+    with pytest.raises(
+        ValueError,
+        match="after gives margins, and the calibrator was fitted on probabilities",
+    ):
         to_onnx(calibrator, after=converted(model, X, raw_scores=True))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities_that_no_operator_gives_away_have_no_calibrated_margins(n_classes):
-    X, y, model = fitted_model(RandomForestClassifier(20, max_depth=4, random_state=0), n_classes)
+def test_probabilities_that_no_operator_gives_away_have_no_calibrated_margins(
+    n_classes,
+):
+    X, y, model = fitted_model(
+        RandomForestClassifier(20, max_depth=4, random_state=0), n_classes
+    )
     margins = LogisticRegression(max_iter=500).fit(X, y).decision_function(X)
     calibrator = SigmoidCalibrator().fit(margins, y)
-    assert np.isnan(run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")).all()
+    assert np.isnan(
+        run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
+    ).all()
 
 
 def test_a_spline_of_the_score_itself_goes_behind_probabilities():
     X, y, model = fitted_model(LogisticRegression())
-    calibrator = SplineCalibrator.paper(algorithm=1).fit(model.predict_proba(X)[:, 1], y)
+    calibrator = SplineCalibrator.paper(algorithm=1).fit(
+        model.predict_proba(X)[:, 1], y
+    )
     got = run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
-    np.testing.assert_allclose(got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5
+    )
 
 
 def test_two_margins_that_are_not_opposite_give_nan_where_the_fit_was_on_one():
     X, y, _ = classifier(2)
     model = LinearSVC(dual=False).fit(X, y)
-    calibrator = SplineCalibrator(transform="identity").fit(model.decision_function(X), y)
-    opposite = run(to_onnx(calibrator, after=scoring(model, factors=(-1.0, 1.0))), X, "features")
+    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
+    opposite = run(
+        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 1.0))), X, "features"
+    )
     expected = calibrator.predict_proba(model.decision_function(X))
     np.testing.assert_allclose(opposite, expected, rtol=0.0, atol=1e-5)
-    other = run(to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5))), X, "features")
+    other = run(
+        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5))), X, "features"
+    )
     assert np.isnan(other[np.abs(model.decision_function(X)) > 0.01]).all()
 
 
 def test_a_support_vector_machine_with_reversed_margins_is_refused():
     X, y, model = fitted_model(SVC())
-    calibrator = SplineCalibrator(transform="identity").fit(model.decision_function(X), y)
-    with pytest.raises(ValueError, match="in the reverse order of its classes; convert it with raw_scores=True"):
+    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
+    with pytest.raises(
+        ValueError,
+        match="in the reverse order of its classes; convert it with raw_scores=True",
+    ):
         to_onnx(calibrator, after=converted(model, X))
 
 
 @pytest.mark.parametrize("zipmap", [True, False])
-@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(), GaussianNB()],
+    ids=lambda model: type(model).__name__,
+)
 def test_columns_are_put_in_the_order_of_the_calibrators_classes(model, zipmap):
     X, y, model = fitted_model(model)
     frame = pa.table({"cat": model.predict_proba(X)[:, 0], "y": y})
@@ -302,23 +446,35 @@ def test_classes_are_compared_by_value(labels):
     model = LogisticRegression().fit(X, y)
     calibrator = SplineCalibrator().fit(model.predict_proba(X), np.array(labels)[y])
     got = run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
-    np.testing.assert_allclose(got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5
+    )
 
 
 def test_other_classes_are_refused():
     X, y, model = fitted_model(LogisticRegression())
-    calibrator = SplineCalibrator().fit(model.predict_proba(X), np.where(y == "cat", "ant", "bee"))
-    with pytest.raises(ValueError, match=r"the classes of the calibrator, \['ant', 'bee'\]; it has \['cat', 'dog'\]"):
+    calibrator = SplineCalibrator().fit(
+        model.predict_proba(X), np.where(y == "cat", "ant", "bee")
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"the classes of the calibrator, \['ant', 'bee'\]; it has \['cat', 'dog'\]",
+    ):
         to_onnx(calibrator, after=converted(model, X, zipmap=False))
 
 
 def test_one_column_of_the_other_class_is_refused():
     X, y, model = fitted_model(LinearSVC(dual=False))
     calibrator = fit_frame(
-        pa.table({"s": -model.decision_function(X), "y": y}), score="s", label="y", positive="cat", transform="identity"
+        pa.table({"s": -model.decision_function(X), "y": y}),
+        score="s",
+        label="y",
+        positive="cat",
+        scale="identity",
     )
     with pytest.raises(
-        ValueError, match="after gives the score of 'dog', and the calibrator was fitted on that of 'cat'"
+        ValueError,
+        match="after gives the score of 'dog', and the calibrator was fitted on that of 'cat'",
     ):
         to_onnx(calibrator, after=converted(model, X))
 
@@ -327,9 +483,12 @@ def test_columns_without_names_in_an_unusual_order_are_told():
     X, y, _ = classifier(2)
     model = LinearSVC(dual=False).fit(X, y)
     s = model.decision_function(X)
-    calibrator = SplineCalibrator(transform="identity").fit(np.column_stack([-s, s / 2]), y)
-    calibrator.classes_ = calibrator.classes_[::-1]
-    with pytest.warns(UserWarning, match=r"after does not name its classes: .* the calibrator's order, \[1, 0\]"):
+    calibrator = SplineCalibrator(scale="identity").fit(np.column_stack([-s, s / 2]), y)
+    calibrator.model_ = calibrator.model_.with_classes(calibrator.classes_[::-1])
+    with pytest.warns(
+        UserWarning,
+        match=r"after does not name its classes: .* the calibrator's order, \[1, 0\]",
+    ):
         to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5)))
 
 
@@ -342,7 +501,9 @@ WHOLES = [
     SVC(),
     RandomForestClassifier(10, random_state=0),
     GradientBoostingClassifier(n_estimators=10),
-    make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression())),
+    make_pipeline(
+        StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression())
+    ),
     StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
 ]
 
@@ -351,7 +512,9 @@ WHOLES = [
 @pytest.mark.parametrize("method", ["spline", "sigmoid"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("model", WHOLES, ids=lambda model: type(model).__name__)
-def test_a_calibrated_classifier_is_exported_as_a_whole(model, n_classes, method, dtype):
+def test_a_calibrated_classifier_is_exported_as_a_whole(
+    model, n_classes, method, dtype
+):
     X, y = (values[:300] for values in classifier(n_classes)[:2])
     wrapper = CalibratedClassifierCV(model, method=method, cv=2).fit(X, NAMES[y])
     got = run(to_onnx(wrapper, dtype=dtype), X.astype(dtype), "features")
@@ -361,7 +524,9 @@ def test_a_calibrated_classifier_is_exported_as_a_whole(model, n_classes, method
 
 def test_an_ensemble_of_calibrated_classifiers_is_averaged():
     X, y, _ = classifier(3)
-    wrapper = CalibratedClassifierCV(LogisticRegression(max_iter=500), cv=3, ensemble=True).fit(X, y)
+    wrapper = CalibratedClassifierCV(
+        LogisticRegression(max_iter=500), cv=3, ensemble=True
+    ).fit(X, y)
     chain = to_onnx(wrapper)
     onnx.checker.check_model(chain, full_check=True)
     got = run(chain, X.astype(np.float64), "features")
@@ -381,16 +546,98 @@ def test_what_a_whole_export_cannot_do_is_an_error():
     with pytest.raises(NotFittedError):
         to_onnx(wrapper)
     wrapper.fit(X, y)
-    with pytest.raises(ValueError, match="after is for a calibrator; a CalibratedClassifierCV has its model already"):
+    with pytest.raises(
+        ValueError,
+        match="after is for a calibrator; a CalibratedClassifierCV has its model already",
+    ):
         to_onnx(wrapper, after=converted(model, X))
     texts = make_pipeline(HashingVectorizer(), LogisticRegression())
     wrapper = CalibratedClassifierCV(texts, cv=2).fit(["good", "bad"] * 10, [1, 0] * 10)
-    with pytest.raises(TypeError, match="calibrator must have a model of columns of numbers; got Pipeline"):
+    with pytest.raises(
+        TypeError,
+        match="calibrator must have a model of columns of numbers; got Pipeline",
+    ):
         to_onnx(wrapper)
 
 
 def test_a_model_that_is_converted_wrongly_is_refused():
-    X, y, _ = classifier(2)  # the softmax of both margins, which are opposite, is that of twice the margin
+    X, y, _ = classifier(
+        2
+    )  # the softmax of both margins, which are opposite, is that of twice the margin
     wrapper = CalibratedClassifierCV(LinearDiscriminantAnalysis(), cv=3).fit(X, y)
-    with pytest.raises(ValueError, match="LinearDiscriminantAnalysis, that skl2onnx converts wrongly, by up to 0"):
+    with pytest.raises(
+        ValueError,
+        match="LinearDiscriminantAnalysis, that skl2onnx converts wrongly, by up to 0",
+    ):
         to_onnx(wrapper)
+
+
+def test_an_output_may_be_named():
+    X, y, _ = classifier(2)
+    model = LinearSVC(dual=False).fit(X, y)
+    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
+    after = scoring(model, names=("one", "other"))
+    expected = calibrator.predict_proba(model.decision_function(X))
+    got = run(to_onnx(calibrator, after=after, output="other"), X, "features")
+    np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
+    with pytest.raises(ValueError, match="its outputs are one, other"):
+        to_onnx(calibrator, after=after, output="third")
+    with pytest.raises(ValueError, match="output names an output of after"):
+        to_onnx(calibrator, output="other")
+
+
+def labels_and_probabilities(model, X):
+    """What a model of skl2onnx without ZipMap gives."""
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"X": X})
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "names", [np.arange(3), np.array(["a", "b", "c"]), np.array([False, True, True])]
+)
+def test_skl2onnx_converts_a_pipeline_with_a_calibrated_classifier(names, dtype):
+    X, y, _ = classifier(3)
+    wrapper = CalibratedClassifierCV(LogisticRegression(), cv=2)
+    pipeline = make_pipeline(StandardScaler(), wrapper).fit(X, names[y])
+    given = X.astype(dtype)
+    model = skl2onnx.to_onnx(
+        pipeline, given[:1], options={id(pipeline): {"zipmap": False}}
+    )
+    label, p = labels_and_probabilities(model, given)
+    expected = pipeline.predict_proba(given)
+    np.testing.assert_allclose(p, expected, rtol=0.0, atol=1e-5)
+    assert label.tolist() == pipeline.predict(given).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_skl2onnx_converts_a_calibrator(fitted):
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 200)
+    for name in ("structured", "ovr", "clipping of rows"):
+        model = skl2onnx.to_onnx(fitted(name), rows[:1], options={"zipmap": False})
+        label, p = labels_and_probabilities(model, rows)
+        expected = fitted(name).predict_proba(rows)
+        np.testing.assert_allclose(p, expected, rtol=0.0, atol=1e-9)
+        assert label.tolist() == fitted(name).predict(rows).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_skl2onnx_makes_dictionaries_of_probabilities(fitted):
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 5).astype(np.float32)
+    model = skl2onnx.to_onnx(fitted("structured"), rows[:1])
+    _, p = labels_and_probabilities(model, rows)
+    expected = fitted("structured").predict_proba(rows)
+    np.testing.assert_allclose(
+        [list(row.values()) for row in p], expected, rtol=0.0, atol=1e-5
+    )
+
+
+def test_skl2onnx_is_told_that_segments_are_a_second_input():
+    scores = np.random.default_rng(0).uniform(size=(400, 1))
+    y = np.arange(400) % 2
+    calibrator = SplineCalibrator().fit(scores[:, 0], y, by=np.arange(400) // 200)
+    with pytest.raises(ValueError, match="cannot convert a calibrator with segments"):
+        skl2onnx.to_onnx(calibrator, np.column_stack([1.0 - scores, scores])[:1])

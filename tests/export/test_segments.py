@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV, SplineCalibrator, export
-from calspline.export import formula_of
+from calspline.export.formulas import formula_of
 
 N, ROWS = 4000, 600
 rng = np.random.default_rng(3)
@@ -18,13 +18,19 @@ rng = np.random.default_rng(3)
 TEXTS = ["de", "fr", 'é"\\?</script>', "", "pt br", "zz"]
 CODES, DEVICES = rng.integers(0, 6, N), rng.integers(0, 3, N)
 LOG_ODDS = rng.normal(-0.3, 2.0, N)
-EFFECT = rng.normal(0.0, 0.8, 6)[CODES] + 0.5 * DEVICES + rng.normal(0.0, 0.3, 6)[CODES] * LOG_ODDS
+EFFECT = (
+    rng.normal(0.0, 0.8, 6)[CODES]
+    + 0.5 * DEVICES
+    + rng.normal(0.0, 0.3, 6)[CODES] * LOG_ODDS
+)
 BEND = rng.normal(0.0, 1.0, 6)[CODES] * np.sin(2.0 * LOG_ODDS)
 HAPPENED = rng.random(N) < expit(LOG_ODDS + EFFECT + BEND)
 SCORES = expit(LOG_ODDS)
 LOGITS = rng.normal(0.0, 2.0, (N, 3))
 SHIFTS = rng.normal(0.0, 1.0, (6, 3))[CODES]
-CLASSES = (LOGITS * (1.0 + 0.3 * DEVICES[:, None]) + SHIFTS + rng.gumbel(size=(N, 3))).argmax(axis=1)
+CLASSES = (
+    LOGITS * (1.0 + 0.3 * DEVICES[:, None]) + SHIFTS + rng.gumbel(size=(N, 3))
+).argmax(axis=1)
 MATRIX = softmax(LOGITS, axis=1)
 
 BY = {
@@ -36,19 +42,19 @@ BY = {
 }
 FITS = {
     "probabilities": (SplineCalibrator(), SCORES, HAPPENED),
-    "margins": (SplineCalibrator(transform="identity"), LOG_ODDS, HAPPENED),
+    "margins": (SplineCalibrator(scale="identity"), LOG_ODDS, HAPPENED),
     "equal scores": (SplineCalibrator(), np.full(N, 0.5), HAPPENED),
     "no effects": (SplineCalibrator(), SCORES, np.arange(N) % 2 == 0),
     "one-vs-rest": (SplineCalibrator(multiclass="ovr"), MATRIX, CLASSES),
     "one-vs-rest of logits": (SplineCalibrator(multiclass="ovr"), LOGITS, CLASSES),
-    "top": (SplineCalibrator(multiclass="top"), MATRIX, CLASSES),
-    "top of logits": (SplineCalibrator(multiclass="top"), LOGITS, CLASSES),
     "structured": (SplineCalibrator(), MATRIX, CLASSES),
     "structured of logits": (SplineCalibrator(), LOGITS, CLASSES),
     "temperatures": (SplineCalibrator(monotone=True), MATRIX, CLASSES),
     "structured without effects": (SplineCalibrator(), MATRIX, MATRIX.argmax(axis=1)),
 }
-CASES = [(fit, "texts") for fit in FITS] + [("probabilities", by) for by in BY if by != "texts"]
+CASES = [(fit, "texts") for fit in FITS] + [
+    ("probabilities", by) for by in BY if by != "texts"
+]
 CASES += [("one-vs-rest", "two columns"), ("structured", "two columns")]
 
 
@@ -59,12 +65,18 @@ class Case:
         calibrator, scores, y = FITS[fit]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.calibrator = SplineCalibrator(**calibrator.get_params()).fit(scores, y, by=BY[by])
+            self.calibrator = SplineCalibrator(**calibrator.get_params()).fit(
+                scores, y, by=BY[by]
+            )
             self.scores = np.concatenate([scores[: ROWS - 2], far(scores)])
             self.by = [column[:ROWS].tolist() for column in BY[by]]
             for c, column in enumerate(self.by):
-                column[c::5] = ["?" if isinstance(column[0], str) else 7] * len(column[c::5])
-            self.expected = self.calibrator.calibrate(self.scores, by=self.by if len(self.by) > 1 else self.by[0])
+                column[c::5] = ["?" if isinstance(column[0], str) else 7] * len(
+                    column[c::5]
+                )
+            self.expected = self.calibrator.calibrate(
+                self.scores, by=self.by if len(self.by) > 1 else self.by[0]
+            )
 
 
 def far(scores):
@@ -77,6 +89,19 @@ def far(scores):
 cached = functools.cache(Case)
 
 
+SPANNING = [
+    ("probabilities", "texts"),
+    ("margins", "texts"),
+    ("one-vs-rest of logits", "texts"),
+    ("structured", "texts"),
+    ("temperatures", "texts"),
+    ("probabilities", "integers"),
+    ("probabilities", "fractions"),
+    ("structured", "two columns"),
+]
+"""What is run by Node and compiled."""
+
+
 @pytest.fixture(params=CASES, ids=" by ".join)
 def case(request):
     return cached(*request.param)
@@ -84,15 +109,20 @@ def case(request):
 
 def test_python_agrees(case, python):
     calibrate = python(export.to_python(case.calibrator))
-    got = [calibrate(score, *by) for score, *by in zip(case.scores.tolist(), *case.by, strict=True)]
+    got = [
+        calibrate(score, *by)
+        for score, *by in zip(case.scores.tolist(), *case.by, strict=True)
+    ]
     np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("case", SPANNING, indirect=True, ids=" by ".join)
 def test_javascript_agrees(case, node):
     got = node(export.to_javascript(case.calibrator), case.scores.tolist(), *case.by)
     np.testing.assert_allclose(got, case.expected, rtol=0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("case", SPANNING, indirect=True, ids=" by ".join)
 def test_c_agrees(case, gcc, tmp_path):
     by = [("const char *", [c_text(v) for v in column]) if isinstance(column[0], str)
           else ("double", [repr(float(v)) for v in column]) if isinstance(column[1], float)
@@ -107,22 +137,35 @@ def c_text(label):
 
 def run_onnx(model, scores, by):
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     wanted = [each.name for each in session.get_inputs()[1:]]
-    columns = [np.array(column, dtype=object if isinstance(column[0], str) else np.int64) for column in by]
-    return session.run(None, {"scores": scores} | dict(zip(wanted, columns, strict=True)))[0]
+    columns = [
+        np.array(column, dtype=object if isinstance(column[0], str) else np.int64)
+        for column in by
+    ]
+    return session.run(
+        None, {"scores": scores} | dict(zip(wanted, columns, strict=True))
+    )[0]
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [("float64", 1e-9), ("float32", 1e-5)])
 def test_onnx_agrees(case, dtype, atol):
     pytest.importorskip("onnx")
     if isinstance(case.by[0][1], float):
-        with pytest.raises(ValueError, match="segments must all be texts or all be integers for ONNX"):
+        with pytest.raises(
+            ValueError, match="segments must all be texts or all be integers for ONNX"
+        ):
             export.to_onnx(case.calibrator, dtype=dtype)
         return
     scores, expected = case.scores, case.expected
     if scores.ndim == 1:
-        scores = scores[:, None] if case.calibrator.kind_ == "margin" else np.column_stack([1.0 - scores, scores])
+        scores = (
+            scores[:, None]
+            if case.calibrator.model_.kind.value_kind == "margin"
+            else np.column_stack([1.0 - scores, scores])
+        )
         expected = np.column_stack([1.0 - expected, expected])
     with np.errstate(over="ignore"):
         given = scores.clip(-1e30, 1e30).astype(dtype)
@@ -130,18 +173,25 @@ def test_onnx_agrees(case, dtype, atol):
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=atol)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("how", ["eager", "script", "export"])
+@pytest.mark.parametrize("how", ["eager", "export"])
 def test_torch_agrees(case, how):
     torch = pytest.importorskip("torch")
     module = export.to_torch(case.calibrator)
-    scores, codes = torch.from_numpy(case.scores), module.codes(case.by if len(case.by) > 1 else case.by[0])
-    if how == "script":
-        module = torch.jit.script(module)
+    scores, codes = (
+        torch.from_numpy(case.scores),
+        module.codes(case.by if len(case.by) > 1 else case.by[0]),
+    )
     if how == "export":
-        shapes = ({0: torch.export.Dim.DYNAMIC}, {codes.dim() - 1: torch.export.Dim.DYNAMIC})
-        module = torch.export.export(module, (scores[:7], codes[..., :7].contiguous()), dynamic_shapes=shapes).module()
-    np.testing.assert_allclose(module(scores, codes).numpy(), case.expected, rtol=0.0, atol=1e-9)
+        shapes = (
+            {0: torch.export.Dim.DYNAMIC},
+            {codes.dim() - 1: torch.export.Dim.DYNAMIC},
+        )
+        module = torch.export.export(
+            module, (scores[:7], codes[..., :7].contiguous()), dynamic_shapes=shapes
+        ).module()
+    np.testing.assert_allclose(
+        module(scores, codes).numpy(), case.expected, rtol=0.0, atol=1e-9
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.* that the fit has not seen")
@@ -150,16 +200,21 @@ def test_torch_agrees_in_float32(case):
     with np.errstate(over="ignore"):
         scores = case.scores.astype(np.float32)
     kept = np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
-    by = [[label for label, keep in zip(column, kept, strict=True) if keep] for column in case.by]
+    by = [
+        [label for label, keep in zip(column, kept, strict=True) if keep]
+        for column in case.by
+    ]
     by = by if len(by) > 1 else by[0]
     module = export.to_torch(case.calibrator, dtype=torch.float32)
     got = module(torch.from_numpy(scores[kept]), module.codes(by))
     assert got.dtype == torch.float32
     expected = case.calibrator.calibrate(scores[kept], by=by)
-    np.testing.assert_allclose(got.numpy(), expected, rtol=0.0, atol=2e-6)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=0.0, atol=2e-5)
 
 
-@pytest.mark.parametrize(("fit", "columns"), [("probabilities", 2), ("structured", 3), ("one-vs-rest", 3)])
+@pytest.mark.parametrize(
+    ("fit", "columns"), [("probabilities", 2), ("structured", 3), ("one-vs-rest", 3)]
+)
 def test_torch_takes_a_segment_for_each_image_or_pixel(fit, columns):
     torch = pytest.importorskip("torch")
     cal = cached(fit, "texts").calibrator
@@ -168,7 +223,9 @@ def test_torch_takes_a_segment_for_each_image_or_pixel(fit, columns):
     by = np.array(["de", "fr", "?", "zz"])
     module = export.to_torch(cal, dim=1)
     with pytest.warns(UserWarning, match="that the fit has not seen"):
-        expected = cal.predict_proba(rows, by=np.repeat(by, 6)).reshape(4, 2, 3, columns)
+        expected = cal.predict_proba(rows, by=np.repeat(by, 6)).reshape(
+            4, 2, 3, columns
+        )
     for codes in (module.codes(by), module.codes(np.repeat(by, 6)).reshape(4, 2, 3)):
         got = module(images, codes).movedim(1, -1).numpy()
         np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-9)
@@ -179,10 +236,14 @@ def test_gradients_flow_through_calibrate_with_segments():
     cal = cached("probabilities", "texts").calibrator
     scores = torch.linspace(0.1, 0.9, 6, dtype=torch.float64, requires_grad=True)
     p = cal.calibrate(scores, by=TEXTS)
-    np.testing.assert_allclose(p.detach().numpy(), cal.calibrate(scores.detach().numpy(), by=TEXTS), atol=1e-9)
+    np.testing.assert_allclose(
+        p.detach().numpy(), cal.calibrate(scores.detach().numpy(), by=TEXTS), atol=1e-9
+    )
     p.sum().backward()
     step = 1e-6 * np.array([[-1.0], [1.0]])
-    low, high = (cal.calibrate(scores.detach().numpy() + each, by=TEXTS) for each in step)
+    low, high = (
+        cal.calibrate(scores.detach().numpy() + each, by=TEXTS) for each in step
+    )
     np.testing.assert_allclose(scores.grad.numpy(), (high - low) / 2e-6, rtol=1e-5)
 
 
@@ -190,8 +251,12 @@ def test_without_a_segment_all_rows_are_of_new_ones(python, node):
     cal = cached("probabilities", "two columns").calibrator
     expected = cal.calibrate([0.2, 0.7])
     calibrate = python(export.to_python(cal))
-    np.testing.assert_allclose([calibrate(0.2), calibrate(0.7, None, float("nan"))], expected, atol=1e-12)
-    np.testing.assert_allclose(node(export.to_javascript(cal), [0.2, 0.7]), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        [calibrate(0.2), calibrate(0.7, None, float("nan"))], expected, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        node(export.to_javascript(cal), [0.2, 0.7]), expected, atol=1e-12
+    )
     torch = pytest.importorskip("torch")
     got = export.to_torch(cal)(torch.tensor([0.2, 0.7], dtype=torch.float64))
     np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
@@ -200,7 +265,9 @@ def test_without_a_segment_all_rows_are_of_new_ones(python, node):
 def test_javascript_takes_true_for_one(node):
     cal = cached("probabilities", "booleans").calibrator
     got = node(export.to_javascript(cal), [0.3] * 4, [True, 1, False, 0])
-    np.testing.assert_allclose(got, cal.calibrate([0.3] * 4, by=[True, True, False, False]), atol=1e-12)
+    np.testing.assert_allclose(
+        got, cal.calibrate([0.3] * 4, by=[True, True, False, False]), atol=1e-12
+    )
 
 
 def test_c_takes_null_and_nan_for_no_segment(gcc, tmp_path):
@@ -216,11 +283,15 @@ def test_a_shifted_calibrator_takes_its_segments_along(python):
     cal = cached("probabilities", "texts").calibrator.shifted(base_rate=0.1)
     calibrate = python(export.to_python(cal))
     got = [calibrate(0.4, by) for by in TEXTS]
-    np.testing.assert_allclose(got, cal.calibrate([0.4] * 6, by=TEXTS), rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(
+        got, cal.calibrate([0.4] * 6, by=TEXTS), rtol=0.0, atol=1e-9
+    )
 
 
 def test_no_label_ends_a_script():
-    assert "</script" not in export.to_javascript(cached("probabilities", "texts").calibrator)
+    assert "</script" not in export.to_javascript(
+        cached("probabilities", "texts").calibrator
+    )
 
 
 @pytest.fixture(scope="module")
@@ -237,21 +308,40 @@ def few():
 def test_labels_that_a_language_lacks_are_an_error(few):
     pytest.importorskip("onnx")
     mixed, large = few(["a", 1]), few([2**70, 1])
-    with pytest.raises(ValueError, match="segments must all be texts or all be numbers for this language"):
+    with pytest.raises(
+        ValueError,
+        match="segments must all be texts or all be numbers for this language",
+    ):
         export.to_c(mixed)
-    with pytest.raises(ValueError, match="segments must all be texts or all be integers for ONNX"):
+    with pytest.raises(
+        ValueError, match="segments must all be texts or all be integers for ONNX"
+    ):
         export.to_onnx(mixed)
-    with pytest.raises(ValueError, match=f"segments must be integers that C has; {2**70} is too large"):
+    with pytest.raises(
+        ValueError, match=f"segments must be integers that C has; {2**70} is too large"
+    ):
         export.to_c(large)
-    with pytest.raises(ValueError, match=f"segments must be integers that JavaScript has; {2**70} is too large"):
+    with pytest.raises(
+        ValueError,
+        match=f"segments must be integers that JavaScript has; {2**70} is too large",
+    ):
         export.to_javascript(large)
-    with pytest.raises(ValueError, match=f"segments must be integers that ONNX has; {2**70} is too large"):
+    with pytest.raises(
+        ValueError,
+        match=f"segments must be integers that ONNX has; {2**70} is too large",
+    ):
         export.to_onnx(large)
     with pytest.raises(ValueError, match="without a null character"):
         export.to_c(few(["a\0b", "c"]))
-    with pytest.raises(TypeError, match="segments of type datetime64 have no export; use texts or numbers"):
-        export.to_python(few(list(np.array(["2024-01-01", "2025-01-01"], dtype="datetime64[D]"))))
-    with pytest.raises(ValueError, match="segments must be finite to be exported; got inf"):
+    with pytest.raises(
+        TypeError, match="segments of type date have no export; use texts or numbers"
+    ):
+        export.to_python(
+            few(list(np.array(["2024-01-01", "2025-01-01"], dtype="datetime64[D]")))
+        )
+    with pytest.raises(
+        ValueError, match="segments must be finite to be exported; got inf"
+    ):
         export.to_python(few([1.0, float("inf")]))
 
 
@@ -259,8 +349,43 @@ def test_mixed_labels_run_where_the_language_has_them(few, python, node):
     cal = few(["1", 1, True, 2.5])
     by, expected = ["1", 1, 2.5], cal.calibrate([0.4] * 3, by=["1", 1, 2.5])
     calibrate = python(export.to_python(cal))
-    np.testing.assert_allclose([calibrate(0.4, each) for each in by], expected, atol=1e-12)
-    np.testing.assert_allclose(node(export.to_javascript(cal), [0.4] * 3, by), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        [calibrate(0.4, each) for each in by], expected, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        node(export.to_javascript(cal), [0.4] * 3, by), expected, atol=1e-12
+    )
+
+
+def test_a_label_of_another_type_is_an_error_or_nan_and_a_missing_one_is_new(
+    python, node
+):
+    """As for ``calibrate``: nobody means 1 by "1"."""
+    for labels, odd in (
+        (["0", "1"], 1),
+        ([0, 1], "1"),
+        ([False, True], "true"),
+        ([0.5, 1.5], "1.5"),
+    ):
+        cal = SplineCalibrator().fit(
+            SCORES[:400], HAPPENED[:400], by=[labels[i % 2] for i in range(400)]
+        )
+        calibrate = python(export.to_python(cal))
+        with pytest.raises(
+            TypeError, match=r"by must be a (text|number), as in fit; got"
+        ):
+            calibrate(0.4, odd)
+        with pytest.raises(
+            TypeError, match="by must have labels like those of the fit"
+        ):
+            export.to_torch(cal).codes([odd])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            new = cal.calibrate([0.4], by=[None])[0]
+        assert calibrate(0.4) == pytest.approx(new, abs=1e-12)
+        assert calibrate(0.4, float("nan")) == pytest.approx(new, abs=1e-12)
+        got = node(export.to_javascript(cal), [0.4] * 2, [odd, None])
+        np.testing.assert_allclose(got, [np.nan, new], atol=1e-12)
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
@@ -268,23 +393,22 @@ def test_onnx_of_a_classifier_has_its_segments_as_a_second_input(ensemble):
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
     X = np.column_stack([LOG_ODDS, rng.normal(size=N), CODES])
-    model = CalibratedClassifierCV(LogisticRegression(), by=2, cv=3, ensemble=ensemble).fit(X, HAPPENED)
-    session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    model = CalibratedClassifierCV(
+        LogisticRegression(), by=2, cv=3, ensemble=ensemble
+    ).fit(X, HAPPENED)
+    session = runtime.InferenceSession(
+        export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     assert [each.name for each in session.get_inputs()] == ["features", "by"]
     [got] = session.run(None, {"features": X[:500], "by": CODES[:500]})
     np.testing.assert_allclose(got, model.predict_proba(X[:500]), rtol=0.0, atol=1e-6)
 
 
 def test_a_formula_has_the_labels_and_the_numbers_of_each_segment():
-    formula = formula_of(cached("one-vs-rest", "two columns").calibrator, segments=True)
+    formula = formula_of(cached("one-vs-rest", "two columns").calibrator)
     first, second = formula.lookups
     assert sorted(first.labels) == sorted(TEXTS)
     assert second.labels == [0, 1, 2]
     assert first.numbers["new_0"].tolist() == [0.0] * 6 + [1.0]
     assert first.numbers["effect_0_0"].shape == (7, 3)
     assert json.dumps(first.labels)
-
-
-def test_a_target_that_knows_no_segments_refuses_them():
-    with pytest.raises(ValueError, match=r"was fitted with segments \(by=\), and an export does not know them"):
-        formula_of(cached("probabilities", "texts").calibrator)

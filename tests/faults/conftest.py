@@ -1,16 +1,15 @@
-"""The contract for bad and odd input, over every calibrator: tests carry the numbers of its cases.
+"""Fixtures for the contract: tests carry the numbers of its cases.
 
-``cal`` is an unfitted calibrator and ``problem`` data of two classes, or of three. What a method promises
-differently is said in the test.
+``cal`` is an unfitted calibrator, a spline and a baseline; ``each`` is every calibrator;
+``problem`` has rows of two classes, or of three.
 """
 
 import copy
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 from sklearn.base import clone
+from tests.faults.table import Rows, good_rows, put
 
 from calspline import (
     BetaCalibrator,
@@ -28,10 +27,13 @@ CALIBRATORS = {
     "spline": SplineCalibrator(),
     "monotone": SplineCalibrator(monotone=True),
     "ovr": SplineCalibrator(multiclass="ovr"),
-    "top": SplineCalibrator(multiclass="top"),
     "brier": SplineCalibrator(loss="brier", multiclass="ovr"),
-    "paper1": SplineCalibrator.paper(1, multiclass="ovr", n_knots=10, smoothing_grid=COARSE),
-    "paper2": SplineCalibrator.paper(2, multiclass="ovr", n_knots=10, smoothing_grid=COARSE),
+    "paper1": SplineCalibrator.paper(
+        1, multiclass="ovr", n_knots=10, smoothing_grid=COARSE
+    ),
+    "paper2": SplineCalibrator.paper(
+        2, multiclass="ovr", n_knots=10, smoothing_grid=COARSE
+    ),
     "sigmoid": SigmoidCalibrator(),
     "sigmoid_on_probability": SigmoidCalibrator(on="probability"),
     "isotonic": IsotonicCalibrator(),
@@ -44,22 +46,13 @@ CALIBRATORS = {
 }
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Scores, labels, and more scores to calibrate."""
+REPRESENTATIVE = ["spline", "beta"]
+"""What meets every case: all calibrators check rows and write files by the same functions."""
+OTHERS = [name for name in CALIBRATORS if name not in REPRESENTATIVE]
 
-    scores: np.ndarray
-    y: np.ndarray
-    grid: np.ndarray
 
-    @property
-    def n_classes(self):
-        return 2 if self.scores.ndim == 1 else self.scores.shape[1]
-
-    @property
-    def margins(self):
-        """The scores as margins, some outside [0, 1]."""
-        return np.log(self.scores / (1 - self.scores)) if self.n_classes == 2 else 5.0 + np.log(self.scores)
+class Problem(Rows):
+    """Rows of the table, and fits to them."""
 
     def fit(self, cal):
         """The calibrator, fitted to these scores: once in a session, then copied."""
@@ -71,34 +64,25 @@ class Problem:
 
     def changed(self, value, row=3):
         """The scores with one of them replaced."""
-        out = np.array(self.scores, dtype=object if value is None or isinstance(value, str) else float)
-        out[(row,) + (0,) * (out.ndim - 1)] = value
-        return out
+        return put(self.scores, row, value)
 
 
 def _problem(m, n=60):
-    rng = np.random.default_rng(m)
-    z = rng.normal(0, 1.5, (n, m))
-    y = (z / 2 + rng.gumbel(size=(n, m))).argmax(axis=1)
-    p, grid = softmax(z, axis=1), softmax(rng.normal(0, 3, (101, m)), axis=1)
-    if m == 2:
-        return Problem(p[:, 1], y, np.append(grid[:, 1], [0.0, 1.0]))
-    return Problem(p, y, np.vstack([grid, np.eye(m)]))
+    rows = good_rows(m, n)
+    return Problem(rows.scores, rows.y, rows.grid)
 
 
 PROBLEMS = {"two": _problem(2), "three": _problem(3)}
 
 
-def one_of_each_class():
-    """The names of the calibrators; `make check` leaves out those that differ by their options only."""
-    seen = set()
-    for name, cal in CALIBRATORS.items():
-        yield pytest.param(name, marks=[pytest.mark.slow] if type(cal) in seen else [])
-        seen.add(type(cal))
-
-
-@pytest.fixture(params=one_of_each_class())
+@pytest.fixture(params=REPRESENTATIVE)
 def cal(request):
+    return clone(CALIBRATORS[request.param])
+
+
+@pytest.fixture(params=CALIBRATORS)
+def each(request):
+    """Every calibrator."""
     return clone(CALIBRATORS[request.param])
 
 
@@ -125,14 +109,16 @@ def three():
 
 @pytest.fixture
 def any_score_goes(cal, problem):
-    """Of two classes ``transform="identity"`` takes any number, fitted on probabilities or not."""
-    return getattr(cal, "transform", None) == "identity" and problem.n_classes == 2
+    """Of two classes ``scale="identity"`` takes any number, fitted on probabilities or not."""
+    return getattr(cal, "scale", None) == "identity" and problem.n_classes == 2
 
 
 @pytest.fixture
 def takes_margins(cal):
     """Whether scores outside [0, 1] are taken for margins at fit."""
-    return not isinstance(cal, ClippingCalibrator) and getattr(cal, "transform", "auto") in ("auto", "identity")
+    return not isinstance(cal, ClippingCalibrator) and getattr(
+        cal, "scale", "auto"
+    ) in ("auto", "identity")
 
 
 @pytest.fixture

@@ -49,9 +49,16 @@ def test_both_bases_span_the_same_space(knots):
 @pytest.mark.parametrize("knots", KNOTS, ids=len)
 @pytest.mark.parametrize("which", ["banded", "paper"])
 def test_a_natural_spline_is_linear_beyond_the_end_knots(knots, which):
-    left, right = knots[0] - np.array([3.0, 2.0, 1.0]), knots[-1] + np.array([1.0, 2.0, 3.0])
+    left, right = (
+        knots[0] - np.array([3.0, 2.0, 1.0]),
+        knots[-1] + np.array([1.0, 2.0, 3.0]),
+    )
     for x in (left, right):
-        values = dense(NaturalSpline(knots), x) if which == "banded" else natural_cubic_basis(x, knots)
+        values = (
+            dense(NaturalSpline(knots), x)
+            if which == "banded"
+            else natural_cubic_basis(x, knots)
+        )
         bend = values[0] - 2 * values[1] + values[2]
         np.testing.assert_allclose(bend, 0.0, atol=1e-8 * np.abs(values).max())
 
@@ -67,7 +74,12 @@ def test_the_second_derivative_vanishes_at_the_end_knots(knots):
     f = lambda x: dense(basis, np.atleast_1d(x)) @ c  # noqa: E731
     h = 1e-5 * np.diff(knots).min()
     near = curvature[1] + np.array([0.0])
-    np.testing.assert_allclose(derivative(f, knots[1], 2, h), near, rtol=1e-2, atol=1e-2 * np.abs(curvature).max())
+    np.testing.assert_allclose(
+        derivative(f, knots[1], 2, h),
+        near,
+        rtol=1e-2,
+        atol=1e-2 * np.abs(curvature).max(),
+    )
 
 
 @pytest.mark.parametrize("knots", KNOTS, ids=len)
@@ -77,7 +89,9 @@ def test_interpolation_is_scipys_natural_cubic_spline(knots):
     c = basis.interpolate(values[:, None])[:, 0]
     x = np.linspace(knots[0], knots[-1], 301)
     reference = CubicSpline(knots, values, bc_type="natural")
-    np.testing.assert_allclose(dense(basis, x) @ c, reference(x), atol=1e-8 * np.abs(reference(x)).max())
+    np.testing.assert_allclose(
+        dense(basis, x) @ c, reference(x), atol=1e-8 * np.abs(reference(x)).max()
+    )
 
 
 @pytest.mark.parametrize("knots", KNOTS, ids=len)
@@ -90,7 +104,10 @@ def test_the_penalty_is_the_integral_of_the_squared_second_derivative(knots):
     nodes, weights = np.polynomial.legendre.leggauss(3)
     half = np.diff(knots) / 2
     middle = (knots[1:] + knots[:-1]) / 2
-    integral = sum(w * half @ second(middle + half * t) ** 2 for t, w in zip(nodes, weights, strict=True))
+    integral = sum(
+        w * half @ second(middle + half * t) ** 2
+        for t, w in zip(nodes, weights, strict=True)
+    )
     np.testing.assert_allclose(c @ basis.curvature @ c, integral, rtol=1e-7, atol=1e-9)
 
 
@@ -121,12 +138,16 @@ def test_products_are_those_of_the_dense_design(knots, small, monkeypatch):
     v = rng.random(60)
     X = dense(basis, x)
     design, size = basis.design(x), np.abs(X).max()
-    np.testing.assert_allclose(design.gram(v), X.T @ (v[:, None] * X), atol=1e-10 * size**2)
+    np.testing.assert_allclose(
+        design.gram(v), X.T @ (v[:, None] * X), atol=1e-10 * size**2
+    )
     np.testing.assert_allclose(design.tdot(v), X.T @ v, atol=1e-10 * size)
     c = rng.normal(size=basis.size)
     np.testing.assert_allclose(design.dot(c), X @ c, atol=1e-10 * size)
     T = rng.normal(size=(basis.size, 3))
-    np.testing.assert_allclose(design.in_coordinates(T).tdot(v), T.T @ X.T @ v, atol=1e-9 * size)
+    np.testing.assert_allclose(
+        design.in_coordinates(T).tdot(v), T.T @ X.T @ v, atol=1e-9 * size
+    )
 
 
 def test_every_row_has_at_most_four_neighbouring_entries():

@@ -18,16 +18,25 @@ def test_both_extremes_of_a_cubic_inside_a_piece_are_found():
     coefficients = np.repeat([[-2.0], [3.0], [-1.0], [0.5]], 2, axis=1)
     t = np.array([3.0 - np.sqrt(3.0), 3.0 + np.sqrt(3.0)]) / 6.0
     expected = ((-2.0 * t + 3.0) * t - 1.0) * t + 0.5
-    assert PiecewiseCubic(np.array([0.0]), coefficients).extremes(0.1, 0.9) == pytest.approx(tuple(expected), abs=1e-12)
+    assert PiecewiseCubic(np.array([0.0]), coefficients).extremes(
+        0.1, 0.9
+    ) == pytest.approx(tuple(expected), abs=1e-12)
 
 
 @pytest.mark.parametrize("cubic", [0.0, 0.5, 1.0, -1.0])
 def test_the_smallest_slope_is_that_of_a_fine_grid(cubic):
     """Pieces 0 to 0.7 and 0.7 to 1; the lines outside go on with the slopes at the ends."""
-    a, b, c = np.array([cubic, 2.0 * cubic]), np.array([-0.6, 0.4]), np.array([0.2, 0.1])
+    a, b, c = (
+        np.array([cubic, 2.0 * cubic]),
+        np.array([-0.6, 0.4]),
+        np.array([0.2, 0.1]),
+    )
     inner = np.array([a, b, c, np.zeros(2)])
     t = np.linspace(0.0, 1.0, 100_001)
-    slopes = [3.0 * a[i] * (length * t) ** 2 + 2.0 * b[i] * length * t + c[i] for i, length in enumerate((0.7, 0.3))]
+    slopes = [
+        3.0 * a[i] * (length * t) ** 2 + 2.0 * b[i] * length * t + c[i]
+        for i, length in enumerate((0.7, 0.3))
+    ]
     line = np.array([0.0, 0.0, 0.3, 0.0])
     coefficients = np.column_stack([line, inner, line])
     found = PiecewiseCubic(np.array([0.0, 0.7, 1.0]), coefficients).smallest_slope

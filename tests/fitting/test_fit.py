@@ -7,10 +7,18 @@ from scipy.interpolate import PPoly
 from calspline.arrays import Counts
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
-from calspline.fitting.fit import CurveSpread, Shape, SplineTask
+from calspline.fitting.fit import CurveSpread, Line, Shape, SplineTask
 from calspline.fitting.newton import log_loss
 
-FREE = Shape(log_loss, ridge=False, line=(0.0, 1.0), targets=(0.0, 1.0), monotone=False, bounds=None)
+FREE = Shape(
+    log_loss,
+    ridge=False,
+    line=(0.0, 1.0),
+    targets=(0.0, 1.0),
+    trusted=Line(0.0, 1.0),
+    monotone=False,
+    bounds=None,
+)
 
 
 def bins(n=3000, seed=0):
@@ -36,8 +44,12 @@ def test_merged_bins_hold_the_same_weights_and_positives():
 
 def test_merged_bins_choose_the_same_smoothing():
     whole = task()
-    by_merged = smooth.reml(whole.merged, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False)
-    by_all = smooth.reml(whole.problem, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False)
+    by_merged = smooth.reml(
+        whole.merged, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False
+    )
+    by_all = smooth.reml(
+        whole.problem, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False
+    )
     assert by_merged.smoothing == pytest.approx(by_all.smoothing, rel=0.05)
 
 
@@ -61,7 +73,9 @@ def test_the_variance_is_that_of_the_fitted_values():
     Z = whole.problem.design.rows
     eta = whole.problem.at(choice.u).eta
     p = 1 / (1 + np.exp(-eta))
-    hessian = Z.T @ ((p * (1 - p))[:, None] * Z) + np.diag(whole.coordinates.precision(0.01))
+    hessian = Z.T @ ((p * (1 - p))[:, None] * Z) + np.diag(
+        whole.coordinates.precision(0.01)
+    )
     expected = np.einsum("ij,jk,ik->i", Z, np.linalg.inv(hessian), Z)
     z = (whole.bins.x - fit.origin) / fit.unit
     piece = np.searchsorted(fit.breaks, z, side="right")
@@ -80,7 +94,9 @@ def test_extremes_and_slopes_are_those_of_a_dense_evaluation(seed):
         inner[0] = 0.0  # quadratics
     coefficients = np.column_stack([lines[:, 0], inner, lines[:, 1]])
     curve = PPoly(inner, breaks)
-    x = np.concatenate([np.linspace(a, np.nextafter(b, a), 4000) for a, b in pairwise(breaks)])
+    x = np.concatenate(
+        [np.linspace(a, np.nextafter(b, a), 4000) for a, b in pairwise(breaks)]
+    )
     low, high = PiecewiseCubic(breaks, coefficients).extremes(breaks[0], breaks[-1])
     assert low == pytest.approx(curve(x).min(), abs=1e-5)
     assert high == pytest.approx(curve(x).max(), abs=1e-5)
@@ -93,4 +109,6 @@ def test_the_tube_of_a_line_is_the_angle_that_it_turns_through():
     """``(1, 3 x)`` for x from 0 to 1, made into unit vectors: an arc of arctan 3."""
     basis = NaturalSpline(np.array([0.0, 0.1, 0.3, 0.6, 0.65, 1.0]))
     root = basis.line.T * np.array([1.0, 3.0])
-    assert CurveSpread(basis, root, np.ones(6), []).tube == pytest.approx(np.arctan(3.0), rel=1e-4)
+    assert CurveSpread(basis, root, np.ones(6), []).tube == pytest.approx(
+        np.arctan(3.0), rel=1e-4
+    )

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from calspline.fitting.fit import CLOSEST, MAX_KNOTS, default_count, quantile_knots, sampled_knots
+from calspline.fitting.fit import (
+    CLOSEST,
+    MAX_KNOTS,
+    default_count,
+    quantile_knots,
+    sampled_knots,
+)
 
 
 def test_the_default_number_of_knots_grows_slowly():
@@ -34,7 +40,10 @@ def test_quantile_knots_hardly_depend_on_binning():
 
 def test_with_few_values_the_values_are_the_knots():
     values = np.array([0.1, 0.4, 0.9])
-    assert quantile_knots(np.repeat(values, 5), np.ones(15), 24).tolist() == values.tolist()
+    assert (
+        quantile_knots(np.repeat(values, 5), np.ones(15), 24).tolist()
+        == values.tolist()
+    )
 
 
 def test_crowded_knots_are_thinned_but_the_ends_stay():

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
-from tests.golden.cases import classes, ends, extreme, logits, margins, one_absent, separated, three, wavy
+from tests.golden.data import (
+    absent,
+    classes,
+    ends,
+    extreme,
+    logits,
+    margins,
+    pair,
+    separated,
+    three,
+    wavy,
+)
 
 from calspline import (
     BetaCalibrator,
@@ -24,7 +36,9 @@ def fit(calibrator, make_rows, labels=None):
     def made():
         rows = make_rows()
         y = rows.y if labels is None else np.array(labels)[rows.y]
-        return calibrator.fit(rows.scores, y, rows.weight), np.asarray(rows.grid).tolist()
+        return calibrator.fit(rows.scores, y, rows.weight), np.asarray(
+            rows.probes
+        ).tolist()
 
     return made
 
@@ -34,7 +48,7 @@ def histogram(rows):
 
 
 def clustered():
-    """Forty clusters of more scores than are kept apart: a histogram in cells that is a small file."""
+    """Forty clusters of more scores than are kept apart: cells in a small file."""
     rows = wavy(40)
     scores = (rows.scores[:, None] + 2.0**-53 * np.arange(200)).ravel()
     return ScoreHistogram.from_scores(scores, np.resize([0, 0, 1], len(scores))), []
@@ -43,45 +57,67 @@ def clustered():
 def diagonal():
     """What is fitted to very many rows of many classes."""
     cal, inputs = fit(SplineCalibrator(), three)()
-    described = cal.to_dict()
-    described["structure"]["matrix"] = np.diag(described["structure"]["matrix"]).tolist()
-    return SplineCalibrator.from_dict(described), inputs
+    fitted = cal.model_.map
+    diagonal = replace(fitted, W=fitted.W.diagonal().copy())
+    cal.model_ = replace(cal.model_, map=diagonal)
+    return cal, inputs
 
 
 def segmented(calibrator, make_rows, *columns):
-    """A fit with segments of some names, and rows to calibrate: of each segment, and of one never seen."""
+    """A fit with segments, and rows to calibrate: of each segment, and of a new one."""
 
     def made():
         rows = make_rows()
         i = np.arange(len(rows.y))
-        by = [[names[j] for j in (i // (k + 1) % len(names)).tolist()] for k, names in enumerate(columns)]
+        by = [
+            [names[j] for j in (i // (k + 1) % len(names)).tolist()]
+            for k, names in enumerate(columns)
+        ]
         # Every second row of the first segment is moved to the last class.
         y = np.where((i % (2 * len(columns[0])) == 0), rows.y.max(), rows.y)
-        grid = np.asarray(rows.grid)
+        grid = np.asarray(rows.probes)
         asked = [
-            np.resize(np.array([*names, "none" if isinstance(names[0], str) else -1], dtype=object), len(grid)).tolist()
+            np.resize(
+                np.array(
+                    [*names, "none" if isinstance(names[0], str) else -1], dtype=object
+                ),
+                len(grid),
+            ).tolist()
             for names in columns
         ]
-        return calibrator.fit(rows.scores, y, rows.weight, by=by), {"scores": grid.tolist(), "by": asked}
+        return calibrator.fit(rows.scores, y, rows.weight, by=by), {
+            "scores": grid.tolist(),
+            "by": asked,
+        }
 
     return made
 
 
 MODELS = {
     "spline": fit(SplineCalibrator(), wavy, ["no", "yes"]),
-    "spline-two-columns": fit(SplineCalibrator(), extreme, [False, True]),
+    "spline-two-columns": fit(
+        SplineCalibrator(), lambda: pair(extreme()), [False, True]
+    ),
     "spline-margins": fit(SplineCalibrator(monotone=True), margins, [-1, 1]),
-    "spline-brier": fit(SplineCalibrator(loss="brier", smoothing=np.inf), ends, [1.0, 2.0]),
+    "spline-brier": fit(
+        SplineCalibrator(loss="brier", smoothing=np.inf), ends, [1.0, 2.0]
+    ),
     "spline-paper": fit(SplineCalibrator.paper(2, n_knots=30), wavy),
     "spline-structured": fit(SplineCalibrator(), three, ["cat", "dog", "eel"]),
     "spline-structured-monotone": fit(SplineCalibrator(monotone=True), three),
-    "spline-structured-logits": fit(SplineCalibrator(), logits),
+    "spline-structured-logits": fit(SplineCalibrator(), lambda: logits(4, 600)),
     "spline-structured-diagonal": diagonal,
     "spline-segments": segmented(SplineCalibrator(), wavy, ["fr", "de", "it"]),
-    "spline-segments-of-two-columns": segmented(SplineCalibrator(monotone=True), wavy, ["fr", "de", "it"], [1, 2.5]),
-    "spline-structured-segments": segmented(SplineCalibrator(), three, ["fr", "de", "it"]),
-    "spline-ovr-segments": segmented(SplineCalibrator(multiclass="ovr"), three, ["fr", "de", "it"]),
-    "spline-ovr": fit(SplineCalibrator(multiclass="ovr"), one_absent),
+    "spline-segments-of-two-columns": segmented(
+        SplineCalibrator(monotone=True), wavy, ["fr", "de", "it"], [1, 2.5]
+    ),
+    "spline-structured-segments": segmented(
+        SplineCalibrator(), three, ["fr", "de", "it"]
+    ),
+    "spline-ovr-segments": segmented(
+        SplineCalibrator(multiclass="ovr"), three, ["fr", "de", "it"]
+    ),
+    "spline-ovr": fit(SplineCalibrator(multiclass="ovr"), absent),
     "sigmoid": fit(SigmoidCalibrator(), wavy),
     "sigmoid-three-classes": fit(SigmoidCalibrator(on="probability"), three),
     "isotonic": fit(IsotonicCalibrator(), separated),
@@ -110,14 +146,22 @@ def describe(model, inputs):
     if isinstance(inputs, dict):
         inputs, given = inputs["scores"], {"by": inputs["by"]}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*segments that the fit has not seen")
+        warnings.filterwarnings(
+            "ignore", message=".*segments that the fit has not seen"
+        )
         answers = {
             "classes": model.classes_.tolist(),
             "probabilities": model.predict_proba(inputs, **given).tolist(),
             "labels": model.predict(inputs, **given).tolist(),
         }
-        if hasattr(model, "interval") and len(model.classes_) == 2 and model.loss == "log":
+        if (
+            hasattr(model, "interval")
+            and len(model.classes_) == 2
+            and model.loss == "log"
+        ):
             answers["interval"] = model.interval(inputs, **given).tolist()
     if given:
-        answers["segments"] = {key: np.asarray(value).tolist() for key, value in model.segments_.items()}
+        answers["segments"] = {
+            key: np.asarray(value).tolist() for key, value in model.segments_.items()
+        }
     return answers

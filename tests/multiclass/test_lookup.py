@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline import SplineCalibrator
-from calspline.multiclass.structured_map import CurveTable
+from calspline.maps.structured import CurveTable
 
 
 def spread(low, n=20_000):
@@ -25,4 +25,8 @@ def test_predictions_do_not_depend_on_memory_layout_or_neighbours(order):
     cal = SplineCalibrator().fit(p, np.arange(3000) % 7)
     many = rng.dirichlet(np.ones(7), 20_000)
     out = cal.predict_proba(np.asarray(many, order=order))
-    np.testing.assert_allclose(out[::999], np.vstack([cal.predict_proba(row[None]) for row in many[::999]]), rtol=1e-12)
+    np.testing.assert_allclose(
+        out[::999],
+        np.vstack([cal.predict_proba(row[None]) for row in many[::999]]),
+        rtol=1e-12,
+    )

@@ -45,12 +45,19 @@ def masked(n, mask, share=0.3, seed=0, wrong=0):
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_a_mask_of_any_size_is_one_of_forty(name, share, wrong):
     calibrator = CALIBRATORS[name]
-    (z, y), (q, _) = masked(800, -40.0, share, wrong=wrong), masked(300, -40.0, share, seed=1)
+    (z, y), (q, _) = (
+        masked(800, -40.0, share, wrong=wrong),
+        masked(300, -40.0, share, seed=1),
+    )
     expected = calibrator.fit(z, y).predict_proba(q)
     for mask in MASKS:
         far = masked(300, mask, share, seed=1)[0]
-        np.testing.assert_allclose(calibrator.fit(z, y).predict_proba(far), expected, atol=1e-7)  # when it predicts
-        found = calibrator.fit(masked(800, mask, share, wrong=wrong)[0], y).predict_proba(far)  # and when it is fitted
+        np.testing.assert_allclose(
+            calibrator.fit(z, y).predict_proba(far), expected, atol=1e-7
+        )  # when it predicts
+        found = calibrator.fit(
+            masked(800, mask, share, wrong=wrong)[0], y
+        ).predict_proba(far)  # and when it is fitted
         np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
@@ -99,9 +106,13 @@ def test_one_against_the_rest_of_a_frame_is_that_of_arrays(lazy):
     z, y = masked(600, -1e9)
     frame = pl.DataFrame({f"z{j}": z[:, j] for j in range(5)} | {"y": y})
     names = [f"z{j}" for j in range(5)]
-    found = fit_frame(frame.lazy() if lazy else frame, score=names, label="y", multiclass="ovr")
+    found = fit_frame(
+        frame.lazy() if lazy else frame, score=names, label="y", multiclass="ovr"
+    )
     expected = SplineCalibrator(multiclass="ovr").fit(z, y)
-    np.testing.assert_allclose(found.predict_proba(z), expected.predict_proba(z), atol=1e-6)
+    np.testing.assert_allclose(
+        found.predict_proba(z), expected.predict_proba(z), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", CALIBRATORS)

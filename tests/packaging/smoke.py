@@ -1,7 +1,7 @@
 """What an installed calspline does with its core dependencies alone: ``python smoke.py`` with the interpreter to try.
 
-``make smoke PYTHON=python3.13`` builds the wheel, installs it into an empty environment of that interpreter, and
-runs this.
+``make smoke PYTHON=python3.13`` builds the wheel, installs it into an empty environment
+of that interpreter, and runs this.
 """
 
 import platform
@@ -22,7 +22,9 @@ def the_package_is_the_installed_one():
     """Not a checkout that lies about."""
     import calspline
 
-    assert Path(calspline.__file__).is_relative_to(sysconfig.get_path("purelib")), calspline.__file__
+    assert Path(calspline.__file__).is_relative_to(sysconfig.get_path("purelib")), (
+        calspline.__file__
+    )
     assert calspline.__version__ == version("calspline")
     assert "sklearn" not in sys.modules, "import calspline is no longer light"
     for name in calspline.__all__:
@@ -41,10 +43,15 @@ def two_classes_are_fitted_and_saved(folder):
     raw = 1 / (1 + np.exp(-2 * u))  # twice too sure
     calibrator = SplineCalibrator().fit(raw[:2000], happened[:2000])
     after = calibrator.calibrate(raw[2000:])
-    assert evaluate(happened[2000:], after).log_loss < evaluate(happened[2000:], raw[2000:]).log_loss
+    assert (
+        evaluate(happened[2000:], after).log_loss
+        < evaluate(happened[2000:], raw[2000:]).log_loss
+    )
     assert np.abs(after - 1 / (1 + np.exp(-u[2000:]))).max() < 0.1
     save(calibrator, folder / "model.json")
-    assert (load(folder / "model.json").calibrate(raw) == calibrator.calibrate(raw)).all()
+    assert (
+        load(folder / "model.json").calibrate(raw) == calibrator.calibrate(raw)
+    ).all()
     return calibrator
 
 
@@ -58,7 +65,7 @@ def a_model_is_calibrated_and_reported(folder):
     X, y = load_iris(return_X_y=True)
     probs = CalibratedClassifierCV(GaussianNB()).fit(X, y).predict_proba(X)
     assert abs(probs.sum(axis=1) - 1).max() < 1e-12
-    report(folder / "report.html", y == 2, {"calibrated": probs[:, 2]})
+    report(y == 2, {"calibrated": probs[:, 2]}, folder / "report.html")
     assert "</html>" in (folder / "report.html").read_text(encoding="utf-8")
 
 
@@ -67,7 +74,10 @@ def what_is_not_installed_is_named(calibrator):
     from calspline import ReliabilityDisplay, export
 
     wants = {
-        "matplotlib": ("calspline[plot]", lambda: ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.8])),
+        "matplotlib": (
+            "calspline[plot]",
+            lambda: ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.8]),
+        ),
         "onnx": ("calspline[onnx]", lambda: export.to_onnx(calibrator)),
         "torch": ("calspline[torch]", lambda: export.to_torch(calibrator)),
     }
@@ -87,13 +97,21 @@ def said_by(use):
 
 def the_command_runs(folder):
     """The script beside the interpreter."""
-    assert run("--version", folder=folder).stdout.strip() == f"calspline {version('calspline')}"
+    assert (
+        run("--version", folder=folder).stdout.strip()
+        == f"calspline {version('calspline')}"
+    )
     assert "evaluate" in run("--help", folder=folder).stdout
     told = run("demo", folder=folder).stdout
     assert "log-loss" in told
     assert (folder / "calspline-demo.html").stat().st_size > 10_000
-    assert "function calibrate(" in run("export", "model.json", "--to", "javascript", folder=folder).stdout
-    (folder / "past.csv").write_text("score,label\n" + "0.2,0\n0.3,1\n0.8,1\n0.7,0\n" * 5)
+    assert (
+        "function calibrate("
+        in run("export", "model.json", "--to", "javascript", folder=folder).stdout
+    )
+    (folder / "past.csv").write_text(
+        "score,label\n" + "0.2,0\n0.3,1\n0.8,1\n0.7,0\n" * 5
+    )
     if find_spec("duckdb") is None:
         refused = run("fit", "past.csv", "-o", "new.json", folder=folder, code=2).stderr
         assert "pip install 'calspline[cli]'" in refused, refused
@@ -104,7 +122,14 @@ def the_command_runs(folder):
 def run(*arguments, folder, code=0):
     """The command, in a folder; fails unless it ends with the code."""
     command = [SCRIPT, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -120,7 +145,9 @@ def main():
         the_command_runs(folder)
     core = ", ".join(f"{name} {version(name)}" for name in CORE)
     count = sum(1 for _ in distributions())
-    print(f"calspline {version('calspline')} on Python {platform.python_version()}: fine ({core}; {count} packages)")
+    print(
+        f"calspline {version('calspline')} on Python {platform.python_version()}: fine ({core}; {count} packages)"
+    )
 
 
 if __name__ == "__main__":

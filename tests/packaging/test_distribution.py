@@ -1,6 +1,7 @@
 """The wheel and the sdist: built, looked into, and installed into an environment of the core dependencies alone.
 
-No network: the build uses the hatchling at hand, and the environment borrows the dependencies of this one.
+No network: the build uses the hatchling at hand, and the environment borrows the
+dependencies of this one.
 """
 
 import email
@@ -30,7 +31,16 @@ def built(tmp_path_factory):
 
 
 def build(folder, source, *options):
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), *options, str(source)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        str(folder),
+        *options,
+        str(source),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -47,26 +57,49 @@ def wheel(built):
 
 def contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("RECORD")}
+        return {
+            name: archive.read(name)
+            for name in archive.namelist()
+            if not name.endswith("RECORD")
+        }
 
 
 @pytest.fixture(scope="module")
 def metadata(wheel):
-    (text,) = (data for name, data in contents(wheel).items() if name.endswith(".dist-info/METADATA"))
+    (text,) = (
+        data
+        for name, data in contents(wheel).items()
+        if name.endswith(".dist-info/METADATA")
+    )
     return email.message_from_bytes(text)
 
 
 def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
-    package = {f"calspline/{path.relative_to(ROOT / 'src/calspline')}" for path in (ROOT / "src/calspline").rglob("*")}
-    package = {name for name in package if (ROOT / "src" / name).is_file() and "__pycache__" not in name}
-    templates = {"calspline/reporting/templates/report.js", "calspline/export/templates/calibrate.c.jinja"}
-    assert {"calspline/py.typed", *templates} <= package
+    package = {
+        f"calspline/{path.relative_to(ROOT / 'src/calspline')}"
+        for path in (ROOT / "src/calspline").rglob("*")
+    }
+    package = {
+        name
+        for name in package
+        if (ROOT / "src" / name).is_file() and "__pycache__" not in name
+    }
+    data = {
+        "calspline/export/evaluators/calibrate.c",
+        "calspline/py.typed",
+        "calspline/reporting/templates/report.js",
+    }
+    assert data <= package
     found = {name for name in contents(wheel) if ".dist-info/" not in name}
     assert found == package
 
 
 def test_the_wheel_carries_licence_script_and_readme(wheel, metadata):
-    said = {name.partition(".dist-info/")[2]: data for name, data in contents(wheel).items() if ".dist-info/" in name}
+    said = {
+        name.partition(".dist-info/")[2]: data
+        for name, data in contents(wheel).items()
+        if ".dist-info/" in name
+    }
     assert said["licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
     assert b"calspline = calspline.cli:main" in said["entry_points.txt"]
     assert b"Root-Is-Purelib: true" in said["WHEEL"]
@@ -80,10 +113,23 @@ def test_the_wheel_carries_licence_script_and_readme(wheel, metadata):
 def test_the_sdist_has_what_the_tests_need_and_no_litter(built):
     with tarfile.open(one(built, "*.tar.gz")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for wanted in ("pyproject.toml", "LICENSE", "Makefile", "README.md", "tests/conftest.py", "examples/README.md"):
+    for wanted in (
+        "pyproject.toml",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "tests/conftest.py",
+        "examples/README.md",
+    ):
         assert wanted in names
-    assert {"benchmarks/arena/RESULTS.md", "docs/picture.png", "src/calspline/py.typed"} <= names
-    litter = re.compile(r"__pycache__|\.pyc$|\.venv|\.egg-info|\.coverage|\.npz$|\.parquet$")
+    assert {
+        "benchmarks/arena/RESULTS.md",
+        "docs/picture.png",
+        "src/calspline/py.typed",
+    } <= names
+    litter = re.compile(
+        r"__pycache__|\.pyc$|\.venv|\.egg-info|\.coverage|\.npz$|\.parquet$"
+    )
     assert [name for name in names if litter.search(name)] == []
 
 
@@ -94,10 +140,15 @@ def test_a_wheel_from_the_tree_is_the_wheel_from_the_sdist(wheel, tmp_path):
 
 def core(metadata):
     """Names of the packages that calspline needs, and of those that they need, without extras."""
-    wanted, found = [Requirement(text) for text in metadata.get_all("Requires-Dist")], set()
+    wanted, found = (
+        [Requirement(text) for text in metadata.get_all("Requires-Dist")],
+        set(),
+    )
     while wanted:
         requirement = wanted.pop()
-        if requirement.name not in found and (not requirement.marker or requirement.marker.evaluate({"extra": ""})):
+        if requirement.name not in found and (
+            not requirement.marker or requirement.marker.evaluate({"extra": ""})
+        ):
             found.add(requirement.name)
             wanted += map(Requirement, distribution(requirement.name).requires or [])
     return found
@@ -107,7 +158,11 @@ def lend(packages, site):
     """Link what belongs to the packages into another environment."""
     for package in packages:
         files = distribution(package).files
-        for top in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
+        for top in {
+            file.parts[0]
+            for file in files
+            if file.parts[0] not in ("..", "__pycache__")
+        }:
             if not (site / top).exists():
                 (site / top).symlink_to(distribution(package).locate_file(top))
 
@@ -128,12 +183,32 @@ def python(wheel, metadata, tmp_path_factory):
 
 def test_the_installed_wheel_works_with_the_core_dependencies_alone(python, tmp_path):
     # Isolated: neither this folder nor PYTHONPATH may stand in for what is installed.
-    command = [python, "-I", "-X", "dev", "-W", "error", ROOT / "tests/packaging/smoke.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [
+        python,
+        "-I",
+        "-X",
+        "dev",
+        "-W",
+        "error",
+        ROOT / "tests/packaging/smoke.py",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"calspline \S+ on Python \S+: fine \(.+\)\n", done.stdout)
 
 
 def test_the_core_dependencies_are_five(metadata):
-    plain = [Requirement(text) for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
-    assert {requirement.name for requirement in plain} == {"numpy", "scipy", "scikit-learn", "narwhals", "jinja2"}
+    plain = [
+        Requirement(text)
+        for text in metadata.get_all("Requires-Dist")
+        if "extra ==" not in text
+    ]
+    assert {requirement.name for requirement in plain} == {
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "narwhals",
+        "jinja2",
+    }

@@ -17,7 +17,12 @@ from calspline import (
 )
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:all scores are equal", "ignore:scores are lower"),
+    pytest.mark.filterwarnings(
+        "ignore:all scores are equal",
+        "ignore:the fit did not converge",
+        "ignore:scores are lower",
+        "ignore:sample_weight sums to",
+    ),
     pytest.mark.parametrize(
         "cal",
         [
@@ -48,7 +53,15 @@ probabilities = st.one_of(
 def data(draw, elements=probabilities, m=2):
     """Scores in ``m`` columns (one, for two classes), labels that show two classes or more, small counts."""
     n = draw(st.integers(2, 25))
-    x = np.array(draw(st.lists(elements, min_size=n * (m if m > 2 else 1), max_size=n * (m if m > 2 else 1))))
+    x = np.array(
+        draw(
+            st.lists(
+                elements,
+                min_size=n * (m if m > 2 else 1),
+                max_size=n * (m if m > 2 else 1),
+            )
+        )
+    )
     y = np.array(draw(st.lists(st.integers(0, m - 1), min_size=n, max_size=n)))
     w = np.array(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
     if m > 2:  # labels without 0 might be those from 1 on
@@ -99,7 +112,9 @@ def test_the_order_of_rows_and_repetition_for_weights_are_irrelevant(cal, rows, 
     expected = cal.fit(x, y, w).calibrate(GRID)
     repeated = np.repeat(np.arange(len(x)), w)
     random.shuffle(repeated)
-    np.testing.assert_allclose(cal.fit(x[repeated], y[repeated]).calibrate(GRID), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        cal.fit(x[repeated], y[repeated]).calibrate(GRID), expected, atol=1e-9
+    )
 
 
 @few
@@ -109,7 +124,9 @@ def test_the_same_for_three_classes(cal, rows, random):
     expected = cal.fit(x, y, w).calibrate(x)
     repeated = np.repeat(np.arange(len(x)), w)
     random.shuffle(repeated)
-    np.testing.assert_allclose(cal.fit(x[repeated], y[repeated]).calibrate(x), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        cal.fit(x[repeated], y[repeated]).calibrate(x), expected, atol=1e-9
+    )
 
 
 @few

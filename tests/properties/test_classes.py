@@ -11,12 +11,22 @@ from scipy.special import softmax
 from calspline import SplineCalibrator
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:all scores are equal", "ignore:scores are lower", "ignore:the class of the largest"
+    "ignore:all scores are equal",
+    "ignore:the fit did not converge",
+    "ignore:scores are lower",
+    "ignore:the class of the largest",
+    "ignore:(sample_)?weight sums to",
 )
 few = settings(max_examples=max(settings().max_examples // 3, 1))
 
 options = st.sampled_from(
-    [{}, {"monotone": True}, {"smoothing": 1e-3}, {"multiclass": "ovr"}, {"multiclass": "ovr", "loss": "brier"}]
+    [
+        {},
+        {"monotone": True},
+        {"smoothing": 1e-3},
+        {"multiclass": "ovr"},
+        {"multiclass": "ovr", "loss": "brier"},
+    ]
 )
 
 
@@ -24,7 +34,9 @@ options = st.sampled_from(
 def data(draw):
     """Rows of probabilities, some of them a one and zeros; labels that show two classes or more; small counts."""
     n, m = draw(st.integers(2, 20)), draw(st.integers(3, 5))
-    x = np.array(draw(st.lists(st.floats(-1, 1), min_size=n * m, max_size=n * m))).reshape(n, m)
+    x = np.array(
+        draw(st.lists(st.floats(-1, 1), min_size=n * m, max_size=n * m))
+    ).reshape(n, m)
     p = softmax(draw(st.sampled_from([0.0, 1.0, 5.0, 200.0])) * x, axis=1)
     certain = draw(st.integers(0, n))
     p[:certain] = np.eye(m)[p[:certain].argmax(axis=1)]
@@ -56,13 +68,17 @@ def test_a_monotone_fit_keeps_every_ranking(rows):
 
 @few
 @given(data(), options, st.randoms(use_true_random=False))
-def test_the_order_of_rows_and_repetition_for_weights_are_irrelevant(rows, kwargs, random):
+def test_the_order_of_rows_and_repetition_for_weights_are_irrelevant(
+    rows, kwargs, random
+):
     p, y, w = rows
     cal = SplineCalibrator(**kwargs)
     expected = cal.fit(p, y, w).predict_proba(p)
     repeated = np.repeat(np.arange(len(p)), w)
     random.shuffle(repeated)
-    np.testing.assert_allclose(cal.fit(p[repeated], y[repeated]).predict_proba(p), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        cal.fit(p[repeated], y[repeated]).predict_proba(p), expected, atol=1e-9
+    )
 
 
 @few
@@ -75,7 +91,11 @@ def test_the_order_of_classes_is_irrelevant(rows, kwargs, random):
     place = np.argsort(order)
     cal = SplineCalibrator(**kwargs)
     expected = cal.fit(p, y, w).predict_proba(p)[:, order]
-    np.testing.assert_allclose(cal.fit(p[:, order], place[y], w).predict_proba(p[:, order]), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        cal.fit(p[:, order], place[y], w).predict_proba(p[:, order]),
+        expected,
+        atol=1e-6,
+    )
 
 
 @few
@@ -86,8 +106,13 @@ def test_names_of_classes_are_irrelevant(rows, kwargs):
     assume(len(np.unique(y[w > 0])) == m)
     cal = SplineCalibrator(**kwargs)
     expected = cal.fit(p, y, w).predict_proba(p)
-    for names in (np.array([f"class {j}" for j in range(m)]), 10.0 * np.arange(m) - 7.0):
-        np.testing.assert_array_equal(cal.fit(p, names[y], w).predict_proba(p), expected)
+    for names in (
+        np.array([f"class {j}" for j in range(m)]),
+        10.0 * np.arange(m) - 7.0,
+    ):
+        np.testing.assert_array_equal(
+            cal.fit(p, names[y], w).predict_proba(p), expected
+        )
         np.testing.assert_array_equal(cal.classes_, names)
 
 
@@ -95,8 +120,12 @@ def test_names_of_classes_are_irrelevant(rows, kwargs):
 @given(data(), options)
 def test_save_and_load_are_exact(rows, kwargs):
     cal = SplineCalibrator(**kwargs).fit(*rows)
-    back = SplineCalibrator.from_dict(json.loads(json.dumps(cal.to_dict(), allow_nan=False)))
-    np.testing.assert_array_equal(back.predict_proba(rows[0]), cal.predict_proba(rows[0]))
+    back = SplineCalibrator.from_dict(
+        json.loads(json.dumps(cal.to_dict(), allow_nan=False))
+    )
+    np.testing.assert_array_equal(
+        back.predict_proba(rows[0]), cal.predict_proba(rows[0])
+    )
 
 
 @few

@@ -53,7 +53,10 @@ def skewed(rng: RandomState, n: int) -> Array:
 
 def tied(rng: RandomState, n: int) -> Array:
     """Scores that are multiples of 1/200, between 1/200 and 199/200."""
-    p = np.clip(np.round(200.0 * sigmoid(1.5 * rng.standard_normal(n))), 1.0, 199.0) / 200.0
+    p = (
+        np.clip(np.round(200.0 * sigmoid(1.5 * rng.standard_normal(n))), 1.0, 199.0)
+        / 200.0
+    )
     return np.asarray(np.log(p / (1.0 - p)))
 
 
@@ -78,7 +81,10 @@ def generate(case: Case) -> Data:
     parts = []
     for n in (case.rows, TEST_ROWS):
         u = case.draw(rng, n)
-        parts += [sigmoid(u), (rng.random_sample(n) < sigmoid(case.truth(u))).astype(np.intp)]
+        parts += [
+            sigmoid(u),
+            (rng.random_sample(n) < sigmoid(case.truth(u))).astype(np.intp),
+        ]
     return Data(*parts)
 
 

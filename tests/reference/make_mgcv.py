@@ -23,14 +23,19 @@ SHARES = np.linspace(0.005, 0.995, 101)
 def main() -> None:
     cases = runpy.run_path(str(HERE / "cases.py"))
     data = {name: cases["generate"](case) for name, case in cases["CASES"].items()}
-    at = {name: np.round(np.quantile(d.scores, SHARES), DIGITS) for name, d in data.items()}
+    at = {
+        name: np.round(np.quantile(d.scores, SHARES), DIGITS)
+        for name, d in data.items()
+    }
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name, d in data.items():
             write(folder / f"{name}-fit.csv", score=d.scores, y=d.y)
             write(folder / f"{name}-test.csv", score=d.test_scores)
             write(folder / f"{name}-at.csv", score=at[name])
-        subprocess.run(["Rscript", "--vanilla", str(HERE / "mgcv.R"), temporary], check=True)
+        subprocess.run(
+            ["Rscript", "--vanilla", str(HERE / "mgcv.R"), temporary], check=True
+        )
         versions = read(folder / "versions.csv")[0]
         fits = read(folder / "fits.csv")
         found: dict[str, Any] = {}
@@ -43,10 +48,15 @@ def main() -> None:
                 "fits": {
                     fit["k"]: {
                         "test_log_loss": round(
-                            cases["log_loss"](column(folder / f"{name}-test-{fit['k']}.csv"), d.test_y), DIGITS
+                            cases["log_loss"](
+                                column(folder / f"{name}-test-{fit['k']}.csv"), d.test_y
+                            ),
+                            DIGITS,
                         ),
                         "edf": round(float(fit["edf"]), 4),
-                        "p": np.round(column(folder / f"{name}-at-{fit['k']}.csv"), DIGITS).tolist(),
+                        "p": np.round(
+                            column(folder / f"{name}-at-{fit['k']}.csv"), DIGITS
+                        ).tolist(),
                     }
                     for fit in fits
                     if fit["name"] == name
@@ -66,7 +76,10 @@ def write(path: Path, **columns: Any) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
-        writer.writerows([repr(value.item()) for value in row] for row in zip(*columns.values(), strict=True))
+        writer.writerows(
+            [repr(value.item()) for value in row]
+            for row in zip(*columns.values(), strict=True)
+        )
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -83,7 +96,10 @@ def lay_out(value: Any, indent: str = "") -> str:
     if not isinstance(value, dict):
         return json.dumps(value)
     inner = indent + " "
-    lines = [f"{inner}{json.dumps(key)}: {lay_out(item, inner)}" for key, item in value.items()]
+    lines = [
+        f"{inner}{json.dumps(key)}: {lay_out(item, inner)}"
+        for key, item in value.items()
+    ]
     return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 

@@ -15,7 +15,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from calspline import SplineCalibrator, binary_fit
+from calspline import SplineCalibrator
+from calspline.fits import curve
 
 HERE = Path(__file__).resolve().parent
 REFERENCE: dict[str, Any] = json.loads((HERE / "mgcv.json").read_text(encoding="utf-8"))
@@ -29,11 +30,15 @@ BASIS_SIZES = ["10", "24"]
 
 
 @pytest.fixture(scope="module", params=list(CASES))
-def comparison(request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any], SplineCalibrator]:
+def comparison(
+    request: pytest.FixtureRequest,
+) -> tuple[Any, dict[str, Any], SplineCalibrator]:
     data = generate(CASES[request.param])
     # mgcv takes the most likely smoothing, and does not average.
-    with patch.object(binary_fit, "SPREADS", None):
-        calibrator = SplineCalibrator(transform="logit", monotone=False).fit(data.scores, data.y)
+    with patch.object(curve, "SPREADS", None):
+        calibrator = SplineCalibrator(scale="logit", monotone=False).fit(
+            data.scores, data.y
+        )
     return data, REFERENCE["cases"][request.param], calibrator
 
 
@@ -46,18 +51,26 @@ def test_the_data_are_those_the_reference_was_made_from(comparison: Any) -> None
     assert len(data.y) == reference["rows"]
     assert data.y.sum() == reference["positives"]
     assert data.test_y.sum() == reference["test_positives"]
-    np.testing.assert_allclose(np.quantile(data.scores, np.linspace(0.005, 0.995, 101)), reference["scores"], atol=1e-9)
+    np.testing.assert_allclose(
+        np.quantile(data.scores, np.linspace(0.005, 0.995, 101)),
+        reference["scores"],
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("size", BASIS_SIZES)
 def test_the_test_log_loss_is_that_of_mgcv(comparison: Any, size: str) -> None:
     data, reference, calibrator = comparison
     ours = log_loss(calibrator.calibrate(data.test_scores), data.test_y)
-    assert ours == pytest.approx(reference["fits"][size]["test_log_loss"], rel=0.0, abs=LOG_LOSS_LIMIT)
+    assert ours == pytest.approx(
+        reference["fits"][size]["test_log_loss"], rel=0.0, abs=LOG_LOSS_LIMIT
+    )
 
 
 @pytest.mark.parametrize("size", BASIS_SIZES)
 def test_the_curve_is_that_of_mgcv(comparison: Any, size: str) -> None:
     _, reference, calibrator = comparison
-    difference = np.abs(calibrator.calibrate(reference["scores"]) - reference["fits"][size]["p"])
+    difference = np.abs(
+        calibrator.calibrate(reference["scores"]) - reference["fits"][size]["p"]
+    )
     assert np.median(difference) <= MEDIAN_LIMIT

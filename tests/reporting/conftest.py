@@ -14,7 +14,10 @@ class Opened:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+        self.page.on(
+            "dialog",
+            lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()),
+        )
         self.page.goto(url)
 
 
@@ -45,7 +48,9 @@ def three_classes(n=1500, seed=0, factor=2.5):
     """Labels, over-confident rows and true rows."""
     rng = np.random.default_rng(seed)
     z = rng.normal(0.0, 1.2, (n, 3))
-    p, raw = (np.exp(k * z) / np.exp(k * z).sum(axis=1, keepdims=True) for k in (1.0, factor))
+    p, raw = (
+        np.exp(k * z) / np.exp(k * z).sum(axis=1, keepdims=True) for k in (1.0, factor)
+    )
     return (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1), raw, p
 
 
@@ -56,7 +61,7 @@ def binary(tmp_path_factory):
     cal = SplineCalibrator().fit(raw[:3000], y[:3000])
     sets = {"raw": raw[3000:], "calibrated": cal.calibrate(raw[3000:])}
     path = tmp_path_factory.mktemp("report") / "binary.html"
-    return y[3000:], sets, report(path, y[3000:], sets, calibrator=cal, title="Churn")
+    return y[3000:], sets, report(y[3000:], sets, path, calibrator=cal, title="Churn")
 
 
 @pytest.fixture(scope="session")
@@ -65,4 +70,4 @@ def multiclass(tmp_path_factory):
     cal = SplineCalibrator().fit(raw, y)
     sets = {"raw": raw, "truth": p}
     path = tmp_path_factory.mktemp("report") / "multiclass.html"
-    return y, sets, report(path, y, sets, calibrator=cal)
+    return y, sets, report(y, sets, path, calibrator=cal)

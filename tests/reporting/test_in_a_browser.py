@@ -4,15 +4,22 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.reporting.conftest import two_classes
 
 from calspline import evaluate, reliability, report
 from calspline.formatting import format_number, p_value
 
+COSTS = {"false_positive": 1, "false_negative": 5}
+WHOLE_CELLS = ("against raw", "Test of calibration")
+"""Rows of the table whose cells hold more than a number and its limits."""
 VISIBLE_BINS = "#diagram .bin:visible"
 
 
 def texts(locator):
-    return [text.replace("\N{NO-BREAK SPACE}", " ").strip() for text in locator.all_inner_texts()]
+    return [
+        text.replace("\N{NO-BREAK SPACE}", " ").strip()
+        for text in locator.all_inner_texts()
+    ]
 
 
 def shares(text):
@@ -32,25 +39,69 @@ def tooltip(page):
     """Label and value of each line of the tooltip, and its first line."""
     tip = page.locator("#tip")
     assert tip.is_visible()
-    lines = {row.locator("i").inner_text(): row.inner_text().split("\n")[-1] for row in tip.locator("span").all()}
+    lines = {
+        row.locator("i").inner_text(): row.inner_text().split("\n")[-1]
+        for row in tip.locator("span").all()
+    }
     return tip.locator("b").inner_text(), lines
 
 
 def assert_same_bin(lines, bins, i):
     assert int(lines["rows"].replace(",", "")) == bins.count[i]
-    assert shares(lines["mean score"]) == pytest.approx([100 * bins.mean_score[i]], abs=0.05)
-    assert shares(lines["happened"]) == pytest.approx([100 * bins.observed[i]], abs=0.05)
+    assert shares(lines["mean score"]) == pytest.approx(
+        [100 * bins.mean_score[i]], abs=0.05
+    )
+    assert shares(lines["observed frequency"]) == pytest.approx(
+        [100 * bins.observed[i]], abs=0.05
+    )
     limits = [100 * bins.interval_lower[i], 100 * bins.interval_upper[i]]
     assert shares(lines["interval"]) == pytest.approx(limits, abs=0.05)
-    assert shares(lines["scores"]) == pytest.approx([100 * bins.lower[i], 100 * bins.upper[i]], abs=0.05)
+    assert shares(lines["scores"]) == pytest.approx(
+        [100 * bins.lower[i], 100 * bins.upper[i]], abs=0.05
+    )
+
+
+OVERLAPS = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll("svg.scale")) {
+    const texts = [...svg.querySelectorAll("text")]
+      .map((text) => [text.textContent, text.getBoundingClientRect()])
+      .filter(([, box]) => box.width > 0);
+    texts.forEach(([first, a], i) => texts.slice(i + 1).forEach(([second, b]) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 0 && high > 0.25 * Math.min(a.height, b.height)) {
+        found.push([first, second]);
+      }
+    }));
+  }
+  return found;
+}"""
+"""Pairs of labels in a chart that overlap."""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scale", ["linear", "logit"])
+def test_labels_of_charts_do_not_overlap(tmp_path, open_page, width, scale):
+    y, raw, p = two_classes(4000, factor=6.0)
+    path = tmp_path / "report.html"
+    report(y, {"raw": raw, "truth": p}, path, costs=COSTS)
+    page = open_page(path, viewport={"width": width, "height": 900}).page
+    page.locator(f'button[data-choose="scale"][value="{scale}"]').first.click()
+    assert page.locator("svg.scale:visible text").count() > 10
+    assert page.evaluate(OVERLAPS) == []
 
 
 @pytest.mark.parametrize("which", ["binary", "multiclass"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_opens_without_complaint_and_asks_for_nothing(request, open_page, which, width, scheme):
+def test_the_page_opens_without_complaint_and_asks_for_nothing(
+    request, open_page, which, width, scheme
+):
     _, _, found = request.getfixturevalue(which)
-    opened = open_page(found.path, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    opened = open_page(
+        found.path, viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
     page = opened.page
     for control in page.locator("button:visible").all():
         control.click()
@@ -74,15 +125,25 @@ def test_the_numbers_are_those_of_evaluate(request, open_page, which):
     page = open_page(found.path).page
     expected = {name: evaluate(y, p) for name, p in sets.items()}
     inside = json.loads(page.locator("#numbers").text_content())["evaluations"]
-    assert inside == {name: e.to_dict() for name, e in expected.items()}
+    assert inside == {name: e.to_dict(limits=False) for name, e in expected.items()}
     top = " of the top label" if which == "multiclass" else ""
     table = page.locator(".measures tbody tr")
     rows = [
-        [row.locator("th").evaluate("th => th.firstChild.data.trim()"), *texts(row.locator("td"))]
+        [
+            row.locator("th").evaluate("th => th.firstChild.data.trim()"),
+            *texts(row.locator("td")),
+        ]
         for row in table.all()
     ]
     shown = [
-        (label, [cell.split()[0] if label.startswith("Slope") else cell for cell in cells]) for label, *cells in rows
+        (
+            label,
+            [
+                cell if label in WHOLE_CELLS or not cell else cell.split()[0]
+                for cell in cells
+            ],
+        )
+        for label, *cells in rows
     ]
 
     def of(name):
@@ -104,7 +165,10 @@ def test_the_numbers_are_those_of_evaluate(request, open_page, which):
         (f"ECE{top}", of("ece")),
         (f"Smooth ECE{top}", of("smooth_ece")),
         (f"Slope{top}", [f"{e.calibration_slope:.3f}" for e in expected.values()]),
-        ("Test of calibration", [p_value(e.calibration_p_value) for e in expected.values()]),
+        (
+            "Test of calibration",
+            [p_value(e.calibration_p_value) for e in expected.values()],
+        ),
     ]
 
 
@@ -112,7 +176,9 @@ def test_differences_have_an_interval_and_a_verdict(binary, open_page):
     _, _, found = binary
     page = open_page(found.path).page
     rows = page.locator(".measures tr", has_text="against raw")
-    for row, differences in zip(rows.all(), (found.comparison.log_loss, found.comparison.brier), strict=True):
+    for row, differences in zip(
+        rows.all(), (found.comparison.log_loss, found.comparison.brier), strict=True
+    ):
         d = differences["calibrated"]
         text = row.locator("td").last.inner_text().replace("\N{MINUS SIGN}", "-")
         values = [float(value) for value in re.findall(r"[+-][\d.]+", text)]
@@ -136,7 +202,9 @@ def test_hovering_a_bin_shows_its_numbers(binary, open_page, number_of_set):
         assert title == name
         assert_same_bin(lines, bins, i)
         label = one.get_attribute("aria-label")
-        assert label.startswith(f"{name}: {bins.count[i]:,} rows given ")
+        assert label.startswith(
+            f"{name}: {bins.count[i]:,} rows, mean predicted probability "
+        )
     page.mouse.move(0, 0)
     assert not page.locator("#tip").is_visible()
 
@@ -168,10 +236,15 @@ def places(page, axis):
     ticks = page.locator(f"#diagram svg:visible .tick{kind}").all()
     # A label sits four units below the line it names.
     shift = 0.0 if axis == "x" else -4.0
-    return {float(t.text_content().rstrip("%")) / 100: float(t.get_attribute(axis)) + shift for t in ticks}
+    return {
+        float(t.text_content().rstrip("%")) / 100: float(t.get_attribute(axis)) + shift
+        for t in ticks
+    }
 
 
-@pytest.mark.parametrize(("scale", "ticks"), [("linear", (0.0, 1.0)), ("logit", (0.1, 0.9))])
+@pytest.mark.parametrize(
+    ("scale", "ticks"), [("linear", (0.0, 1.0)), ("logit", (0.1, 0.9))]
+)
 def test_points_are_drawn_where_the_axes_say(binary, open_page, scale, ticks):
     y, sets, found = binary
     page = open_page(found.path).page
@@ -186,7 +259,9 @@ def test_points_are_drawn_where_the_axes_say(binary, open_page, scale, ticks):
     for axis, values in (("x", bins.mean_score), ("y", bins.observed)):
         at = places(page, axis)
         low, high = (along(tick) for tick in ticks)
-        expected = at[ticks[0]] + (along(values) - low) / (high - low) * (at[ticks[1]] - at[ticks[0]])
+        expected = at[ticks[0]] + (along(values) - low) / (high - low) * (
+            at[ticks[1]] - at[ticks[0]]
+        )
         drawn = [float(dot.get_attribute(f"c{axis}")) for dot in dots]
         inside = (values > 1e-3) & (values < 1 - 1e-3)
         np.testing.assert_allclose(np.array(drawn)[inside], expected[inside], atol=0.11)
@@ -201,8 +276,14 @@ def test_switching_the_scale_shows_another_chart(binary, open_page):
     assert page.locator("#diagram svg.logit").is_visible()
     assert not page.locator("#diagram svg.linear").is_visible()
     assert page.locator("#diagram").screenshot() != before
-    assert page.locator('#diagram button[value="logit"]').get_attribute("aria-pressed") == "true"
-    assert page.locator('#diagram button[value="linear"]').get_attribute("aria-pressed") == "false"
+    assert (
+        page.locator('#diagram button[value="logit"]').get_attribute("aria-pressed")
+        == "true"
+    )
+    assert (
+        page.locator('#diagram button[value="linear"]').get_attribute("aria-pressed")
+        == "false"
+    )
     # The other figure has a scale of its own.
     assert page.locator("figure:not(#diagram) svg.linear").is_visible()
 
@@ -214,12 +295,17 @@ def test_switching_the_model_hides_the_others(binary, open_page):
     for value in ("0", "1"):
         page.click(f'#diagram button[data-choose="set"][value="{value}"]')
         drawn[value] = page.locator(VISIBLE_BINS).count()
-        shown = {one.get_attribute("data-set") for one in page.locator("#diagram [data-set]:visible").all()}
+        shown = {
+            one.get_attribute("data-set")
+            for one in page.locator("#diagram [data-set]:visible").all()
+        }
         assert shown == {value}
     assert drawn["0"] + drawn["1"] == both
 
 
-@pytest.mark.parametrize("layer", ["bins", "spline", "spline-band", "corp", "corp-band"])
+@pytest.mark.parametrize(
+    "layer", ["bins", "spline", "spline-band", "corp", "corp-band"]
+)
 def test_each_layer_comes_and_goes_for_each_model(binary, open_page, layer):
     page = open_page(binary[2].path).page
     box = page.locator(f'[data-show="{layer}"]')
@@ -235,7 +321,10 @@ def test_many_classes_are_chosen_from_a_list(multiclass, open_page):
     page = open_page(found.path).page
     page.click('#diagram button[data-choose="set"][value="0"]')
     guess = sets["raw"].argmax(axis=1)
-    questions = [(guess == y, sets["raw"].max(axis=1)), *((y == j, sets["raw"][:, j]) for j in range(3))]
+    questions = [
+        (guess == y, sets["raw"].max(axis=1)),
+        *((y == j, sets["raw"][:, j]) for j in range(3)),
+    ]
     for view, (happened, p) in enumerate(questions):
         page.select_option("#diagram select", str(view))
         bins = reliability(happened, p, n_bins=12).bins
@@ -251,19 +340,30 @@ def test_the_bins_are_there_as_a_table_too(binary, open_page):
     bins = reliability(y, sets["raw"], n_bins=12).bins
     rows = page.locator(".bins").first.locator("tbody tr")
     assert rows.count() == len(bins)
-    assert [texts(row.locator("td"))[1] for row in rows.all()] == [f"{count:,}" for count in bins.count]
+    assert [texts(row.locator("td"))[1] for row in rows.all()] == [
+        f"{count:,}" for count in bins.count
+    ]
 
 
 def test_the_loss_bars_are_as_long_as_the_losses(binary, open_page):
     y, sets, found = binary
     page = open_page(found.path).page
-    for measure, block in zip(("log_loss", "brier"), page.locator(".loss").all(), strict=True):
+    for measure, block in zip(
+        ("log_loss", "brier"), page.locator(".loss").all(), strict=True
+    ):
         for p, row in zip(sets.values(), block.locator(".lossrow").all(), strict=True):
             e = evaluate(y, p)
-            remains, added, won = (row.locator(f".{kind}").bounding_box() for kind in ("remains", "added", "won"))
+            remains, added, won = (
+                row.locator(f".{kind}").bounding_box()
+                for kind in ("remains", "added", "won")
+            )
             per_unit = remains["width"] / getattr(e, f"refinement_{measure}")
-            assert added["width"] / per_unit == pytest.approx(getattr(e, f"calibration_{measure}"), rel=0.05)
-            assert won["width"] / per_unit == pytest.approx(getattr(e, f"discrimination_{measure}"), rel=0.05)
+            assert added["width"] / per_unit == pytest.approx(
+                getattr(e, f"calibration_{measure}"), rel=0.05
+            )
+            assert won["width"] / per_unit == pytest.approx(
+                getattr(e, f"discrimination_{measure}"), rel=0.05
+            )
             assert added["x"] == pytest.approx(remains["x"] + remains["width"], abs=0.5)
 
 
@@ -281,7 +381,13 @@ def test_hostile_names_are_shown_and_nothing_runs(tmp_path, open_page, text):
     p = rng.dirichlet(np.ones(3), 300)
     y = np.array([text, "b" + text, "c"])[rng.integers(0, 3, 300)]
     labels = [text, "b" + text, "c"]
-    found = report(tmp_path / "page.html", y, {text: p, "other": p[:, ::-1]}, title=text, labels=labels)
+    found = report(
+        y,
+        {text: p, "other": p[:, ::-1]},
+        tmp_path / "page.html",
+        title=text,
+        labels=labels,
+    )
     opened = open_page(found.path, viewport={"width": 390, "height": 800})
     page = opened.page
     assert page.title() == text
@@ -299,7 +405,12 @@ def test_hostile_names_are_shown_and_nothing_runs(tmp_path, open_page, text):
 
 def test_even_a_script_that_slipped_in_would_not_run(binary, open_page, tmp_path):
     path = tmp_path / "page.html"
-    path.write_text(binary[2].html.replace("</main>", "<script>document.title='caught'</script></main>"), "utf-8")
+    path.write_text(
+        binary[2].html.replace(
+            "</main>", "<script>document.title='caught'</script></main>"
+        ),
+        "utf-8",
+    )
     opened = open_page(path)
     assert opened.page.title() == "Churn"
     assert "Content Security Policy" in opened.complaints[0]
@@ -309,11 +420,17 @@ def test_dark_and_light_differ_and_are_legible(binary, open_page):
     found = {}
     for scheme in ("light", "dark"):
         page = open_page(binary[2].path, color_scheme=scheme).page
-        style = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
-        found[scheme] = [np.array(re.findall(r"\d+", colour)[:3], float) / 255 for colour in style]
+        style = page.evaluate(
+            "(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))"
+        )
+        found[scheme] = [
+            np.array(re.findall(r"\d+", colour)[:3], float) / 255 for colour in style
+        ]
 
     def luminance(colour):
-        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+        linear = np.where(
+            colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4
+        )
         return float(linear @ [0.2126, 0.7152, 0.0722])
 
     for paper, ink in found.values():
@@ -323,7 +440,9 @@ def test_dark_and_light_differ_and_are_legible(binary, open_page):
     assert luminance(found["dark"][0]) < 0.05
 
 
-def test_without_a_script_the_first_view_is_there_and_the_controls_are_not(binary, open_page):
+def test_without_a_script_the_first_view_is_there_and_the_controls_are_not(
+    binary, open_page
+):
     page = open_page(binary[2].path, java_script_enabled=False).page
     assert page.locator("#diagram svg.linear").is_visible()
     assert page.locator("#diagram svg.linear .dot").count() > 10
@@ -334,7 +453,10 @@ def test_without_a_script_the_first_view_is_there_and_the_controls_are_not(binar
 def test_printed_it_is_light_and_has_no_controls(binary, open_page):
     page = open_page(binary[2].path, color_scheme="dark").page
     page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert page.locator(".controls").first.is_hidden()
     assert page.locator("#diagram svg.linear").is_visible()
 
@@ -348,18 +470,28 @@ def test_every_control_and_chart_has_a_name(multiclass, open_page):
     """)
     assert nameless == 0
     assert page.locator("html").get_attribute("lang") == "en"
-    levels = [int(h[1]) for h in page.evaluate("Array.from(document.querySelectorAll('h1,h2,h3,h4'), h => h.tagName)")]
+    levels = [
+        int(h[1])
+        for h in page.evaluate(
+            "Array.from(document.querySelectorAll('h1,h2,h3,h4'), h => h.tagName)"
+        )
+    ]
     assert levels[0] == 1
     assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
 def test_a_notebook_shows_it_inline(binary, open_page, tmp_path):
     path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8><body>{binary[2]._repr_html_()}</body>", "utf-8")
+    path.write_text(
+        f"<!doctype html><meta charset=utf-8><body>{binary[2]._repr_html_()}</body>",
+        "utf-8",
+    )
     opened = open_page(path)
     frame = opened.page.frame_locator("iframe")
     assert texts(frame.locator(".headline")) == [binary[2].headline]
     point_at(opened.page, frame.locator(VISIBLE_BINS).first)
     assert "mean score" in frame.locator("#tip").inner_text()
-    assert [url for url in opened.requests if not url.startswith(("file:", "about:"))] == []
+    assert [
+        url for url in opened.requests if not url.startswith(("file:", "about:"))
+    ] == []
     assert opened.complaints == []

@@ -66,7 +66,8 @@ def test_any_text_in_an_element_comes_back_as_it_was(text):
 
 @given(
     st.recursive(
-        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
 def test_data_is_json_that_cannot_leave_its_script(value):
@@ -86,12 +87,14 @@ def test_every_name_of_a_template_must_be_given():
 
 
 def test_no_template_marks_a_value_as_safe():
-    for path in (Path(calspline.reporting.__file__).parent / "templates").glob("*.html"):
+    for path in (Path(calspline.reporting.__file__).parent / "templates").glob(
+        "*.html"
+    ):
         assert not re.search(r"\|\s*safe|autoescape", path.read_text(encoding="utf-8"))
 
 
 def test_a_notebook_shows_the_page_in_a_frame_of_its_own():
-    found = report(None, [0, 1, 0, 1], {"<b>raw": [0.1, 0.8, 0.3, 0.6]})
+    found = report([0, 1, 0, 1], {"<b>raw": [0.1, 0.8, 0.3, 0.6]})
     frame = Elements(found._repr_html_())
     assert frame.tags == ["iframe"]
     assert dict(frame.attributes)["srcdoc"] == found.html

@@ -24,15 +24,20 @@ def segmented(n_segments=300, n=30_000):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     y, sets, by = segmented()
-    return report(tmp_path_factory.mktemp("segments") / "page.html", y, sets, by=by), by
+    return report(y, sets, tmp_path_factory.mktemp("segments") / "page.html", by=by), by
 
 
 def test_the_worst_are_told_in_a_sentence(page):
     found, _ = page
     s = found.comparison.evaluations["raw"].segments
     i = s.names.index("Portugal")
-    said, happened = (rounded_percent(s.table[key][i]) for key in ("said", "happened"))
-    assert f"Portugal: said {said}, happened {happened}; after calibration within chance." in found.html
+    score, rate = (
+        rounded_percent(s.table[key][i]) for key in ("mean_score", "event_rate")
+    )
+    assert (
+        f"Portugal: mean score {score}, event rate {rate}; after calibration no evidence of miscalibration."
+        in found.html
+    )
     assert s.verdict.replace("<", "&lt;") in found.html
 
 
@@ -41,22 +46,29 @@ def test_names_are_escaped_and_the_page_is_the_same_each_time(page):
     found, by = page
     assert "<b>Spain" not in found.html
     y, sets, _ = segmented()
-    assert report(None, y, sets, by=by).html == found.html
-    assert "segment-list" not in report(None, y, sets).html.split("</style>")[1].split("<script")[0]
-    assert report(None, y, sets, by=np.roll(by, 1)).html != found.html
+    assert report(y, sets, by=by).html == found.html
+    assert (
+        "segment-list"
+        not in report(y, sets).html.split("</style>")[1].split("<script")[0]
+    )
+    assert report(y, sets, by=np.roll(by, 1)).html != found.html
 
 
 def test_one_set_alone_several_columns_and_classes_are_shown():
     y, sets, by = segmented(5, 2000)
-    alone = report(None, y, {"raw": sets["raw"]}, by=[by, np.arange(2000) % 2])
+    alone = report(y, {"raw": sets["raw"]}, by=[by, np.arange(2000) % 2])
     assert "before and after" not in alone.html
-    assert "0: Portugal: said " in alone.html
+    assert "0: Portugal: mean score " in alone.html
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([1.0, 1.0, 1.0], 600)
     classes = (rng.random(600)[:, None] > probs.cumsum(axis=1)).sum(axis=1)
     none = np.where(np.arange(600) % 2, None, "a")
-    odd = report(None, classes, {"raw": probs**3 / (probs**3).sum(axis=1, keepdims=True), "truth": probs}, by=none)
-    assert "Rows without a segment: said " in odd.html
+    odd = report(
+        classes,
+        {"raw": probs**3 / (probs**3).sum(axis=1, keepdims=True), "truth": probs},
+        by=none,
+    )
+    assert "Rows without a segment: mean score " in odd.html
     assert "over-confident" in odd.html or "too high" in odd.html
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from calspline import ScoreHistogram
 from calspline.scores import check_binary_scores
-from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import check_by
+from calspline.segment_histogram import SegmentHistograms
+from calspline.segment_labels import check_by
 
 KINDS = ["exact", "cells", "margins", "ends", "wide"]
 
@@ -37,7 +37,9 @@ def test_sums_and_means_are_those_of_the_rows(kind, weighted):
     w = w if weighted else np.ones(len(y))
     for label in found:
         one, own = found[label], by == label
-        whole = ScoreHistogram.from_scores(scores[own], y[own], None if weight is None else weight[own])
+        whole = ScoreHistogram.from_scores(
+            scores[own], y[own], None if weight is None else weight[own]
+        )
         assert one.positives.sum() == pytest.approx(w[own & y].sum())
         assert one.negatives.sum() == pytest.approx(w[own & ~y].sum())
         if kind != "wide":
@@ -53,7 +55,10 @@ def test_sums_and_means_are_those_of_the_rows(kind, weighted):
 def test_parts_add_up_to_the_whole(kind):
     scores, y, by, w = rows_of(kind)
     whole = ScoreHistogram.from_scores(scores, y, w, by=by)
-    parts = [ScoreHistogram.from_scores(scores[i::3], y[i::3], w[i::3], by=by[i::3]) for i in range(3)]
+    parts = [
+        ScoreHistogram.from_scores(scores[i::3], y[i::3], w[i::3], by=by[i::3])
+        for i in range(3)
+    ]
     total = parts[0] + parts[1] + parts[2]
     assert list(total) == list(whole)
     for label in whole:
@@ -68,7 +73,10 @@ def test_parts_add_up_to_the_whole(kind):
 def test_bins_of_no_weight_are_gone(kind):
     scores, y, by, _ = rows_of(kind)
     every = ScoreHistogram.from_scores(scores, y, by=by)
-    halves = [np.where(every.segment == 1, 0.0, np.floor(w * 0.5)) for w in (every.positives, every.negatives)]
+    halves = [
+        np.where(every.segment == 1, 0.0, np.floor(w * 0.5))
+        for w in (every.positives, every.negatives)
+    ]
     found = every.reweighted(*halves)
     assert list(found) == ["a", "c"]
     assert found.pooled.total == pytest.approx(halves[0].sum() + halves[1].sum())
@@ -81,8 +89,13 @@ def test_bins_of_no_weight_are_gone(kind):
 
 def test_a_plain_mapping_is_put_on_one_grid():
     scores, y, by, _ = rows_of("cells")
-    separate = {label: ScoreHistogram.from_scores(scores[by == label], y[by == label]) for label in "cab"}
-    found = SegmentHistograms.of(separate | {"none": ScoreHistogram.from_counts([], [], [])})
+    separate = {
+        label: ScoreHistogram.from_scores(scores[by == label], y[by == label])
+        for label in "cab"
+    }
+    found = SegmentHistograms.of(
+        separate | {"none": ScoreHistogram.from_counts([], [], [])}
+    )
     assert list(found) == ["a", "b", "c"]
     assert SegmentHistograms.of(found) is found
     assert found.pooled.total == len(y)
@@ -96,7 +109,9 @@ def test_segments_many_and_small_are_counted_alike():
     found = ScoreHistogram.from_scores(scores, y, w, by=by)
     assert found.positives.sum() == w[y].sum()
     assert len(found) == len(np.unique(by[w > 0]))
-    assert repr(found) == f"SegmentHistograms({len(found)} segments, weight {w.sum():g})"
+    assert (
+        repr(found) == f"SegmentHistograms({len(found)} segments, weight {w.sum():g})"
+    )
 
 
 def test_rows_without_a_label_are_under_none():
@@ -117,7 +132,9 @@ def test_nothing_can_be_added_to_something():
     found = ScoreHistogram.from_scores(scores, y, by=by)
     rows = check_binary_scores(np.empty(0), kind=None)
     nothing = ScoreHistogram.from_counts([], [], [])
-    empty = SegmentHistograms.collect(nothing, rows, np.empty(0, dtype=bool), None, check_by([], 0))
+    empty = SegmentHistograms.collect(
+        nothing, rows, np.empty(0, dtype=bool), None, check_by([], 0)
+    )
     assert found + empty is found
     assert empty + found is found
     with pytest.raises(TypeError):
@@ -127,20 +144,26 @@ def test_nothing_can_be_added_to_something():
 
 
 def test_histograms_of_segments_know_their_classes():
-    found = ScoreHistogram.from_scores([0.1, 0.4, 0.6, 0.8], ["no", "no", "yes", "yes"], by=[1, 2, 1, 2])
+    found = ScoreHistogram.from_scores(
+        [0.1, 0.4, 0.6, 0.8], ["no", "no", "yes", "yes"], by=[1, 2, 1, 2]
+    )
     assert found[1].classes == ("no", "yes")
     assert SegmentHistograms.of(dict(found)).pooled.classes == ("no", "yes")
 
 
 def test_what_is_no_mapping_of_histograms():
-    with pytest.raises(TypeError, match="histogram must map labels to ScoreHistogram; 'a' has int"):
+    with pytest.raises(
+        TypeError, match="histogram must map labels to ScoreHistogram; 'a' has int"
+    ):
         SegmentHistograms.of({"a": 1})
     with pytest.raises(ValueError, match="at least one segment with rows"):
         SegmentHistograms.of({})
 
 
 def test_cells_far_apart_are_found_too():
-    scores = np.concatenate([np.linspace(-1e-300, 1e-300, 3000), np.linspace(1e200, 2e200, 3000)])
+    scores = np.concatenate(
+        [np.linspace(-1e-300, 1e-300, 3000), np.linspace(1e200, 2e200, 3000)]
+    )
     y = np.arange(6000) % 2 == 0
     found = ScoreHistogram.from_scores(scores, y, by=np.arange(6000) % 3, kind="margin")
     assert found.positives.sum() == 3000

@@ -5,7 +5,14 @@ import socket
 import sys
 from pathlib import Path
 
-FORBIDDEN = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "urllib")
+FORBIDDEN = (
+    "socket.connect",
+    "socket.bind",
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "socket.sendto",
+    "urllib",
+)
 
 
 def guarded():
@@ -37,11 +44,15 @@ def work():
     p = rng.random(500)
     y = (rng.random(500) < p**2).astype(int)
     cal = calspline.SplineCalibrator().fit(p, y)
-    calspline.report("report.html", y, {"raw": p, "calibrated": cal.calibrate(p)}, calibrator=cal)
+    calspline.report(
+        y, {"raw": p, "calibrated": cal.calibrate(p)}, "report.html", calibrator=cal
+    )
     calspline.save(cal, "saved.json")
     calspline.load("saved.json")
     calspline.export.to_sql(cal, "p")
-    Path("rows.csv").write_text("score,label\n" + "".join(f"{a},{b}\n" for a, b in zip(p, y, strict=True)))
+    Path("rows.csv").write_text(
+        "score,label\n" + "".join(f"{a},{b}\n" for a, b in zip(p, y, strict=True))
+    )
     for line in (
         "fit rows.csv -o model.json",
         "apply model.json rows.csv -o out.csv",

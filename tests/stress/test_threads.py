@@ -9,8 +9,14 @@ from calspline import IsotonicCalibrator, SplineCalibrator
 pytestmark = pytest.mark.slow
 
 rng = np.random.default_rng(5)
-TWO = [(expit(2.0 * u), (rng.random(3000) < expit(u)).astype(int)) for u in rng.normal(size=(4, 3000))]
-MANY = [(softmax(2.0 * z, axis=1), (z + rng.gumbel(size=z.shape)).argmax(axis=1)) for z in rng.normal(size=(4, 800, 4))]
+TWO = [
+    (expit(2.0 * u), (rng.random(3000) < expit(u)).astype(int))
+    for u in rng.normal(size=(4, 3000))
+]
+MANY = [
+    (softmax(2.0 * z, axis=1), (z + rng.gumbel(size=z.shape)).argmax(axis=1))
+    for z in rng.normal(size=(4, 800, 4))
+]
 
 
 @pytest.mark.parametrize(

@@ -1,86 +1,78 @@
-"""What every calibrator shares, checked rows in and probabilities out, and what those for two classes do with more."""
+"""Base class of all calibrators."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 
-from calspline.arrays import Array, blocks, filled, keeps_kind, one_blas_thread
-from calspline.calibrators.shift import Reference, Shift, find_shift
-from calspline.calibrators.stored import StoredCalibrator
-from calspline.curve import CalibrationCurve, WhenRead, constant
-from calspline.expression import Formula, Program, one_vs_rest
-from calspline.labels import (
-    check_binary_labels,
-    check_matrix_labels,
-    warn_if_columns_shuffled,
-    warn_if_rows_reversed,
-    warn_user,
-)
-from calspline.multiclass.one_vs_rest import AgainstRest, ScoreMap, combine, fit_classes
-from calspline.multiclass.scale import unmasked
-from calspline.options import BOOLEAN, Domain, check_fitted
+from calspline.arrays import Array, filled
+from calspline.calibrators.array_api import keeps_kind
+from calspline.calibrators.checks import check_fitted
+from calspline.codec import from_json, to_json
+from calspline.domains import Domain
+from calspline.fits.rows import BinaryRows, MatrixRows, rows_of_classes
+from calspline.fits.shift import shift_model
+from calspline.maps.curve import CalibrationCurve
+from calspline.maps.model import ADVICE, Model
+from calspline.maps.one_vs_rest import maps_of
+from calspline.maps.shifted import Shifted
+from calspline.rows import LabelledRows, check_rows, label_scores
 from calspline.scores import (
-    BinaryScores,
     GivenScores,
-    Kind,
-    LabelledRows,
-    MatrixKind,
-    MatrixScores,
-    WeightMeaning,
-    check_binary_scores,
-    check_matrix_scores,
-    check_rows,
+    Requirement,
     check_scores,
-    row_weight,
 )
-from calspline.transforms import Source
+from calspline.segment_labels import (
+    By,
+    check_by,
+)
+from calspline.user_warnings import warn_user
 
-ALL_EQUAL = "all scores are equal: the calibrated probability is the base rate"
-VALUES_AT_ONCE = 1 << 21
-"""Probabilities that a fit looks back at: so many have memory that is used again."""
 
+class BaseCalibrator(ClassifierMixin, BaseEstimator):
+    """Base class of all calibrators: classifiers whose features are scores.
 
-class BaseCalibrator(StoredCalibrator):
-    """A scikit-learn estimator whose features are a model's scores.
-
-    A method says how it fits checked scores (``_fit_two``, ``_fit_many``) and how it evaluates them (``_two``,
-    ``_many``).
+    A calibrator says how checked rows become a :class:`~calspline.maps.model.Model`
+    (``_fit``). Fitted attributes are views of ``model_``.
     """
 
-    classes_: NDArray[Any]
-    curves_: list[CalibrationCurve]
-    kind_: Kind
-    difference_: bool
-    reference_: WhenRead[Reference | None] = WhenRead(None)
-    shift_: Shift | None = None
+    model_: Model
 
-    prefers_margins: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {}
+    """Options of the constructor, with their domains."""
+    _kinds_of_map: ClassVar[tuple[type, ...]] = ()
+    """What a class, or two classes, may be mapped by."""
+    _prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
-    _inside: float | None = None
     _fit_advice: ClassVar[str] = (
-        'Margins of which so few lie outside [0, 1] are for SplineCalibrator(transform="identity").'
+        'Margins of which so few lie outside [0, 1] are for SplineCalibrator(scale="identity").'
     )
-    _advice: ClassVar[str] = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
+    _advice: ClassVar[str] = ADVICE
+
+    @abstractmethod
+    def _fit(self, rows: BinaryRows | MatrixRows, options: Any) -> Model:
+        """Fit checked rows."""
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the calibration from scores and what happened.
+        """Learn the calibration from scores and outcomes.
 
         Parameters
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, n_classes)
-            Probabilities (of two classes: of the second, or of both, which keeps more of
-            very confident ones), or margins. Columns are in the order of ``classes_``; columns
-            of a data frame that are named after the classes are put in that order.
+            Probabilities (of two classes: of the second, or of both, which keeps more
+            of very confident ones), or margins. Columns are in the order of
+            ``classes_``; columns of a data frame that are named after the classes are
+            put in that order.
         y : array-like of shape (n,)
-            Labels of any type. For three or more columns, integers from 0 to m-1 and names
-            of a frame's columns need not all occur.
+            Labels of any type. For three or more columns, integers from 0 to m-1 and
+            names of a frame's columns need not all occur.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 is a row seen twice; of 0, a row not seen.
 
@@ -88,94 +80,85 @@ class BaseCalibrator(StoredCalibrator):
         -------
         self
         """
-        meaning: WeightMeaning = "checked" if isinstance(scores, GivenScores) else "frequency"
-        return self._fit_rows(check_rows(scores, y, sample_weight, weights=meaning))
+        rows = check_rows(scores, y, sample_weight)
+        rows.check_weights_as_counts()
+        return self._fit_rows(rows)
 
-    def _fit_rows(self, rows: LabelledRows) -> Self:
-        """Fit checked rows, of two classes or of more."""
-        options = self.recipe()
-        given, n = rows.scores, len(rows.labels)
-        kind = self._takes(options, given.margins)
-        if given.n_columns > 2:
-            classes, codes = check_matrix_labels(rows.labels, n, given.n_columns, given.names)
-            matrix = check_matrix_scores(given.in_class_order(classes), kind=kind, advice=self._fit_advice)
-            self._fit_many(matrix, codes, rows, options)
-            warn_if_columns_shuffled(matrix.values, codes, rows.weight, classes, getattr(self, "design_effect_", 1.0))
-            highest = np.empty(n)
-            for some in blocks(n, len(classes), VALUES_AT_ONCE):
-                highest[some] = self._many(MatrixScores(matrix.kind, matrix.values[some])).max(axis=1)
-            known = Reference.of_rows(highest, codes, rows.weight, len(classes))
-            return self._remember(classes, matrix.kind, given.share_inside, known)
-        classes, positive = check_binary_labels(rows.labels, n)
-        ordered, difference = given.in_class_order(classes), given.margins or None
-        binary = check_binary_scores(ordered, kind=kind, difference=difference, advice=self._fit_advice)
-        self._fit_two(binary, positive, rows, options)
-        reference = self._look_back(binary, positive, rows, classes)
-        return self._remember(classes, binary.kind, given.share_inside, reference, difference=binary.difference)
-
-    def _look_back(
-        self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, classes: NDArray[Any]
-    ) -> Reference | Callable[[], Reference]:
-        """What to remember of the rows of a fit of two classes; warn if they are probably not what was meant."""
-        warn_if_rows_reversed(scores.locations(), positive, rows.weight, classes, row_weight(rows.weight))
-        return Reference.of_rows(self._two(scores), positive.astype(np.intp), rows.weight)
-
-    def _remember(
-        self, classes: NDArray[Any], kind: Kind, inside: float | None, reference: Any, *, difference: bool = False
+    def _fit_scores(
+        self,
+        scores: GivenScores,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        by: By | None = None,
+        classes: NDArray[Any],
+        margins: bool = False,
     ) -> Self:
-        """How the scores of the fit were taken, to take others so; ``inside`` is the share of margins in [0, 1]."""
-        self._inside = inside if kind == "margin" else None
-        self.classes_, self.kind_, self.difference_ = classes, kind, difference
-        self.reference_, self.shift_ = reference, None
+        """Fit scores whose columns are those of the classes.
+
+        ``y`` has codes of the ``classes``, and weights are known to count rows;
+        ``margins`` declares that the scores are margins.
+        """
+        rows = label_scores(scores, y, sample_weight, groups, by)
+        if getattr(self, "weights", "frequency") == "importance":
+            rows = rows.with_importance_weights()
+        return self._fit_rows(rows, classes, margins=margins)
+
+    def _fit_rows(
+        self,
+        rows: LabelledRows,
+        classes: NDArray[Any] | None = None,
+        *,
+        margins: bool = False,
+    ) -> Self:
+        """Fit checked rows; ``classes`` are labels for the codes that ``y`` has."""
+        options = self._options()
+        requirement = self._required_scores(options, margins)
+        checked = rows_of_classes(rows, requirement, self._fit_advice, classes)
+        return self._set_model(self._fit(checked, options))
+
+    def _set_model(self, model: Model) -> Self:
+        if not model.fit.converged:
+            warn_user("the fit did not converge", ConvergenceWarning)
+        self.model_ = model
         return self
 
-    def recipe(self) -> Any:
-        """The options, checked, as a fit wants them."""
-        return {name: domain.check(getattr(self, name), name) for name, domain in self._parameter_constraints.items()}
+    def _options(self) -> Any:
+        """The options, checked."""
+        return {
+            name: domain.check(getattr(self, name), name)
+            for name, domain in self._parameter_constraints.items()
+        }
 
-    def _takes(self, options: Any, margins: bool) -> MatrixKind:
-        """What the scores have to be; by default they decide, unless they were declared to be margins."""
+    def _required_scores(self, options: Any, margins: bool) -> Requirement:
+        """What the scores have to be, if they are declared to be margins or not."""
         return "margin" if margins else "auto"
 
-    @abstractmethod
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
-        """Fit two classes; ``rows`` has the weights and groups."""
-
-    @abstractmethod
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
-        """Fit three or more classes."""
-
-    def formula(self) -> Formula:
-        """What it computes, in terms that the exports write."""
-        check_fitted(self)
-        classes = self.classes_.tolist()
-        moved = (lambda program: program) if self.shift_ is None else self.shift_.program
-        if len(classes) > 2:
-            return Formula(classes, self.kind_, moved(self._many_program()))
-        one, pair = moved(self._two_program("one")), moved(self._two_program("pair"))
-        return Formula(classes, self.kind_, one, pair, self.difference_)
-
-    def _two_program(self, source: Source) -> Program:
-        """The steps from the score of two classes."""
-        return self.curves_[0].program(source)
-
-    def _many_program(self) -> Program:
-        """The steps from a row of scores of three or more classes."""
-        raise TypeError(f"{type(self).__name__} has no formula for three or more classes")
-
-    @abstractmethod
-    def _two(self, scores: BinaryScores) -> Array:
-        """Calibrated probabilities of the second of two classes."""
-
-    @abstractmethod
-    def _many(self, scores: MatrixScores) -> Array:
-        """Calibrated probabilities of three or more classes, a column for each."""
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags.one_d_array = True
         tags.classifier_tags.poor_score = True  # on features that are no scores
         return tags
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of columns."""
+        return self.model_.classes
+
+    @property
+    def curves_(self) -> list[CalibrationCurve]:
+        """The curves of the map: one for two classes, one per class, or none."""
+        return self.model_.curves
+
+    @property
+    def shift_(self) -> Shifted | None:
+        """How the base rates were shifted, if they were."""
+        fitted = self.model_.map
+        return fitted if isinstance(fitted, Shifted) else None
 
     @keeps_kind
     def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
@@ -185,82 +168,101 @@ class BaseCalibrator(StoredCalibrator):
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, n_classes)
         by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row, if the fit knew segments. A segment never seen, and None, gets the probability that
-            holds for a new segment: that of the common curve, the spread between segments taken into account. A warning
-            says how many rows that were. Without ``by`` all rows are of new segments.
+            The segment of each row, if the fit knew segments. A segment never seen, and
+            None, gets the probability that holds for a new segment: that of the common
+            curve, the spread between segments taken into account. A warning says how
+            many rows that were. Without ``by`` all rows are of new segments.
 
         Returns
         -------
         array of shape (n, n_classes)
-            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in an array that follows the array
-            API, give one of the same kind, on the same device and in the same floating type.
+            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in
+            an array that follows the array API, give one of the same kind, on the same
+            device and in the same floating type.
         """
         return as_matrix(self._probability(scores, by)[0])
 
     @keeps_kind
-    def calibrate(self, scores: Any, *, by: Any = None) -> Array:
+    def calibrate(self, scores: Any, *, by: Any = None) -> Any:
         """Calibrated probabilities in the shape that came in.
 
-        One column in gives the probability of ``classes_[1]``; more give all classes. ``by`` is as for
-        :meth:`predict_proba`.
+        One column in gives the probability of ``classes_[1]``; more give all classes. A
+        single score gives a number. ``by`` is as for :meth:`predict_proba`.
         """
+        if isinstance(scores, np.ndarray) and scores.ndim == 0:
+            scores = scores[()]
+        if isinstance(scores, Real):
+            return self._calibrate_one(scores, by)
         p, shape = self._probability(scores, by)
-        return as_matrix(p) if p.ndim == 2 or shape[1:] == (2,) else p.reshape(shape)
+        if p.ndim == 2 or shape[1:] == (2,):
+            return as_matrix(p)
+        return p.reshape(shape)
+
+    def _calibrate_one(self, score: Real, by: Any) -> float:
+        """The calibrated probability of a single score, as a number.
+
+        ``by`` has its segment, or one per column of segments.
+        """
+        if isinstance(by, (list, tuple)):
+            by = [[label] for label in by]
+        elif by is not None:
+            by = [by]
+        p, _ = self._probability([score], by)
+        return float(p[0])
 
     @keeps_kind
     def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
-        """The most probable class of each row; ``by`` is as for :meth:`predict_proba`."""
+        """The most probable class of each row; ``by`` as for :meth:`predict_proba`."""
         p, _ = self._probability(scores, by)
-        return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
+        if p.ndim == 2:
+            return np.asarray(self.classes_[p.argmax(axis=1)])
+        return np.asarray(self.classes_[(p > 0.5).astype(np.intp)])
 
-    def _probability(self, scores: Any, by: Any = None) -> tuple[Array, tuple[int, ...]]:
-        """Calibrated probabilities, of two classes those of the second, flat; and the shape of the scores."""
+    def _probability(
+        self, scores: Any, by: Any = None
+    ) -> tuple[Array, tuple[int, ...]]:
+        """Probabilities of the second of two classes, or of all; the scores' shape."""
         check_fitted(self)
         given = check_scores(scores)
-        segments = {} if by is None else {"codes": self.codes_of(by, len(given))}
-        checked = self._check_scores(given)
-        if isinstance(checked, BinaryScores):
-            p, shape = self._two(checked, **segments), checked.shape
-        else:
-            p, shape = self._many(checked, **segments), checked.values.shape
-        return p if self.shift_ is None else self.shift_.apply(p), shape
+        segments = None if by is None else check_by(by, len(given))
+        return self._predict(given, segments), given.values.shape
 
-    def codes_of(self, by: Any, n: int) -> Any:
-        """The place of each row's segment among those of the fit; here, there are none."""
-        raise ValueError("by must not be given: this calibrator was fitted without segments")
+    def _predict(self, scores: GivenScores, by: By | None = None) -> Array:
+        """Probabilities of the second of two classes, or of all, for checked rows."""
+        model = self.model_
+        places = None if by is None else model.match_segments(by, len(scores))
+        return model.probabilities(scores, places, self._advice)
 
-    @property
-    def scores_in_unit_interval(self) -> bool:
-        """Whether the scores of the fit lay in [0, 1], as probabilities do."""
-        return self.kind_ == "probability" or (self._inside is None and not self.difference_)
-
-    def warn_without_segments(self) -> None:
-        """Warn where scores come without the segments of the fit; here, there are none."""
-
-    def shifted(self, *, base_rate: Any = None, kept: Any = None, unlabelled: Any = None) -> Self:
+    def shifted(
+        self, *, base_rate: Any = None, kept: Any = None, unlabelled: Any = None
+    ) -> Self:
         """The same calibrator for another base rate; this one stays as it is.
 
-        It is right if the base rate is all that changes: rows of either class have the scores they always had. Of a
-        calibrator that was shifted already, ``base_rate`` and ``unlabelled`` replace the shift and its uncertainty;
-        ``kept`` is on top of it.
+        It is right if the base rate is all that changes: rows of either class have the
+        scores they always had. Of a calibrator that was shifted already, ``base_rate``
+        and ``unlabelled`` replace the shift and its uncertainty; ``kept`` is on top of
+        it.
 
         Parameters
         ----------
         base_rate : float or mapping of label to float, optional
             The new share of the second of two classes, or of each class.
         kept : mapping of label to float, optional
-            The shares of the rows of each class that were kept before the model or the calibrator was fitted
-            (``{0: 0.1, 1: 1.0}`` if nine of ten negatives were thrown away; 3.0 if rows were repeated three times). The
-            new calibrator is for the data before that.
+            The shares of the rows of each class that were kept before the model or the
+            calibrator was fitted (``{0: 0.1, 1: 1.0}`` if nine of ten negatives were
+            thrown away; 3.0 if rows were repeated three times). The new calibrator is
+            for the data before that.
         unlabelled : ScoreHistogram or array-like of scores, optional
-            New scores, whose labels are not known (or do not count): the new base rate is estimated from them. A
-            warning says if another base rate does not explain them.
+            New scores, whose labels are not known (or do not count): the new base rate
+            is estimated from them. A warning says if another base rate does not explain
+            them.
 
         Returns
         -------
         calibrator
-            Of the same class. Its ``shift_`` has the new ``base_rates``, their ``limits()`` and the ``p_value`` of the
-            test, if they were estimated. It predicts, saves and exports as any other, and its intervals include the
+            Of the same class. Its ``shift_`` has the new ``base_rates``, their
+            ``limits()`` and the ``p_value`` of the test, if they were estimated. It
+            predicts, saves and exports as any other, and its intervals include the
             uncertainty of an estimated base rate.
 
         See Also
@@ -269,9 +271,8 @@ class BaseCalibrator(StoredCalibrator):
 
         Notes
         -----
-        A model file of version 0.1.0 does not know the base rate of its fit, so that only ``kept`` is possible.
-        The uncertainty of an estimate includes the calibrator's own for a :class:`~calspline.SplineCalibrator` of two
-        classes.
+        The uncertainty of an estimate includes the calibrator's own for a
+        :class:`~calspline.SplineCalibrator` of two classes.
 
         Examples
         --------
@@ -289,130 +290,64 @@ class BaseCalibrator(StoredCalibrator):
         array([0.07, 0.11])
         """
         check_fitted(self)
-        moved = self.unshifted()
-        moved._absorb(find_shift(moved, base_rate, kept, unlabelled, earlier=self.shift_))
-        return moved
+        shifted = copy(self)
+        shifted.model_ = shift_model(
+            self.model_, base_rate, kept, unlabelled, self._advice
+        )
+        return shifted
 
-    def unshifted(self) -> Self:
-        """A copy without the shift."""
-        plain = copy(self)
-        plain.shift_ = None
-        return plain
+    def to_dict(self) -> dict[str, Any]:
+        """The fitted calibrator in plain JSON values."""
+        check_fitted(self)
+        parameters = {
+            name: domain.to_json(getattr(self, name))
+            for name, domain in sorted(self._parameter_constraints.items())
+        }
+        described = {"class": type(self).__name__, "parameters": parameters}
+        return described | to_json(self.model_.with_reference())
 
-    def _absorb(self, shift: Shift) -> None:
-        """Take a shift: a method may move its own curves, and others move what comes out of them."""
-        self.shift_ = shift
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The calibrator that :meth:`to_dict` described; anything else is an error."""
+        given = data["parameters"]
+        domains = cls._parameter_constraints
+        if not isinstance(given, dict) or set(given) != set(domains):
+            expected = ", ".join(sorted(domains)) or "none"
+            raise ValueError(f"parameters must be exactly {expected}")
+        parameters = {
+            name: domain.from_json(given[name], name)
+            for name, domain in domains.items()
+        }
+        described = {
+            key: value
+            for key, value in data.items()
+            if key not in ("class", "parameters")
+        }
+        model = from_json(Model, described)
+        cls._check_model(model)
+        for name, value in parameters.items():
+            if isinstance(value, np.ndarray):
+                parameters[name] = value.tolist()
+        calibrator = cls(**parameters)
+        calibrator.model_ = model
+        return calibrator
 
-    def noise(self, scores: Any) -> Array:
-        """Independent errors of the log-odds of two classes, one standard deviation each, (r, n); r is 0 if unknown."""
-        return self.curves_[0].noise(self._check_scores(scores)) if self.curves_ else np.empty((0, len(scores)))
-
-    def sum_variance(self, scores: Any, weights: Array) -> float:
-        """Of three or more classes, the variance of a weighted sum of the log-probabilities before they are normalised.
-
-        It is 0 where the method does not know its own uncertainty.
-        """
-        return 0.0
-
-    def _check_scores(self, scores: Any) -> Any:
-        """Scores to calibrate, taken as those of the fit were: those of two classes, or a matrix of more."""
-        given = check_scores(scores).in_class_order(self.classes_)
-        if self.kind_ == "margin":
-            given.warn_if_probabilities(self._inside)
-        if len(self.classes_) == 2:
-            return check_binary_scores(given, kind=self.kind_, difference=self.difference_, advice=self._advice)
-        return check_matrix_scores(given, kind=self.kind_, n_columns=len(self.classes_), advice=self._advice)
-
-
-def warn_not_converged() -> None:
-    """Warn, in scikit-learn's category, that a fit did not converge."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    warn_user("the fit did not converge", ConvergenceWarning)
+    @classmethod
+    def _check_model(cls, model: Model) -> None:
+        """Check that a model is one that this calibrator may have fitted."""
+        for part in maps_of(model.base):
+            if not isinstance(part, cls._kinds_of_map):
+                raise ValueError(
+                    f"map must be one that a {cls.__name__} fits; "
+                    f"a {type(part).__name__} is not"
+                )
+        model.check_probabilities()
 
 
 def as_matrix(p: Array) -> Array:
-    """A column of probabilities for each class; of two, those of the second may come alone."""
-    return p if p.ndim == 2 else filled(np.empty((len(p), 2)), lambda rows: np.column_stack([1.0 - p[rows], p[rows]]))
-
-
-@dataclass(frozen=True)
-class MapFit:
-    """A fitted map; ``constant`` where all scores were equal."""
-
-    map: ScoreMap
-    constant: bool = False
-    converged: bool = True
-
-
-class OneVsRestCalibrator(BaseCalibrator):
-    """A calibrator whose method maps one class's score to its probability; see :func:`fit_classes` and :func:`combine`.
-
-    Maps are :class:`~calspline.CalibrationCurve` objects, unless a method overrides what is done with them.
-    """
-
-    _maps: list[Any]
-    converged_: bool
-
-    _stored: ClassVar[dict[str, Domain]] = {"converged": BOOLEAN}
-
-    @abstractmethod
-    def _fit_map(self, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None) -> MapFit:
-        """Fit one class against the rest; both occur."""
-
-    def _constant_map(self, kind: Kind, rate: float) -> ScoreMap:
-        """The same probability for every score."""
-        return constant(kind, rate)
-
-    def _set_maps(self, maps: list[Any]) -> None:
-        """Set the fitted attributes that the maps give: one map for two classes, else one per class."""
-        self._maps = self.curves_ = maps
-
-    def _maps_from(self, facts: dict[str, Any], curves: list[CalibrationCurve]) -> list[Any]:
-        """The maps that a file describes."""
-        return curves
-
-    def _columns(self, scores: MatrixScores) -> AgainstRest:
-        """Each class's score against the rest; a margin is that already."""
-        return AgainstRest(scores, "logit", logits=False)
-
-    def _fit_two(self, scores: BinaryScores, positive: NDArray[np.bool_], rows: LabelledRows, options: Any) -> None:
-        with one_blas_thread():
-            self._set_fits([self._fit_map(scores, positive, rows.weight)])
-
-    def _fit_many(self, scores: MatrixScores, codes: NDArray[np.intp], rows: LabelledRows, options: Any) -> None:
-        columns = self._columns(unmasked(scores, rows.weight))
-        with one_blas_thread():
-            fits = fit_classes(
-                columns,
-                codes,
-                rows.weight,
-                lambda column, positive: self._fit_map(column, positive, rows.weight),
-                lambda rate, total: MapFit(self._constant_map(columns.kind, rate), constant=True),
-            )
-        self._set_fits(fits)
-
-    def _set_fits(self, fits: list[MapFit]) -> None:
-        if all(fit.constant for fit in fits):
-            warn_user(ALL_EQUAL)
-        self.converged_ = all(fit.converged for fit in fits)
-        if not self.converged_:
-            warn_not_converged()
-        self._set_maps([fit.map for fit in fits])
-
-    def _two(self, scores: BinaryScores) -> Array:
-        p: Array = self._maps[0].evaluate(scores)
+    """A column for each class; those of the second of two classes may come alone."""
+    if p.ndim == 2:
         return p
-
-    def _many(self, scores: MatrixScores) -> Array:
-        return combine([each.evaluate for each in self._maps], self._columns(scores))
-
-    def _many_program(self) -> Program:
-        return one_vs_rest([each.program("pair") for each in self._maps])
-
-    def _restore(self, facts: dict[str, Any], curves: list[CalibrationCurve], structure: Any, n_classes: int) -> None:
-        maps = self._maps_from(facts, curves)
-        if len(maps) != (1 if n_classes == 2 else n_classes):
-            raise ValueError(f"curves must be one for two classes, or one per class; got {len(maps)}")
-        self.converged_ = facts["converged"]
-        self._set_maps(maps)
+    return filled(
+        np.empty((len(p), 2)), lambda rows: np.column_stack([1.0 - p[rows], p[rows]])
+    )

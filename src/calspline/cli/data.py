@@ -1,13 +1,14 @@
-"""The data that a command's options describe: rows of files, whose every fault is named by its place.
+"""The data that a command's options describe: rows of files, checked.
 
-What the columns hold is found in one pass. If something is wrong with it, another one finds the first row of which
-that is true.
+What the columns hold is found in one pass. If something is wrong with it, another one
+finds the first row of which that is true.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple, NoReturn
@@ -16,39 +17,95 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
-from calspline.cli.columns import Value, classes_of, in_class_order, label_column, model_columns, named, one_named
+from calspline.cli.columns import (
+    WORDS,
+    Value,
+    classes_of,
+    in_class_order,
+    is_number_or_boolean,
+    label_column,
+    model_columns,
+    named,
+    one_named,
+)
 from calspline.cli.files import Source, identifier, literal, open_source
 from calspline.cli.output import InputError, note
 from calspline.export.dialects import DIALECTS
 from calspline.labels import MAX_LABELS, label_array
-from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE
-from calspline.segments.labels import By, check_by
+from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE, show_outside
+from calspline.segment_labels import By, check_by
 
 NUMBERS = ("DOUBLE", "FLOAT", "BOOLEAN", "VARCHAR", "DECIMAL", "INT")
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+MISSING = ("", *WORDS)
 INTEGER = "0|-?[1-9][0-9]*"
 HELPER = "calspline helper "
 LABEL, GROUP = f'"{HELPER}label"', f'"{HELPER}group"'
 NOT_NAN = DIALECTS["duckdb"].not_nan
 ABSENT = ", ".join(map(literal, MISSING))
+WORD = ", ".join(map(literal, WORDS))
+DECIMAL_COMMA = re.compile(r"[+-]?[\d.,]*,\d+(\.\d+)?")
+PERCENTAGE = re.compile(r"[+-]?[\d.,]+\s*%")
 NAMED_ROWS = 5
 NO_PROBABILITY = (
-    "it must be a probability in [0, 1], and {} are outside; to calibrate margins, such as a decision_function gives, "
-    "fit with --transform identity"
+    "it must be a probability in [0, 1], and {} are outside; clip or mend them, divide "
+    "percentages by 100, or, to "
+    "calibrate margins, such as a decision_function gives, fit with --scale identity"
+)
+SUMS_ADVICE = (
+    "divide each row by its sum, or, to calibrate margins, fit with --scale identity"
 )
 
 
 class Rule(NamedTuple):
-    """What is wrong with a row: tests in SQL, by the number of the column that they are of, and what to say."""
+    """What is wrong with a row: tests in SQL by number of column, and the message."""
 
     tests: dict[int, str]
     why: str
 
 
-class Data:
-    """Columns of files: scores, and labels and weights where they are needed, with what one pass tells of them.
+class Texts(NamedTuple):
+    """What one pass tells of a column of groups or segments, which may be text."""
 
-    :func:`open_labelled` gives it its ``classes``, in the order of the columns of scores.
+    whole: bool
+    """Whether all are integers, but for those missing."""
+    n_empty: int
+    n_words: int
+    """Rows with ``NA`` and the like, which are missing only among integers."""
+
+    @classmethod
+    def added(cls, parts: Iterable[Sequence[Any]]) -> Texts:
+        """What :meth:`aggregates` over parts of the rows tell of all."""
+        fits, integers, empty, words = zip(*parts, strict=True)
+        whole = any(integers) and not any(one is False for one in fits)
+        n_empty = sum(one or 0 for one in empty)
+        n_words = sum(one or 0 for one in words)
+        return cls(whole, n_empty, n_words)
+
+    @staticmethod
+    def aggregates(column: str) -> list[str]:
+        """What is asked of a column in SQL."""
+        text = f"CAST({column} AS VARCHAR)"
+        digits = f"regexp_full_match({text}, {literal(INTEGER)})"
+        integer = f"({digits} AND TRY_CAST({text} AS BIGINT) IS NOT NULL)"
+        word = f"{text} IN ({WORD})"
+        return [
+            f"bool_and({text} IS NULL OR {word} OR {integer})",
+            f"bool_or({integer})",
+            f"count_if({text} IS NULL)",
+            f"count_if({word})",
+        ]
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a value."""
+        return self.n_empty + self.n_words if self.whole else self.n_empty
+
+
+class Data:
+    """Columns of files: scores, labels and weights, and what one pass finds in them.
+
+    :func:`open_labelled` gives it its ``classes``, in the order of the columns of
+    scores.
     """
 
     classes: Sequence[Value] = ()
@@ -68,30 +125,55 @@ class Data:
         margins: bool = False,
         sums: bool = True,
     ):
-        self.source, self.scores, self.label, self.weight, self.group = source, list(scores), label, weight, group
+        self.source, self.scores, self.label, self.weight, self.group = (
+            source,
+            list(scores),
+            label,
+            weight,
+            group,
+        )
         self.by = list(by)
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
             kind = source.types[name]
-            if not any(word in kind for word in NUMBERS) or kind.endswith("]") or "(" in kind.removeprefix("DECIMAL("):
-                raise InputError(f"column {name!r} of {source.name} must hold numbers; it is of type {kind}")
+            if (
+                not any(word in kind for word in NUMBERS)
+                or kind.endswith("]")
+                or "(" in kind.removeprefix("DECIMAL(")
+            ):
+                raise InputError(
+                    f"column {name!r} of {source.name} must hold numbers; it is of "
+                    f"type {kind}"
+                )
         self.helpers = [f"{HELPER}{i}" for i in range(len(self._numbers))]
         self._quoted = [identifier(helper) for helper in self.helpers]
         numbers = zip(self._numbers, self._quoted, strict=True)
-        items = [f"{_number(name, source.types[name])} AS {helper}" for name, helper in numbers]
+        items = [
+            f"{_number(name, source.types[name])} AS {helper}"
+            for name, helper in numbers
+        ]
         text = "'x'" if label is None else _label(label, source.types[label])
         items.append(f"{text} AS {LABEL}")
-        tests = [f"{column} IS NOT NULL AND {NOT_NAN.format(column)}" for column in self._quoted]
+        tests = [
+            f"{column} IS NOT NULL AND {NOT_NAN.format(column)}"
+            for column in self._quoted
+        ]
         tests.append(f"{LABEL} IS NOT NULL")
         if group is not None:
             items.append(f"{_label(group, source.types[group])} AS {GROUP}")
             tests.append(f"{GROUP} IS NOT NULL")
-        for k, name in enumerate(self.by):  # as labels are, or of the types that a model has them in
+        for k, name in enumerate(
+            self.by
+        ):  # as labels are, or of the types that a model has them in
             value = _label(name, source.types[name])
-            items.append(f"{f'TRY_CAST({value} AS {types[k]})' if types else value} AS {_segment(k)}")
+            items.append(
+                f"{f'TRY_CAST({value} AS {types[k]})' if types else value} AS "
+                f"{_segment(k)}"
+            )
         self.segments = [_segment(k).strip('"') for k in range(len(self.by))]
         self.select, self.present = ", ".join(items), " AND ".join(tests)
         self._rules = self._rules_for(margins=margins, sums=sums)
+        self._left_out: list[str] = []
         if label is not None:
             source.keep(self.select)
         self._look()
@@ -100,48 +182,117 @@ class Data:
         """What every row that lacks nothing has to keep to."""
         k = len(self.scores)
         scores, weights = self._quoted[:k], self._quoted[k:]
-        rules = [Rule({i: f"isinf({score})" for i, score in enumerate(scores)}, "it must be finite")]
+        rules = [
+            Rule(
+                {i: f"isinf({score})" for i, score in enumerate(scores)},
+                "it must be finite",
+            )
+        ]
         if not margins:
-            outside = {i: f"{score} NOT BETWEEN {-ROUNDING} AND {1.0 + ROUNDING}" for i, score in enumerate(scores)}
+            outside = {
+                i: f"{score} NOT BETWEEN {-ROUNDING} AND {1.0 + ROUNDING}"
+                for i, score in enumerate(scores)
+            }
             rules.append(Rule(outside, NO_PROBABILITY))
         if k > 1 and sums and not margins:
-            rules.append(Rule({-1: f"abs({' + '.join(scores)} - 1) > {ROW_SUM_TOLERANCE}"}, ""))
-        wrong = {k + i: f"({weight} < 0 OR isinf({weight}))" for i, weight in enumerate(weights)}
-        return [*rules, Rule(wrong, "a weight must be finite and not negative")] if weights else rules
+            rules.append(
+                Rule({-1: f"abs({' + '.join(scores)} - 1) > {ROW_SUM_TOLERANCE}"}, "")
+            )
+        wrong = {
+            k + i: f"({weight} < 0 OR isinf({weight}))"
+            for i, weight in enumerate(weights)
+        }
+        return (
+            [*rules, Rule(wrong, "a weight must be finite and not negative")]
+            if weights
+            else rules
+        )
 
     def _look(self) -> None:
-        """One pass: the labels, how many rows there are, which of them count, and which rules they break."""
-        broken = [f"count_if({' OR '.join(rule.tests.values())})" for rule in self._rules]
+        """One pass: the labels, the rows that count, and the rules that they break."""
+        broken = [
+            f"count_if({' OR '.join(rule.tests.values())})" for rule in self._rules
+        ]
         some = f"bool_or({self._quoted[-1]} <> 0)" if self.weight else "count(*)"
-        texts = [f"CAST({_segment(k)} AS VARCHAR)" for k in range(len(self.by))]
-        whole = [f"bool_and({_whole(text)})" for text in texts if self.label is not None]
-        items = [f"{item} FILTER (WHERE {self.present})" for item in ["count(*)", *broken, *whole, some]]
+        columns = []
+        if self.label is not None:
+            columns += [_segment(k) for k in range(len(self.by))]
+        if self.group is not None:
+            columns.append(GROUP)
+        texts = [item for column in columns for item in Texts.aggregates(column)]
+        facts = ["count(*)", *broken, *texts, some]
+        items = [f"{fact} FILTER (WHERE {self.present})" for fact in facts]
         with self.source.reading():
-            found = self.source.query(self.select).aggregate(", ".join([LABEL, "count(*)", *items]), LABEL)
+            found = self.source.query(self.select).aggregate(
+                ", ".join([LABEL, "count(*)", *items]), LABEL
+            )
             rows = found.limit(MAX_LABELS + 1).fetchall()
         if len(rows) > MAX_LABELS:
             raise InputError(
-                f"column {self.label!r} of {self.source.name} has more than {MAX_LABELS} different values, too many "
+                f"column {self.label!r} of {self.source.name} has more than "
+                f"{MAX_LABELS} different values, too many "
                 "for labels; name the column of labels with --label"
             )
         self.spellings = sorted(str(row[0]) for row in rows if row[0] is not None)
+        if LABEL in self._left_out:
+            self.spellings = [text for text in self.spellings if text not in WORDS]
         if self.label is not None and not self.spellings:
             nothing = f"column {self.label!r} of {self.source.name} has no labels"
-            raise InputError(nothing if rows else f"{self.source.name} has no rows of data")
+            raise InputError(
+                nothing if rows else f"{self.source.name} has no rows of data"
+            )
         self._counting = {str(row[0]) for row in rows if row[-1]}
         n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
         self.n_missing = n_rows - self.n_used
-        self._broken = [sum(row[3 + i] or 0 for row in rows) for i in range(len(self._rules))]
+        self._broken = [
+            sum(row[3 + i] or 0 for row in rows) for i in range(len(self._rules))
+        ]
+        self._texts = {}
         first = 3 + len(self._rules)
-        self._whole = [all(row[first + k] is not False for row in rows) for k in range(len(whole))]
+        for column in columns:
+            last = first + len(Texts.aggregates(column))
+            self._texts[column] = Texts.added(row[first:last] for row in rows)
+            first = last
+        if self._leave_out_words():
+            self._look()
+
+    def _leave_out_words(self) -> bool:
+        """Take ``NA`` and the like as missing among labels or groups that are numbers.
+
+        Returns whether there are any, so that more rows are missing than before.
+        """
+        columns = []
+        others = [text for text in self.spellings if text not in WORDS]
+        has_words = self.label is not None and len(others) < len(self.spellings)
+        if has_words and all(map(is_number_or_boolean, others)):
+            columns.append(LABEL)
+        groups = self._texts.get(GROUP)
+        if groups is not None and groups.whole and groups.n_words:
+            columns.append(GROUP)
+        for column in columns:
+            self.present += f" AND {column} NOT IN ({WORD})"
+        self._left_out += columns
+        return bool(columns)
 
     def note_missing(self, what: str = "values", file: str = "") -> None:
         """Say how many rows were left out, if any were."""
         if self.n_missing:
             note(f"{file}{self.n_missing:,} rows with missing {what} were left out")
 
+    def note_no_segment(self) -> None:
+        """Say how many rows have no segment, if any have none."""
+        for k, name in enumerate(self.by):
+            n_missing = self._texts[_segment(k)].n_missing
+            if n_missing == 1:
+                note(f"1 row has no {name}, and counts for the common curve only")
+            elif n_missing:
+                note(
+                    f"{n_missing:,} rows have no {name}, and count for the common "
+                    "curve only"
+                )
+
     def check(self, missing: str) -> None:
-        """Complain about the first row with a value that cannot be used, and about rows that show one class only."""
+        """Check values, and that there are two classes; errors name the first row."""
         if self.n_missing:
             self._check_words()
         for rule, broken in zip(self._rules, self._broken, strict=True):
@@ -153,78 +304,125 @@ class Data:
             return
         name = self.source.name
         if not self._counting and self.weight and self.n_used:
-            raise InputError(f"{name}: the weights in column {self.weight!r} are all zero")
+            raise InputError(
+                f"{name}: the weights in column {self.weight!r} are all zero"
+            )
         if not self._counting:
             raise InputError(f"{name} has no rows of data")
         if len({self._codes[text] for text in self._counting}) < 2:
-            raise InputError(f"{name} must show two classes; every row that counts is of one")
+            raise InputError(
+                f"{name} must show two classes; every row that counts is of one"
+            )
 
     def _check_words(self) -> None:
         """Complain about the first value that is neither a number nor missing."""
         words = []
         for name in self._numbers:
             if self.source.types[name] == "VARCHAR":
-                wrong = f"{_text(name)} NOT IN ({ABSENT}) AND {_number(name, 'VARCHAR')} IS NULL"
+                number = _number(name, "VARCHAR")
+                wrong = f"{_text(name)} NOT IN ({ABSENT}) AND {number} IS NULL"
                 before, after = literal(f"{name} is '"), literal("'")
-                words.append(f"WHEN {wrong} THEN concat({before}, {identifier(name)}, {after})")
+                words.append(
+                    f"WHEN {wrong} THEN concat({before}, {identifier(name)}, {after})"
+                )
         select = f"CASE {' '.join(words)} ELSE '' END AS word"
-        for file, row, (said,) in self.source.first_rows(select, "word <> ''") if words else []:
-            raise InputError(f"row {row} of {file}: {said}, which is not a number")
+        for file, row, (said,) in (
+            self.source.first_rows(select, "word <> ''") if words else []
+        ):
+            hint = _number_hint(said.partition("'")[2].removesuffix("'").strip())
+            where = f"row {row} of {file}"
+            raise InputError(f"{where}: {said}, which is not a number{hint}")
 
     def _refuse(self, rule: Rule, many: str) -> NoReturn:
         """Complain about the first row that breaks a rule, as so ``many`` do."""
         cases = " ".join(f"WHEN {test} THEN {i}" for i, test in rule.tests.items())
         select = f"{self.select}, CASE {cases} END AS i"
-        [(file, row, (*values, i))] = self.source.first_rows(select, f"i IS NOT NULL AND {self.present}")
+        [(file, row, (*values, i))] = self.source.first_rows(
+            select, f"i IS NOT NULL AND {self.present}"
+        )
         if i >= 0:
-            raise InputError(f"row {row} of {file}: {self._numbers[i]} is {values[i]:g}; {rule.why.format(many)}")
+            raise InputError(
+                f"row {row} of {file}: {self._numbers[i]} is "
+                f"{show_outside(values[i])}; {rule.why.format(many)}"
+            )
         columns = ", ".join(self.scores[:3]) + (", ..." if len(self.scores) > 3 else "")
         raise InputError(
-            f"row {row} of {file}: the scores ({columns}) must sum to one within {ROW_SUM_TOLERANCE:g}, "
-            f"and sum to {sum(values[: len(self.scores)]):.6g}"
+            f"row {row} of {file}: the scores ({columns}) must sum to one within "
+            f"{ROW_SUM_TOLERANCE:g}, "
+            f"and sum to {sum(values[: len(self.scores)]):.6g}; {SUMS_ADVICE}"
         )
 
     def _refuse_missing(self) -> NoReturn:
         found = self.source.first_rows(self.select, f"NOT ({self.present})", NAMED_ROWS)
         file, _, values = found[0]
-        lacking = [value is None or value != value for value in values]  # NaN is not itself
-        column = [*self._numbers, self.label, self.group][lacking.index(True)]
-        listed = ", ".join(str(row) for _, row, _ in found) + (" and more" if self.n_missing > len(found) else "")
+        places = [*self._quoted, LABEL, GROUP]
+        names = [*self._numbers, self.label, self.group]
+        column = next(
+            name
+            for name, place, value in zip(names, places, values, strict=False)
+            if value is None
+            or value != value  # NaN is not itself
+            or (place in self._left_out and value in WORDS)
+        )
+        listed = ", ".join(str(row) for _, row, _ in found) + (
+            " and more" if self.n_missing > len(found) else ""
+        )
         raise InputError(
             f"column {column!r} of {file} has missing values: {self.n_missing} in all, "
-            f"in row{'s' if len(found) > 1 else ''} {listed} (the first row of data is 1); "
+            f"in row{'s' if len(found) > 1 else ''} {listed} (the first row of data is "
+            "1); "
             "leave them out with --missing drop"
         )
 
     def frame(self) -> tuple[Any, dict[str, Any]]:
-        """Rows that lack nothing as a relation of DuckDB, and its columns as :func:`~calspline.fit_frame` wants them.
+        """Complete rows as a relation of DuckDB, and arguments of ``fit_frame``.
 
         Labels are places among the classes, and names of columns are those of classes.
         """
         helpers = [self._quoted[self._numbers.index(name)] for name in self.scores]
-        values = {"p" if len(helpers) == 1 else f"p_{j}": helper for j, helper in enumerate(helpers)}
+        values = {
+            "p" if len(helpers) == 1 else f"p_{j}": helper
+            for j, helper in enumerate(helpers)
+        }
         names = list(values)
         if self.label is not None:
-            cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in self._codes.items())
+            cases = " ".join(
+                f"WHEN {literal(text)} THEN {code}"
+                for text, code in self._codes.items()
+            )
             values["label"] = f"CASE {LABEL} {cases} END"
         if self.weight:
             values["weight"] = self._quoted[-1]
         if self.group is not None:
             values["group"] = GROUP
         taken = {name.lower() for name in self.by}
-        mark = next("_" * k for k in count() if not taken & {f"{'_' * k}{name}" for name in values})
-        columns: dict[str, Any] = {name: f"{mark}{name}" for name in values if name not in names}
-        items = [f"{value} AS {identifier(mark + name)}" for name, value in values.items()]
-        for k, name in enumerate(self.by):  # a text file does not tell numbers from texts
-            value = f"CAST({_segment(k)} AS BIGINT)" if self._whole[k] else _segment(k)
+        mark = next(
+            "_" * k
+            for k in count()
+            if not taken & {f"{'_' * k}{name}" for name in values}
+        )
+        columns: dict[str, Any] = {
+            name: f"{mark}{name}" for name in values if name not in names
+        }
+        items = [
+            f"{value} AS {identifier(mark + name)}" for name, value in values.items()
+        ]
+        for k, name in enumerate(
+            self.by
+        ):  # a text file does not tell numbers from texts
+            texts = self._texts.get(_segment(k))
+            whole = texts is not None and texts.whole
+            value = f"TRY_CAST({_segment(k)} AS BIGINT)" if whole else _segment(k)
             items.append(f"{value} AS {identifier(name)}")
         rows = self.source.query(self.select, where=self.present)
         columns |= {"score": [mark + name for name in names], "by": self.by or None}
         return rows.project(", ".join(items)), columns
 
     @cached_property
-    def gathered(self) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
-        """All rows at once: scores, places of labels among the classes (if any), weights, groups, and segments."""
+    def gathered(
+        self,
+    ) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
+        """All rows as arrays: scores, codes of labels, weights, groups and segments."""
         with self.source.reading():
             relation, columns = self.frame()
             found = relation.fetchnumpy()
@@ -232,25 +430,24 @@ class Data:
         by = [found[name].tolist() for name in self.by]
         return (
             scores[:, 0] if scores.shape[1] == 1 else scores,
-            np.asarray([] if self.label is None else found[columns["label"]], dtype=np.int64),
+            np.asarray(
+                [] if self.label is None else found[columns["label"]], dtype=np.int64
+            ),
             None if self.weight is None else np.asarray(found[columns["weight"]]),
-            None if self.group is None else label_array(found[columns["group"]].tolist()),
+            None
+            if self.group is None
+            else label_array(found[columns["group"]].tolist()),
             check_by(by, len(scores), "--by").named(self.by) if by else None,
         )
 
 
-def note_groups(rows: Any) -> None:
-    """Say so if rows, which are checked predictions, seem to belong together."""
-    from calspline.evaluation.predictions import grouping_hint
-
-    if hint := grouping_hint(rows):
-        note(hint)
-
-
-def _whole(text: str) -> str:
-    """Whether a text is an integer, or missing."""
-    fits = f"TRY_CAST({text} AS BIGINT) IS NOT NULL"
-    return f"{text} IS NULL OR (regexp_full_match({text}, {literal(INTEGER)}) AND {fits})"
+def _number_hint(text: str) -> str:
+    """What to do about a text that a reader would take for a number."""
+    if PERCENTAGE.fullmatch(text):
+        return "; write percentages as shares: 12% is 0.12"
+    if DECIMAL_COMMA.fullmatch(text):
+        return "; write numbers with a decimal point and no other mark: 0,93 is 0.93"
+    return ""
 
 
 def _segment(k: int) -> str:
@@ -262,14 +459,19 @@ def _text(column: str) -> str:
 
 
 def _label(column: str, kind: str) -> str:
-    """Text, or what is quicker and says the same; NULL if it is missing."""
+    """Text, or what is quicker and says the same; NULL if it is missing.
+
+    Of texts, only empty ones are.
+    """
     if kind == "BOOLEAN" or kind.endswith(("INT", "INTEGER")):
         return identifier(column)
-    return f"CASE WHEN {_text(column)} NOT IN ({ABSENT}) THEN {_text(column)} END"
+    absent = "''" if kind == "VARCHAR" or kind.startswith("ENUM") else ABSENT
+    return f"CASE WHEN {_text(column)} NOT IN ({absent}) THEN {_text(column)} END"
 
 
 def _number(column: str, kind: str) -> str:
-    # DuckDB 2.0 has its reader of CSV convert a column of which only a cast is used, and then fails where it cannot.
+    # DuckDB 2.0 has its reader of CSV convert a column of which only a cast is used,
+    # and then fails where it cannot.
     value = f"trim({identifier(column)})" if kind == "VARCHAR" else identifier(column)
     return f"TRY_CAST({value} AS DOUBLE)"
 
@@ -280,7 +482,9 @@ def open_for_model(options: argparse.Namespace, model: Any) -> Data:
     if options.positive is None and options.classes is None:
         options.classes = ",".join(map(str, model.classes_))
     columns = model_columns(source.columns, model, last(options))
-    return open_labelled(source, columns, options, margins=model.kind_ == "margin")
+    return open_labelled(
+        source, columns, options, margins=model.model_.kind.value_kind == "margin"
+    )
 
 
 def open_labelled(
@@ -291,23 +495,56 @@ def open_labelled(
     every: list[str] | None = None,
     margins: bool = False,
 ) -> Data:
-    """Scores with their labels and weights, checked; ``every`` is all columns if there are several sets of scores."""
+    """Scores with their labels and weights, checked.
+
+    ``every`` has all columns if there are several sets of scores.
+    """
     label = label_column(source.columns, options.label)
-    weight = None if options.weight is None else one_named(source.columns, options.weight, "--weight")
+    weight = (
+        None
+        if options.weight is None
+        else one_named(source.columns, options.weight, "--weight")
+    )
     if label in scores:
-        raise InputError(f"column {label!r} cannot be both score and label; name them with --score and --label")
+        raise InputError(
+            f"column {label!r} cannot be both score and label; name them with --score "
+            "and --label"
+        )
     if len(scores) > 2 and options.positive is not None:
-        raise InputError("--positive is for two classes; for more, name them in order with --classes")
-    group = None if options.group is None else one_named(source.columns, options.group, "--group")
-    by = [] if getattr(options, "by", None) is None else named(source.columns, options.by, "--by")
-    data = Data(source, every or scores, label, weight, group, by=by, margins=margins, sums=every is None)
-    data.classes, data._codes = classes_of(data.spellings, options, scores, label, source.name)
+        raise InputError(
+            "--positive is for two classes; for more, name them in order with --classes"
+        )
+    group = (
+        None
+        if options.group is None
+        else one_named(source.columns, options.group, "--group")
+    )
+    by = (
+        []
+        if getattr(options, "by", None) is None
+        else named(source.columns, options.by, "--by")
+    )
+    data = Data(
+        source,
+        every or scores,
+        label,
+        weight,
+        group,
+        by=by,
+        margins=margins,
+        sums=every is None,
+    )
+    data.classes, data._codes = classes_of(
+        data.spellings, options, scores, label, source.name
+    )
     data.check(options.missing)
     if every is None:
-        data.scores = in_class_order(scores, data.classes, known=options.classes is not None)
+        data.scores = in_class_order(
+            scores, data.classes, known=options.classes is not None
+        )
     return data
 
 
 def last(options: argparse.Namespace) -> str | None:
-    """What was said last with ``--score``."""
+    """The last column given with ``--score``."""
     return options.score[-1] if options.score else None

@@ -1,4 +1,4 @@
-"""Files read and written by DuckDB, batch by batch: their formats, what text says of itself, and where a row is."""
+"""Files that DuckDB reads and writes: formats, CSV headers, and numbers of rows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,38 @@ import io
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from calspline.cli.output import InputError, missing_extra, temporary_files
+from calspline.cli.output import InputError, missing_extra, temporary_path
 from calspline.export.dialects import DIALECTS
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "arrow")
 TEXT = ("csv", "tsv")
 SUFFIXES = {
-    ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
-}  # fmt: skip
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
 DELIMITERS = (",", ";", "\t", "|")
-MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 ENOUGH = 1 << 16
 ROWS = 1 << 17
 """Rows a batch."""
@@ -41,7 +54,7 @@ identifier, literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].literal
 
 
 def reading_failed(name: str, error: Exception) -> InputError:
-    """What DuckDB or Arrow said about a file, without the query and the settings it adds."""
+    """An error of DuckDB or Arrow about a file, without the query and settings."""
     text = str(error)
     if "not utf-8" in text or "Invalid unicode" in text:
         advice = "say what it is, for example --encoding latin-1 or --encoding utf-16"
@@ -49,13 +62,21 @@ def reading_failed(name: str, error: Exception) -> InputError:
     line = re.search(r"CSV Error on Line: (\d+)", text)
     columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
     if line and columns:
+        more = int(columns[2]) > int(columns[1])
+        comma = " (a decimal comma separates fields, too)" if more else ""
         return InputError(
-            f"cannot read {name}: line {line[1]} has {columns[2]} fields where {columns[1]} are expected; "
-            "put the line right, or say what separates fields with --delimiter"
+            f"cannot read {name}: line {line[1]} has {columns[2]} fields where "
+            f"{columns[1]} are expected; "
+            f"put the line right{comma}, or say what separates fields with --delimiter"
+        )
+    if line and "unterminated quote" in text:
+        return InputError(
+            f"cannot read {name}: a quote in line {line[1]} is opened and not closed"
         )
     if "parsing dialect" in text:
         return InputError(
-            f"cannot read {name}: its lines do not all have the same number of fields; put them right, "
+            f"cannot read {name}: its lines do not all have the same number of fields; "
+            "put them right, "
             "or say what separates fields with --delimiter"
         )
     said = re.sub(r"^[\w ]+ Error: ", "", text).split("\n\n")[0].split("\nLINE ")[0]
@@ -71,7 +92,8 @@ def format_of(name: str, said: str | None, option: str) -> str:
     found = SUFFIXES.get(suffix.lower())
     if found is None:
         raise InputError(
-            f"{name} has no ending that tells its format; say it with {option} (one of {', '.join(FORMATS)})"
+            f"{name} has no ending that tells its format; say it with {option} (one of "
+            f"{', '.join(FORMATS)})"
         )
     return found
 
@@ -86,23 +108,35 @@ def opening(path: Path) -> bytes:
         with gzip.open(path) as unpacked:
             return unpacked.read(ENOUGH)
     except (OSError, EOFError) as error:
-        raise InputError(f"cannot read {path}: it is not a whole gzip file ({error})") from None
+        raise InputError(
+            f"cannot read {path}: it is not a whole gzip file ({error})"
+        ) from None
 
 
 def check_encoding(name: str, start: bytes) -> None:
     """Complain about text that is surely not UTF-8."""
     for mark, encoding in MARKS.items():
         if start.startswith(mark):
-            raise InputError(f"{name} is {encoding.upper()}, not UTF-8; read it with --encoding {encoding}")
+            raise InputError(
+                f"{name} is {encoding.upper()}, not UTF-8; read it with --encoding "
+                f"{encoding}"
+            )
     if start.startswith((b"PAR1", b"ARROW1")):
         real = "parquet" if start.startswith(b"PAR1") else "arrow"
         raise InputError(f"{name} is a {real} file; read it with --format {real}")
     if b"\0" in start:
-        raise InputError(f"{name} is not text; say its format with --format (one of {', '.join(FORMATS)})")
+        raise InputError(
+            f"{name} is not text; say its format with --format (one of "
+            f"{', '.join(FORMATS)})"
+        )
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut in two at the end is no error
+        codecs.getincrementaldecoder("utf-8")().decode(
+            start
+        )  # a character cut in two at the end is no error
     except UnicodeDecodeError:
-        raise InputError(f"{name} is not UTF-8; say what it is, for example --encoding latin-1") from None
+        raise InputError(
+            f"{name} is not UTF-8; say what it is, for example --encoding latin-1"
+        ) from None
 
 
 def decoded(start: bytes, encoding: str | None) -> str:
@@ -110,12 +144,16 @@ def decoded(start: bytes, encoding: str | None) -> str:
     try:
         return start.decode(encoding or "utf-8", errors="replace").lstrip("\ufeff")
     except LookupError:
-        raise InputError(f"--encoding: there is no encoding {encoding!r}; try utf-8, latin-1 or utf-16") from None
+        raise InputError(
+            f"--encoding: there is no encoding {encoding!r}; try utf-8, latin-1 or "
+            "utf-16"
+        ) from None
 
 
 def header_of(text: str, delimiter: str, *, header: bool) -> list[str]:
     """Names of the columns: in the first line, or made up."""
-    names = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+    lines = io.StringIO(text, newline="")  # lines may end in LF, CRLF or CR
+    names = next(csv.reader(lines, delimiter=delimiter), [])
     return [(header and name.strip()) or f"column{i}" for i, name in enumerate(names)]
 
 
@@ -134,25 +172,32 @@ def import_duckdb() -> Any:
 class Source:
     """One or more files of the same columns.
 
-    Text files are read as text, so that what is passed on comes out as it was; ``typed`` asks for
-    numbers and dates instead, for outputs that have types.
+    Text files are read as text, so that what is passed on comes out as it was;
+    ``typed`` asks for numbers and dates instead, for outputs that have types.
     """
 
     def __init__(
-        self, paths: list[Path], names: list[str], format: str, options: argparse.Namespace, *, typed: bool
+        self,
+        paths: list[Path],
+        names: list[str],
+        format: str,
+        options: argparse.Namespace,
+        *,
+        typed: bool,
     ) -> None:
         self.paths, self.names, self.format = paths, names, format
         encoding, header = options.encoding, not options.no_header
         self._connection = self._latest = import_duckdb().connect()
         self._kept: str | None = None
         self._starts = [opening(path) for path in paths]
+        self._headers: list[list[str]] = []
         for name, start in zip(names, self._starts, strict=True):
             if not start:
                 raise InputError(f"{name} is empty")
             if encoding is None and format in (*TEXT, "jsonl"):
                 check_encoding(name, start)
         if format in TEXT:
-            self._header = self._read_headers(options.delimiter, encoding, header)
+            self._headers = self._read_headers(options.delimiter, encoding, header)
             self._options = {
                 "delim": literal(self._delimiter),
                 "quote": literal('"'),
@@ -162,25 +207,37 @@ class Source:
             }
         self.types: dict[str, str] = {}
         if format in TEXT and not typed:
-            self.types = dict.fromkeys(self._header, "VARCHAR")
+            self.types = dict.fromkeys(self._headers[0], "VARCHAR")
         else:
             relation = self.query("*")
-            self.types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        self.columns = list(self.types)
+            self.types = dict(
+                zip(relation.columns, map(str, relation.types), strict=True)
+            )
+        self.columns: list[
+            str
+        ] = []  # not known yet: a query takes all columns that there are
         for which in range(1, len(paths)):
-            if set(self.query("*", which).columns) != set(self.columns):
-                raise InputError(f"{names[which]} has other columns than {names[0]}; give files of the same columns")
+            if set(self.query("*", which).columns) != set(self.types):
+                raise InputError(
+                    f"{names[which]} has other columns than {names[0]}; give files of "
+                    "the same columns"
+                )
+        self.columns = list(self.types)
 
     @property
     def name(self) -> str:
         """What to call it in a sentence."""
-        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} more"
+        return (
+            self.names[0]
+            if len(self.names) == 1
+            else f"{self.names[0]} and {len(self.names) - 1} more"
+        )
 
     def _scan(self, which: int | None) -> str:
         """A table function over one file, or over all.
 
-        Types are found once, from all rows. From then on nothing is left to guess, so a line that
-        does not fit is an error with its number.
+        Types are found once, from all rows. From then on nothing is left to guess, so a
+        line that does not fit is an error with its number.
         """
         paths = self.paths if which is None else [self.paths[which]]
         files = "[" + ", ".join(literal(glob.escape(str(path))) for path in paths) + "]"
@@ -188,54 +245,112 @@ class Source:
             return f"read_parquet({files})"
         if self.format == "arrow":
             return "arrow"
-        known = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in self.types.items())
+        reordered = any(one != self._headers[0] for one in self._headers)
+        if which is None and reordered:
+            scans = map(self._scan, range(len(self.paths)))
+            each = (f"SELECT * FROM {scan}" for scan in scans)
+            return f"({' UNION ALL BY NAME '.join(each)})"
+        names = self._headers[which or 0] if self.format in TEXT else self.types
+        types = {name: self.types[name] for name in names} if self.types else {}
+        known = ", ".join(
+            f"{literal(name)}: {literal(kind)}" for name, kind in types.items()
+        )
         if self.format == "jsonl":
             columns = f"columns = {{{known}}}" if known else "sample_size = -1"
             return f"read_json({files}, format = 'newline_delimited', {columns})"
-        columns = f"auto_detect = false, columns = {{{known}}}" if known else "sample_size = -1"
+        columns = (
+            f"auto_detect = false, columns = {{{known}}}"
+            if known
+            else "sample_size = -1"
+        )
         options = ", ".join(f"{key} = {value}" for key, value in self._options.items())
         return f"read_csv({files}, {options}, {columns})"
 
-    def _read_headers(self, delimiter: str | None, encoding: str | None, header: bool) -> list[str]:
-        """The names of the columns, which all files have to share."""
+    def _read_headers(
+        self, delimiter: str | None, encoding: str | None, header: bool
+    ) -> list[list[str]]:
+        """The names of the columns of each file: the same in all, in any order."""
         texts = [decoded(start, encoding) for start in self._starts]
-        bare = "".join(texts[0].partition("\n")[0].split('"')[::2])  # the first line without what is quoted
-        self._delimiter = delimiter or ("\t" if self.format == "tsv" else max(DELIMITERS, key=bare.count))
+        first_line = re.split(r"[\r\n]", texts[0], maxsplit=1)[0]
+        bare = "".join(first_line.split('"')[::2])  # without what is quoted
+        self._delimiter = delimiter or (
+            "\t" if self.format == "tsv" else max(DELIMITERS, key=bare.count)
+        )
         headers = [header_of(text, self._delimiter, header=header) for text in texts]
         for name, other in zip(self.names, headers, strict=True):
-            if other != headers[0]:
-                raise InputError(f"{name} has other columns than {self.names[0]}; give files of the same columns")
+            if sorted(other) != sorted(headers[0]):
+                raise InputError(
+                    f"{name} has other columns than {self.names[0]}; give files of the "
+                    "same columns"
+                )
         names = headers[0]
-        twice = next((name for i, name in enumerate(names) if name.lower() in map(str.lower, names[:i])), None)
+        if not names:
+            raise InputError(
+                f"the first line of {self.names[0]} is empty; it must hold the names "
+                "of columns"
+            )
+        twice = next(
+            (
+                name
+                for i, name in enumerate(names)
+                if name.lower() in map(str.lower, names[:i])
+            ),
+            None,
+        )
         if twice is not None:
-            raise InputError(f"{self.names[0]} has two columns named {twice!r}; rename one")
+            raise InputError(
+                f"{self.names[0]} has two columns named {twice!r}; rename one"
+            )
         if header and all(map(_is_number, names)):
             raise InputError(
-                f"the first line of {self.names[0]} holds numbers, not names of columns; "
-                "add a line with names, or use --no-header (then they are column0, column1, ...)"
+                f"the first line of {self.names[0]} holds numbers, not names of "
+                "columns; "
+                "add a line with names, or use --no-header (then they are column0, "
+                "column1, ...)"
             )
-        return names
+        return headers
 
-    def query(self, select: str, which: int | None = None, *, where: str = "true") -> Any:
+    def query(
+        self, select: str, which: int | None = None, *, where: str = "true"
+    ) -> Any:
         """A relation: what is selected from the files, or from one of them."""
-        connection = self._latest = self._connection.cursor()  # its own, because another stream may be open
-        connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        connection = self._latest = (
+            self._connection.cursor()
+        )  # its own, because another stream may be open
+        connection.execute(
+            "SET enable_progress_bar = true; SET enable_progress_bar_print = false"
+        )
         with self.reading(which):
             if self.format == "arrow":
-                connection.register("arrow", _arrow(self.paths if which is None else [self.paths[which]]))
+                connection.register(
+                    "arrow",
+                    _arrow(self.paths if which is None else [self.paths[which]]),
+                )
             # Files may have columns in another order, and of other types.
-            alike = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in self.types.items())
-            columns = alike if which is not None and len(self.paths) > 1 and self.columns else "*"
+            alike = ", ".join(
+                f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}"
+                for c, kind in self.types.items()
+            )
+            columns = (
+                alike
+                if which is not None and len(self.paths) > 1 and self.columns
+                else "*"
+            )
             inner = f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})"
             if which is None and select == self._kept:
                 inner = "SELECT * FROM kept"
             return connection.sql(f"SELECT * FROM ({inner}) WHERE {where}")
 
     def keep(self, select: str) -> None:
-        """Read text only once, if it is not too large: what is selected becomes a table."""
-        if self.format in (*TEXT, "jsonl") and sum(path.stat().st_size for path in self.paths) <= MAX_KEPT:
+        """Read text only once, if it is not too large: select it into a table."""
+        if (
+            self.format in (*TEXT, "jsonl")
+            and sum(path.stat().st_size for path in self.paths) <= MAX_KEPT
+        ):
             with self.reading():
-                self._connection.execute(f"CREATE TABLE kept AS SELECT {select} FROM {self._scan(None)}")
+                self._connection.execute(
+                    f"CREATE TABLE kept AS SELECT {select} FROM {self._scan(None)}"
+                )
             self._kept = select
 
     @contextmanager
@@ -244,49 +359,75 @@ class Source:
         try:
             yield
         except Exception as error:
-            arrow = sys.modules.get("pyarrow")  # of its errors, many are not those of the system
-            if not isinstance(error, (import_duckdb().Error, OSError, *([arrow.ArrowException] if arrow else []))):
+            arrow = sys.modules.get(
+                "pyarrow"
+            )  # of its errors, many are not those of the system
+            if not isinstance(
+                error,
+                (
+                    import_duckdb().Error,
+                    OSError,
+                    *([arrow.ArrowException] if arrow else []),
+                ),
+            ):
                 raise
-            raise reading_failed(self.name if which is None else self.names[which], error) from error
+            raise reading_failed(
+                self.name if which is None else self.names[which], error
+            ) from error
 
     def share_read(self) -> float:
         """The share of its rows that the latest query has read."""
         return max(float(self._latest.query_progress()) / 100.0, 0.0)
 
-    def first_rows(self, select: str, where: str, most: int = 1) -> list[tuple[str, int, tuple[Any, ...]]]:
-        """The first rows that meet a condition: the file, the place in it counting from 1, and what is selected."""
+    def first_rows(
+        self, select: str, where: str, most: int = 1
+    ) -> list[tuple[str, int, tuple[Any, ...]]]:
+        """The first rows that meet a condition: file, row, and selected values."""
         for which, name in enumerate(self.names):
             with self.reading(which):
-                numbered = self.query(f"row_number() OVER () AS row, {select}", which, where=where)
+                numbered = self.query(
+                    f"row_number() OVER () AS row, {select}", which, where=where
+                )
                 rows = numbered.order("row").limit(most).fetchall()
             if rows:
                 return [(name, int(row[0]), row[1:]) for row in rows]
         return []
 
     def batches(self, select: str, where: str = "true") -> Iterator[Any]:
-        """Arrow record batches in the order of rows, one file after the other: a scan of several may take any order."""
+        """Arrow record batches in the order of rows, one file after the other."""
         for which in range(len(self.names)):
             with self.reading(which):
                 yield from self.query(select, which, where=where).to_arrow_reader(ROWS)
 
     def about(self) -> int | None:
-        """About how many rows there are, without reading them; None if that cannot be known."""
+        """Approximate number of rows, without reading them; None if unknown."""
         if self.format in ("parquet", "arrow"):
             return int(self.query("1").aggregate("count(*)").fetchall()[0][0])
         if any(path.suffix == ".gz" for path in self.paths):
             return None
-        lines = sum(start.count(b"\n") for start in self._starts)
+        ends = (b"\n", b"\r")
+        lines = sum(max(map(start.count, ends)) for start in self._starts)
         read = sum(len(start) for start in self._starts)
         return round(sum(path.stat().st_size for path in self.paths) * lines / read)
 
 
-def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, *, gzipped: bool = False) -> None:
-    """Write a stream of Arrow record batches, by DuckDB, or by Arrow in its own format."""
+def write_batches(
+    path: Path,
+    schema: Any,
+    batches: Iterator[Any],
+    format: str,
+    *,
+    gzipped: bool = False,
+) -> None:
+    """Write Arrow record batches, with DuckDB or, as Arrow, with pyarrow."""
     import pyarrow
     import pyarrow.ipc
 
     if format == "arrow":
-        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, schema) as writer:
+        with (
+            pyarrow.OSFile(str(path), "wb") as sink,
+            pyarrow.ipc.new_file(sink, schema) as writer,
+        ):
             for batch in batches:
                 writer.write_batch(batch)
         return
@@ -302,11 +443,18 @@ def write_batches(path: Path, schema: Any, batches: Iterator[Any], format: str, 
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
     with suppress(duckdb.CatalogException):  # before version 2 there are none
-        # With threads of its own for writing, DuckDB 2.0 waits forever for them once a stream has failed.
+        # With threads of its own for writing, DuckDB 2.0 waits forever for them once a
+        # stream has failed.
         connection.execute("SET async_threads = 0")
-    connection.register("batches", pyarrow.RecordBatchReader.from_batches(schema, batches))
-    # The file is there and locked; a temporary one of DuckDB's own in its place would be neither.
-    connection.execute(f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options}, USE_TMP_FILE false)")
+    connection.register(
+        "batches", pyarrow.RecordBatchReader.from_batches(schema, batches)
+    )
+    # The file is there and locked; a temporary one of DuckDB's own in its place would
+    # be neither.
+    connection.execute(
+        f"COPY (SELECT * FROM batches) TO {literal(str(path))} ({options}, "
+        "USE_TMP_FILE false)"
+    )
     connection.close()
 
 
@@ -316,38 +464,68 @@ def open_source(options: argparse.Namespace, *, typed: bool = False) -> Source:
     names, paths = [], []
     for item in options.data:
         if item == "-":
+            if sys.stdin.isatty():
+                raise InputError(
+                    "standard input is a terminal; pipe data into it, or give a file"
+                )
             names.append(STDIN)
-            paths.append(_spooled())
+            paths.append(_spooled(sys.stdin.buffer))
             continue
-        found = [item] if Path(item).exists() else sorted(glob.glob(item, recursive=True))
+        found = (
+            [item] if Path(item).exists() else sorted(glob.glob(item, recursive=True))
+        )
         if not found:
             raise InputError(f"there is no file {item}")
         for name in found:
             if Path(name).is_dir():
-                raise InputError(f"{name} is a folder; give files, or a pattern such as '{Path(name) / '*.parquet'}'")
+                raise InputError(
+                    f"{name} is a folder; give files, or a pattern such as "
+                    f"'{Path(name) / '*.parquet'}'"
+                )
         names += found
-        paths += [Path(name) for name in found]
-    formats = {options.format or ("csv" if name == STDIN else format_of(name, None, "--format")) for name in names}
+        paths += map(_readable_again, map(Path, found))
+    _check_different(names, paths)
+    formats = {
+        options.format
+        or ("csv" if name == STDIN else format_of(name, None, "--format"))
+        for name in names
+    }
     if len(formats) > 1:
         raise InputError(
-            f"the files are of different formats ({', '.join(sorted(formats))}); give those of one at a time"
+            f"the files are of different formats ({', '.join(sorted(formats))}); give "
+            "those of one at a time"
         )
     return Source(paths, names, formats.pop(), options, typed=typed)
 
 
-def _spooled() -> Path:
-    """Standard input as a file, because it is read more than once."""
-    if sys.stdin.isatty():
-        raise InputError("standard input is a terminal; pipe data into it, or give a file")
-    file = tempfile.NamedTemporaryFile(prefix="calspline-", suffix=".stdin")  # noqa: SIM115
-    temporary_files.callback(file.close)
-    shutil.copyfileobj(sys.stdin.buffer, file)
-    file.flush()
-    return Path(file.name)
+def _check_different(names: list[str], paths: list[Path]) -> None:
+    """Complain about a file that would be counted twice."""
+    known: set[Path] = set()
+    for name, path in zip(names, paths, strict=True):
+        real = path.resolve()
+        if real in known:
+            raise InputError(f"{name} is named twice; name every file once")
+        known.add(real)
+
+
+def _readable_again(path: Path) -> Path:
+    """A file; of a pipe, such as ``<(...)`` in a shell, a copy of its content."""
+    if path.is_file():
+        return path
+    with path.open("rb") as pipe:
+        return _spooled(pipe)
+
+
+def _spooled(stream: BinaryIO) -> Path:
+    """What a stream holds as a file, because it is read more than once."""
+    path = temporary_path(".stdin")
+    with path.open("wb") as file:
+        shutil.copyfileobj(stream, file)
+    return path
 
 
 def _arrow(paths: list[Path]) -> Any:
-    """Arrow files, or streams, which DuckDB would read only once: as tables on files that stay on disk."""
+    """Arrow files as a dataset, or streams as tables that stay on disk."""
     import pyarrow
     import pyarrow.dataset
     import pyarrow.ipc

@@ -6,7 +6,9 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +17,29 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array
 from calspline.calibrators import find
-from calspline.cli.columns import score_columns
-from calspline.cli.data import Data, last, note_groups, open_labelled
+from calspline.calibrators.base import as_matrix
+from calspline.cli.columns import Value, score_columns
+from calspline.cli.data import Data, last, open_labelled
 from calspline.cli.files import open_source
-from calspline.cli.output import STDOUT, InputError, escape_control, heading, progress, write_text
+from calspline.cli.output import (
+    STDOUT,
+    InputError,
+    escape_control,
+    heading,
+    note,
+    progress,
+    write_text,
+)
 from calspline.evaluation.losses import row_briers, row_log_losses
-from calspline.evaluation.predictions import check_predictions
+from calspline.hints import ClassOrderWarning
 from calspline.persistence import text_of
-from calspline.scores import check_scores, check_weights_as_counts
-from calspline.segments.labels import check_by
+from calspline.scores import (
+    check_given_columns,
+    check_scores,
+)
+from calspline.segment_labels import check_by
 from calspline.transforms import expit
+from calspline.weights import check_weights_as_counts, counted_columns
 
 Codes = NDArray[np.int64]
 FOLDS = 5
@@ -36,7 +51,7 @@ ONLY_SPLINE = ("smoothing", "monotone", "multiclass")
 
 
 class Fitted(NamedTuple):
-    """A calibrator and how well it does: losses before and after, of the latter ``folded`` ones or in-sample."""
+    """A calibrator with losses before and after, cross-validated if ``folded``."""
 
     calibrator: Any
     folded: bool
@@ -48,19 +63,26 @@ def fit(options: argparse.Namespace) -> None:
     """Fit, write the model, say what was done."""
     calibrator = _calibrator(options)
     source = open_source(options)
-    margins = options.transform == "identity"
-    data = open_labelled(source, score_columns(source.columns, last(options)), options, margins=margins)
-    in_memory = options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD  # to fold by group
-    if len(data.classes) == 2 and options.method == "spline" and not in_memory:
-        fitted = _by_frame(calibrator, data)
-    else:
-        fitted = _at_once(calibrator, data, margins)
-    # The fit saw places in the list of classes: any order of columns, and classes that no row shows, are then well.
-    classes = fitted.calibrator.classes_ = np.array(data.classes)
+    margins = options.scale == "identity"
+    data = open_labelled(
+        source, score_columns(source.columns, last(options)), options, margins=margins
+    )
+    in_memory = (
+        options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD
+    )  # to fold by group
+    with notes_naming(data.classes):
+        if len(data.classes) == 2 and options.method == "spline" and not in_memory:
+            fitted = _by_frame(calibrator, data)
+        else:
+            if options.classes is None:
+                _check_columns(data)
+            fitted = _at_once(calibrator, data, margins)
+    # The fit saw places in the list of classes: any order of columns, and classes that
+    # no row shows, are then well.
+    model = fitted.calibrator.model_
+    model = model.with_classes(np.array(data.classes)).with_columns(data.scores)
+    fitted.calibrator.model_ = model
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
-    if data.group is None and fitted.before is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD:
-        scores, codes, weight, *_ = data.gathered
-        note_groups(check_predictions(classes[codes], scores, weight, data.classes))
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:
         print(json.dumps(_facts(fitted, data, options), indent=1), file=out)
@@ -68,18 +90,39 @@ def fit(options: argparse.Namespace) -> None:
         print(_story(fitted, data, options), file=out)
 
 
+@contextmanager
+def notes_naming(classes: Sequence[Value]) -> Iterator[None]:
+    """Show the warnings of a fit to codes with the labels that these stand for."""
+
+    def named(message: Warning | str) -> str:
+        if isinstance(message, ClassOrderWarning):
+            remedy = " (if so, use --positive {0})" if message.remedy else ""
+            return message.named(classes, remedy)
+        return str(message)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: note(named(message))
+        yield
+
+
 def _calibrator(options: argparse.Namespace) -> Any:
     """The calibrator that the options describe, not fitted."""
     cls = find(options.method)
     if options.method == "spline":
-        given = {name: getattr(options, name) for name in ("transform", *ONLY_SPLINE)}
-        return cls(**{name: value for name, value in given.items() if value is not None})
+        given = {name: getattr(options, name) for name in ("scale", *ONLY_SPLINE)}
+        return cls(
+            **{name: value for name, value in given.items() if value is not None}
+        )
     for name in (*ONLY_SPLINE, "group", "by"):
         if getattr(options, name) is not None:
-            raise InputError(f"--{name} is for --method spline; leave it out with --method {options.method}")
-    if options.transform not in (None, "identity"):
+            raise InputError(
+                f"--{name} is for --method spline; leave it out with --method "
+                f"{options.method}"
+            )
+    if options.scale not in (None, "identity"):
         raise InputError(
-            f"--transform {options.transform} is for --method spline; with --method {options.method} only identity, "
+            f"--scale {options.scale} is for --method spline; with --method "
+            f"{options.method} only identity, "
             "which says that the scores are margins"
         )
     return cls()
@@ -88,59 +131,98 @@ def _calibrator(options: argparse.Namespace) -> Any:
 def _by_frame(calibrator: Any, data: Data) -> Fitted:
     """Two classes by the spline: the histogram is all that is needed to judge the fit.
 
-    DuckDB sums the rows if they are many; few are summed here, before narwhals would be imported.
+    DuckDB sums the rows if they are many; few are summed here, before narwhals would be
+    imported.
     """
     source = data.source
     if data.n_used <= MAX_TO_FOLD // len(data.scores) and not data.by:
         scores, codes, weight, *_ = data.gathered
         if weight is not None:
-            check_weights_as_counts(weight, f"column {data.weight!r}")
+            _check_weights(data)
         fitted = _fit_rows(calibrator, data, scores, codes, weight)
     else:
         from calspline.engines.frames import fit_frame
 
-        with progress("Reading", source.about, lambda n: round((n or 0) * source.share_read())), source.reading():
+        with (
+            progress(
+                "Reading", source.about, lambda n: round((n or 0) * source.share_read())
+            ),
+            source.reading(),
+        ):
             relation, columns = data.frame()
             fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
     every, where = fitted.histogram_, None
     if data.by:
-        every = fitted.segment_histograms_
-        where = check_by(list(map(list, every.columns)), len(every)).named(every.names).of(every.segment)
-    scores = expit(every.locations) if fitted.kind_ == "probability" else every.locations
+        every = fitted.model_.fit.segment_histograms
+        where = (
+            check_by(list(map(list, every.columns)), len(every))
+            .named(every.names)
+            .of(every.segment)
+        )
+    assert every is not None
+    scores = (
+        expit(every.locations)
+        if fitted.model_.kind.value_kind == "probability"
+        else every.locations
+    )
     weights = np.array([every.negatives, every.positives])
     tests = _dealt(weights)
     trains = [weights - test for test in tests] if len(tests) > 1 else []
-    folded = data.group is None and data.n_used >= FEWEST_TO_FOLD and all(train.any(axis=1).all() for train in trains)
+    folded = (
+        data.group is None
+        and data.n_used >= FEWEST_TO_FOLD
+        and all(train.any(axis=1).all() for train in trains)
+    )
 
     def judge(cal: Any, weight: Array) -> tuple[float, float]:
-        told = {} if where is None else {"by": cal.places_of(where, len(scores))}
-        return _histogram_losses(cal.calibrate(scores, **told), weight)
+        places = None if where is None else cal.model_.find_segments(where)
+        p = cal.model_.probabilities(check_scores(scores), places)
+        return _histogram_losses(p, weight)
 
     after = [judge(fitted, weights)]
     if folded:
-        parts = (every.reweighted(positives, negatives) for negatives, positives in trains)
+        parts = (
+            every.reweighted(positives, negatives) for negatives, positives in trains
+        )
         fits = (_quietly(_unfitted(calibrator).fit_histogram, part) for part in parts)
         after = [judge(fit, test) for fit, test in zip(fits, tests, strict=True)]
-    log_loss, brier = np.average(after, axis=0, weights=[test.sum() for test in tests] if folded else None)
+    log_loss, brier = np.average(
+        after, axis=0, weights=[test.sum() for test in tests] if folded else None
+    )
     pooled, before = fitted.histogram_, None
     if pooled.kind == "probability":
-        before = _histogram_losses(pooled.scores, np.array([pooled.negatives, pooled.positives]))
+        before = _histogram_losses(
+            pooled.scores, np.array([pooled.negatives, pooled.positives])
+        )
     return Fitted(fitted, folded, before, (float(log_loss), float(brier)))
 
 
-def _fit_rows(calibrator: Any, data: Data, scores: Array, codes: Codes, weight: Array | None, **told: Any) -> Any:
+def _fit_rows(
+    calibrator: Any,
+    data: Data,
+    scores: Array,
+    codes: Codes,
+    weight: Array | None,
+    **told: Any,
+) -> Any:
     """The calibrator, fitted to these rows."""
-    places = None if scores.ndim == 1 else range(len(data.classes))
-    return calibrator.fit(check_scores(scores, names=places), codes, weight, **told)
+    classes = np.array(data.classes)
+    return calibrator._fit_scores(
+        check_scores(scores), codes, weight, classes=classes, **told
+    )
 
 
 def _dealt(weights: Array) -> list[Array]:
-    """Folds of the weights of negatives and positives, as if their rows, of weight one, were dealt at random."""
+    """Weights of negatives and positives, split at random into folds."""
     rng = np.random.default_rng(0)
     folds = np.empty((FOLDS, *weights.shape))
     for k in (1, 0):
-        part = rng.multinomial(weights[k].astype(np.int64), np.full(FOLDS, 1.0 / FOLDS)).astype(np.float64)
-        part[np.arange(len(part)), rng.integers(0, FOLDS, len(part))] += weights[k] % 1.0
+        part = rng.multinomial(
+            weights[k].astype(np.int64), np.full(FOLDS, 1.0 / FOLDS)
+        ).astype(np.float64)
+        part[np.arange(len(part)), rng.integers(0, FOLDS, len(part))] += (
+            weights[k] % 1.0
+        )
         folds[:, k] = part.T
     return [fold for fold in folds if fold.any()]
 
@@ -161,7 +243,28 @@ def _histogram_losses(p: Array, weights: Array) -> tuple[float, float]:
 
 
 def _losses(p: Array, codes: NDArray[Any], weight: Array | None) -> tuple[float, float]:
-    return tuple(float(np.average(f(p, codes), weights=weight)) for f in (row_log_losses, row_briers))  # type: ignore[return-value]
+    return tuple(
+        float(np.average(f(p, codes), weights=weight))
+        for f in (row_log_losses, row_briers)
+    )  # type: ignore[return-value]
+
+
+def _check_weights(data: Data) -> None:
+    """Warn if weights do not look like counts."""
+    scores, codes, weight, groups, by = data.gathered
+    assert weight is not None
+    if groups is not None:
+        groups = np.unique(groups, return_inverse=True)[1]
+    columns = counted_columns(scores, by, groups)
+    name = f"column {data.weight!r}"
+    check_weights_as_counts(weight, name, labels=codes, scores=columns)
+
+
+def _check_columns(data: Data) -> None:
+    """Check that columns are not those of a matrix of features."""
+    scores, codes, *_ = data.gathered
+    labels = np.asarray(data.classes)[codes]
+    check_given_columns(replace(check_scores(scores), names=data.scores), labels)
 
 
 def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
@@ -169,18 +272,27 @@ def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     scores, codes, weight, groups, by = data.gathered
     counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
     if weight is not None:
-        check_weights_as_counts(weight, f"column {data.weight!r}")
+        _check_weights(data)
 
     def fit(cal: Any, some: Any) -> Any:
         told = segments(some) | ({} if groups is None else {"groups": groups[some]})
-        return _fit_rows(cal, data, scores[some], codes[some], None if weight is None else weight[some], **told)
+        return _fit_rows(
+            cal,
+            data,
+            scores[some],
+            codes[some],
+            None if weight is None else weight[some],
+            **told,
+        )
 
     def segments(some: Any) -> dict[str, Any]:
         return {} if by is None else {"by": by.of(some)}
 
     def judge(train: NDArray[np.bool_]) -> Array:
         fitted: Any = fit(_unfitted(calibrator), train)
-        return np.asarray(fitted.predict_proba(scores[~train], **segments(~train)))
+        return as_matrix(
+            fitted._predict(check_scores(scores[~train]), **segments(~train))
+        )
 
     fit(calibrator, slice(None))
     rng = np.random.default_rng(0)
@@ -189,11 +301,22 @@ def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     else:
         of_rows = np.unique(groups, return_inverse=True)[1]
         fold = (rng.permutation(of_rows.max() + 1) % FOLDS)[of_rows]
-    after = calibrator.predict_proba(scores, **segments(slice(None)))
+    after = as_matrix(
+        calibrator._predict(check_scores(scores), **segments(slice(None)))
+    )
     trains = [fold != k for k in np.unique(fold)]
     folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
-    folded = folded and (groups is None or all(len(np.unique(groups[counts & train])) > 1 for train in trains))
-    folded = folded and len({tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}) == 1
+    folded = folded and (
+        groups is None
+        or all(len(np.unique(groups[counts & train])) > 1 for train in trains)
+    )
+    folded = (
+        folded
+        and len(
+            {tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}
+        )
+        == 1
+    )
     for train in trains if folded else []:
         after[~train] = _quietly(judge, train)
     two = len(data.classes) == 2
@@ -214,7 +337,11 @@ def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str,
         "label": data.label,
         "rows": data.n_used,
         "rows_left_out": data.n_missing,
-        **({} if data.group is None else {"group": data.group, "n_effective": fitted.calibrator.n_effective_}),
+        **(
+            {}
+            if data.group is None
+            else {"group": data.group, "n_effective": fitted.calibrator.n_effective_}
+        ),
         **({"by": data.by} if data.by else {}),
         "judged": CROSS_VALIDATED if fitted.folded else "in-sample",
         "before": dict(zip(names, before, strict=True)),
@@ -228,22 +355,53 @@ def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
     if len(classes) == 2:
         what = f"{data.scores[-1]} as the probability that {data.label} is {classes[1]}"
     else:
-        pairs = [f"{name} = {value}" for name, value in zip(data.scores, classes, strict=True)]
-        what = f"{len(classes)} classes of {data.label}: " + ", ".join(pairs[:6]) + (", ..." * (len(pairs) > 6))
-    lines = [heading(f"Fitted on {data.n_used:,} rows of {data.source.name}", out), f"  {escape_control(what)}"]
+        pairs = [
+            f"{name} = {value}"
+            for name, value in zip(data.scores, classes, strict=True)
+        ]
+        what = (
+            f"{len(classes)} classes of {data.label}: "
+            + ", ".join(pairs[:6])
+            + (", ..." * (len(pairs) > 6))
+        )
+    lines = [
+        heading(f"Fitted on {data.n_used:,} rows of {data.source.name}", out),
+        f"  {escape_control(what)}",
+    ]
     if data.group is not None:
-        worth = f"{calibrator.n_effective_:,.0f} independent ones"
-        lines.append(f"  rows of the same {escape_control(data.group)} count together: they are worth {worth}")
+        size = f"effective sample size {calibrator.n_effective_:,.0f}"
+        lines.append(
+            f"  rows of the same {escape_control(data.group)} are dependent: {size}"
+        )
     summary = getattr(calibrator, "summary", None)
-    lines.append("  " + "\n  ".join(escape_control(summary() if summary else str(calibrator)).splitlines()))
+    lines.append(
+        "  "
+        + "\n  ".join(
+            escape_control(summary() if summary else str(calibrator)).splitlines()
+        )
+    )
     if data.by:
-        lines += ["", *(f"  {line}" for line in escape_control(str(calibrator.segments_)).splitlines())]
-    how = CROSS_VALIDATED if fitted.folded else "in-sample: on the rows of the fit, so flattering"
-    lines += ["", f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({how})"]
+        lines += [
+            "",
+            *(
+                f"  {line}"
+                for line in escape_control(str(calibrator.segments_)).splitlines()
+            ),
+        ]
+    how = (
+        CROSS_VALIDATED
+        if fitted.folded
+        else "in-sample: on the rows of the fit, so too good"
+    )
+    lines += [
+        "",
+        f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({how})",
+    ]
     for i, name in enumerate(("log-loss", "Brier")):
         before = f"{fitted.before[i]:>10.4f}" if fitted.before else " " * 10
         lines.append(f"  {name:10}{before}{fitted.after[i]:>10.4f}")
     data.note_missing()
+    data.note_no_segment()
     if options.output != STDOUT:
         lines += ["", f"  Model: {escape_control(str(Path(options.output)))}"]
     return "\n".join(lines)

@@ -1,9 +1,10 @@
-"""What comes out of a command: messages, colours, progress, and files that are whole, or not there at all."""
+"""Output of a command: messages, colors, progress, and files written atomically."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -20,11 +21,23 @@ PATIENCE = 1.0
 PAUSE = 0.2
 """Seconds between two looks."""
 temporary_files = ExitStack()
-"""Closes, at the end of a command, the files that only it needs."""
+"""Removes, at the end of a command, the files that only it needs."""
 
 
 class InputError(Exception):
     """Something that the user can put right; the message says what and how."""
+
+
+def temporary_path(suffix: str) -> Path:
+    """Create a file that is removed when the command ends, however it ends.
+
+    Its removal is registered first, so an interrupt at any moment leaves nothing.
+    """
+    name = f"calspline-{secrets.token_hex(8)}{suffix}"
+    path = Path(tempfile.gettempdir()) / name
+    temporary_files.callback(path.unlink, missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return path
 
 
 def missing_extra(package: str, extra: str) -> InputError:
@@ -33,19 +46,27 @@ def missing_extra(package: str, extra: str) -> InputError:
 
 
 def escape_control(text: str) -> str:
-    """Text in which a name from a file cannot command the terminal: what does not print is written as Python would."""
+    """Text with unprintable characters escaped, which could control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def in_colour(text: str, code: str, stream: TextIO) -> str:
     """Text in a colour, if the stream is a terminal that wants colours."""
-    wanted = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    wanted = (
+        stream.isatty()
+        and "NO_COLOR" not in os.environ
+        and os.environ.get("TERM") != "dumb"
+    )
     return f"\x1b[{code}m{text}\x1b[0m" if wanted else text
 
 
 def complain(message: str, word: str = "calspline:", colour: str = "1;31") -> None:
     """An error, in one line."""
-    print(in_colour(word, colour, sys.stderr), escape_control(" ".join(message.split())), file=sys.stderr)
+    print(
+        in_colour(word, colour, sys.stderr),
+        escape_control(" ".join(message.split())),
+        file=sys.stderr,
+    )
 
 
 def note(message: str) -> None:
@@ -65,18 +86,30 @@ def heading(text: str, stream: TextIO) -> str:
 
 
 @contextmanager
-def progress(what: str, total: Callable[[], int | None], done: Callable[[int | None], int]) -> Iterator[None]:
-    """Show rows done in a bar, if standard error is a terminal and work has taken a second.
+def progress(
+    what: str, total: Callable[[], int | None], done: Callable[[int | None], int]
+) -> Iterator[None]:
+    """Show a progress bar if standard error is a terminal and work takes a second.
 
-    The number of rows in all is asked for only if somebody watches; ``done`` gives those that are done, given that.
+    The number of rows in all is asked for only if somebody watches; ``done`` gives
+    those that are done, given that.
     """
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    text, rows = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} rows")
+    text, rows = (
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,.0f} rows"),
+    )
     bar = Progress(
         text, BarColumn(), TaskProgressColumn(), rows, TimeRemainingColumn(),
         console=Console(file=sys.stderr), transient=True, auto_refresh=False,
@@ -103,7 +136,10 @@ def progress(what: str, total: Callable[[], int | None], done: Callable[[int | N
 
 def writing_failed(name: str, error: Exception) -> InputError:
     """What went wrong with an output, which is not there."""
-    reason = getattr(error, "strerror", None) or re.sub(r"^[\w ]+ Error: ", "", str(error)).split("\n")[0]
+    reason = (
+        getattr(error, "strerror", None)
+        or re.sub(r"^[\w ]+ Error: ", "", str(error)).split("\n")[0]
+    )
     return InputError(f"cannot write {name}: {reason}; nothing was written")
 
 
@@ -114,22 +150,24 @@ def check_free(name: str, *, force: bool) -> None:
         return
     if path.is_dir():
         raise InputError(f"{name} is a folder; give the name of a file")
-    if path.exists() and not force:
-        raise InputError(f"{name} is there already; choose another name, or write over it with --force")
+    if path.is_file() and not force:  # a device or a pipe is written to, not over
+        raise InputError(
+            f"{name} is there already; choose another name, or write over it with "
+            "--force"
+        )
     if not path.parent.is_dir():
         raise InputError(f"cannot write {name}: there is no folder {path.parent}")
 
 
 @contextmanager
 def whole(name: str, *, force: bool) -> Iterator[Path]:
-    """A path to write to; moved into place, or copied to standard output, once all is well."""
+    """A path to write to, moved into place or to standard output on success."""
     if name == STDOUT:
-        with tempfile.TemporaryDirectory(prefix="calspline-") as folder:
-            path = Path(folder) / "output"
-            yield path
-            with path.open("rb") as file:
-                shutil.copyfileobj(file, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+        path = temporary_path(".output")
+        yield path
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
         return
     from calspline.persistence import atomic_path  # with numpy: not for --help
 
@@ -142,9 +180,13 @@ def whole(name: str, *, force: bool) -> Iterator[Path]:
 
 def _link(part: Path, target: Path) -> None:
     try:
-        os.link(part, target)  # unlike a rename, it fails if somebody made the file meanwhile
+        os.link(
+            part, target
+        )  # unlike a rename, it fails if somebody made the file meanwhile
     except FileExistsError:
-        raise InputError(f"{target} has appeared meanwhile; write over it with --force") from None
+        raise InputError(
+            f"{target} has appeared meanwhile; write over it with --force"
+        ) from None
     except OSError:
         part.replace(target)
 

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
+import calspline.display.style as style
 from calspline.arrays import Array
-from calspline.display import style
-from calspline.display.style import INK, MUTED, OBSERVED, PREDICTED, RULE, ProbabilityScale, SeriesStyle
+from calspline.display.style import (
+    INK,
+    MUTED,
+    OBSERVED,
+    PREDICTED,
+    RULE,
+    ProbabilityScale,
+    SeriesStyle,
+)
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.reliability import Reliability
 from calspline.formatting import percent
@@ -34,8 +42,12 @@ class ScoreSpread(NamedTuple):
     def heights(self, scale: ProbabilityScale) -> tuple[Array, Array]:
         """Weight per width within a scale, the highest being 1, and the edges; the end cells take what is beyond."""
         edges = np.unique(np.clip(self.edges, scale.low, scale.high))
-        middle = np.clip(0.5 * (self.edges[:-1] + self.edges[1:]), scale.low, scale.high)
-        cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
+        middle = np.clip(
+            0.5 * (self.edges[:-1] + self.edges[1:]), scale.low, scale.high
+        )
+        cell = np.clip(
+            np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2
+        )
         weight = np.bincount(cell, weights=self.weight, minlength=len(edges) - 1)
         density = weight / np.diff(logit(edges) if scale.logit else edges)
         return np.asarray(density / density.max()), edges
@@ -46,8 +58,14 @@ def log_odds_spreads(rows: Predictions) -> tuple[ScoreSpread, ...]:
     columns = [rows.probs] if rows.binary else [rows.probs.max(axis=1), *rows.probs.T]
     edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
     edges[0], edges[-1] = 0.0, 1.0
-    cells = [np.clip(np.floor(log_odds(p) / CELL).astype(np.intp) + REACH, 0, 2 * REACH - 1) for p in columns]
-    weights = [np.bincount(cell, weights=rows.weight, minlength=2 * REACH).astype(np.float64) for cell in cells]
+    cells = [
+        np.clip(np.floor(log_odds(p) / CELL).astype(np.intp) + REACH, 0, 2 * REACH - 1)
+        for p in columns
+    ]
+    weights = [
+        np.bincount(cell, weights=rows.weight, minlength=2 * REACH).astype(np.float64)
+        for cell in cells
+    ]
     return tuple(ScoreSpread(edges, weight) for weight in weights)
 
 
@@ -63,7 +81,8 @@ class Series(NamedTuple):
 class Diagram(NamedTuple):
     """Sets of predictions and functions of the score (name, scores, values, style) in one picture.
 
-    Artists carry a ``gid`` that says what they are, such as ``points-0``, which an SVG keeps.
+    Artists carry a ``gid`` that says what they are, such as ``points-0``, which an SVG
+    keeps.
     """
 
     series: list[Series]
@@ -79,7 +98,15 @@ class Diagram(NamedTuple):
         """Draw the diagram, in ``strip`` how the probabilities spread, and in ``legend_ax`` the legend."""
         ends = self.scale.low, self.scale.high
         style.style_axes(ax)
-        ax.plot(ends, ends, color=RULE, lw=1.1, zorder=1.5, gid="diagonal", solid_capstyle="round")
+        ax.plot(
+            ends,
+            ends,
+            color=RULE,
+            lw=1.1,
+            zorder=1.5,
+            gid="diagonal",
+            solid_capstyle="round",
+        )
         for i, one in enumerate(self.series):
             if self.corp:
                 self._draw_corp(ax, one, i)
@@ -89,7 +116,15 @@ class Diagram(NamedTuple):
                 self._draw_bins(ax, one, i)
         for i, (_, score, value, look) in enumerate(self.curves):
             x, y = self.scale.cut(score, value)
-            ax.plot(x, y, color=look.color, ls=look.dashes, lw=1.8, zorder=4, gid=f"function-{i}")
+            ax.plot(
+                x,
+                y,
+                color=look.color,
+                ls=look.dashes,
+                lw=1.8,
+                zorder=4,
+                gid=f"function-{i}",
+            )
         predicted = self.scale.beyond([one.data.bins.mean_score for one in self.series])
         observed = self.scale.beyond([one.data.bins.observed for one in self.series])
         self.scale.apply(ax, "x", beyond=predicted, few=self.small)
@@ -112,28 +147,94 @@ class Diagram(NamedTuple):
         return f"{PREDICTED} (probability of {name})", OBSERVED
 
     def _draw_bins(self, ax: Axes, one: Series, i: int) -> None:
-        b, clip, small, color = one.data.bins, self.scale.clip, self.small, one.style.color
-        x, low, high = clip(b.mean_score), clip(b.interval_lower), clip(b.interval_upper)
-        ax.vlines(x, low, high, color=color, lw=1.2 if small else 1.6, alpha=0.5, zorder=5, gid=f"intervals-{i}")
+        b, clip, small, color = (
+            one.data.bins,
+            self.scale.clip,
+            self.small,
+            one.style.color,
+        )
+        x, low, high = (
+            clip(b.mean_score),
+            clip(b.interval_lower),
+            clip(b.interval_upper),
+        )
+        ax.vlines(
+            x,
+            low,
+            high,
+            color=color,
+            lw=1.2 if small else 1.6,
+            alpha=0.5,
+            zorder=5,
+            gid=f"intervals-{i}",
+        )
         area = 16.0 + (0.3 if small else 1.0) * 330.0 * b.weight / one.data.total_weight
         area *= style.EVEN_AREA.get(one.style.marker, 1.0)
-        edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4 if small else 0.8, "clip_on": False}
+        edge: dict[str, Any] = {
+            "edgecolor": "white",
+            "linewidth": 0.4 if small else 0.8,
+            "clip_on": False,
+        }
         y, marker = clip(b.observed), one.style.marker
-        ax.scatter(x, y, s=area, color=color, marker=marker, zorder=6, gid=f"points-{i}", **edge)
+        ax.scatter(
+            x,
+            y,
+            s=area,
+            color=color,
+            marker=marker,
+            zorder=6,
+            gid=f"points-{i}",
+            **edge,
+        )
 
     def _draw_corp(self, ax: Axes, one: Series, i: int) -> None:
         c, width = one.data.corp, 1.1 if self.small else 1.5
-        x, y = self.scale.cut(np.column_stack([c.lower, c.upper]).ravel(), np.repeat(c.value, 2))
+        x, y = self.scale.cut(
+            np.column_stack([c.lower, c.upper]).ravel(), np.repeat(c.value, 2)
+        )
         score, low, high = self.scale.cut(c.score, c.band_lower, c.band_upper)
-        ax.fill_between(score, low, high, color=RULE, alpha=0.35, lw=0, zorder=1.2, gid=f"corp-band-{i}")
-        ax.plot(x, y, color=one.style.color, lw=width, zorder=3, gid=f"corp-{i}", ls=CORP_DASHES)
+        ax.fill_between(
+            score,
+            low,
+            high,
+            color=RULE,
+            alpha=0.35,
+            lw=0,
+            zorder=1.2,
+            gid=f"corp-band-{i}",
+        )
+        ax.plot(
+            x,
+            y,
+            color=one.style.color,
+            lw=width,
+            zorder=3,
+            gid=f"corp-{i}",
+            ls=CORP_DASHES,
+        )
 
     def _draw_spline(self, ax: Axes, one: Series, i: int) -> None:
         s, color = one.data.spline, one.style.color
         assert s is not None
         x, y, low, high = self.scale.cut(s.score, s.value, s.lower, s.upper)
-        ax.fill_between(x, low, high, color=color, alpha=0.16, lw=0, zorder=2, gid=f"spline-band-{i}")
-        ax.plot(x, y, color=color, lw=1.4 if self.small else 2.0, zorder=3.5, gid=f"spline-{i}")
+        ax.fill_between(
+            x,
+            low,
+            high,
+            color=color,
+            alpha=0.16,
+            lw=0,
+            zorder=2,
+            gid=f"spline-band-{i}",
+        )
+        ax.plot(
+            x,
+            y,
+            color=color,
+            lw=1.4 if self.small else 2.0,
+            zorder=3.5,
+            gid=f"spline-{i}",
+        )
 
     def _draw_spread(self, ax: Axes) -> None:
         style.style_axes(ax)
@@ -141,9 +242,17 @@ class Diagram(NamedTuple):
         alone = len(self.series) == 1
         for i, one in enumerate(self.series):
             drawn = one.spread.heights(self.scale)
-            ax.stairs(*drawn, fill=True, color=one.style.color, alpha=0.75 if alone else 0.28, gid=f"spread-{i}")
+            ax.stairs(
+                *drawn,
+                fill=True,
+                color=one.style.color,
+                alpha=0.75 if alone else 0.28,
+                gid=f"spread-{i}",
+            )
             if not alone:
-                ax.stairs(*drawn, color=one.style.color, lw=1.1, gid=f"spread-outline-{i}")
+                ax.stairs(
+                    *drawn, color=one.style.color, lw=1.1, gid=f"spread-outline-{i}"
+                )
         ax.set_ylim(0.0, 1.08)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
@@ -163,10 +272,22 @@ class Diagram(NamedTuple):
         for side, count in self._hidden_bins(ax, 2).items():
             if count == 0 and side != corner:
                 above = side == "upper left"
-                text = f"happens {'more' if above else 'less'} often\nthan the model says"
-                where: dict[str, Any] = {"va": "top" if above else "bottom", "ha": "left" if above else "right"}
+                text = f"predictions\ntoo {'low' if above else 'high'}"
+                where: dict[str, Any] = {
+                    "va": "top" if above else "bottom",
+                    "ha": "left" if above else "right",
+                }
                 at = (0.03, 0.97) if above else (0.97, 0.03)
-                style.label(ax, text, at, xycoords="axes fraction", color="#94a0ab", style="italic", zorder=1, **where)
+                style.label(
+                    ax,
+                    text,
+                    at,
+                    xycoords="axes fraction",
+                    color="#94a0ab",
+                    style="italic",
+                    zorder=1,
+                    **where,
+                )
 
     def _legend_entries(self) -> list[tuple[Any, str]]:
         """Handles and names of what is drawn; none if it is one set without a name, in bins."""
@@ -181,24 +302,42 @@ class Diagram(NamedTuple):
         more: list[tuple[Any, str]] = []
         if self.corp:
             more.append((line(color, ls=CORP_DASHES, lw=1.5), "isotonic (CORP)"))
-            more.append((Patch(color=RULE, alpha=0.5, lw=0), f"its {level} band if honest"))
+            more.append(
+                (Patch(color=RULE, alpha=0.5, lw=0), f"its {level} band if calibrated")
+            )
         if self.spline and any(one.data.spline is not None for one in self.series):
             more.append((line(color, lw=2.0), f"spline, {level} band"))
-        more += [(line(look.color, ls=look.dashes, lw=1.8), name) for name, _, _, look in self.curves]
+        more += [
+            (line(look.color, ls=look.dashes, lw=1.8), name)
+            for name, _, _, look in self.curves
+        ]
         sets = []
         for one in self.series:
             handle = line(one.style.color, lw=2.0)
             if self.bins:
-                handle = line(one.style.color, marker=one.style.marker, ls="", ms=6.5, mec="white", mew=0.8)
+                handle = line(
+                    one.style.color,
+                    marker=one.style.marker,
+                    ls="",
+                    ms=6.5,
+                    mec="white",
+                    mew=0.8,
+                )
             if several or one.name or (self.bins and more):
                 sets.append((handle, one.name or f"bins, {level} interval"))
         return sets + more
 
     def _hidden_bins(self, ax: Axes, lines: int) -> dict[str, int]:
         """How many bins so many lines of text would hide in either corner beside the diagonal."""
-        bins, to_axes = [one.data.bins for one in self.series], ax.transData - ax.transAxes
+        bins, to_axes = (
+            [one.data.bins for one in self.series],
+            ax.transData - ax.transAxes,
+        )
         names = ("mean_score", "interval_lower", "interval_upper")
-        mean, low, high = (self.scale.clip(np.concatenate([getattr(b, name) for b in bins])) for name in names)
+        mean, low, high = (
+            self.scale.clip(np.concatenate([getattr(b, name) for b in bins]))
+            for name in names
+        )
         x, bottom = to_axes.transform(np.column_stack([mean, low])).T
         top = to_axes.transform(np.column_stack([mean, high]))[:, 1]
         height = LINE_HEIGHT * (lines + 0.5)

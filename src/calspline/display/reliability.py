@@ -1,4 +1,4 @@
-"""``ReliabilityDisplay``: what a model says against what happened."""
+"""``ReliabilityDisplay``: predicted probabilities against observed frequencies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+import calspline.display.style as style
 from calspline.arrays import Array
-from calspline.display import style
+from calspline.calibrators.base import BaseCalibrator
 from calspline.display.diagram import Diagram, ScoreSpread, Series, log_odds_spreads
-from calspline.display.style import SCALES, Display, ProbabilityScale, Scale, SeriesStyle, decades
+from calspline.display.style import (
+    SCALES,
+    Display,
+    ProbabilityScale,
+    Scale,
+    SeriesStyle,
+    decades,
+)
 from calspline.evaluation.predictions import check_predictions
-from calspline.evaluation.reliability import Reliability, reliability
+from calspline.evaluation.reliability import Reliability, diagram_predictions
 from calspline.options import check_by_name, check_increasing, check_one_of
 from calspline.scores import check_numeric_array
 
@@ -24,19 +32,20 @@ RARE = 0.1
 
 
 class ReliabilityDisplay(Display):
-    """Reliability diagram: for each bin of probabilities, how often the event happened.
+    """Reliability diagram: for each bin of probabilities, the observed frequency of the event.
 
-    Points on the diagonal are honest; below it the model promises too much, above it too little. The area of a
-    point is the number of rows behind it, the bar its exact interval. Make one with :meth:`from_predictions` or
-    :meth:`from_estimator`; :func:`reliability` gives the numbers.
+    Points on the diagonal are calibrated; below it the predicted probabilities are too
+    high, above it too low. The area of a point is the number of rows behind it, the bar its exact
+    interval. Make one with :meth:`from_predictions` or :meth:`from_estimator`;
+    :func:`reliability` gives the numbers.
 
     Parameters
     ----------
     reliability : Reliability or dict of name to Reliability
         Several are drawn in one diagram.
     curves : dict of name to calibrator or callable, optional
-        Calibration functions to lay over the points: fitted calibrators of two classes, or any function of
-        an array of probabilities.
+        Calibration functions to lay over the points: fitted calibrators of two classes,
+        or any function of an array of probabilities.
 
     Attributes
     ----------
@@ -63,13 +72,20 @@ class ReliabilityDisplay(Display):
     >>> display = ReliabilityDisplay.from_predictions(
     ...     y, {"raw": p, "calibrated": cal.calibrate(p)}, curves={"spline": cal})
     >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
-    ('', 'what happened')
+    ('', 'observed frequency')
     >>> display.histogram_ax_.get_xlabel()
-    'what the model says'
+    'predicted probability'
     """
 
-    def __init__(self, reliability: Reliability | Mapping[str, Reliability], *, curves: Any = None) -> None:
-        self.reliability: dict[str, Reliability] = check_by_name(reliability, "reliability", None)
+    def __init__(
+        self,
+        reliability: Reliability | Mapping[str, Reliability],
+        *,
+        curves: Any = None,
+    ) -> None:
+        self.reliability: dict[str, Reliability] = check_by_name(
+            reliability, "reliability", None
+        )
         self.curves: dict[str, Callable[[Array], Any]] = _check_curves(curves)
         self._log_odds_spreads: dict[str, tuple[ScoreSpread, ...]] = {}
 
@@ -83,6 +99,7 @@ class ReliabilityDisplay(Display):
         strategy: Literal["quantile", "uniform"] | None = None,
         sample_weight: Any = None,
         labels: Any = None,
+        pos_label: Any = None,
         groups: Any = None,
         level: float = 0.95,
         name: str | None = None,
@@ -95,13 +112,14 @@ class ReliabilityDisplay(Display):
         Parameters
         ----------
         y : array-like of shape (n,)
-            What happened.
+            The outcomes.
         probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m), or dict of name to these
             Probabilities; several sets, such as before and after, share the axes.
         strategy : {"quantile", "uniform"}, optional
-            As for :func:`reliability`. None is ``"quantile"``, but ``"uniform"`` for a diagram of each class: one class
-            among many is improbable most of the time, so that bins of equal weight would all lie at zero.
-        n_bins, sample_weight, labels, groups, level
+            As for :func:`reliability`. None is ``"quantile"``, but ``"uniform"`` for a
+            diagram of each class: one class among many is improbable most of the time,
+            so that bins of equal weight would all lie at zero.
+        n_bins, sample_weight, labels, pos_label, groups, level
             As for :func:`reliability`.
         name : str, optional
             For the legend.
@@ -115,18 +133,24 @@ class ReliabilityDisplay(Display):
         ReliabilityDisplay
         """
         if strategy is None:
-            strategy = "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
+            strategy = (
+                "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
+            )
         found, spreads = {}, {}
         for key, one in check_by_name(probs, "probs", name).items():
-            rows = check_predictions(y, one, sample_weight, labels, groups=groups)
-            found[key] = reliability(None, rows, n_bins=n_bins, strategy=strategy, level=level)
+            rows = check_predictions(
+                y, one, sample_weight, labels, groups=groups, pos_label=pos_label
+            )
+            found[key] = diagram_predictions(rows, n_bins, strategy, level)
             spreads[key] = log_odds_spreads(rows)
         display = cls(found, curves=curves)
         display._log_odds_spreads = spreads
         return display.plot(ax, **plot_options)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Compute and draw the diagram of a fitted classifier's ``predict_proba``.
 
         Parameters
@@ -146,12 +170,18 @@ class ReliabilityDisplay(Display):
         if not isinstance(estimator, Mapping):
             estimator = {type(estimator).__name__ if name is None else name: estimator}
         elif name is not None:
-            raise ValueError(f"name must be None when estimator is a mapping; got {name!r}")
+            raise ValueError(
+                f"name must be None when estimator is a mapping; got {name!r}"
+            )
         for key, one in estimator.items():
             if not hasattr(one, "predict_proba"):
-                raise TypeError(f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without")
+                raise TypeError(
+                    f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without"
+                )
         options = {"labels": _common_classes(estimator)} | options
-        return cls.from_predictions(y, {key: one.predict_proba(X) for key, one in estimator.items()}, **options)
+        return cls.from_predictions(
+            y, {key: one.predict_proba(X) for key, one in estimator.items()}, **options
+        )
 
     def plot(
         self,
@@ -174,15 +204,16 @@ class ReliabilityDisplay(Display):
         ax : matplotlib Axes, optional
             None: a new figure.
         scale : {"probability", "logit"}
-            ``"logit"`` spreads both ends, where over-confident models live. Probabilities beyond the limits, exact
-            0 and 1 among them, are drawn at the limit, which is then marked with ≤ or ≥.
+            ``"logit"`` spreads both ends, where over-confident models live.
+            Probabilities beyond the limits, exact 0 and 1 among them, are drawn at the
+            limit, which is then marked with ≤ or ≥.
         classes : {"top", "all"} or list of labels, default="top"
             Three or more classes: the most probable one, or a small diagram for each.
         bins : bool, default=True
             Points with their exact intervals.
         corp : bool, default=False
-            The isotonic (CORP) curve, and around the diagonal the band in which it would lie if the
-            probabilities were right.
+            The isotonic (CORP) curve, and around the diagonal the band in which it
+            would lie if the probabilities were right.
         spline : bool, default=False
             The spline curve with its pointwise band.
         histogram : bool or matplotlib Axes, default=True
@@ -202,22 +233,41 @@ class ReliabilityDisplay(Display):
         small = len(chosen) > 1 or not isinstance(classes, str)
         axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
         if not small:
-            alone = style.get_axes(ax, style.SIDE, style.SIDE + (0.5 if histogram is True else 0.0))
-            strip = style.add_strip_below(alone, 0.16) if histogram is True else histogram or None
+            alone = style.get_axes(
+                ax, style.SIDE, style.SIDE + (0.5 if histogram is True else 0.0)
+            )
+            strip = (
+                style.add_strip_below(alone, 0.16)
+                if histogram is True
+                else histogram or None
+            )
             panels = style.Panels([alone], strips=None if strip is None else [strip])
         elif isinstance(histogram, bool):
             panels = style.small_multiples(ax, len(chosen), 0.2 if histogram else None)
         else:
-            raise TypeError(f"histogram must be True or False with several diagrams; got {histogram!r}")
+            raise TypeError(
+                f"histogram must be True or False with several diagrams; got {histogram!r}"
+            )
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
-        for i, (place, own, strip) in enumerate(zip(chosen, panels.axes, strips, strict=True)):
-            series, curves = self._series(place, axis, colors), self._curves(axis.grid())
-            diagram = Diagram(series, curves, axis, bins, corp, spline, legend and i == 0, small)
+        for i, (place, own, strip) in enumerate(
+            zip(chosen, panels.axes, strips, strict=True)
+        ):
+            series, curves = (
+                self._series(place, axis, colors),
+                self._curves(axis.grid()),
+            )
+            diagram = Diagram(
+                series, curves, axis, bins, corp, spline, legend and i == 0, small
+            )
             diagram.draw(own, strip, legend_ax=panels.spare)
             if small:
                 style.class_title(own, series[0].data.name)
         panels.hide_inner_labels()
-        self.axes_, self.ax_, self.histogram_ax_ = panels.axes, panels.axes[0], strips[0]
+        self.axes_, self.ax_, self.histogram_ax_ = (
+            panels.axes,
+            panels.axes[0],
+            strips[0],
+        )
         self.figure_ = self.ax_.figure
         return self
 
@@ -227,49 +277,83 @@ class ReliabilityDisplay(Display):
         names = [one.name for one in first.classes]
         for key, one in self.reliability.items():
             if [other.name for other in one.classes] != names:
-                raise ValueError(f"all sets must be of the same classes; {key!r} is not")
+                raise ValueError(
+                    f"all sets must be of the same classes; {key!r} is not"
+                )
         if isinstance(classes, str):
             check_one_of(classes, "classes", ("top", "all"))
             return list(range(1, len(names) + 1)) if classes == "all" and names else [0]
         wanted = [str(label) for label in classes]
         unknown = [label for label in wanted if label not in names]
         if unknown or not wanted:
-            raise ValueError(f"classes must be 'top', 'all' or a list of some of {names}; got {list(classes)!r}")
+            raise ValueError(
+                f"classes must be 'top', 'all' or a list of some of {names}; got {list(classes)!r}"
+            )
         return [names.index(label) + 1 for label in wanted]
 
     def _at(self, place: int) -> dict[str, Reliability]:
-        return {key: one.classes[place - 1] if place else one for key, one in self.reliability.items()}
+        return {
+            key: one.classes[place - 1] if place else one
+            for key, one in self.reliability.items()
+        }
 
-    def _limits(self, scale: Scale, limits: Any, chosen: list[int]) -> tuple[float, float]:
+    def _limits(
+        self, scale: Scale, limits: Any, chosen: list[int]
+    ) -> tuple[float, float]:
         if limits is not None:
             return _check_limits(limits, open_=scale == "logit")
         if scale == "probability":
             return 0.0, 1.0
-        # Far out only where there is something to see: a tiny probability with a handful of rows behind it
-        # says no more at its own place than at the customary limit.
+        # Far out only where there is something to see: a tiny probability with a
+        # handful of rows behind it says no more at its own place than at the customary
+        # limit.
         every = [one.bins for place in chosen for one in self._at(place).values()]
-        low = np.concatenate([np.maximum(b.mean_score, b.interval_upper) for b in every])
-        high = np.concatenate([np.minimum(b.mean_score, b.interval_lower) for b in every])
+        low = np.concatenate(
+            [np.maximum(b.mean_score, b.interval_upper) for b in every]
+        )
+        high = np.concatenate(
+            [np.minimum(b.mean_score, b.interval_lower) for b in every]
+        )
         least, most = 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
-        return 0.5 if high.min() > 1.0 - RARE else least, 0.5 if low.max() < RARE else most
+        return (
+            0.5 if high.min() > 1.0 - RARE else least,
+            0.5 if low.max() < RARE else most,
+        )
 
     def _series(self, place: int, axis: ProbabilityScale, colors: Any) -> list[Series]:
         sets, out = self._at(place), []
-        for (key, one), look in zip(sets.items(), style.series_styles(len(sets), colors), strict=True):
+        for (key, one), look in zip(
+            sets.items(), style.series_styles(len(sets), colors), strict=True
+        ):
             spreads = self._log_odds_spreads.get(key) if axis.logit else None
-            spread = ScoreSpread(one.histogram_edges, one.histogram_weight) if spreads is None else spreads[place]
+            spread = (
+                ScoreSpread(one.histogram_edges, one.histogram_weight)
+                if spreads is None
+                else spreads[place]
+            )
             out.append(Series(key, one, spread, look))
         return out
 
     def _curves(self, scores: Array) -> list[tuple[str, Array, Array, SeriesStyle]]:
         """Functions of the score: each has to give as many finite numbers as there are scores."""
         out = []
-        for (name, function), look in zip(self.curves.items(), style.curve_styles(len(self.curves)), strict=True):
+        for (name, function), look in zip(
+            self.curves.items(), style.curve_styles(len(self.curves)), strict=True
+        ):
             values = function(scores)
             if np.shape(values) != scores.shape:
                 wanted = f"one number for each of {len(scores)} scores"
-                raise ValueError(f"curves[{name!r}] must give {wanted}; got shape {np.shape(values)}")
-            out.append((name, scores, check_numeric_array(values, f"what curves[{name!r}] gives"), look))
+                raise ValueError(
+                    f"curves[{name!r}] must give {wanted}; got shape {np.shape(values)}"
+                )
+            out.append(
+                (
+                    name,
+                    scores,
+                    check_numeric_array(values, f"what curves[{name!r}] gives"),
+                    look,
+                )
+            )
         return out
 
 
@@ -288,17 +372,28 @@ def _common_classes(estimators: Mapping[str, Any]) -> Any:
 def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
     """Functions of the score by name: callables, or calibrators of two classes fitted on probabilities."""
     if curves is not None and not isinstance(curves, Mapping):
-        raise TypeError(f'curves must be a mapping such as {{"spline": calibrator}}; got {type(curves).__name__}')
+        raise TypeError(
+            f'curves must be a mapping such as {{"spline": calibrator}}; got {type(curves).__name__}'
+        )
     found = check_by_name(curves, "curves", None) if curves else {}
     for name, curve in found.items():
         if not hasattr(curve, "calibrate"):
             if not callable(curve):
                 what = type(curve).__name__
-                raise TypeError(f"curves[{name!r}] must be a fitted calibrator or a callable; got {what}")
+                raise TypeError(
+                    f"curves[{name!r}] must be a fitted calibrator or a callable; got {what}"
+                )
         elif len(getattr(curve, "classes_", (0, 1))) > 2:
-            raise ValueError(f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}")
-        elif not getattr(curve, "scores_in_unit_interval", True):
-            raise ValueError(f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins")
+            raise ValueError(
+                f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}"
+            )
+        elif (
+            isinstance(curve, BaseCalibrator)
+            and not curve.model_.kind.lies_in_unit_interval
+        ):
+            raise ValueError(
+                f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins"
+            )
     return {name: getattr(curve, "calibrate", curve) for name, curve in found.items()}
 
 
@@ -308,5 +403,7 @@ def _check_limits(limits: Any, *, open_: bool) -> tuple[float, float]:
     low, high = float(array[0]), float(array[-1])
     outside = low <= 0.0 or high >= 1.0 if open_ else low < 0.0 or high > 1.0
     if len(array) != 2 or outside:
-        raise ValueError(f"limits must be two numbers in {'(0, 1)' if open_ else '[0, 1]'}; got {array.tolist()}")
+        raise ValueError(
+            f"limits must be two numbers in {'(0, 1)' if open_ else '[0, 1]'}; got {array.tolist()}"
+        )
     return low, high

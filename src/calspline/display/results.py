@@ -1,312 +1,314 @@
-"""Pictures of results: net benefit by threshold, segments one by one, the evidence of a monitor, epochs of training."""
+"""Plots of results: decision curves, segments, the log of a monitor, a learning curve.
+
+Each function draws one result into an axes, or into a new figure, and returns the axes.
+They are what the ``plot`` methods of the results call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.display import style
-from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION, AxesDisplay, SeriesStyle, add_strip_below
+import calspline.display.style as style
+from calspline.display.reliability import ReliabilityDisplay
+from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION
 from calspline.evaluation.decisions import ALL, Decision
-from calspline.evaluation.losses import row_log_losses
-from calspline.evaluation.predictions import check_predictions
+from calspline.evaluation.guarantees import RiskCoverage
+from calspline.evaluation.reliability import Reliability
 from calspline.evaluation.segments import SegmentEvaluation
 from calspline.formatting import percent
-from calspline.options import check_by_name, check_increasing
-from calspline.scores import check_numeric_array
+from calspline.operations.learning_curve import (
+    MIN_ROWS_FOR_RATE,
+    CalibrationLearningCurve,
+)
+from calspline.operations.monitor import Monitor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calspline.monitoring.monitor import Monitor
+WIDTH = style.SIDE + 0.6
+"""Inches of a figure with one axes."""
+MOST_SEGMENTS = 30
+RATIO_TICKS = (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0)
+SMALLEST_RATIO = 1e-3
+"""Ratios are drawn on a logarithmic axis, which has no place for zero."""
+MOST_ROWS = 4.0
+"""A sufficient size is marked up to this multiple of the rows at hand, and written beyond."""
+TALLEST = 1.5
+"""The uncalibrated loss is drawn up to this multiple of the curve's range above it."""
 
 
-class DecisionDisplay(AxesDisplay):
-    """Decision curves: the net benefit of each set of predictions, with its band, against the threshold.
+@singledispatch
+def draw(result: Any, ax: Any = None, **options: Any) -> Any:
+    """Draw a result: what its ``plot`` method calls."""
+    raise TypeError(f"a {type(result).__name__} cannot be drawn")
 
-    To act on all rows and on none are drawn in grey. With costs, the threshold that follows from them is marked.
 
-    Parameters
-    ----------
-    decision : Decision
-        What :func:`decide` returns.
+@draw.register(Reliability)
+def draw_reliability(
+    result: Reliability, ax: Any = None, **options: Any
+) -> ReliabilityDisplay:
+    """Reliability diagram."""
+    return ReliabilityDisplay(result).plot(ax, **options)
 
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from calspline import decide
-    >>> from calspline.display import DecisionDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=1000)
-    >>> DecisionDisplay(decide(rng.random(1000) < p, {"model": p})).plot().ax_.get_ylabel()
-    'net benefit (events found per row)'
+
+@draw.register(Decision)
+def draw_decision(decision: Decision, ax: Axes | None = None) -> Axes:
+    """Decision curves: the net benefit of each set of predictions against the threshold.
+
+    Acting on all rows and on none is drawn in gray. With costs, their threshold is
+    marked.
     """
+    from matplotlib.ticker import FuncFormatter
 
-    def __init__(self, decision: Decision) -> None:
-        self.decision = decision
+    ax = style.get_styled_axes(ax, WIDTH, 4.4)
+    t = decision.thresholds
+    names = [name for name in decision.net_benefit if name != ALL]
+    ax.axhline(0.0, color=RULE, lw=1.1, zorder=1.5, gid="none")
+    entries = []
+    for i, (name, look) in enumerate(
+        zip(names, style.series_styles(len(names)), strict=True)
+    ):
+        band = decision.net_benefit[name]
+        ax.fill_between(
+            t,
+            band.lower,
+            band.upper,
+            color=look.color,
+            alpha=0.16,
+            lw=0,
+            gid=f"band-{i}",
+        )
+        options: dict[str, Any] = {
+            "color": look.color,
+            "ls": look.dashes,
+            "gid": f"net-benefit-{i}",
+        }
+        (line,) = ax.plot(t, band.value, lw=2.0, zorder=4, **options)
+        entries.append((line, name))
+    act_on_all = decision.net_benefit[ALL].value
+    (line,) = ax.plot(
+        t, act_on_all, color=MUTED, lw=1.1, ls=(0, (4, 2)), zorder=2, gid="all"
+    )
+    entries.append((line, ALL))
+    if decision.costs is not None:
+        threshold = decision.costs.threshold
+        ax.axvline(
+            threshold, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=3, gid="costs"
+        )
+    # Bands are wide at high thresholds, where one false positive outweighs many events,
+    # and acting on all rows has no lower limit there.
+    highest = max(float(np.max(decision.net_benefit[name].value)) for name in names)
+    top = max(1e-3, highest)
+    ax.set_ylim(-0.25 * top, 1.2 * top)
+    ax.set_xlim(0.0, min(1.0, float(t[-1]) * 1.02))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(round(p, 6))))
+    ax.set_xlabel("threshold: act from this probability on")
+    ax.set_ylabel("net benefit (events found per row)")
+    style.legend(ax, entries, "upper right")
+    return ax
 
-    def _draw(self, ax: Axes) -> None:
-        from matplotlib.ticker import FuncFormatter
 
-        found = self.decision
-        t, sets = found.thresholds, [name for name in found.net_benefit if name != ALL]
-        ax.axhline(0.0, color=RULE, lw=1.1, zorder=1.5, gid="none")
-        all_rows = ax.plot(t, found.net_benefit[ALL].value, color=MUTED, lw=1.1, ls=(0, (4, 2)), zorder=2, gid="all")
-        entries = []
-        for i, (name, look) in enumerate(zip(sets, style.series_styles(len(sets)), strict=True)):
-            band = found.net_benefit[name]
-            ax.fill_between(t, band.lower, band.upper, color=look.color, alpha=0.16, lw=0, zorder=2, gid=f"band-{i}")
-            drawn = ax.plot(t, band.value, color=look.color, lw=2.0, ls=look.dashes, zorder=4, gid=f"net-benefit-{i}")
-            entries.append((drawn[0], name))
-        if found.costs is not None:
-            ax.axvline(found.costs.threshold, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=3, gid="costs")
-        # Bands are wide at high thresholds, where a false alarm costs as much as many events, and acting on all rows
-        # falls without end.
-        top = max(1e-3, *(float(np.max(found.net_benefit[name].value)) for name in sets))
-        ax.set_ylim(-0.25 * top, 1.2 * top)
-        ax.set_xlim(0.0, min(1.0, float(t[-1]) * 1.02))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(round(p, 6))))
-        ax.set_xlabel("threshold: act from this probability on")
-        ax.set_ylabel("net benefit (events found per row)")
-        style.legend(ax, [*entries, (all_rows[0], ALL)], "upper right")
+@draw.register(RiskCoverage)
+def draw_risk_coverage(curve: RiskCoverage, ax: Axes | None = None) -> Axes:
+    """Error rate among the most confident rows, against the share of rows they are."""
+    ax = style.get_styled_axes(ax, WIDTH, 4.0)
+    coverage = np.append(0.0, curve.coverage)
+    risk = np.append(curve.risk[0], curve.risk)
+    ax.plot(coverage, risk, color=BLUE, lw=2.0, zorder=4, gid="risk-coverage")
+    ax.fill_between(coverage, 0.0, risk, color=BLUE, alpha=0.12, lw=0, gid="area")
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.1 * max(float(risk.max()), 1e-3))
+    ax.set_xlabel("coverage: share of the rows, most confident first")
+    ax.set_ylabel("risk: error rate")
+    ax.set_title(f"area {curve.area:.4f}")
+    return ax
 
 
-class SegmentDisplay(AxesDisplay):
-    """A forest plot: for each segment, the ratio of what happened to what was said, with its interval.
+@draw.register(SegmentEvaluation)
+def draw_segments(segments: SegmentEvaluation, ax: Axes | None = None) -> Axes:
+    """Forest plot: the ratio of the event rate to the mean score of each segment.
 
-    The worst segments of the first set are drawn, at most thirty, sorted by their ratio; the area of a point grows with
-    the rows. Segments that are off are filled.
-
-    Parameters
-    ----------
-    segments : mapping of str to SegmentEvaluation
-        What :func:`evaluate` says of each set of predictions, ``evaluate(..., by=...).segments``.
-
-    Attributes
-    ----------
-    places_ : list of int
-        The segments that are drawn, as places in the table, from the bottom.
-
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from calspline import evaluate
-    >>> from calspline.display import SegmentDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=1000)
-    >>> found = evaluate(rng.random(1000) < p, p, by=np.repeat(["at", "de"], 500)).segments
-    >>> SegmentDisplay({"model": found}).plot().ax_.get_xlabel()
-    'happened / said'
+    The worst segments are drawn, at most thirty, sorted by their ratio. The area of a
+    point grows with its rows; segments that are not calibrated are filled.
     """
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    def __init__(self, segments: Mapping[str, SegmentEvaluation]) -> None:
-        self.segments = dict(segments)
-        first = next(iter(self.segments.values()))
-        self.places_ = sorted(first.order[:30], key=lambda i: float(first.table["ratio"][i]))
-        self._size = style.SIDE + 0.6, 1.4 + 0.28 * len(self.places_)
-
-    def _draw(self, ax: Axes) -> None:
-        from matplotlib.lines import Line2D
-        from matplotlib.ticker import FuncFormatter, NullFormatter
-
-        places, names = self.places_, next(iter(self.segments.values())).names
-        ax.axvline(1.0, color=RULE, lw=1.1, zorder=1.5, gid="right")
-        looks = style.series_styles(len(self.segments))
-        entries, largest = [], 1.0
-        for k, ((name, found), look) in enumerate(zip(self.segments.items(), looks, strict=True)):
-            t = {key: np.asarray(found.table[key])[places] for key in ("ratio", "lower", "upper", "rows", "off")}
-            y = np.arange(len(places)) + 0.3 * (0.5 * (len(self.segments) - 1) - k)
-            low, high = (np.maximum(t[key], 1e-3) for key in ("lower", "upper"))
-            ax.hlines(y, low, high, color=look.color, lw=1.4, zorder=3, gid=f"interval-{k}")
-            area = np.maximum(8.0, 80.0 * t["rows"] / found.table["rows"].max())
-            fill = [look.color if off else "white" for off in t["off"]]
-            ratio = np.maximum(t["ratio"], 1e-3)
-            ax.scatter(ratio, y, s=area, c=fill, edgecolors=look.color, lw=1.4, zorder=4, gid=f"ratio-{k}")
-            largest = max(largest, float(np.exp(np.abs(np.log(ratio))).max()))
-            entries.append((Line2D([], [], color=look.color, marker="o", lw=1.4), name))
-        reach = float(np.clip(1.3 * largest, 1.25, 8.0))
-        ax.set_xscale("log")
-        ax.set_xlim(1.0 / reach, reach)
-        ax.set_xticks([t for t in (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0) if 1.0 / reach <= t <= reach])
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        # A dollar sign would begin a formula.
-        ax.set_yticks(range(len(places)), [names[i].replace("$", r"\$") for i in places])
-        ax.set_ylim(-0.8, len(places) - 0.2)
-        ax.set_xlabel("happened / said")
-        if len(entries) > 1:
-            style.legend(ax, entries, "lower right")
+    worst = sorted(
+        segments.order[:MOST_SEGMENTS], key=lambda i: float(segments.table["ratio"][i])
+    )
+    ax = style.get_styled_axes(ax, WIDTH, 1.4 + 0.28 * len(worst))
+    table = {
+        key: np.asarray(segments.table[key])[worst]
+        for key in ("ratio", "lower", "upper", "rows", "miscalibrated")
+    }
+    ratio, low, high = (
+        np.maximum(table[key], SMALLEST_RATIO) for key in ("ratio", "lower", "upper")
+    )
+    y = np.arange(len(worst))
+    ax.axvline(1.0, color=RULE, lw=1.1, zorder=1.5, gid="calibrated")
+    ax.hlines(y, low, high, color=BLUE, lw=1.4, zorder=3, gid="interval")
+    area = np.maximum(8.0, 80.0 * table["rows"] / segments.table["rows"].max())
+    fill = ["white" if not wrong else BLUE for wrong in table["miscalibrated"]]
+    ax.scatter(ratio, y, s=area, c=fill, edgecolors=BLUE, lw=1.4, zorder=4, gid="ratio")
+    largest = float(np.exp(np.abs(np.log(ratio))).max())
+    reach = float(np.clip(1.3 * largest, 1.25, 8.0))
+    ax.set_xscale("log")
+    ax.set_xlim(1.0 / reach, reach)
+    ax.set_xticks([tick for tick in RATIO_TICKS if 1.0 / reach <= tick <= reach])
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    # A dollar sign would begin a formula.
+    ax.set_yticks(y, [segments.names[i].replace("$", r"\$") for i in worst])
+    ax.set_ylim(-0.8, len(worst) - 0.2)
+    ax.set_xlabel("event rate / mean score")
+    return ax
 
 
-class MonitorDisplay(AxesDisplay):
-    """The evidence that a calibrator is wrong, update by update, and below it what was expected and what happened.
+@draw.register(Monitor)
+def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
+    """The evidence against a calibrator after each update, and below it the event rates."""
+    from matplotlib.ticker import MaxNLocator
 
-    Parameters
-    ----------
-    monitor : Monitor
+    log = monitor.log
+    if not log:
+        raise ValueError("monitor must have had an update; there is nothing to draw")
+    ax = style.get_styled_axes(ax, style.SIDE + 1.2, 4.8)
+    below = style.add_strip_below(ax, 0.36)
+    n = np.arange(1, len(log) + 1)
+    evidence = np.clip([entry["evidence"] for entry in log], 1e-6, 1e12)
+    limit = 1.0 / monitor.alpha
+    ax.set_yscale("log")
+    ax.axhline(limit, color=VERMILION, lw=1.2, ls=(0, (5, 2)), gid="limit")
+    style.label(ax, f"alarm from {limit:g} on", (float(n[0]), limit), offset=(0, 4))
+    ax.plot(n, evidence, color=BLUE, lw=2.0, gid="evidence")
+    alarms = np.flatnonzero([entry["alarm"] for entry in log])
+    if len(alarms):
+        first = alarms[0]
+        ax.plot(n[first], evidence[first], "o", color=VERMILION, ms=7, gid="alarm")
+    ax.set_ylabel("evidence")
+    ax.set_ylim(
+        min(float(evidence.min()) / 2.0, 0.1), max(float(evidence.max()), limit) * 3.0
+    )
+    expected_rates = [entry["expected_rate"] for entry in log]
+    observed_rates = [entry["rate"] for entry in log]
+    (expected,) = below.plot(
+        n, expected_rates, color=MUTED, lw=1.4, ls=(0, (4, 2)), gid="expected"
+    )
+    (observed,) = below.plot(n, observed_rates, color=BLUE, lw=1.4, gid="rate")
+    below.set_ylabel("event rate")
+    below.set_xlabel("update")
+    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    style.legend(below, [(expected, "expected"), (observed, "observed")], "best")
+    return ax
 
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from calspline import Monitor, ScoreHistogram, SplineCalibrator
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=500)
-    >>> day = ScoreHistogram.from_scores(p, rng.random(500) < p)
-    >>> Monitor(SplineCalibrator().fit_histogram(day)).update(day).plot().ax_.get_ylabel()
-    'evidence'
+
+@draw.register(CalibrationLearningCurve)
+def draw_learning_curve(
+    curve: CalibrationLearningCurve, ax: Axes | None = None
+) -> Axes:
+    """Expected log-loss against the number of rows a calibrator is fitted on.
+
+    Points with intervals are measured; the thin line is the fitted ``limit + rate /
+    n``. The sufficient number of rows and the log-loss without calibration are marked.
     """
-
-    _size = style.SIDE + 1.2, 4.8
-
-    def __init__(self, monitor: Monitor) -> None:
-        if not monitor.log:
-            raise ValueError("monitor must have had an update; there is nothing to draw")
-        self.monitor = monitor
-
-    def _draw(self, ax: Axes) -> None:
-        from matplotlib.ticker import MaxNLocator
-
-        log, below = self.monitor.log, add_strip_below(ax, 0.36)
-        n = np.arange(1, len(log) + 1)
-        evidence = np.clip([entry["evidence"] for entry in log], 1e-6, 1e12)
-        ax.set_yscale("log")
-        limit = 1.0 / self.monitor.alpha
-        ax.axhline(limit, color=VERMILION, lw=1.2, ls=(0, (5, 2)), gid="limit")
-        style.label(ax, f"alarm from {limit:g} on", (float(n[0]), limit), offset=(0, 4))
-        ax.plot(n, evidence, color=BLUE, lw=2.0, gid="evidence")
-        alarms = np.array([entry["alarm"] for entry in log])
-        if alarms.any():
-            ax.plot(n[alarms.argmax()], evidence[alarms.argmax()], "o", color=VERMILION, ms=7, gid="alarm")
-        ax.set_ylabel("evidence")
-        ax.set_ylim(min(float(evidence.min()) / 2.0, 0.1), max(float(evidence.max()), limit) * 3.0)
-        rates = [[entry[key] for entry in log] for key in ("expected_rate", "rate")]
-        (expected,) = below.plot(n, rates[0], color=MUTED, lw=1.4, ls=(0, (4, 2)), gid="expected")
-        (happened,) = below.plot(n, rates[1], color=BLUE, lw=1.4, gid="rate")
-        below.set_ylabel("rate")
-        below.set_xlabel("update")
-        below.xaxis.set_major_locator(MaxNLocator(integer=True))
-        style.legend(below, [(expected, "expected"), (happened, "happened")], "best")
+    ax = style.get_styled_axes(ax, WIDTH, 4.4)
+    ax.set_xscale("log")
+    _draw_losses(ax, curve)
+    _mark_sufficient_rows(ax, curve)
+    range_of_losses = np.ptp(curve.interval)
+    fits = bool(curve.uncalibrated <= curve.interval.max() + TALLEST * range_of_losses)
+    if fits:
+        options: dict[str, Any] = {
+            "ls": (0, (5, 2)),
+            "zorder": 2,
+            "gid": "uncalibrated",
+        }
+        ax.axhline(curve.uncalibrated, color=VERMILION, lw=1.8, **options)
+    _set_ticks_of_rows(ax, curve)
+    _label_losses(ax, curve, uncalibrated_fits=fits)
+    return ax
 
 
-class EpochsDisplay(AxesDisplay):
-    """How log-loss, and if given accuracy, moves while a model is trained: the paper's second figure.
-
-    Past some epoch a network's accuracy still grows while its log-loss already suffers from over-confidence;
-    calibrated, it need not be stopped early. The best epoch of each series is marked.
-
-    Parameters
-    ----------
-    log_loss : dict of name to array-like of shape (n_epochs,)
-    accuracy : dict of name to array-like of shape (n_epochs,), optional
-        Drawn below.
-    epochs : array-like of shape (n_epochs,), optional
-        Increasing. None: 1, 2, ...
-
-    Attributes
-    ----------
-    accuracy_ax_ : matplotlib Axes or None
-
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("Agg")
-    >>> from calspline.display import EpochsDisplay
-    >>> display = EpochsDisplay({"before": [0.6, 0.5, 0.7], "after": [0.5, 0.4, 0.35]}).plot()
-    >>> display.ax_.get_xlabel()
-    'epoch'
-    """
-
-    def __init__(self, log_loss: Any, *, accuracy: Any = None, epochs: Any = None) -> None:
-        count = None
-        if epochs is not None:
-            epochs = check_increasing(epochs, "epochs", least=1)
-            count = len(epochs)
-        self.log_loss = _check_series(log_loss, "log_loss", count)
-        count = len(next(iter(self.log_loss.values())))
-        self.accuracy = None if accuracy is None else _check_series(accuracy, "accuracy", count)
-        self.epochs: Array = np.arange(1.0, count + 1.0) if epochs is None else epochs
-        self._size = style.SIDE + 0.6, 4.2 if accuracy is None else 5.4
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y: Any,
-        probs: Any,
-        *,
-        sample_weight: Any = None,
-        labels: Any = None,
-        epochs: Any = None,
-        accuracy: bool = True,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Compute and draw from the predictions of every epoch for the same rows.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-        probs : dict of name to list of probabilities, one entry an epoch
-            Each entry as for :func:`evaluate`.
-        sample_weight, labels
-            As for :func:`evaluate`.
-        epochs : array-like, optional
-        accuracy : bool, default=True
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        EpochsDisplay
-        """
-        losses, right = {}, {}
-        for name, each in check_by_name(probs, "probs", None).items():
-            checked = [check_predictions(y, one, sample_weight, labels) for one in each]
-            losses[name] = [np.average(row_log_losses(c.probs, c.codes), weights=c.weight) for c in checked]
-            guesses = [c.probs > 0.5 if c.binary else c.probs.argmax(axis=1) for c in checked]
-            right[name] = [np.average(g == c.codes, weights=c.weight) for g, c in zip(guesses, checked, strict=True)]
-        return cls(losses, accuracy=right if accuracy else None, epochs=epochs).plot(ax)
-
-    def _draw(self, ax: Axes) -> None:
-        from matplotlib.ticker import FuncFormatter
-
-        styles = dict(zip(self.log_loss, style.series_styles(len(self.log_loss)), strict=True))
-        self._draw_lines(ax, self.log_loss, styles, best=np.argmin)
-        style.label_line_ends(ax, sorted((float(v[-1]), name, styles[name].color) for name, v in self.log_loss.items()))
-        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top", "style": "italic"}
-        style.label(ax, "marked: the best epoch", (0.98, 0.98), **corner)
-        ax.set_ylabel("log-loss, nats per row")
-        self.accuracy_ax_ = None
-        if self.accuracy is not None:
-            self.accuracy_ax_ = below = add_strip_below(ax, 0.34, 0.08)
-            others = dict(zip(self.accuracy, style.series_styles(len(self.accuracy)), strict=True))
-            self._draw_lines(below, self.accuracy, others | styles, best=np.argmax)
-            below.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
-            below.set_ylabel("accuracy")
-        (self.accuracy_ax_ or ax).set_xlabel("epoch")
-
-    def _draw_lines(self, ax: Axes, series: dict[str, Array], styles: dict[str, SeriesStyle], *, best: Any) -> None:
-        from matplotlib.ticker import MaxNLocator
-
-        for i, (name, values) in enumerate(series.items()):
-            own, at = styles[name], int(best(values))
-            ax.plot(self.epochs, values, color=own.color, ls=own.dashes, lw=2.0, zorder=3, gid=f"line-{i}")
-            point: dict[str, Any] = {"marker": own.marker, "ms": 8, "mec": "white", "mew": 1.0, "ls": "", "zorder": 4}
-            ax.plot(self.epochs[at], values[at], color=own.color, gid=f"best-{i}", **point)
-        ax.margins(x=0.02, y=0.1)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+def _draw_losses(ax: Axes, curve: CalibrationLearningCurve) -> None:
+    low, high = curve.interval.T
+    ax.vlines(
+        curve.sizes, low, high, color=BLUE, lw=1.6, alpha=0.5, zorder=4, gid="intervals"
+    )
+    points: dict[str, Any] = {"marker": "o", "ms": 6.5, "mec": "white", "mew": 0.8}
+    ax.plot(
+        curve.sizes, curve.log_loss, color=BLUE, lw=1.8, zorder=5, gid="curve", **points
+    )
+    last = float(curve.sizes[-1])
+    limit = curve.log_loss[-1] - curve.rate / last
+    end = max(last, min(float(curve.enough), MOST_ROWS * last))
+    # With fewer rows the prior dominates, and the law does not hold yet.
+    start = min(MIN_ROWS_FOR_RATE, float(curve.sizes[-3:][0]))
+    grid = np.geomspace(start, 1.15 * end, 100)
+    ax.plot(
+        grid,
+        limit + curve.rate / grid,
+        color=MUTED,
+        lw=1.0,
+        ls=(0, (4, 2)),
+        zorder=3,
+        gid="law",
+    )
 
 
-def _check_series(given: Any, name: str, count: int | None = None) -> dict[str, Array]:
-    """Check named series of finite numbers, all of one length."""
-    if not isinstance(given, Mapping) or not given:
-        raise TypeError(f'{name} must be a mapping such as {{"before": values}}; got {given!r}')
-    out = {}
-    for key, values in check_by_name(given, name, None).items():
-        out[key] = array = check_numeric_array(values, f"{name}[{key!r}]")
-        count = len(array) if count is None and array.ndim == 1 else count
-        if array.ndim != 1 or len(array) != count or count == 0:
-            raise ValueError(f"{name}[{key!r}] must be one number for each of {count} epochs; got shape {array.shape}")
-    return out
+def _mark_sufficient_rows(ax: Axes, curve: CalibrationLearningCurve) -> None:
+    first = float(curve.sizes[0])
+    last = float(curve.sizes[-1])
+    if first < curve.enough <= MOST_ROWS * last:
+        ax.axvline(
+            curve.enough, color=INK, lw=1.0, ls=(0, (1.2, 1.6)), zorder=2, gid="enough"
+        )
+        is_late = np.log(curve.enough / first) > 0.55 * np.log(
+            max(last, curve.enough) / first
+        )
+        words = f"about {curve.amount} are enough:\nmore gains less than {curve.gain:g}"
+        place: dict[str, Any] = {"xycoords": ax.get_xaxis_transform(), "va": "top"}
+        if is_late:
+            place |= {"ha": "right", "offset": (-6, 0)}
+        else:
+            place |= {"ha": "left", "offset": (6, 0)}
+        style.label(ax, words, (curve.enough, 0.97), color=INK, **place)
+        return
+    words = f"enough: about {curve.amount} →"
+    if curve.enough <= first:
+        words = f"{int(first):,} {curve.unit} are enough"
+    corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+    style.label(ax, words, (0.98, 0.97), color=INK, **corner)
+
+
+def _set_ticks_of_rows(ax: Axes, curve: CalibrationLearningCurve) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high + 0.14 * (high - low))
+    first, last = ax.get_xlim()
+    subdivisions = (1.0, 2.0, 5.0) if last < 1000.0 * first else (1.0,)
+    ax.xaxis.set_major_locator(LogLocator(subs=subdivisions))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel(f"{curve.unit} to calibrate on")
+    ax.set_ylabel(f"log-loss on new rows, nats ({percent(curve.level)} intervals)")
+
+
+def _label_losses(
+    ax: Axes, curve: CalibrationLearningCurve, *, uncalibrated_fits: bool
+) -> None:
+    """The name and the value of each line at its right end."""
+    digits = curve.digits - 1
+    loss = float(curve.log_loss[-1])
+    labels = [(loss, f"calibrated\n{loss:.{digits}f}", BLUE)]
+    if np.isfinite(curve.uncalibrated):
+        words = f"uncalibrated\n{curve.uncalibrated:.{digits}f}"
+        place = curve.uncalibrated
+        if not uncalibrated_fits:
+            words += " ↑"
+            place = ax.get_ylim()[1]
+        labels.append((place, words, VERMILION))
+    style.label_line_ends(ax, sorted(labels), lines=2)

@@ -2,15 +2,14 @@
 
 The style is set on one axes at a time: nothing global is touched.
 
-Colours are those of Okabe and Ito, chosen to differ for every kind of colour vision, in an
-order that keeps neighbours apart; yellow is left out, as it vanishes on white. Series also differ by marker and
-dashes, so that a grey print can be read.
+Colours are those of Okabe and Ito, chosen to differ for every kind of colour vision, in
+an order that keeps neighbours apart; yellow is left out, as it vanishes on white.
+Series also differ by marker and dashes, so that a grey print can be read.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -25,17 +24,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 INK, MUTED, RULE, GRID = "#1b2733", "#5b6875", "#aab4be", "#e8ecf0"
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+)
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
 EVEN_AREA = {"s": 0.8, "D": 0.65, "P": 1.2, "^": 1.1, "v": 1.1}
 """What makes markers of one nominal size look equally large."""
-DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)), (0, (8, 2, 1.2, 2, 1.2, 2)))
+DASHES = (
+    "-",
+    (0, (5, 2)),
+    (0, (1.2, 1.6)),
+    (0, (6, 2, 1.2, 2)),
+    (0, (3, 1.5)),
+    (0, (8, 2, 1.2, 2, 1.2, 2)),
+)
 
 TEXT, SMALL = 10.0, 9.0
 SIDE = 6.0
 """Inches of a figure of our own: notebook size."""
-PREDICTED, OBSERVED = "what the model says", "what happened"
+PREDICTED, OBSERVED = "predicted probability", "observed frequency"
 
 PANEL = 2.4
 """Inches of one of several small diagrams."""
@@ -48,7 +61,7 @@ MIN_DECADES, MAX_DECADES = 3, 6
 
 
 class SeriesStyle(NamedTuple):
-    """How a series is told from the others."""
+    """How a series differs from the others."""
 
     color: str
     marker: str
@@ -61,7 +74,11 @@ def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
     order = tuple(colors) if colors is not None else (BLUE,) if count == 1 else several
     dashes = DASHES if count == 1 else (DASHES[1], DASHES[0], *DASHES[2:])
     return [
-        SeriesStyle(order[i % len(order)], MARKERS[i % len(MARKERS)], dashes[(i + i // len(order)) % len(dashes)])
+        SeriesStyle(
+            order[i % len(order)],
+            MARKERS[i % len(MARKERS)],
+            dashes[(i + i // len(order)) % len(dashes)],
+        )
         for i in range(count)
     ]
 
@@ -69,7 +86,10 @@ def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
 def curve_styles(count: int) -> list[SeriesStyle]:
     """Styles of functions laid over points: ink first, then colours that the points do not have."""
     order = (INK, GREEN, PURPLE, ORANGE, SKY, MUTED)
-    return [SeriesStyle(order[i % len(order)], "", DASHES[i % len(DASHES)]) for i in range(count)]
+    return [
+        SeriesStyle(order[i % len(order)], "", DASHES[i % len(DASHES)])
+        for i in range(count)
+    ]
 
 
 def style_axes(ax: Axes) -> None:
@@ -82,7 +102,14 @@ def style_axes(ax: Axes) -> None:
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(RULE)
         spine.set_linewidth(0.8)
-    ax.tick_params(which="major", color=RULE, labelcolor=MUTED, labelsize=SMALL, length=3, width=0.8)
+    ax.tick_params(
+        which="major",
+        color=RULE,
+        labelcolor=MUTED,
+        labelsize=SMALL,
+        length=3,
+        width=0.8,
+    )
     ax.tick_params(which="minor", length=0)
     for label in (ax.xaxis.label, ax.yaxis.label):
         label.set_color(INK)
@@ -91,7 +118,15 @@ def style_axes(ax: Axes) -> None:
 
 def title(ax: Axes, text: str) -> Any:
     """A title at the left, shown literally: no name is read as mathematics."""
-    return ax.set_title(text, loc="left", fontsize=TEXT + 1, fontweight="bold", color=INK, pad=8, parse_math=False)
+    return ax.set_title(
+        text,
+        loc="left",
+        fontsize=TEXT + 1,
+        fontweight="bold",
+        color=INK,
+        pad=8,
+        parse_math=False,
+    )
 
 
 def class_title(ax: Axes, name: str) -> None:
@@ -100,22 +135,41 @@ def class_title(ax: Axes, name: str) -> None:
 
 
 def label(
-    ax: Axes, text: str, at: tuple[float, float], *, offset: tuple[float, float] = (0.0, 0.0), **more: Any
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    *,
+    offset: tuple[float, float] = (0.0, 0.0),
+    **more: Any,
 ) -> Any:
     """A label next to what it names, in place of a legend; ``offset`` is in points."""
-    options: dict[str, Any] = {"color": MUTED, "fontsize": SMALL, "parse_math": False, "annotation_clip": False} | more
+    options: dict[str, Any] = {
+        "color": MUTED,
+        "fontsize": SMALL,
+        "parse_math": False,
+        "annotation_clip": False,
+    } | more
     return ax.annotate(text, at, xytext=offset, textcoords="offset points", **options)
 
 
-def label_line_ends(ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1) -> None:
+def label_line_ends(
+    ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1
+) -> None:
     """Write names (value, name, color; in order of value) to the right of lines, apart where they would overlap."""
     low, high = ax.get_ylim()
     steps = 0.055 * lines * np.arange(len(ends))
     wanted = np.array([(value - low) / (high - low) for value, _, _ in ends])
-    # The nearest places that keep a line of text, 0.055 of the height, between neighbours.
+    # The nearest places that keep a line of text, 0.055 of the height, between
+    # neighbours.
     places = isotonic_regression(wanted - steps).x + steps
     for place, (_, name, color) in zip(places, ends, strict=True):
-        where = {"xycoords": "axes fraction", "va": "center", "fontweight": "bold", "fontsize": TEXT, "color": color}
+        where = {
+            "xycoords": "axes fraction",
+            "va": "center",
+            "fontweight": "bold",
+            "fontsize": TEXT,
+            "color": color,
+        }
         label(ax, name, (1.0, float(place)), offset=(6, 0), **where)
 
 
@@ -126,9 +180,20 @@ def legend(ax: Axes, entries: list[tuple[Any, str]], loc: str = "upper left") ->
     underscore and reads dollars as mathematics.
     """
     handles, names = zip(*entries, strict=True)
-    box: dict[str, Any] = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 0.85}
-    sizes: dict[str, Any] = {"fontsize": SMALL, "borderaxespad": 0.3, "handlelength": 2.2}
-    made = ax.legend(handles, [f"series {i}" for i in range(len(names))], loc=loc, **box, **sizes)
+    box: dict[str, Any] = {
+        "frameon": True,
+        "facecolor": "white",
+        "edgecolor": "none",
+        "framealpha": 0.85,
+    }
+    sizes: dict[str, Any] = {
+        "fontsize": SMALL,
+        "borderaxespad": 0.3,
+        "handlelength": 2.2,
+    }
+    made = ax.legend(
+        handles, [f"series {i}" for i in range(len(names))], loc=loc, **box, **sizes
+    )
     for text, name in zip(made.get_texts(), names, strict=True):
         text.set_parse_math(False)
         text.set_text(name)
@@ -143,8 +208,19 @@ def get_axes(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'calspline[plot]'") from error
-    _, ax = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
+        raise ImportError(
+            "pictures need matplotlib: pip install 'calspline[plot]'"
+        ) from error
+    _, ax = plt.subplots(
+        figsize=(width, height), layout="constrained", facecolor="white"
+    )
+    return ax
+
+
+def get_styled_axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """The axes given or those of a new figure, with our spines, grid and ticks."""
+    ax = get_axes(ax, width, height)
+    style_axes(ax)
     return ax
 
 
@@ -157,7 +233,9 @@ def add_strip_below(ax: Axes, share: float, gap: float = 0.05) -> Axes:
         below = figure.add_subplot(parts[1], sharex=ax)
     else:
         x, y, width, height = ax.get_position(original=True).bounds
-        ax.set_position((x, y + height * (share + gap), width, height * (1.0 - share - gap)))
+        ax.set_position(
+            (x, y + height * (share + gap), width, height * (1.0 - share - gap))
+        )
         below = figure.add_axes((x, y, width, height * share), sharex=ax)
     style_axes(below)
     ax.tick_params(labelbottom=False)
@@ -173,25 +251,6 @@ class Display:
     """The figure of the axes."""
 
 
-class AxesDisplay(Display, ABC):
-    """One that needs a single axes."""
-
-    _size: tuple[float, float] = (SIDE + 0.6, 4.4)
-    """Inches of a figure of its own."""
-
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, in ``ax`` or a new figure, and return self."""
-        self.ax_ = get_axes(ax, *self._size)
-        self.figure_ = self.ax_.figure
-        style_axes(self.ax_)
-        self._draw(self.ax_)
-        return self
-
-    @abstractmethod
-    def _draw(self, ax: Axes) -> None:
-        """Draw in axes that have their style."""
-
-
 class Panels(NamedTuple):
     """One diagram, or small ones in rows: axes, the strips below them if wanted, and space left over for a legend."""
 
@@ -204,10 +263,16 @@ class Panels(NamedTuple):
     def hide_inner_labels(self, *, y_ticks: bool = True) -> None:
         """Take away the names of ticks and axes that a neighbour shows too; those of ticks may differ on the y axis.
 
-        The x axis is named once, at the lower left: in narrow diagrams names would run into each other.
+        The x axis is named once, at the lower left: in narrow diagrams names would run
+        into each other.
         """
-        for i, (ax, lowest) in enumerate(zip(self.axes, self.strips or self.axes, strict=True)):
-            first_in_row, in_last_row = i % self.columns == 0, i + self.columns >= len(self.axes)
+        for i, (ax, lowest) in enumerate(
+            zip(self.axes, self.strips or self.axes, strict=True)
+        ):
+            first_in_row, in_last_row = (
+                i % self.columns == 0,
+                i + self.columns >= len(self.axes),
+            )
             if not first_in_row:
                 ax.set_ylabel("")
                 ax.tick_params(labelleft=not y_ticks)
@@ -229,7 +294,11 @@ def columns_for(count: int) -> int:
 
 def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
     """The axes given or a new one for one diagram, small ones for several."""
-    return Panels([get_axes(ax, height=height)]) if count == 1 else small_multiples(ax, count)
+    return (
+        Panels([get_axes(ax, height=height)])
+        if count == 1
+        else small_multiples(ax, count)
+    )
 
 
 def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> Panels:
@@ -239,16 +308,27 @@ def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> 
     ax = get_axes(ax, PANEL * columns, PANEL * rows * (1.0 if strip is None else 1.15))
     figure, slot = ax.figure, ax.get_subplotspec()
     if slot is None:
-        raise ValueError("ax must be one of a figure's subplots to be divided into several")
+        raise ValueError(
+            "ax must be one of a figure's subplots to be divided into several"
+        )
     ax.set_axis_off()
     # One grid for all, so that every diagram has the same size.
     ratios = [1.0] * rows if strip is None else [1.0 - strip, strip] * rows
-    parts, per_row = slot.subgridspec(len(ratios), columns, height_ratios=ratios), len(ratios) // rows
-    axes = [figure.add_subplot(parts[per_row * (i // columns), i % columns]) for i in range(count)]
+    parts, per_row = (
+        slot.subgridspec(len(ratios), columns, height_ratios=ratios),
+        len(ratios) // rows,
+    )
+    axes = [
+        figure.add_subplot(parts[per_row * (i // columns), i % columns])
+        for i in range(count)
+    ]
     strips = spare = None
     if strip is not None:
         below = [parts[per_row * (i // columns) + 1, i % columns] for i in range(count)]
-        strips = [figure.add_subplot(place, sharex=one) for place, one in zip(below, axes, strict=True)]
+        strips = [
+            figure.add_subplot(place, sharex=one)
+            for place, one in zip(below, axes, strict=True)
+        ]
     if count < rows * columns:
         spare = figure.add_subplot(parts[per_row * (rows - 1), count % columns])
         spare.set_axis_off()
@@ -258,7 +338,9 @@ def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> 
 def decades(smallest: Array) -> int:
     """Decades to show so that the least of these probabilities is inside."""
     least = float(np.min(smallest, initial=1.0))
-    return int(np.clip(np.ceil(-np.log10(max(least, 1e-300)) - 1e-9), MIN_DECADES, MAX_DECADES))
+    return int(
+        np.clip(np.ceil(-np.log10(max(least, 1e-300)) - 1e-9), MIN_DECADES, MAX_DECADES)
+    )
 
 
 def ticks(low: float, high: float) -> Array:
@@ -275,8 +357,8 @@ def ticks(low: float, high: float) -> Array:
 class ProbabilityScale:
     """Limits and ticks of both axes of a diagram, and where a probability is drawn.
 
-    The limits are the least and the largest probability shown. On the log-odds scale what is beyond is drawn at the
-    limit, which is then marked as "0.1% or less".
+    The limits are the least and the largest probability shown. On the log-odds scale
+    what is beyond is drawn at the limit, which is then marked as "0.1% or less".
     """
 
     def __init__(self, scale: Scale, limits: tuple[float, float]) -> None:
@@ -305,20 +387,33 @@ class ProbabilityScale:
 
     def view_limits(self) -> tuple[float, float]:
         """Limits of the axis: a little more than the probabilities shown."""
-        low, high = (logit(self.low), logit(self.high)) if self.logit else (self.low, self.high)
+        low, high = (
+            (logit(self.low), logit(self.high)) if self.logit else (self.low, self.high)
+        )
         margin = 0.03 * (high - low)
         ends = low - margin, high + margin
         return (float(expit(ends[0])), float(expit(ends[1]))) if self.logit else ends
 
     def apply(
-        self, ax: Axes, which: Literal["x", "y"], *, beyond: tuple[bool, bool] = (False, False), few: bool = False
+        self,
+        ax: Axes,
+        which: Literal["x", "y"],
+        *,
+        beyond: tuple[bool, bool] = (False, False),
+        few: bool = False,
     ) -> None:
         """Set scale, limits and ticks of the x or the y axis.
 
-        ``beyond`` says that something lies below the least or above the largest probability shown; ``few`` leaves ticks
-        at the ends and in the middle.
+        ``beyond`` says that something lies below the least or above the largest
+        probability shown; ``few`` leaves ticks at the ends and in the middle.
         """
-        from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+        from matplotlib.ticker import (
+            FixedFormatter,
+            FixedLocator,
+            FuncFormatter,
+            MaxNLocator,
+            NullLocator,
+        )
 
         axis: Any = ax.xaxis if which == "x" else ax.yaxis
         set_scale = ax.set_xscale if which == "x" else ax.set_yscale

@@ -1,9 +1,13 @@
-"""What a data frame or database declares once, as an :class:`Engine`, and those that come with the package."""
+"""The data frames and databases that the package knows, each as an :class:`Engine`.
+
+To support another one, add a record to ``ENGINES`` here: how its rows are aggregated
+(``rows``), and how the calibrated column is added (``assign`` or ``select``). Frames in
+memory need ``assign`` only: their columns are arrays, and are fitted as arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -11,92 +15,72 @@ import narwhals as nw
 import numpy as np
 
 from calspline.engines.calibrate import Calibrate
-from calspline.engines.in_memory import ArrayRows, array_rows
-from calspline.engines.lazy import LazyRows, lazy_rows, partition_rows
-from calspline.engines.rows import Columns, ColumnStats, LazyFrame
+from calspline.engines.engine import Engine
+from calspline.engines.lazy import lazy_rows, partition_rows
+from calspline.engines.rows import LazyFrame
 from calspline.export.dialects import DIALECTS
 
 Frame = nw.DataFrame[Any] | LazyFrame
-Rows = ArrayRows | LazyRows
 Select = Callable[[Any, list[list[str]], Sequence[str]], Any]
 
-IBIS_DIALECTS = {"duckdb": "duckdb", "postgres": "postgres", "sqlite": "sqlite", "pyspark": "spark"}
+IBIS_DIALECTS = {
+    "duckdb": "duckdb",
+    "postgres": "postgres",
+    "sqlite": "sqlite",
+    "pyspark": "spark",
+}
 """The dialects of ibis's backends."""
-
-
-def _unpivot(rows: LazyFrame, names: list[str]) -> LazyFrame:
-    """Columns ``w`` and ``own`` as they are, ``which`` (the name of a column) and ``u`` (its value)."""
-    return rows.unpivot(on=names, index=["w", "own"], variable_name="which", value_name="u")
 
 
 def _lazy(native: Any) -> LazyFrame:
     return nw.from_native(native)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class Engine:
-    """A kind of data frame or database.
-
-    Its calibrated columns come from SQL, if it has ``select``, or else from numpy by ``assign``; several columns of
-    scores prefer ``assign`` where there are both.
-    """
-
-    name: str
-    """What narwhals calls it, or any other name if it has ``open``."""
-    rows: Callable[[Engine, Any, Columns], tuple[Rows, ColumnStats]]
-    """``rows(engine, frame, columns)`` gives the rows that count and what their columns hold."""
-    assign: Callable[[Any, Any], Any] | None = None
-    """``assign(native, calibrate)`` gives the native frame with the columns that a :class:`Calibrate` computes."""
-    select: Select | None = None
-    """``select(native, projections, outputs)`` selects lists of SQL expressions, each from the one before."""
-    dialect: Callable[[Any], str] | None = None
-    """``dialect(native)`` names the dialect of SQL, one of :data:`calspline.export.dialects.DIALECTS`."""
-    open: Callable[[Any], Frame | None] | None = None
-    """``open(native)`` gives a frame of narwhals, or None if it is another engine's. Without it, narwhals knows."""
-    unpivot: Callable[[LazyFrame, list[str]], LazyFrame] = _unpivot
-    """One row for each class of a row, inside the query, so that all classes are summed in the same pass."""
-    barrier: Callable[[LazyFrame], LazyFrame] = lambda frame: frame
-    """The same rows, from a subquery that the database leaves alone: it computes columns once for each row, however
-    often they are used. Without it, the engine does that of its own accord."""
-    reference: Callable[[str], str] = str
-    """The name of a column as expressions refer to it, where that is not the name itself."""
-
-    def has_nan(self, native: Any) -> bool:
-        """Whether its numbers can be NaN, which is then tested for."""
-        return self.dialect is None or DIALECTS[self.dialect(native)].not_nan != "TRUE"
-
-
 def open_frame(frame: Any) -> tuple[Frame, Engine]:
     """A data frame of any kind, as narwhals has it, and its engine."""
-    for engine in ENGINES.values():
-        if engine.open is not None and (opened := engine.open(frame)) is not None:
-            return opened, engine
     known = nw.from_native(frame, pass_through=True)
     if not isinstance(known, (nw.DataFrame, nw.LazyFrame)):
         raise TypeError(
-            "frame must be a data frame of pandas, polars, pyarrow, DuckDB, Dask, PySpark or ibis; "
+            "frame must be a data frame of pandas, polars, pyarrow, DuckDB, Dask, "
+            "PySpark or ibis; "
             f"got {type(frame).__name__}"
         )
-    name = "pyspark" if known.implementation.is_spark_like() else known.implementation.value
-    name = "polars (lazy)" if name == "polars" and isinstance(known, nw.LazyFrame) else name
+    name = (
+        "pyspark"
+        if known.implementation.is_spark_like()
+        else known.implementation.value
+    )
+    name = (
+        "polars (lazy)"
+        if name == "polars" and isinstance(known, nw.LazyFrame)
+        else name
+    )
     return known, ENGINES.get(name, ENGINES["pandas"])
 
 
 def _assign_polars(native: Any, calibrate: Calibrate) -> Any:
     import polars as pl
 
+    def calibrated(frame: Any) -> Any:
+        scores = [frame[name].cast(pl.Float64).to_numpy() for name in calibrate.columns]
+        found = calibrate(scores, frame)
+        return [
+            pl.Series(name, p, nan_to_null=True)
+            for name, p in zip(calibrate.outputs, found, strict=True)
+        ]
+
+    if isinstance(native, pl.DataFrame):
+        return native.with_columns(calibrated(native))
+
     def of_struct(struct: Any) -> Any:
-        scores = [struct.struct.field(name).cast(pl.Float64).to_numpy() for name in calibrate.columns]
-        found = calibrate(scores, struct.struct.unnest())
-        columns = [pl.Series(name, p, nan_to_null=True) for name, p in zip(calibrate.outputs, found, strict=True)]
-        return pl.DataFrame(columns).to_struct(struct.name)
+        return pl.DataFrame(calibrated(struct.struct.unnest())).to_struct(struct.name)
 
     kind = pl.Struct(dict.fromkeys(calibrate.outputs, pl.Float64))
     # Chosen so that no column of the frame has it.
     name = "calibrated " + max(native.lazy().collect_schema().names(), key=len)
-    whole = pl.struct(list(dict.fromkeys([*calibrate.columns, *calibrate.by]))).map_batches(
-        of_struct, return_dtype=kind, is_elementwise=True
-    )
+    whole = pl.struct(
+        list(dict.fromkeys([*calibrate.columns, *calibrate.by]))
+    ).map_batches(of_struct, return_dtype=kind, is_elementwise=True)
     return native.with_columns(whole.alias(name)).unnest(name)
 
 
@@ -114,36 +98,50 @@ def _assign_dask(native: Any, calibrate: Calibrate) -> Any:
 def _assign_spark(native: Any, calibrate: Calibrate) -> Any:
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    fields = [*native.schema.fields, *(StructField(name, DoubleType(), True) for name in calibrate.outputs)]
+    fields = [
+        *native.schema.fields,
+        *(StructField(name, DoubleType(), True) for name in calibrate.outputs),
+    ]
     return native.mapInArrow(calibrate.arrow_batches, StructType(fields))
-
-
-def _in_turn(select: Callable[[Any, list[str]], Any]) -> Select:
-    return lambda native, projections, outputs: reduce(select, projections, native)
 
 
 def _unpivot_duckdb(rows: LazyFrame, names: list[str]) -> LazyFrame:
     # narwhals unpivots relations of DuckDB's default connection only.
-    keys, values = (", ".join(f"{quote}{name}{quote}" for name in names) for quote in "'\"")
-    return _lazy(rows.to_native().project(f"w, own, unnest([{keys}]) AS which, unnest([{values}]) AS u"))
+    keys, values = (
+        ", ".join(f"{quote}{name}{quote}" for name in names) for quote in "'\""
+    )
+    return _lazy(
+        rows.to_native().project(
+            f"w, own, unnest([{keys}]) AS which, unnest([{values}]) AS u"
+        )
+    )
 
 
 def _dialect_ibis(native: Any) -> str:
     name = native.get_backend().name
     if name not in IBIS_DIALECTS:
         known = ", ".join(IBIS_DIALECTS)
-        raise TypeError(f"frame must be of an ibis backend that calibrators are written for ({known}); got {name}")
+        raise TypeError(
+            "frame must be of an ibis backend that calibrators are written for "
+            f"({known}); got {name}"
+        )
     return IBIS_DIALECTS[name]
 
 
 def _reference_duckdb(column: str) -> str:
-    """The column's name, in quotes for DuckDB 1, which would take what is before a dot for a table."""
+    """The column's name, in quotes for DuckDB 1: a prefix with a dot is a table."""
     import duckdb
 
-    return DIALECTS["duckdb"].identifier(column) if duckdb.__version__.startswith("1.") else column
+    return (
+        DIALECTS["duckdb"].identifier(column)
+        if duckdb.__version__.startswith("1.")
+        else column
+    )
 
 
-def _select_ibis(native: Any, projections: list[list[str]], outputs: Sequence[str]) -> Any:
+def _select_ibis(
+    native: Any, projections: list[list[str]], outputs: Sequence[str]
+) -> Any:
     query = "calspline_rows"
     for k, projection in enumerate(projections):
         source = query if k == 0 else f"({query}) AS calspline_rows_{k}"
@@ -152,12 +150,16 @@ def _select_ibis(native: Any, projections: list[list[str]], outputs: Sequence[st
 
 
 def _query_ibis(table: Any, name: str, query: str, outputs: Sequence[str] = ()) -> Any:
-    """A query on a table, whose columns we know: ``Table.sql`` would have the database describe it first."""
+    """A query on a table with known columns, which ``Table.sql`` would look up."""
     import ibis
     from ibis.expr.operations import SQLStringView
 
-    schema = ibis.schema(dict(table.schema().items()) | dict.fromkeys(outputs, "float64"))
-    return SQLStringView(parent=table.alias(name).op(), query=query, schema=schema).to_expr()
+    schema = ibis.schema(
+        dict(table.schema().items()) | dict.fromkeys(outputs, "float64")
+    )
+    return SQLStringView(
+        parent=table.alias(name).op(), query=query, schema=schema
+    ).to_expr()
 
 
 def _unpivot_ibis(rows: LazyFrame, names: list[str]) -> LazyFrame:
@@ -165,7 +167,9 @@ def _unpivot_ibis(rows: LazyFrame, names: list[str]) -> LazyFrame:
     import ibis
     import pyarrow as pa
 
-    crossed = _lazy(rows.to_native().cross_join(ibis.memtable(pa.table({"which": names}))))
+    crossed = _lazy(
+        rows.to_native().cross_join(ibis.memtable(pa.table({"which": names})))
+    )
     u = nw.col(names[-1])
     for name in names[:-1]:
         u = nw.when(nw.col("which") == name).then(nw.col(name)).otherwise(u)
@@ -187,11 +191,14 @@ def _barrier_ibis(frame: LazyFrame) -> LazyFrame:
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("pandas", array_rows, assign=lambda native, calibrate: calibrate.pandas(native)),
-        Engine("polars", array_rows, assign=_assign_polars),
+        Engine(
+            "pandas",
+            assign=lambda native, calibrate: calibrate.pandas(native),
+        ),
+        Engine("polars", assign=_assign_polars),
         Engine("polars (lazy)", lazy_rows, assign=_assign_polars),
-        Engine("pyarrow", array_rows, assign=_assign_pyarrow),
-        Engine("dask", partition_rows, assign=_assign_dask),
+        Engine("pyarrow", assign=_assign_pyarrow),
+        Engine("dask", partition_rows, assign=_assign_dask, typed=False),
         Engine(
             "duckdb",
             lazy_rows,
@@ -213,8 +220,13 @@ ENGINES = {
             reference=DIALECTS["spark"].identifier,  # a dot would be taken for a field
         ),
         Engine(
-            "ibis", lazy_rows, select=_select_ibis, dialect=_dialect_ibis, unpivot=_unpivot_ibis, barrier=_barrier_ibis
+            "ibis",
+            lazy_rows,
+            select=_select_ibis,
+            dialect=_dialect_ibis,
+            unpivot=_unpivot_ibis,
+            barrier=_barrier_ibis,
         ),
     )
 }
-"""Engines by name. Another one is added by ``ENGINES[name] = Engine(...)``."""
+"""Engines by name."""

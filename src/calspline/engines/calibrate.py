@@ -1,4 +1,4 @@
-"""Columns of scores calibrated by numpy, wherever an engine hands them out: as arrays, in pandas, in Arrow."""
+"""Columns of scores calibrated by numpy: as arrays, in pandas, in Arrow."""
 
 from __future__ import annotations
 
@@ -10,34 +10,64 @@ from typing import Any
 import numpy as np
 
 from calspline.arrays import Array
-from calspline.segments.labels import SegmentCodes, warn_of_new
+from calspline.scores import (
+    check_scores,
+)
+from calspline.segment_labels import SegmentCodes, warn_of_new
+
+IN_A_PART = (
+    " (rows are counted from the beginning of a part of the frame, as it is computed "
+    "in parts)"
+)
 
 
 @dataclass(frozen=True)
 class Calibrate:
-    """Columns of scores in, columns of probabilities out; NaN for a row that lacks a score.
+    """Columns of scores in, columns of probabilities out; NaN for missing scores.
 
-    An object of its own, so that engines can send it to their workers. It counts rows and those of new segments, in
-    ``tally``, for who sees all rows and can warn once.
+    An object of its own, so that engines can send it to their workers. It counts rows
+    and those of new segments, in ``tally``, for who sees all rows and can warn once.
+    Where it does not see the ``whole`` frame at once, errors say that the rows they
+    name are counted in a part of it.
     """
 
     calibrator: Any
     columns: list[str]
     outputs: list[str]
     by: Sequence[str] = ()
+    whole: bool = True
     tally: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         if not self.by:
-            self.calibrator.warn_without_segments()
+            self.calibrator.model_.warn_without_segments()
 
     def __call__(self, scores: list[Array], frame: Any = None) -> list[Array]:
-        """Calibrated probabilities of the second of two classes, or of all; ``frame`` has the columns of segments."""
+        """Calibrated probabilities; ``frame`` has the columns of segments."""
+        try:
+            return self._calibrated(scores, frame)
+        except (TypeError, ValueError) as error:
+            if self.whole:
+                raise
+            raise type(error)(f"{error}{IN_A_PART}") from None
+
+    def _calibrated(self, scores: list[Array], frame: Any) -> list[Array]:
         matrix = np.column_stack(scores) if len(scores) > 1 else scores[0]
-        if not np.isnan(matrix.min(initial=np.inf)):  # as a rule; one number is enough to tell
+        if not np.isnan(
+            matrix.min(initial=np.inf)
+        ):  # as a rule; one number is enough to tell
             return self._probabilities(matrix, self._segments(frame, slice(None)))
         absent = np.isnan(matrix) if matrix.ndim == 1 else np.isnan(matrix).any(axis=1)
-        parts = self._probabilities(matrix[~absent], self._segments(frame, ~absent))
+        segments = self._segments(frame, ~absent)
+        try:
+            parts = self._probabilities(matrix[~absent], segments)
+        except ValueError:
+            # Once more with scores in place of what is missing, so that the row in the
+            # message is that of the frame.
+            whole = matrix.copy()
+            whole[absent] = 1.0 / max(len(scores), 2)
+            self._probabilities(whole, None)
+            raise
         out = [np.full(len(matrix), np.nan) for _ in parts]
         for whole, part in zip(out, parts, strict=True):
             whole[~absent] = part
@@ -55,19 +85,27 @@ class Calibrate:
         from calspline.engines.in_memory import frame_segments
 
         by = frame_segments(nw.from_native(frame, eager_only=True), self.by)
-        places: SegmentCodes = self.calibrator.places_of(by, len(frame)).of(rows)
+        assert by is not None
+        places: SegmentCodes = self.calibrator.model_.find_segments(by).of(rows)
         self.tally.update(rows=len(places.codes[0]), new=places.n_new)
         return places
 
-    def _probabilities(self, matrix: Array, by: Any) -> list[Array]:
-        p = self.calibrator.calibrate(matrix, **({} if by is None else {"by": by}))
-        if p.ndim == 1:
-            return [p]
-        return [p[:, 1]] if len(self.outputs) == 1 else list(p.T)
+    def _probabilities(self, matrix: Array, places: SegmentCodes | None) -> list[Array]:
+        scores = check_scores(matrix)
+        p = self.calibrator.model_.probabilities(
+            scores, places, self.calibrator._advice
+        )
+        return [p] if p.ndim == 1 else list(p.T)
 
     def pandas(self, frame: Any) -> Any:
         """A pandas frame with the new columns."""
-        found = self([frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in self.columns], frame)
+        found = self(
+            [
+                frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+                for name in self.columns
+            ],
+            frame,
+        )
         return frame.assign(**dict(zip(self.outputs, found, strict=True)))
 
     def arrow(self, batch: Any) -> list[Any]:
@@ -75,8 +113,15 @@ class Calibrate:
         import pyarrow as pa
 
         columns = [batch.column(name) for name in self.columns]
-        scores = [_doubles(one if one.type == pa.float64() else one.cast(pa.float64())) for one in columns]
-        whole = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+        scores = [
+            _doubles(one if one.type == pa.float64() else one.cast(pa.float64()))
+            for one in columns
+        ]
+        whole = (
+            pa.Table.from_batches([batch])
+            if isinstance(batch, pa.RecordBatch)
+            else batch
+        )
         return [_arrow(p) for p in self(scores, whole)]
 
     def arrow_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
@@ -85,12 +130,21 @@ class Calibrate:
 
         for batch in parts:
             names = [*batch.schema.names, *self.outputs]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *self.arrow(batch)], names=names)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, *self.arrow(batch)], names=names
+            )
 
 
 def _doubles(column: Any) -> Array:
-    """An Arrow column of doubles as an array, NaN where it is null; pyarrow's own conversion would import pandas."""
-    parts = [_doubles(chunk) for chunk in column.chunks] if hasattr(column, "chunks") else []
+    """An Arrow column of doubles as an array, NaN where it is null.
+
+    The conversion of pyarrow would import pandas.
+    """
+    parts = (
+        [_doubles(chunk) for chunk in column.chunks]
+        if hasattr(column, "chunks")
+        else []
+    )
     if parts or not len(column):
         return np.concatenate([np.empty(0), *parts])
     valid, values = column.buffers()
@@ -98,7 +152,12 @@ def _doubles(column: Any) -> Array:
     numbers = np.frombuffer(values, dtype=np.float64)[rows]
     if not column.null_count:
         return numbers
-    return np.where(np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[rows] == 1, numbers, np.nan)
+    return np.where(
+        np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[rows]
+        == 1,
+        numbers,
+        np.nan,
+    )
 
 
 def _arrow(p: Array) -> Any:
@@ -106,5 +165,9 @@ def _arrow(p: Array) -> Any:
     import pyarrow as pa
 
     absent = np.isnan(p)
-    valid = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
-    return pa.Array.from_buffers(pa.float64(), len(p), [valid, pa.py_buffer(np.ascontiguousarray(p))])
+    valid = (
+        pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
+    )
+    return pa.Array.from_buffers(
+        pa.float64(), len(p), [valid, pa.py_buffer(np.ascontiguousarray(p))]
+    )

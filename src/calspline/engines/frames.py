@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 
 from calspline.arrays import one_blas_thread
-from calspline.binary_fit import matrix_kind, pooled_line, recipe_kind
-from calspline.calibrators.spline import SplineCalibrator
+from calspline.calibrators.checks import classes_of_calibrator
+from calspline.calibrators.spline import SeenRows, SplineCalibrator
+from calspline.class_columns import (
+    order_columns,
+)
 from calspline.engines import aggregate
-from calspline.engines.backends import Rows, open_frame
+from calspline.engines.backends import open_frame
 from calspline.engines.calibrate import Calibrate
-from calspline.engines.rows import Columns, ColumnStats, Found, Locations, check_column, check_column_list
-from calspline.export.dialects import DIALECTS, Dialect
+from calspline.engines.in_memory import fit_arrays
+from calspline.engines.lazy import LazyRows
+from calspline.engines.rows import (
+    Columns,
+    ColumnStats,
+    Found,
+    Locations,
+    check_column,
+    check_column_list,
+    check_label_type,
+    family_of_type,
+)
+from calspline.export.dialects import DIALECTS, UNSAFE, Dialect
 from calspline.export.sql import in_stages, to_sql
-from calspline.fitting.groups import GroupMoments, GroupSizes, design_effect
-from calspline.histogram import ScoreHistogram
-from calspline.labels import order_columns, warn_if_reversed
-from calspline.multiclass.one_vs_rest import MOST_CLASSES, fit_histograms
-from calspline.options import check_one_of, check_text, classes_of_calibrator
-from calspline.scores import Kind, check_scores
-from calspline.segments.histogram import SegmentHistograms
-
-UNSAFE = re.compile(r"[^\w .-]")
+from calspline.fits.grouped import estimate_dependence, pooled_line
+from calspline.fits.one_vs_rest import MOST_CLASSES, fit_histograms
+from calspline.fits.options import Recipe, required_scores
+from calspline.fits.spline import one_vs_rest_map
+from calspline.hints import warn_if_reversed
+from calspline.labels import distinct_labels
+from calspline.maps.model import Model
+from calspline.options import check_one_of, check_text
+from calspline.pandas_names import (
+    has_odd_names,
+    names_of,
+    with_columns,
+    with_text_names,
+)
+from calspline.score_histogram import ScoreHistogram
+from calspline.scores import (
+    GivenScores,
+    ScoreKind,
+    check_columns_are_scores,
+    decide_kind,
+)
+from calspline.segment_histogram import SegmentHistograms
+from calspline.segment_labels import places_by_name
 
 
 def fit_frame(
@@ -41,48 +69,61 @@ def fit_frame(
     missing: Literal["error", "drop"] = "error",
     **spline_params: Any,
 ) -> SplineCalibrator:
-    """Fit a :class:`~calspline.SplineCalibrator` to columns of a data frame of any kind.
+    """Fit a spline calibrator to columns of a data frame of any kind.
 
-    Two classes: the engine that holds the rows sums them in cells of the score, and only these sums, some thousand
-    rows, are brought here. It takes two passes over the rows, one for what the columns hold and one
-    for the sums, and more only if the scores crowd in a narrow range or are few. The columns of a frame in memory
-    are summed as arrays. The fit is that of ``SplineCalibrator.fit`` on the same rows.
+    Two classes: the engine that holds the rows sums them in cells of the score, and
+    only these sums, some thousand rows, are brought here. It takes two passes over the
+    rows, one for what the columns hold and one for the sums, and more only if the
+    scores crowd in a narrow range or are few. The fit is that of
+    ``SplineCalibrator.fit`` on the same rows, which a frame in memory goes through.
 
     Parameters
     ----------
     frame : data frame
-        Of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation), Dask, PySpark or ibis.
+        Of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation), Dask, PySpark
+        or ibis.
     score : str or list of str
-        The column with the score of the second class. A list of two has the probabilities of both classes; a list
-        of more, one for each class, in the order of the sorted labels, or named after them.
+        The column with the score of the second class. A list of two has the
+        probabilities of both classes; a list of more, one for each class, in the order
+        of the sorted labels, or named after them. Columns of pandas may also be named
+        by numbers or, if they have several levels, by tuples; a name that is used must
+        be that of one column.
     label : str
-        The column with what happened: labels of any type. Categories count by their own values, numbers as numbers.
+        The column with the outcome: labels of any type. Categories count by their own
+        values, numbers as numbers.
     weight : str, optional
         A column of weights. A weight of 2 is a row seen twice; of 0, a row not seen.
     positive : label, optional
-        The class whose probability the score is. None: the last of the two in sorted order, unless the labels are
-        categories with a declared order that is another one, which is an error.
+        The class whose probability the score is. None: the last of the two in sorted
+        order, unless the labels are categories with a declared order that is another
+        one, which is an error.
     group : str, optional
-        A column of groups: rows with the same value belong together and may depend on each other, so that they count
-        for less; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`. The engine sums residuals by group,
-        in one more pass; with ``smoothing="cv"`` and ``"loo"``, which would leave out whole groups, fit arrays.
+        A column of groups: rows with the same value may depend on each
+        other, so that they count for less; see :meth:`SplineCalibrator.fit
+        <calspline.SplineCalibrator.fit>`. The engine sums residuals by group, in one
+        more pass, and brings these sums back; it counts again if groups differ in size.
+        With ``by`` as well, rows are brought back instead, at most about 200,000. With
+        ``smoothing="cv"``, which would leave out whole groups, fit arrays.
     by : str or list of str, optional
-        A column of segments that differ, such as countries, or several whose effects are added up; see
-        :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`. A null is no segment. In one more pass (of
-        ``multiclass="ovr"``: one for each class) the engine sums the rows by segment and cell. What it brings back is
-        bounded, whatever the rows: cells are so wide that all segments together have at most 1,048,576 sums or, if that
-        is more, 64 for each segment. Segments of several columns are combinations that occur. More than 262,144 are
-        refused, unless the frame is in memory or of Dask, which counts partitions as arrays.
+        A column of segments that differ, such as countries, or several whose effects
+        are added up; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
+        A null is no segment. In one more pass (of ``multiclass="ovr"``: one for each
+        class) the engine sums the rows by segment and cell. What it brings back is
+        bounded, whatever the rows: cells are so wide that all segments together have at
+        most 1,048,576 sums or, if that is more, 64 for each segment. Segments of
+        several columns are combinations that occur. More than 262,144 are refused,
+        unless the frame is in memory or of Dask, which counts partitions as arrays.
     missing : {"error", "drop"}, default="error"
-        What to do about nulls and NaN in these columns. ``"error"`` counts them in its message; ``"drop"``
-        leaves such rows out.
+        What to do about nulls and NaN in these columns. ``"error"`` counts them in its
+        message; ``"drop"`` leaves such rows out.
     **spline_params
-        Options of :class:`~calspline.SplineCalibrator`. With three or more columns, ``multiclass="ovr"``
-        is fitted to all rows, by one histogram for each class, all made in the same pass.
-        ``multiclass="structured"``, the default, and ``"top"`` need rows: they are fitted to all if there are at most
-        200,000, else to a sample of about that many. The sample is chosen by the digits of the scores, so that the same
-        rows give the same sample in any order and engine. Coarse scores, which many rows have in common, are grouped
-        and fitted by their counts.
+        Options of :class:`~calspline.SplineCalibrator`. With three or more columns,
+        ``multiclass="ovr"`` is fitted to all rows, by one histogram for each class, all
+        made in the same pass. ``multiclass="structured"``, the default, needs rows: it
+        is fitted to all if the frame is in memory or has at most 200,000, else to a
+        sample of about that many. The sample is chosen by the digits of the scores, so
+        that the same rows give the same sample in any order and engine. Coarse scores,
+        which many rows have in common, are grouped and fitted by their counts.
 
     Returns
     -------
@@ -96,117 +137,228 @@ def fit_frame(
     --------
     >>> import pandas as pd
     >>> from calspline import fit_frame
-    >>> loans = pd.DataFrame({"p": [0.1, 0.3, 0.4, 0.6, 0.8, 0.9], "paid": ["no", "no", "yes", "no", "yes", "yes"]})
+    >>> p = [0.1, 0.3, 0.4, 0.6, 0.8, 0.9]
+    >>> paid = ["no", "no", "yes", "no", "yes", "yes"]
+    >>> loans = pd.DataFrame({"p": p, "paid": paid})
     >>> calibrator = fit_frame(loans, score="p", label="paid")
     >>> calibrator.classes_.tolist()
     ['no', 'yes']
-    >>> fit_frame(loans, score="p", label="payed")
+    >>> fit_frame(loans, score="p", label="payed")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: label must be a column of frame; there is no 'payed'. Did you mean 'paid'?
+    ValueError: label must be a column of frame; there is no 'payed'. ...
     """
     calibrator = SplineCalibrator(**spline_params)
-    criterion = calibrator.recipe().criterion
+    options = calibrator._options()
     check_one_of(missing, "missing", ("error", "drop"))
+    if has_odd_names(frame):
+        named = {
+            "score": score,
+            "label": label,
+            "weight": weight,
+            "group": group,
+            "by": by,
+        }
+        frame, names = with_text_names(frame, **named)
+        score, label, weight, group, by = (names[argument] for argument in named)
     known, engine = open_frame(frame)
     schema = known.collect_schema()
     columns = check_column_list(score, "score", schema)
-    check_column(label, "label", schema)
+    check_label_type(check_column(label, "label", schema), "label", schema)
     if weight is not None:
         check_column_list(check_column(weight, "weight", schema), "weight", schema)
     if len(columns) > 2 and positive is not None:
-        raise ValueError(f"positive is for two classes; score has {len(columns)} columns")
+        raise ValueError(
+            f"positive is for two classes; score has {len(columns)} columns"
+        )
     if group is not None:
-        check_column(group, "group", schema)
-        if criterion is not None and not criterion.is_evidence:
+        check_label_type(check_column(group, "group", schema), "group", schema)
+        if options.smoothing == "cv":
             raise ValueError(
-                f'smoothing must be "reml" or a number with group; got {calibrator.smoothing!r}. To leave out whole '
+                'smoothing must be "reml" or a number with group; got '
+                f"{calibrator.smoothing!r}. To leave out whole "
                 "groups, fit arrays: SplineCalibrator.fit(scores, y, groups=...)."
             )
     segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
     taken = Columns(columns, label, weight, group, segments)
+    drop = missing == "drop"
+    if isinstance(known, nw.DataFrame):
+        fit_arrays(calibrator, known, taken, positive, drop=drop)
+        return _with_columns(calibrator, columns)
+    if engine.rows is None:
+        raise TypeError(f"frame must not be lazy; got {type(frame).__name__}")
     rows, stats = engine.rows(engine, known, taken)
-    stats.check(taken, drop=missing == "drop")
+    stats.check(taken, drop=drop)
     if weight is not None and calibrator.weights == "importance":
         rows = rows.weighted(stats.importance())
     else:
-        stats.check_weight_scale()
+        stats.check_weights_as_counts(rows.repetition)
+    stats.check_finite()
+    if len(columns) > 2:
+        check_columns_are_scores(
+            stats.n_improper,
+            stats.n_rows,
+            columns,
+            len(columns),
+            distinct_labels(stats.labels, "label"),
+            scores="score",
+            y="label",
+        )
     classes = taken.classes(known, stats.labels, positive)
-    (_fit_two if len(columns) <= 2 else _fit_many)(calibrator, rows, stats, taken, classes)
+    (_fit_two if len(columns) <= 2 else _fit_many)(
+        calibrator, rows, stats, taken, classes
+    )
+    return _with_columns(calibrator, columns)
+
+
+def _with_columns(calibrator: SplineCalibrator, columns: list[str]) -> SplineCalibrator:
+    """The calibrator, whose model knows the columns of scores by class."""
+    model = calibrator.model_
+    order = None
+    if len(columns) > 1:
+        order = order_columns(columns, model.classes, "score", known=True)
+    names = columns if order is None else [columns[place] for place in order]
+    calibrator.model_ = model.with_columns(names)
     return calibrator
 
 
-def _fit_two(calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, classes: Any) -> None:
-    kind = recipe_kind(calibrator.transform) or stats.kind(columns.score)
-    rows = _checked(rows, stats, columns, kind)
-    difference = len(columns.score) == 2 and kind == "margin" and stats.columns_are_margins
-    where = Locations(columns.in_class_order(classes), kind, difference=difference)
+def _fit_two(
+    calibrator: SplineCalibrator,
+    rows: LazyRows,
+    stats: ColumnStats,
+    columns: Columns,
+    classes: Any,
+) -> None:
+    recipe = calibrator._options()
+    kind = decide_kind(stats, required_scores(recipe.scale))
+    rows = _clipped(rows, stats, kind)
+    names = columns.in_class_order(classes)
+    where = Locations(names, kind.value_kind, difference=kind.is_difference)
     [found] = rows.histograms(where, classes, [1]).values()
     histogram = _pooled(found).of_classes(classes)
-    worth = histogram.total
-    if columns.group is not None:
-        worth /= _design_effect(*rows.moments(where, classes, {1: pooled_line(histogram)}), columns)
-    counts = replace(found, pooled=histogram) if isinstance(found, SegmentHistograms) else histogram
-    calibrator.fit_histogram(counts, n_effective=worth)
-    calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, difference
-
-
-def _fit_many(calibrator: SplineCalibrator, rows: Rows, stats: ColumnStats, columns: Columns, classes: Any) -> None:
-    m, recipe, names = len(columns.score), calibrator.recipe(), columns.in_class_order(classes)
-    if calibrator.multiclass != "ovr":
-        sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.count))
-        # The sample may miss a class.
-        named = check_scores(sample.scores, "score", names=range(m))
-        codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
-        calibrator.fit(named, codes, sample.weight, groups=sample.groups, by=sample.by)
-        calibrator.classes_ = classes
+    counts = (
+        replace(found, pooled=histogram)
+        if isinstance(found, SegmentHistograms)
+        else histogram
+    )
+    segments = counts if isinstance(counts, SegmentHistograms) else None
+    seen = SeenRows(classes, kind, histogram, segments, histogram.total)
+    if columns.group is None:
+        calibrator._fit_seen(seen, recipe)
         return
-    wanted = matrix_kind(recipe.transform)
-    if wanted == "either":
-        kind: Kind = "margin" if stats.columns_are_margins else "probability"
-    else:
-        kind = stats.kind(columns.score) if wanted == "auto" else "probability"
-    rows = _checked(rows, stats, columns, kind)
-    where = Locations(names, kind, recipe.transform)
+    shared = _share_out(rows, where, classes, {1: histogram}, columns, recipe)
+    n_effective = histogram.total / shared.recipe.design_effect
+    seen = replace(seen, n_effective=n_effective)
+    calibrator._fit_seen(seen, shared.recipe, shared.histograms[1])
+
+
+def _fit_many(
+    calibrator: SplineCalibrator,
+    rows: LazyRows,
+    stats: ColumnStats,
+    columns: Columns,
+    classes: Any,
+) -> None:
+    m = len(columns.score)
+    recipe = calibrator._options()
+    names = columns.in_class_order(classes)
+    if calibrator.multiclass != "ovr":
+        sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.n_rows))
+        # The sample may miss a class.
+        scores = GivenScores(sample.scores, name="score")
+        codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
+        calibrator._fit_scores(
+            scores,
+            codes,
+            sample.weight,
+            groups=sample.groups,
+            by=sample.by,
+            classes=classes,
+        )
+        return
+    kind = decide_kind(stats, required_scores(recipe.scale))
+    rows = _clipped(rows, stats, kind)
+    where = Locations(names, kind.value_kind, recipe.scale)
     seen = [j for j in range(m) if np.any(stats.labels == classes[j])]
     divided = rows.histograms(where, classes, range(m) if columns.by else seen)
-    found = {j: _pooled(divided[j]) for j in seen}
+    found = fitted_to = {j: _pooled(divided[j]) for j in seen}
     if columns.group is not None:
-        frequent = sorted(seen, key=lambda j: -float(found[j].positives.sum()))[:MOST_CLASSES]
-        lines = {j: pooled_line(found[j]) for j in frequent}
-        recipe = replace(recipe, design_effect=_design_effect(*rows.moments(where, classes, lines), columns))
+        frequent = sorted(seen, key=lambda j: -float(found[j].positives.sum()))[
+            :MOST_CLASSES
+        ]
+        shared = _share_out(rows, where, classes, found, columns, recipe, frequent)
+        recipe, fitted_to = shared.recipe, shared.histograms
     with one_blas_thread():
-        fits = fit_histograms([found.get(j) for j in range(m)], where.column_kind, recipe)
-        counts = [each for each in divided.values() if isinstance(each, SegmentHistograms)]
-        calibrator.set_curves(fits, recipe, found[seen[0]].total, counts)
+        fits = fit_histograms(
+            [fitted_to.get(j) for j in range(m)], where.column_kind, recipe
+        )
+        counts = [
+            each for each in divided.values() if isinstance(each, SegmentHistograms)
+        ]
+        total = found[seen[0]].total
+        fitted_map, info = one_vs_rest_map(fits, counts, total, recipe)
     for j in seen:
         label = classes.tolist()[j]
-        warn_if_reversed(found[j].counts, np.array([f"not {label}", label], dtype=object))
-    calibrator.classes_, calibrator.kind_, calibrator.difference_ = classes, kind, False
+        rest_or_class = np.array([f"not {label}", label], dtype=object)
+        warn_if_reversed(found[j].counts, rest_or_class, remedy="")
+    calibrator._set_model(Model(classes, kind, fitted_map, info))
 
 
-def _checked(rows: Rows, stats: ColumnStats, columns: Columns, kind: Kind) -> Rows:
-    """The rows, whose scores are what they have to be."""
-    stats.check_range(columns.score, probability=kind == "probability")
-    if kind == "margin":
+def _clipped(rows: LazyRows, stats: ColumnStats, kind: ScoreKind) -> LazyRows:
+    """The rows, with probabilities within [0, 1]."""
+    low, high = stats.limits
+    if kind.value_kind == "margin" or (low >= 0.0 and high <= 1.0):
         return rows
-    stats.check_sums()
-    return rows.clipped() if stats.low < 0.0 or stats.high > 1.0 else rows
+    return rows.clipped()
 
 
 def _pooled(found: Found) -> ScoreHistogram:
-    """The histogram of all rows, of which some have labels of segments, if there are any."""
+    """The histogram of all rows; those of segments have labels."""
     if isinstance(found, ScoreHistogram):
         return found
     if any(all(label is None for label in labels) for labels in found.columns):
         raise ValueError("by must have labels; all of a column are missing")
+    assert isinstance(found.pooled, ScoreHistogram)
     return found.pooled
 
 
-def _design_effect(moments: list[GroupMoments], sizes: GroupSizes, columns: Columns) -> float:
-    """By how much the rows are too many, as those of a group depend on each other."""
-    if sizes.n_groups < 2:
-        raise ValueError(f"group must have at least two groups that count; all rows of {columns.group!r} are of one")
-    return design_effect(moments, sizes)
+class Shared(NamedTuple):
+    """Histograms of rows by what they count for, and a recipe with design effects."""
+
+    histograms: dict[int, ScoreHistogram]
+    recipe: Recipe
+
+
+def _share_out(
+    rows: LazyRows,
+    where: Locations,
+    classes: Any,
+    histograms: dict[int, ScoreHistogram],
+    columns: Columns,
+    recipe: Recipe,
+    frequent: Sequence[int] = (1,),
+) -> Shared:
+    """Count rows in groups for what they are worth, as the frequent classes show it."""
+    lines = {j: pooled_line(histograms[j]) for j in frequent}
+    sums, contrasts = rows.group_sums(where, classes, lines)
+    if len(sums[0].rows) < 2:
+        raise ValueError(
+            "group must have at least two groups that count; all rows of "
+            f"{columns.group!r} are of one"
+        )
+    sizes = sums[0].weight
+    dependence = estimate_dependence(sums, contrasts, sizes)
+    recipe = dependence.in_recipe(recipe, sizes)
+    if dependence.correlation == 0.0 or np.ptp(sizes) == 0.0:
+        return Shared(histograms, recipe)
+    shared = rows.shared(dependence.correlation)
+    counted = shared.histograms(where, classes, list(histograms))
+    pooled = {j: _pooled(each) for j, each in counted.items()}
+    effect = recipe.design_effect
+    scaled = {
+        j: each.reweighted(effect * each.positives, effect * each.negatives)
+        for j, each in pooled.items()
+    }
+    return Shared(scaled, recipe)
 
 
 def apply_frame(
@@ -219,34 +371,37 @@ def apply_frame(
 ) -> Any:
     """Add calibrated probabilities to a data frame of any kind.
 
-    The frame that comes back is of the kind that came in, with its rows and columns as they were and the new ones
-    at the end. What is lazy stays lazy: polars' lazy frames, DuckDB relations, Dask, PySpark and ibis compute
-    when asked.
+    The frame that comes back is of the kind that came in, with its rows and columns as
+    they were and the new ones at the end. What is lazy stays lazy: polars' lazy frames,
+    DuckDB relations, Dask, PySpark and ibis compute when asked.
 
-    DuckDB, PySpark and ibis evaluate the calibrator as SQL, without Python. Several columns of scores
-    are evaluated in Python on Arrow batches by PySpark. The others hand their columns to numpy,
-    in batches where they have them.
+    DuckDB, PySpark and ibis evaluate the calibrator as SQL, without Python. Several
+    columns of scores are evaluated in Python on Arrow batches by PySpark. The others
+    hand their columns to numpy, in batches where they have them.
 
     Parameters
     ----------
     frame : data frame
-        Of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation), Dask, PySpark or ibis.
+        Of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation), Dask, PySpark
+        or ibis.
     calibrator : fitted calibrator
         Of scores: what :func:`fit_frame` gives, or any other of this package.
     score : str or list of str
-        The columns of the scores, as in :func:`fit_frame`; of two classes DuckDB and ibis take
-        one column only. A null or NaN among them makes the result null.
-        A score that the calibrator would refuse is an error, raised when the frame is computed: of DuckDB and
-        PySpark as such, of PostgreSQL and SQLite, which have no function for it, as a value that cannot be
-        read. Each names the column.
+        The columns of the scores, as in :func:`fit_frame`; of two classes DuckDB and
+        ibis take one column only. A null or NaN among them makes the result null. A
+        score that the calibrator would refuse is an error, raised when the frame is
+        computed: of DuckDB and PySpark as such, of PostgreSQL and SQLite, which have no
+        function for it, as a value that cannot be read. Each names the column.
     by : str or list of str, optional
-        The columns of segments, of a calibrator that was fitted with them. A null, and what the fit has not seen, gets
-        the probability of a new segment. For a frame in memory a warning says how many rows that were. What is lazy
-        does not warn, as to count them would take a pass over the rows; they are those whose label is not in
-        ``calibrator.segments_["segment"]``. PySpark evaluates segments in Python, on Arrow batches.
+        The columns of segments, of a calibrator that was fitted with them. A null, and
+        what the fit has not seen, gets the probability of a new segment. For a frame in
+        memory a warning says how many rows that were. What is lazy does not warn, as to
+        count them would take a pass over the rows; they are those whose label is not in
+        ``calibrator.segments_["segment"]``. PySpark evaluates segments in Python, on
+        Arrow batches.
     output : str, default="calibrated"
-        The name of the new column, with the probability of ``calibrator.classes_[1]``. Three or more classes have
-        a column each, named ``<output>_<class>``.
+        The name of the new column, with the probability of ``calibrator.classes_[1]``.
+        Three or more classes have a column each, named ``<output>_<class>``.
 
     Returns
     -------
@@ -256,11 +411,17 @@ def apply_frame(
     --------
     >>> import pandas as pd
     >>> from calspline import apply_frame, fit_frame
-    >>> loans = pd.DataFrame({"p": [0.1, 0.3, 0.4, 0.6, 0.8, 0.9], "paid": ["no", "no", "yes", "no", "yes", "yes"]})
+    >>> p = [0.1, 0.3, 0.4, 0.6, 0.8, 0.9]
+    >>> paid = ["no", "no", "yes", "no", "yes", "yes"]
+    >>> loans = pd.DataFrame({"p": p, "paid": paid})
     >>> calibrator = fit_frame(loans, score="p", label="paid")
     >>> list(apply_frame(loans, calibrator, score="p").columns)
     ['p', 'paid', 'calibrated']
     """
+    given = frame if has_odd_names(frame) else None
+    if given is not None:
+        frame, names = with_text_names(given, score=score, by=by)
+        score, by = names["score"], names["by"]
     known, engine = open_frame(frame)
     schema = known.collect_schema()
     classes = classes_of_calibrator(calibrator)
@@ -268,61 +429,132 @@ def apply_frame(
     check_text(output, "output")
     segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
     if segments and not hasattr(calibrator, "segments_"):
-        raise ValueError("by must not be given: this calibrator was fitted without segments")
+        raise ValueError(
+            "by must not be given: this calibrator was fitted without segments"
+        )
+    if segments and isinstance(known, nw.LazyFrame) and engine.typed:
+        _check_segment_types(calibrator, segments, schema)
     if len(columns) != len(classes) and not (len(classes) == 2 and len(columns) == 1):
         one_or = "one column or " if len(classes) == 2 else ""
-        raise ValueError(f"score must be {one_or}{len(classes)} columns, one for each class; got {len(columns)}")
+        raise ValueError(
+            f"score must be {one_or}{len(classes)} columns, one for each class; got "
+            f"{len(columns)}"
+        )
     order = order_columns(columns, classes, "score")
     columns = columns if order is None else [columns[place] for place in order]
-    outputs = [output] if len(classes) == 2 else [f"{output}_{label}" for label in classes.tolist()]
-    taken = {name.lower() for name in schema}  # in SQL names differ by more than upper and lower case
+    outputs = (
+        [output]
+        if len(classes) == 2
+        else [f"{output}_{label}" for label in classes.tolist()]
+    )
+    # In SQL names differ by more than upper and lower case.
+    taken = {name.lower() for name in (schema if given is None else names_of(given))}
     for name in outputs:
         if name.lower() in taken:
             raise ValueError(f"output must be a new column; frame already has {name!r}")
     native = known.to_native()
-    if engine.assign is not None and (engine.select is None or len(columns) > 1 or segments):
-        calibrate = Calibrate(calibrator, columns, outputs, segments)
+    if engine.assign is not None and (
+        engine.select is None or len(columns) > 1 or segments
+    ):
+        calibrate = Calibrate(
+            calibrator,
+            columns,
+            outputs,
+            segments,
+            whole=isinstance(known, nw.DataFrame),
+        )
         applied = engine.assign(native, calibrate)
         if isinstance(known, nw.DataFrame):
             calibrate.warn_of_new_segments()
+        if given is not None:
+            return with_columns(
+                given, {name: applied[name].to_numpy() for name in outputs}
+            )
         return applied
     if engine.select is None or engine.dialect is None:
-        raise TypeError(f"engine {engine.name!r} must have assign, or select and dialect")
+        raise TypeError(
+            f"engine {engine.name!r} must have assign, or select and dialect"
+        )
     if len(columns) == 2:
-        raise ValueError(f"score must be one column in {engine.name}, that of {classes[1]!r}; got {columns!r}")
+        raise ValueError(
+            f"score must be one column in {engine.name}, that of {classes[1]!r}; got "
+            f"{columns!r}"
+        )
     if not segments:
-        calibrator.warn_without_segments()
-    projections = _projections(calibrator, columns, segments, outputs, engine.dialect(native), list(schema))
+        calibrator.model_.warn_without_segments()
+    projections = _projections(
+        calibrator, columns, segments, outputs, engine.dialect(native), list(schema)
+    )
     return engine.select(native, projections, outputs)
 
 
+def _check_segment_types(calibrator: Any, by: list[str], schema: nw.Schema) -> None:
+    """Check the types of columns of segments before a row is read."""
+    known = calibrator.model_.segment_columns
+    places = places_by_name([column.name for column in known], by)
+    for column, place in zip(known, places, strict=True):
+        dtype = schema[by[place]]
+        column.known.check_family(
+            family_of_type(dtype), f"column {by[place]!r} is of type {dtype}"
+        )
+
+
 def _projections(
-    calibrator: Any, columns: list[str], by: list[str], outputs: list[str], dialect: Any, names: list[str]
+    calibrator: Any,
+    columns: list[str],
+    by: list[str],
+    outputs: list[str],
+    dialect: Any,
+    names: list[str],
 ) -> list[list[str]]:
     """Lists of what to select, each from the one before."""
     quoted = DIALECTS[dialect].identifier
     refusal = _refusal(calibrator, columns, DIALECTS[dialect])
     if DIALECTS[dialect].staged:
-        stages, results = in_stages(calibrator, columns, dialect, taken=names, otherwise=refusal, by=by)
+        stages, results = in_stages(
+            calibrator, columns, dialect, taken=names, otherwise=refusal, by=by
+        )
     else:
         known = by if hasattr(calibrator, "segments_") else None
-        found = to_sql(calibrator, columns if len(columns) > 1 else columns[0], dialect=dialect, by=known)
+        found = to_sql(
+            calibrator,
+            columns if len(columns) > 1 else columns[0],
+            dialect=dialect,
+            by=known,
+        )
         found = [found] if isinstance(found, str) else found
         # What to_sql makes null is no score.
-        stages, results = [], [f"coalesce({value}, CASE {refusal} END)" for value in found]
-    added = [["*", *(f"{value} AS {name}" for name, value in stage.items())] for stage in stages]
-    last = [f"{value} AS {quoted(name)}" for value, name in zip(results, outputs, strict=True)]
+        stages, results = (
+            [],
+            [f"coalesce({value}, CASE {refusal} END)" for value in found],
+        )
+    added = [
+        ["*", *(f"{value} AS {name}" for name, value in stage.items())]
+        for stage in stages
+    ]
+    last = [
+        f"{value} AS {quoted(name)}"
+        for value, name in zip(results, outputs, strict=True)
+    ]
     return [*added, [*map(quoted, names), *last]]
 
 
 def _refusal(calibrator: Any, columns: list[str], dialect: Dialect) -> str:
     """A branch of a CASE for rows without a score: an error, unless one is missing."""
-    wanted = "probabilities in [0, 1]" if calibrator.kind_ == "probability" else "finite"
-    if len(columns) > 1 and calibrator.kind_ == "probability":
+    wanted = (
+        "probabilities in [0, 1]"
+        if calibrator.model_.kind.value_kind == "probability"
+        else "finite"
+    )
+    if len(columns) > 1 and calibrator.model_.kind.value_kind == "probability":
         wanted += " that sum to one in each row"
-    # A name is a part of a string here, and how a string ends is up to the settings of the engine.
     names = ", ".join(UNSAFE.sub("_", name) for name in columns)
     quoted = [dialect.identifier(column) for column in columns]
-    error = dialect.refuse.format(f"score must be {wanted}; column {names} has others", quoted[0])
-    present = " AND ".join(f"{column} IS NOT NULL AND {dialect.not_nan.format(column)}" for column in quoted)
+    error = dialect.refuse.format(
+        f"score must be {wanted}; column {names} has others", quoted[0]
+    )
+    present = " AND ".join(
+        f"{column} IS NOT NULL AND {dialect.not_nan.format(column)}"
+        for column in quoted
+    )
     return f"WHEN {present} THEN {error}"

@@ -1,4 +1,4 @@
-"""Rows in memory: columns as arrays, summed as the fit of arrays sums them."""
+"""Frames in memory: their columns are arrays, and are fitted as arrays are."""
 
 from __future__ import annotations
 
@@ -10,28 +10,59 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, chunks
-from calspline.engines import aggregate
-from calspline.engines.aggregate import check_no_groups, sample_place, sample_weights, share_scores
-from calspline.engines.rows import Columns, ColumnStats, Found, Locations, Sample, check_label_count
-from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
-from calspline.histogram import ScoreHistogram
-from calspline.labels import is_missing, label_array
+from calspline.arrays import Array
+from calspline.calibrators.spline import SplineCalibrator
+from calspline.engines.rows import (
+    Columns,
+    Found,
+    Locations,
+    RowStats,
+    check_label_count,
+)
+from calspline.fits.options import required_scores
+from calspline.fitting.groups import GroupSums, PooledLine
+from calspline.labels import check_hashable, distinct_labels, is_missing, label_array
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.scores import ROUNDING, BinaryScores, MatrixScores, is_outside, rounding
-from calspline.segments.histogram import SegmentHistograms
-from calspline.segments.labels import By, check_by
+from calspline.score_histogram import ScoreHistogram
+from calspline.scores import (
+    LARGEST_MARGIN,
+    BinaryScores,
+    GivenScores,
+    MatrixScores,
+    check_columns_are_scores,
+    decide_kind,
+    show_outside,
+)
+from calspline.segment_histogram import SegmentHistograms
+from calspline.segment_labels import By, check_by
+from calspline.weights import check_weights_as_counts, counted_columns
 
 if TYPE_CHECKING:
-    from calspline.engines.backends import Engine
+    pass
+
+COMPARED = (
+    *(
+        nw.Boolean,
+        nw.String,
+        nw.Float64,
+        nw.Float32,
+        nw.Int64,
+        nw.Int32,
+        nw.Int16,
+        nw.Int8,
+    ),
+    *(nw.UInt32, nw.UInt16, nw.UInt8),
+)
+"""Types of labels that all frames compare with Python values."""
 
 
 @dataclass(frozen=True)
 class ArrayRows:
     """Scores, labels and weights of the rows that count, as arrays.
 
-    ``codes`` are places in ``labels``, -1 where there is none, and so are the numbers of groups. No weights are weights
-    of one.
+    Those of a frame in memory, of a partition of Dask, or of a sample. ``codes`` are
+    places in ``labels``, -1 where there is none, and so are the numbers of groups. No
+    weights are weights of one.
     """
 
     scores: dict[str, Array]
@@ -41,15 +72,9 @@ class ArrayRows:
     groups: NDArray[np.intp] | None = None
     by: By | None = None
 
-    def clipped(self) -> ArrayRows:
-        """The same with probabilities within [0, 1]."""
-        return replace(self, scores={name: np.clip(values, 0.0, 1.0) for name, values in self.scores.items()})
-
-    def weighted(self, factor: float) -> ArrayRows:
-        """The same with all weights multiplied."""
-        return replace(self, weight=None if self.weight is None else factor * self.weight)
-
-    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
+    def histograms(
+        self, where: Locations, classes: NDArray[Any], seen: Sequence[int]
+    ) -> dict[int, Found]:
         """A histogram for each class in ``seen``, by its number."""
         found: dict[int, Found] = {}
         scores = self._located(where)
@@ -57,44 +82,46 @@ class ArrayRows:
             one, positive = scores[j], self._is(classes[j])
             found[j] = pooled = ScoreHistogram.collect(one, positive, self.weight)
             if self.by is not None:
-                found[j] = SegmentHistograms.collect(pooled, one, positive, self.weight, self.by)
+                found[j] = SegmentHistograms.collect(
+                    pooled, one, positive, self.weight, self.by
+                )
         return found
 
-    def moments(
+    def group_sums(
         self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
-    ) -> tuple[list[GroupMoments], GroupSizes]:
-        """What groups say about the scores of the classes of ``lines``, and how large they are."""
-        groups = np.unique(np.asarray(self.groups), return_inverse=True)[1]
+    ) -> tuple[list[GroupSums], list[float]]:
+        """What groups say about classes, and the design effects of their segments."""
+        groups = self._group_numbers()
         scores = self._located(where)
-        sums = [
-            line.sums(scores[j].locations(), self._is(classes[j]), self.weight, groups) for j, line in lines.items()
-        ]
-        return [GroupMoments.of(each) for each in sums], GroupSizes.of(groups, self.weight)
+        segments = (
+            [] if self.by is None else [column.codes for column in self.by.columns]
+        )
+        sums = []
+        contrasts = []
+        for j, line in lines.items():
+            locations, positive = scores[j].locations(), self._is(classes[j])
+            residuals = line.residuals(locations, positive, self.weight, segments)
+            sums.append(residuals.sums(groups))
+            if segments:
+                contrasts.append(residuals.contrast_effect(groups))
+        return sums, contrasts
+
+    def _group_numbers(self) -> NDArray[np.intp]:
+        return np.unique(np.asarray(self.groups), return_inverse=True)[1]
 
     def _located(self, where: Locations) -> AgainstRest | dict[int, BinaryScores]:
         """Scores by the number of their class."""
         if not where.two:
-            return AgainstRest(MatrixScores(where.kind, self._matrix(where.names)), where.transform)
+            return AgainstRest(
+                MatrixScores(where.kind, self._matrix(where.names)), where.scale
+            )
         first, values = self.scores[where.names[0]], self.scores[where.names[-1]]
         if where.difference:
             values = values - first
         pair = len(where.names) == 2 and where.kind == "probability"
-        return {1: BinaryScores(where.kind, values, first if pair else None, values.shape)}
-
-    def sample(self, names: list[str], share: float) -> Sample:
-        """A share of the rows, which are the same ones in every engine."""
-        matrix, codes, groups, by = self._matrix(names), self.codes, self.groups, self.by
-        weight = np.ones(len(matrix)) if self.weight is None else self.weight
-        if share < 1.0:
-            taken = sample_place(list(matrix.T)) < share
-            groups = None if groups is None else groups[taken]
-            if share_scores(list(matrix[taken].T)):
-                check_no_groups(groups)
-                matrix, codes, weight, by = _grouped(matrix, codes, weight, by, share)
-            else:
-                matrix, codes, weight = matrix[taken], codes[taken], weight[taken]
-                by = None if by is None else by.of(taken)
-        return Sample(matrix, label_array(self.labels)[codes], weight, groups, by)
+        return {
+            1: BinaryScores(where.kind, values, first if pair else None, values.shape)
+        }
 
     def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""
@@ -109,13 +136,27 @@ class ArrayRows:
 
     def _is(self, label: Any) -> NDArray[np.bool_]:
         """Which rows have a label."""
-        return np.asarray(self.codes == self.labels.index(label)) if label in self.labels else self.codes < -1
+        return (
+            np.asarray(self.codes == self.labels.index(label))
+            if label in self.labels
+            else self.codes < -1
+        )
 
 
-def read_arrays(frame: nw.DataFrame[Any], numbers: dict[str, str], label: str, by: Sequence[str] = ()) -> ArrayRows:
+def read_arrays(
+    frame: nw.DataFrame[Any],
+    numbers: dict[str, str],
+    label: str,
+    by: Sequence[str] = (),
+) -> ArrayRows:
     """Columns of a frame, under our names, as arrays; what is missing is NaN, or -1."""
-    columns = {name: frame[column].cast(nw.Float64).to_numpy() for name, column in numbers.items()}
-    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
+    columns = {
+        name: frame[column].cast(nw.Float64).to_numpy()
+        for name, column in numbers.items()
+    }
+    arrays = {
+        name: np.asarray(values, dtype=np.float64) for name, values in columns.items()
+    }
     weight = arrays.pop("w", None)
     codes, labels = _coded(frame[label])
     return ArrayRows(arrays, codes, labels, weight, by=frame_segments(frame, by))
@@ -125,20 +166,131 @@ def frame_segments(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
     """Columns of segments; a category counts by its own value."""
     if not by:
         return None
-    dtypes = frame.schema
-    texts = [name for name in by if isinstance(dtypes[name], (nw.Categorical, nw.Enum))]
-    if texts and not frame.implementation.is_pandas_like():
-        frame = frame.with_columns(nw.col(*texts).cast(nw.String))
+    for name in by:
+        if (
+            isinstance(frame.schema[name], (nw.Categorical, nw.Enum))
+            and not frame.implementation.is_pandas_like()
+        ):
+            frame = frame.with_columns(_uncategorised(frame[name]))
     return check_by(frame.select(*by).to_native(), len(frame))
 
 
-def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tuple[ArrayRows, ColumnStats]:
-    """Take the columns, look at what they hold, and leave out rows that do not count."""
+def _uncategorised(column: nw.Series[Any]) -> nw.Series[Any]:
+    """Categories as their values, which in Arrow are of any type, else texts."""
+    if not column.implementation.is_pyarrow():
+        return column.cast(nw.String)
+    native = column.to_native()
+    values: nw.Series[Any] = nw.from_native(
+        native.cast(native.type.value_type), series_only=True
+    )
+    return values.alias(column.name)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameScores(GivenScores):
+    """Scores in columns of a frame, which errors name."""
+
+    def _where(self, wrong: NDArray[np.bool_]) -> tuple[str, Any]:
+        """The column of the first value that is wrong, and the value."""
+        place = tuple(np.argwhere(wrong.reshape(len(self), -1))[0])
+        assert self.names is not None
+        value = self.values.reshape(len(self), -1)[place]
+        return f"column {self.names[place[1]]!r}", value
+
+    def check_finite(self) -> None:
+        """Check that scores are finite."""
+        if not np.isfinite(self.limits).all():
+            where, value = self._where(~np.isfinite(self.values))
+            raise ValueError(f"score must be finite; {where} has {value}")
+
+    def example_outside(self) -> str:
+        """The first score outside [0, 1]."""
+        where, value = self._where(self._is_outside)
+        return f"{where} has {show_outside(value)}"
+
+    def example_large(self) -> str:
+        """The first score that is too large."""
+        where, value = self._where(np.abs(self.values) > LARGEST_MARGIN)
+        return f"{where} has {value:g}"
+
+
+def fit_arrays(
+    calibrator: SplineCalibrator,
+    frame: nw.DataFrame[Any],
+    columns: Columns,
+    positive: Any,
+    *,
+    drop: bool,
+) -> None:
+    """Fit columns of a frame in memory as arrays."""
+    rows, stats = read_rows(frame, columns)
+    stats.check(columns, drop=drop)
+    scores = _scores_of(rows, columns.names, columns.score)
+    scores.check_finite()
+    labels = stats.labels
+    if len(columns.score) > 2:
+        labels = distinct_labels(labels, "label")
+        check_columns_are_scores(
+            scores.n_improper,
+            len(scores),
+            columns.score,
+            len(columns.score),
+            labels,
+            scores="score",
+            y="label",
+        )
+    if len(columns.score) > 1:  # errors come before warnings about columns
+        decide_kind(scores, required_scores(calibrator.scale))
+    classes = columns.classes(frame, labels, positive)
+    names = columns.in_class_order(classes)
+    originals = [columns.numbers[name] for name in names]
+    scores = _scores_of(rows, names, originals)
+    _check_groups_and_segments(rows, columns)
+    if rows.weight is not None and calibrator.weights == "frequency":
+        parts = counted_columns(scores.values, rows.by, rows.groups)
+        check_weights_as_counts(rows.weight, "weight", labels=rows.codes, scores=parts)
+    place = np.zeros(len(rows.labels), dtype=np.intp)
+    for j, label in enumerate(rows.labels):
+        place[j] = next(iter(np.flatnonzero(classes == label)), 0)
+    calibrator._fit_scores(
+        scores,
+        place[rows.codes],
+        rows.weight,
+        groups=rows.groups,
+        by=rows.by,
+        classes=classes,
+    )
+
+
+def _scores_of(
+    rows: ArrayRows, names: Sequence[str], columns: Sequence[str]
+) -> FrameScores:
+    """Columns of scores, by our names and by those in the frame."""
+    values = rows.scores[names[0]]
+    if len(names) > 1:
+        values = np.column_stack([rows.scores[name] for name in names])
+    return FrameScores(values, list(columns), "score")
+
+
+def _check_groups_and_segments(rows: ArrayRows, columns: Columns) -> None:
+    if rows.groups is not None and not np.ptp(rows.groups):
+        raise ValueError(
+            "group must have at least two groups that count; all rows of "
+            f"{columns.group!r} are of one"
+        )
+    if rows.by is not None and not all(column.values for column in rows.by.columns):
+        raise ValueError("by must have labels; all of a column are missing")
+
+
+def read_rows(frame: nw.DataFrame[Any], columns: Columns) -> tuple[ArrayRows, RowStats]:
+    """The rows that count, and what is missing in the others."""
     rows = read_arrays(frame, columns.numbers, columns.label, columns.by)
     if columns.group is not None:
-        rows = replace(rows, groups=_numbered(frame[columns.group].to_list()))
+        groups = _numbered(frame[columns.group].to_list(), "group")
+        rows = replace(rows, groups=groups)
     numbers = rows.scores if rows.weight is None else rows.scores | {"w": rows.weight}
-    absent = {name: np.isnan(values) for name, values in numbers.items()} | {"y": rows.codes < 0}
+    absent = {name: np.isnan(values) for name, values in numbers.items()}
+    absent["y"] = rows.codes < 0
     if rows.groups is not None:
         absent["g"] = rows.groups < 0
     missing = {name: int(np.count_nonzero(where)) for name, where in absent.items()}
@@ -148,41 +300,27 @@ def array_rows(engine: Engine, frame: nw.DataFrame[Any], columns: Columns) -> tu
         absent["w"] |= rows.weight == 0.0
     used = ~np.logical_or.reduce(list(absent.values()))
     rows = rows if used.all() else rows.counting(used)
-    scores, n = list(rows.scores.values()), len(rows.codes)
-    low = min(float(values.min(initial=np.inf)) for values in scores)
-    high = max(float(values.max(initial=-np.inf)) for values in scores)
-    outside = np.zeros(n, dtype=bool)
-    if is_outside(low, high):
-        for values in scores:
-            outside |= (values < -rounding(high)) | (values > 1.0 + ROUNDING)
-    w = np.empty(0) if rows.weight is None else rows.weight
-    with np.errstate(invalid="ignore", over="ignore"):  # infinite weights are an error of their own
-        weight_sums = float(w.sum()), float(w @ w), float(np.abs(w - np.rint(w)).sum())
-    return rows, ColumnStats(
-        labels=label_array([rows.labels[k] for k in np.flatnonzero(np.bincount(rows.codes))]),
-        count=len(rows.codes),
-        rows=len(frame),
-        missing=missing,
-        weights=weights,
-        low=low,
-        high=high,
-        outside=int(np.count_nonzero(outside)),
-        worst_sum=_worst_sum(scores) if len(scores) > 1 and n else 0.0,
-        weight_sums=weight_sums,
-    )
+    present = np.flatnonzero(np.bincount(rows.codes))
+    labels = label_array([rows.labels[k] for k in present])
+    return rows, RowStats(labels, len(rows.codes), len(frame), missing, weights)
 
 
 def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
-    """Places of labels among the distinct ones, -1 where there is none; a category counts by its own value."""
+    """Codes of labels, -1 if missing, and the labels; categories count by value."""
     if isinstance(column.dtype, (nw.Categorical, nw.Enum)):
         native = column.to_native()
+        if column.implementation.is_pandas_like() and hasattr(
+            native.dtype, "pyarrow_dtype"
+        ):
+            return _numbered_labels(column.to_list())
         if column.implementation.is_pandas_like():
             check_label_count(len(native.cat.categories))
-            return native.cat.codes.to_numpy().astype(np.intp), native.cat.categories.tolist()
-        if column.implementation.is_pyarrow():
-            column = nw.from_native(native.cast(native.type.value_type), series_only=True)
-        else:
-            column = column.cast(nw.String)
+            return native.cat.codes.to_numpy().astype(
+                np.intp
+            ), native.cat.categories.tolist()
+        column = _uncategorised(column)
+    if not isinstance(column.dtype, COMPARED):
+        return _numbered_labels(column.to_list())
     found = column.unique()
     check_label_count(len(found))
     labels = [value for value in found.to_list() if not is_missing(value)]
@@ -192,31 +330,23 @@ def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
     return codes, label_array(labels).tolist()
 
 
-def _grouped(
-    matrix: Array, codes: NDArray[np.intp], weight: Array, by: By | None, share: float
-) -> tuple[Array, NDArray[np.intp], Array, By | None]:
-    """Rows of the same scores, label and segments as one, with their weights: all, or a sample if there are many."""
-    segments = [] if by is None else by.columns
-    keys = np.column_stack([matrix, codes, *[column.codes for column in segments]])
-    rows, place, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    m = matrix.shape[1]
-    total: Array = np.bincount(place.reshape(-1), weight, minlength=len(rows)).astype(np.float64)
-    if len(rows) > aggregate.MAX_SAMPLE:
-        taken = sample_place(list(rows[:, :m].T)) < count * share
-        rows, total = rows[taken], sample_weights(total[taken], count[taken], share)
-    found = rows[:, m:].astype(np.intp)
-    if by is not None:
-        by = By([replace(column, codes=found[:, k + 1]) for k, column in enumerate(segments)])
-    return rows[:, :m], found[:, 0], total, by
+def _numbered_labels(values: list[Any]) -> tuple[NDArray[np.intp], list[Any]]:
+    """The same for values as Python has them."""
+    codes = _numbered(values, "label")
+    labels = list(dict.fromkeys(value for value in values if not is_missing(value)))
+    check_label_count(len(labels))
+    return codes, label_array(labels).tolist()
 
 
-def _numbered(values: list[Any]) -> NDArray[np.intp]:
+def _numbered(values: list[Any], name: str) -> NDArray[np.intp]:
     """The number of each value among the distinct ones, -1 where there is none."""
     numbers: dict[Any, int] = {}
-    return np.array([-1 if is_missing(one) else numbers.setdefault(one, len(numbers)) for one in values], dtype=np.intp)
-
-
-def _worst_sum(scores: list[Array]) -> float:
-    """How far from one the scores of a row sum, at most."""
-    with np.errstate(invalid="ignore"):  # infinite scores are an error of their own
-        return max(float(np.abs(sum(one[rows] for one in scores) - 1.0).max()) for rows in chunks(len(scores[0])))
+    try:
+        found = [
+            -1 if is_missing(one) else numbers.setdefault(one, len(numbers))
+            for one in values
+        ]
+    except TypeError:
+        check_hashable(values, name)
+        raise
+    return np.array(found, dtype=np.intp)

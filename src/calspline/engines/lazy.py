@@ -1,4 +1,4 @@
-"""Rows where they are: columns under names of our own, and sums that their engine makes of them."""
+"""Lazy rows: columns under names of our own, and sums computed by their engine."""
 
 from __future__ import annotations
 
@@ -25,15 +25,27 @@ from calspline.engines.aggregate import (
     segment_histograms,
     share_scores,
 )
-from calspline.engines.in_memory import frame_segments, read_arrays
-from calspline.engines.rows import Columns, ColumnStats, Found, LazyFrame, Locations, Sample, check_label_count
-from calspline.fitting.groups import GroupMoments, GroupSizes, PooledLine
+from calspline.engines.in_memory import ArrayRows, frame_segments, read_arrays
+from calspline.engines.rows import (
+    Columns,
+    ColumnStats,
+    Found,
+    LazyFrame,
+    Locations,
+    Sample,
+    check_label_count,
+)
+from calspline.fitting.groups import GroupSums, PooledLine
 from calspline.labels import MAX_LABELS, is_missing, label_array
-from calspline.scores import ROUNDING
-from calspline.segments.labels import By
+from calspline.scores import (
+    ROUNDING,
+    ROW_SUM_TOLERANCE,
+)
+from calspline.segment_labels import By
+from calspline.weights import Repetition, WeightedRepetition
 
 if TYPE_CHECKING:
-    from calspline.engines.backends import Engine
+    from calspline.engines.engine import Engine
 
 MAX_ADDED = 8
 """Sums that one task adds up, so that no worker has to hold those of all partitions."""
@@ -48,7 +60,10 @@ ZERO, ONE = nw.lit(0).cast(nw.Float64), nw.lit(1).cast(nw.Float64)
 
 @dataclass(frozen=True)
 class LazyRows:
-    """Columns ``s0`` ... (scores), ``y``, ``w``, ``g`` (groups) and ``b0`` ... (segments ``by``) of rows that count."""
+    """Rows that count, with columns under names of our own.
+
+    These are ``s0`` ... (scores), ``y``, ``w``, ``g`` (groups), ``b0`` ... (``by``).
+    """
 
     frame: LazyFrame
     engine: Engine
@@ -60,41 +75,150 @@ class LazyRows:
 
     def clipped(self) -> Self:
         """The same with probabilities within [0, 1]."""
-        names = [name for name in self.frame.collect_schema().names() if SCORE.fullmatch(name)]
-        return replace(self, frame=self.frame.with_columns(**{name: _within(nw.col(name)) for name in names}))
+        names = [
+            name
+            for name in self.frame.collect_schema().names()
+            if SCORE.fullmatch(name)
+        ]
+        return replace(
+            self,
+            frame=self.frame.with_columns(
+                **{name: _within(nw.col(name)) for name in names}
+            ),
+        )
 
     def weighted(self, factor: float) -> Self:
         """The same with all weights multiplied."""
         return replace(self, frame=self.frame.with_columns(w=nw.col("w") * factor))
 
-    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> dict[int, Found]:
-        """A histogram for each class in ``seen``, by its number; all from the same pass, unless there are segments."""
+    def histograms(
+        self, where: Locations, classes: NDArray[Any], seen: Sequence[int]
+    ) -> dict[int, Found]:
+        """A histogram by class in ``seen``, in one pass unless there are segments."""
         taken = self._located(where, classes, self._segments)
-        pooled = aggregate.histograms(taken, [str(j) for j in seen], where.column_kind, self.engine)
+        pooled = aggregate.histograms(
+            taken, [str(j) for j in seen], where.column_kind, self.engine
+        )
         if not self.by:
             return {j: pooled[str(j)] for j in seen}
         rows = self.engine.barrier(taken)
         found: dict[int, Found] = {}
         for j in seen:
             own = nw.when(nw.col("code") == j).then(ONE).otherwise(ZERO)
-            frame = self.engine.barrier(rows.select("w", *self._segments, u=nw.col(str(j)), code=own))
+            frame = self.engine.barrier(
+                rows.select("w", *self._segments, u=nw.col(str(j)), code=own)
+            )
             found[j] = segment_histograms(frame, pooled[str(j)], self.by)
         return found
 
-    def moments(
-        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
-    ) -> tuple[list[GroupMoments], GroupSizes]:
-        """What groups say about the scores of the classes of ``lines``, and how large they are."""
-        taken = self._located(where, classes, ["g"])
-        found = [aggregate.group_moments(taken, j, line, self.engine) for j, line in lines.items()]
-        return [moments for moments, _ in found], found[0][1]
+    def repetition(self) -> WeightedRepetition:
+        """How rows repeat, and the range of the weights of each class."""
+        names = self.frame.collect_schema().names()
+        keys = [name for name in names if name not in ("y", "w")]
+        weight = nw.col("w")
+        distinct = (
+            self.frame.select(*keys, "y", "w", rows=ONE)
+            .group_by(*keys, "y")
+            .agg(nw.col("rows").sum(), low=weight.min(), high=weight.max())
+        )
+        scores = (
+            distinct.select(*keys, "rows", labels=ONE)
+            .group_by(*keys)
+            .agg(nw.col("rows", "labels").sum())
+        )
+        is_shared = nw.when(nw.col("labels") > ONE).then(ONE).otherwise(ZERO)
+        counted = scores.select("rows", "labels", scores=ONE, shared=is_shared)
+        sums = columns_of(counted.select(nw.all().sum()))
+        ranges = columns_of(
+            distinct.group_by("y")
+            .agg(nw.col("low").min(), nw.col("high").max())
+            .select("low", "high")
+        )
+        return WeightedRepetition(
+            Repetition(
+                rows=int(sums["rows"][0]),
+                distinct=int(sums["labels"][0]),
+                scores=int(sums["scores"][0]),
+                shared=int(sums["shared"][0]),
+            ),
+            list(zip(ranges["low"].tolist(), ranges["high"].tolist(), strict=True)),
+        )
 
-    def _located(self, where: Locations, classes: NDArray[Any], more: Sequence[str]) -> LazyFrame:
-        """Locations of classes, whose numbers name them, with weights, the number of the row's class, and ``more``."""
+    def group_sums(
+        self, where: Locations, classes: NDArray[Any], lines: dict[int, PooledLine]
+    ) -> tuple[list[GroupSums], list[float]]:
+        """What groups say about classes, and the design effects of their segments.
+
+        With segments they are those of rows in memory: all, or a sample.
+        """
+        if self.by:
+            return self._sampled(where, classes).group_sums(where, classes, lines)
+        taken = self._located(where, classes, ["g"])
+        return [
+            aggregate.group_sums(taken, j, line, self.engine)
+            for j, line in lines.items()
+        ], []
+
+    def _sampled(self, where: Locations, classes: NDArray[Any]) -> ArrayRows:
+        """All rows as arrays, or a sample of them."""
+        count = float(
+            columns_of(
+                self.frame.select(n=ONE, one=ONE).group_by("one").agg(nw.col("n").sum())
+            )["n"][0]
+        )
+        share = min(1.0, aggregate.MAX_SAMPLE / count)
+        frame = (
+            self.frame
+            if share >= 1.0
+            else self.frame.filter(
+                sample_place([nw.col(n) for n in where.names]) < share
+            )
+        )
+        rows = frame.select(
+            *dict.fromkeys(where.names), "y", "w", "g", *self._segments
+        ).collect()
+        labels = label_array(rows["y"].to_list())
+        codes = np.full(len(labels), -1, dtype=np.intp)
+        for j, label in enumerate(classes.tolist()):
+            codes[np.asarray(labels == label)] = j
+        groups = np.unique(label_array(rows["g"].to_list()), return_inverse=True)[1]
+        scores = {name: rows[name].to_numpy() for name in where.names}
+        weight = rows["w"].to_numpy()
+        return ArrayRows(
+            scores,
+            codes,
+            classes.tolist(),
+            weight,
+            groups,
+            named_segments(rows, self.by),
+        )
+
+    def shared(self, correlation: float) -> Self:
+        """The same without segments, each row with the weight that it counts for."""
+        sizes = self.frame.select("g", "w").group_by("g").agg(size=nw.col("w").sum())
+        effect = (nw.col("size") - 1.0) * correlation + 1.0
+        effects = sizes.select(
+            "g", effect=nw.when(effect > 1.0).then(effect).otherwise(ONE)
+        )
+        names = [
+            name
+            for name in self.frame.collect_schema().names()
+            if name not in ("w", *self._segments)
+        ]
+        joined = self.frame.join(self.engine.barrier(effects), on="g", how="inner")
+        rows = joined.select(*names, w=nw.col("w") / nw.col("effect"))
+        return replace(self, frame=self.engine.barrier(rows), by=())
+
+    def _located(
+        self, where: Locations, classes: NDArray[Any], more: Sequence[str]
+    ) -> LazyFrame:
+        """Locations by number of class, weights, codes of classes, and ``more``."""
         if where.two:
             located, keys = self.frame.with_columns(_location(where).alias("1")), ["1"]
         else:
-            located = one_vs_rest_locations(self.frame, where.names, where.kind, where.transform)
+            located = one_vs_rest_locations(
+                self.frame, where.names, where.kind, where.scale
+            )
             keys = [str(j) for j in range(len(where.names))]
         return located.select("w", *keys, *more, code=_code(classes))
 
@@ -108,12 +232,18 @@ class LazyRows:
         if share < 1.0 and share_scores([found[name].to_numpy() for name in names]):
             check_no_groups(grouped or None)
             keys = [*names, "y", *self._segments]
-            groups = self.frame.select(*keys, "w", n=ONE).group_by(*keys).agg(nw.col("w", "n").sum())
+            groups = (
+                self.frame.select(*keys, "w", n=ONE)
+                .group_by(*keys)
+                .agg(nw.col("w", "n").sum())
+            )
             found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
             weight = found["w"].to_numpy()
             if len(found) > aggregate.MAX_SAMPLE:
                 found = groups.filter(place < nw.col("n") * share).collect()
-                weight = sample_weights(found["w"].to_numpy(), found["n"].to_numpy(), share)
+                weight = sample_weights(
+                    found["w"].to_numpy(), found["n"].to_numpy(), share
+                )
         return Sample(
             np.column_stack([found[name].to_numpy() for name in names]),
             label_array(found["y"].to_list()),
@@ -123,11 +253,16 @@ class LazyRows:
         )
 
 
-def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyRows, ColumnStats]:
-    """Choose the columns, look at what they hold (one pass), and leave out rows that do not count."""
+def lazy_rows(
+    engine: Engine, frame: LazyFrame, columns: Columns
+) -> tuple[LazyRows, ColumnStats]:
+    """The rows that count, and what their columns hold, found in one pass."""
     schema = frame.collect_schema()
     nan = engine.has_nan(frame.to_native())
-    own = {name: nw.col(engine.reference(column)).cast(nw.Float64) for name, column in columns.numbers.items()}
+    own = {
+        name: nw.col(engine.reference(column)).cast(nw.Float64)
+        for name, column in columns.numbers.items()
+    }
     own["y"] = _label(engine.reference(columns.label), schema[columns.label])
     absent = {name: _absent(name, nan=nan) for name in columns.numbers}
     if columns.group is not None:
@@ -135,7 +270,11 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
         absent["g"] = _absent("g", nan=nan and schema[columns.group].is_float())
     for k, column in enumerate(columns.by):
         value = _label(engine.reference(column), schema[column])
-        own[f"b{k}"] = nw.when(~value.is_nan()).then(value) if nan and schema[column].is_float() else value
+        own[f"b{k}"] = (
+            nw.when(~value.is_nan()).then(value)
+            if nan and schema[column].is_float()
+            else value
+        )
     rows = engine.barrier(frame.select(**({"w": ONE} | own)))
     no_label = _absent("y", nan=nan and schema[columns.label].is_float())
     found = _by_label(rows, columns.names, absent)
@@ -145,74 +284,124 @@ def lazy_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[LazyR
     rows = rows.filter(~reduce(or_, [*absent.values(), no_label]))
     weights = None
     if columns.weight is not None:
-        known = [value for key in ("w_low", "w_high") for value in found[key].tolist() if not np.isnan(value)]
+        known = [
+            value
+            for key in ("w_low", "w_high")
+            for value in found[key].tolist()
+            if not np.isnan(value)
+        ]
         weights = (min(known), max(known)) if known else None
         rows = rows.filter(nw.col("w") > 0.0)
     here = ~missing_label & (found["rows"] > 0)
-    high = max(found[f"high_{name}"][here].max(initial=-np.inf) for name in columns.names)
+    several = len(columns.names) > 1
+    low = min(found[f"low_{name}"][here].min(initial=np.inf) for name in columns.names)
+    high = max(
+        found[f"high_{name}"][here].max(initial=-np.inf) for name in columns.names
+    )
+    low_sum = float(found["low_sum"][here].min(initial=np.inf))
+    high_sum = float(found["high_sum"][here].max(initial=-np.inf))
     return LazyRows(rows, engine, columns.by), ColumnStats(
+        score=columns.score,
         labels=label_array(found["y"][here].tolist()),
-        count=int(found["rows"][here].sum()),
+        n_rows=int(found["rows"][here].sum()),
         rows=int(found["n"].sum()),
         missing=missing,
         weights=weights,
-        low=min(found[f"low_{name}"][here].min(initial=np.inf) for name in columns.names),
-        high=high,
-        # Margins may all be smaller than what is rounding of a probability.
-        outside=int(found["beyond" if high <= ROUNDING else "out"][here].sum()),
-        worst_sum=float(np.nanmax(found["off"][here], initial=0.0)) if len(columns.names) > 1 else 0.0,
+        limits=(float(low), float(high)),
+        n_outside=int(found["out"][here].sum()),
+        n_negative=int(found["negative"][here].sum()),
+        n_off=int(found["off"][here].sum()) if several else 0,
+        n_improper=int(found["improper"][here].sum()),
+        sums=(low_sum, high_sum),
         weight_sums=(
             float(found["counted"][here].sum()),
             float(found["square"][here].sum()),
             float(found["fraction"][here].sum()),
+            int(found["single"][here].sum()),
         ),
     )
 
 
 def _within(p: nw.Expr) -> nw.Expr:
-    return nw.when(p < 0.0).then(ZERO).otherwise(nw.when(p > 1.0).then(ONE).otherwise(p))
+    return (
+        nw.when(p < 0.0).then(ZERO).otherwise(nw.when(p > 1.0).then(ONE).otherwise(p))
+    )
 
 
 def _absent(name: str, *, nan: bool) -> nw.Expr:
     """Whether a value is missing."""
     value = nw.col(name)
-    # A condition hides the range that a Parquet file states for its numbers: DuckDB takes it for that of NaN as well.
-    return value.is_null() | nw.when(~value.is_null()).then(value).is_nan() if nan else value.is_null()
+    # A condition hides the range that a Parquet file states for its numbers: DuckDB
+    # takes it for that of NaN as well.
+    return (
+        value.is_null() | nw.when(~value.is_null()).then(value).is_nan()
+        if nan
+        else value.is_null()
+    )
 
 
 def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:
     value = nw.col(column)
-    return value.cast(nw.String) if isinstance(dtype, (nw.Categorical, nw.Enum)) else value
+    return (
+        value.cast(nw.String) if isinstance(dtype, (nw.Categorical, nw.Enum)) else value
+    )
 
 
-def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> dict[str, NDArray[Any]]:
-    """For each label: rows, missing values, the range of scores and weights, and rows that count."""
+def _by_label(
+    rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]
+) -> dict[str, NDArray[Any]]:
+    """By label: rows, missing values, ranges of scores and weights, rows that count."""
     used = nw.when(~reduce(or_, absent.values()) & (nw.col("w") > 0.0))
     weight = nw.when(~absent["w"]).then(nw.col("w")) if "w" in absent else nw.col("w")
-    off = (reduce(add, [nw.col(name) for name in names]) - 1.0).abs()
-    beyond = reduce(or_, [(nw.col(name) < 0.0) | (nw.col(name) > 1.0) for name in names])
-    outside = reduce(or_, [(nw.col(name) < -ROUNDING) | (nw.col(name) > 1.0 + ROUNDING) for name in names])
+    total = reduce(add, [nw.col(name) for name in names])
+    off = (total - 1.0).abs() > ROW_SUM_TOLERANCE
+    negative = reduce(or_, [nw.col(name) < 0.0 for name in names])
+    outside = reduce(
+        or_,
+        [
+            (nw.col(name) < -ROUNDING) | (nw.col(name) > 1.0 + ROUNDING)
+            for name in names
+        ],
+    )
     wide = rows.select(
         "y",
         w=weight,
         one=ONE,
         **{name: used.then(nw.col(name)) for name in names},
-        off=used.then(off),
+        low_sum=used.then(total),
+        high_sum=used.then(total),
+        off=used.then(nw.when(off).then(ONE).otherwise(ZERO)),
+        improper=used.then(nw.when(off | outside).then(ONE).otherwise(ZERO)),
         out=used.then(nw.when(outside).then(ONE).otherwise(ZERO)),
-        beyond=used.then(nw.when(beyond).then(ONE).otherwise(ZERO)),
+        negative=used.then(nw.when(negative).then(ONE).otherwise(ZERO)),
         counted=used.then(nw.col("w")),
         square=used.then(nw.col("w") * nw.col("w")),
         fraction=used.then((nw.col("w") - nw.col("w").round()).abs()),
+        single=used.then(nw.when(nw.col("w") == ONE).then(ONE).otherwise(ZERO)),
         rows=used.then(ONE).otherwise(ZERO),
-        **{f"no_{name}": nw.when(where).then(ONE).otherwise(ZERO) for name, where in absent.items()},
+        **{
+            f"no_{name}": nw.when(where).then(ONE).otherwise(ZERO)
+            for name, where in absent.items()
+        },
     )
     found = (
         wide.group_by("y")
         .agg(
             *[nw.col(name).min().alias(f"low_{name}") for name in names],
             *[nw.col(name).max().alias(f"high_{name}") for name in names],
-            nw.col("off").max(),
-            nw.col("out", "beyond", "counted", "square", "fraction", "rows").sum(),
+            nw.col("low_sum").min(),
+            nw.col("high_sum").max(),
+            nw.col(
+                "off",
+                "improper",
+                "out",
+                "negative",
+                "counted",
+                "square",
+                "fraction",
+                "single",
+                "rows",
+            ).sum(),
             *[nw.col(f"no_{name}").sum() for name in absent],
             n=nw.col("one").sum(),
             w_low=nw.col("w").min(),
@@ -220,7 +409,11 @@ def _by_label(rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]) -> 
         )
         .head(MAX_LABELS + 1)
     )
-    numbers = [nw.col(name).cast(nw.Float64) for name in found.collect_schema().names() if name != "y"]
+    numbers = [
+        nw.col(name).cast(nw.Float64)
+        for name in found.collect_schema().names()
+        if name != "y"
+    ]
     stats = columns_of(found.select("y", *numbers), values=["y"])
     check_label_count(len(stats["y"]))
     return stats
@@ -231,7 +424,11 @@ def _location(where: Locations) -> nw.Expr:
     scores = [nw.col(name) for name in where.names]
     if where.kind == "margin":
         return scores[1] - scores[0] if where.difference else scores[-1]
-    return log_odds(scores[0]) if len(scores) == 1 else log_odds_from_pair(scores[0], scores[1])
+    return (
+        log_odds(scores[0])
+        if len(scores) == 1
+        else log_odds_from_pair(scores[0], scores[1])
+    )
 
 
 def _code(classes: NDArray[Any]) -> nw.Expr:
@@ -246,23 +443,41 @@ def _code(classes: NDArray[Any]) -> nw.Expr:
 
 @dataclass(frozen=True)
 class PartitionRows(LazyRows):
-    """Rows in partitions that are pandas frames, each of which is read once for all classes."""
+    """Rows in partitions that are pandas frames, each read once for all classes."""
 
-    def histograms(self, where: Locations, classes: NDArray[Any], seen: Sequence[int]) -> Sums:
-        """A histogram for each class in ``seen``, by its number: those of all partitions, added up in a tree."""
+    def histograms(
+        self, where: Locations, classes: NDArray[Any], seen: Sequence[int]
+    ) -> Sums:
+        """Histograms of all partitions, added up in a tree, by number of class."""
         from dask import delayed
 
-        of_partition, total = delayed(partial(_of_partition, where, classes, seen, self.by)), delayed(_total)
+        of_partition, total = (
+            delayed(partial(_of_partition, where, classes, seen, self.by)),
+            delayed(_total),
+        )
         parts = [of_partition(part) for part in self.frame.to_native().to_delayed()]
         while len(parts) > 1:
-            parts = [total(parts[k : k + MAX_ADDED]) for k in range(0, len(parts), MAX_ADDED)]
+            parts = [
+                total(parts[k : k + MAX_ADDED]) for k in range(0, len(parts), MAX_ADDED)
+            ]
         found: Sums = parts[0].compute()
         return found
 
 
-def _of_partition(where: Locations, classes: NDArray[Any], seen: Sequence[int], by: Sequence[str], part: Any) -> Sums:
-    own, frame = {name: name for name in [*where.names, "w"]}, nw.from_native(part, eager_only=True)
-    return replace(read_arrays(frame, own, "y"), by=named_segments(frame, by)).histograms(where, classes, seen)
+def _of_partition(
+    where: Locations,
+    classes: NDArray[Any],
+    seen: Sequence[int],
+    by: Sequence[str],
+    part: Any,
+) -> Sums:
+    own, frame = (
+        {name: name for name in [*where.names, "w"]},
+        nw.from_native(part, eager_only=True),
+    )
+    return replace(
+        read_arrays(frame, own, "y"), by=named_segments(frame, by)
+    ).histograms(where, classes, seen)
 
 
 def _total(parts: list[Sums]) -> Sums:
@@ -275,12 +490,15 @@ def named_segments(frame: nw.DataFrame[Any], by: Sequence[str]) -> By | None:
     return found and found.named(by)
 
 
-def partition_rows(engine: Engine, frame: LazyFrame, columns: Columns) -> tuple[PartitionRows, ColumnStats]:
+def partition_rows(
+    engine: Engine, frame: LazyFrame, columns: Columns
+) -> tuple[PartitionRows, ColumnStats]:
     """As :func:`lazy_rows`, for Dask."""
     dask, schema = frame.to_native(), frame.collect_schema()
     for name in (columns.label, *columns.by):
         if isinstance(schema[name], (nw.Categorical, nw.Enum)):
-            # Numbers among categories stay numbers; what is no number is text, as elsewhere.
+            # Numbers among categories stay numbers; what is no number is text, as
+            # elsewhere.
             values = dask[name] if dask[name].cat.known else dask[name].cat.as_known()
             kind = CATEGORY_KINDS.get(values._meta.cat.categories.dtype.kind)
             dask = dask.assign(**{name: values.astype(kind)}) if kind else dask

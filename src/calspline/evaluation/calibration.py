@@ -1,62 +1,74 @@
 """How well probabilities are calibrated: expected calibration error, Cox's recalibration, and a test.
 
-**Expected calibration error.** On bins, ``ECE = sum_b |S_b| / n`` with ``S_b`` the sum of ``y - p`` over the rows of
-bin ``b``. Chance makes every ``|S_b|`` positive, so the plain ECE of a perfect model grows with the bins and shrinks
-with the rows. The debiased estimate is cross-fitted: one half of a bin's rows says in which direction it is off, the
-other half by how much. Averaged over all ways to halve the bin, with normal sums, that is in closed form
+**Expected calibration error.** On bins, ``ECE = sum_b |S_b| / n`` with ``S_b`` the sum
+of ``y - p`` over the rows of bin ``b``. Chance makes every ``|S_b|`` positive, so the
+plain ECE of a perfect model grows with the bins and shrinks with the rows. The debiased
+estimate is cross-fitted: one half of a bin's rows says in which direction it is off,
+the other half by how much. Averaged over all ways to halve the bin, with normal sums,
+that is in closed form
 
     |S| (2 Phi(z) - 1) - 2 s phi(z),    s^2 = sum of w^2 p (1 - p) over the bin,    z = |S| / s.
 
-If the probabilities are right its mean is zero, since direction and size are then independent; as rows grow it tends
-to ``|S|``, which it never exceeds. Kumar et al. (2019) and Roelofs et al. (2022) treat the same bias by other means.
+If the probabilities are right its mean is zero, since direction and size are then
+independent; as rows grow it tends to ``|S|``, which it never exceeds. Kumar et al.
+(2019) and Roelofs et al. (2022) treat the same bias by other means.
 
-The smooth ECE has no bins. The residuals ``y - p`` are smoothed with a Gaussian kernel of width ``s``, reflected at 0
-and 1, and ``smECE_s`` is the integral of the absolute value. It falls as ``s`` grows, and the smooth ECE is its fixed
-point, ``smECE_s = s``. A reflected Gaussian multiplies the ``k``-th cosine coefficient by ``exp(-(pi k s)^2 / 2)``, so
-on a grid each ``s`` costs one cosine transform.
+The smooth ECE has no bins. The residuals ``y - p`` are smoothed with a Gaussian kernel
+of width ``s``, reflected at 0 and 1, and ``smECE_s`` is the integral of the absolute
+value. It falls as ``s`` grows, and the smooth ECE is its fixed point, ``smECE_s = s``.
+A reflected Gaussian multiplies the ``k``-th cosine coefficient by ``exp(-(pi k s)^2 /
+2)``, so on a grid each ``s`` costs one cosine transform.
 
-**Cox's recalibration.** With ``x`` the log-odds of the probabilities (clipped at probabilities of 1e-9), those of the
-event are modelled as ``a + x``, where ``a`` is the calibration in the large, positive if events are more frequent than
-predicted, and as ``c + b x``, where ``b`` is the calibration slope, below 1 if the probabilities are too extreme.
-Standard errors are those of maximum likelihood, with the variance of the score that the weights say.
+**Cox's recalibration.** With ``x`` the log-odds of the probabilities (clipped at
+probabilities of 1e-9), those of the event are modelled as ``a + x``, where ``a`` is the
+calibration in the large, positive if events are more frequent than predicted, and as
+``c + b x``, where ``b`` is the calibration slope, below 1 if the probabilities are too
+extreme. Standard errors are those of maximum likelihood, with the variance of the score
+that the weights say.
 
-**The test** of "these probabilities are right" against a smooth curve. Under the hypothesis the outcomes are
-independent coin flips with the given probabilities; the alternative moves their log-odds by a natural cubic spline of
-the log-odds, with a few bends held back by the curvature penalty. The statistic is the score statistic of that model,
+**The test** of "these probabilities are right" against a smooth curve. Under the
+hypothesis the outcomes are independent coin flips with the given probabilities; the
+alternative moves their log-odds by a natural cubic spline of the log-odds, with a few
+bends held back by the curvature penalty. The statistic is the score statistic of that
+model,
 
     T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
 
-where the ``c_k`` diagonalise the penalty with respect to the variance ``V = X' diag(w^2 p (1 - p)) X`` (the
-Demmler-Reinsch basis), so that each term has mean one, and ``lambda`` gives the spline four degrees of freedom in all.
-In small samples the null distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is valid
-for any number of rows and any scores, rare events included. Where the scores are close to normal (judged by their
-kurtosis, which is known), ``T`` is a weighted sum of chi-squares, and the saddlepoint formula gives its tail.
+where the ``c_k`` diagonalise the penalty with respect to the variance ``V = X' diag(w^2
+p (1 - p)) X`` (the Demmler-Reinsch basis), so that each term has mean one, and
+``lambda`` gives the spline four degrees of freedom in all. In small samples the null
+distribution of ``T`` is simulated: the p-value ``(1 + exceedances) / (1 + draws)`` is
+valid for any number of rows and any scores, rare events included. Where the scores are
+close to normal (judged by their kurtosis, which is known), ``T`` is a weighted sum of
+chi-squares, and the saddlepoint formula gives its tail.
 
-**Distances from the curve.** A spline is fitted to the rows, as :class:`~calspline.SplineCalibrator` does by default.
-``|p - curve(p)|`` has the mean ICI (integrated calibration index), the median E50, the 90th percentile E90 and the
+**Distances from the curve.** A spline is fitted to the rows, as
+:class:`~calspline.SplineCalibrator` does by default. ``|p - curve(p)|`` has the mean
+ICI (integrated calibration index), the median E50, the 90th percentile E90 and the
 maximum Emax (Austin and Steyerberg 2019, with this curve in place of loess).
 
 See :mod:`calspline.evaluation.predictions` for what weights do to variances.
 
 References
 ----------
-M. P. Naeini, G. F. Cooper and M. Hauskrecht, *Obtaining well calibrated probabilities using Bayesian binning*,
-AAAI 2015.
-A. Kumar, P. Liang and T. Ma, *Verified uncertainty calibration*, NeurIPS 2019.
-R. Roelofs et al., *Mitigating bias in calibration error estimation*, AISTATS 2022.
-J. Błasiok and P. Nakkiran, *Smooth ECE: principled reliability diagrams via kernel smoothing*, arXiv 2309.12236, 2023.
-D. R. Cox, *Two further applications of a model for binary regression*, Biometrika 45, 1958.
-Y. Liu and J. Xie, *Cauchy combination test*, Journal of the American Statistical Association 115, 2020.
-P. C. Austin and E. W. Steyerberg, *The Integrated Calibration Index (ICI) and related metrics for quantifying the
-calibration of logistic regression models*, Statistics in Medicine 38, 2019.
-D. Kuonen, *Saddlepoint approximations for distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
+M. P. Naeini, G. F. Cooper and M. Hauskrecht, *Obtaining well calibrated probabilities
+using Bayesian binning*, AAAI 2015. A. Kumar, P. Liang and T. Ma, *Verified uncertainty
+calibration*, NeurIPS 2019. R. Roelofs et al., *Mitigating bias in calibration error
+estimation*, AISTATS 2022. J. Błasiok and P. Nakkiran, *Smooth ECE: principled
+reliability diagrams via kernel smoothing*, arXiv 2309.12236, 2023. D. R. Cox, *Two
+further applications of a model for binary regression*, Biometrika 45, 1958. Y. Liu and
+J. Xie, *Cauchy combination test*, Journal of the American Statistical Association 115,
+2020. P. C. Austin and E. W. Steyerberg, *The Integrated Calibration Index (ICI) and
+related metrics for quantifying the calibration of logistic regression models*,
+Statistics in Medicine 38, 2019. D. Kuonen, *Saddlepoint approximations for
+distributions of quadratic forms in normal variables*, Biometrika 86, 1999.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -64,23 +76,31 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from calspline.arrays import Array, Counts, run_starts
-from calspline.binary_fit import FittedCurve, Recipe, fit_curve
+from calspline.evaluation.protocols import EvaluatedRows
+from calspline.fits.options import Recipe
+from calspline.fits.validated import fit_curve
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.fit import quantile_knots
-from calspline.fitting.newton import LAST_DIGITS, DenseDesign, Problem, log_loss, minimize
-from calspline.histogram import ScoreHistogram
+from calspline.fitting.newton import (
+    LAST_DIGITS,
+    DenseDesign,
+    Problem,
+    log_loss,
+    minimize,
+)
+from calspline.maps.fit_info import FittedCurve
+from calspline.score_histogram import ScoreHistogram
 from calspline.transforms import Transform, log_odds
-
-if TYPE_CHECKING:
-    from calspline.evaluation.predictions import Predictions
 
 Ints = NDArray[np.intp]
 
 ECE_BINS = 15
 """Bins of the ECE, as most of the literature since Guo et al. (2017) has them."""
 GRID_CELLS = 1 << 13
-MIN_WIDTH, MAX_WIDTH = 0.5 / GRID_CELLS, 2.0
-MAX_COX_CELLS = 4096
+MIN_WIDTH, LONGEST_WAVE = 0.5 / GRID_CELLS, 10.0 / np.pi
+MAX_COX_CELLS, LINE_CELLS = 4096, 1024
+SLOPE_PRECISION = 1.0
+"""Of the prior about one of the slope that recalibrates."""
 LEAST_SPREAD, LINE_TOLERANCE = 1e-6, 1e-6
 TEST_CELLS, TEST_KNOTS, TEST_DEGREES, TEST_DRAWS = 256, 8, 4.0, 999
 NEARLY_CERTAIN = 1e-9
@@ -102,7 +122,9 @@ def ece(f: Counts, bins: Ints) -> tuple[float, float]:
     s = np.sqrt(np.bincount(bins, weights=f.squares * f.x * (1.0 - f.x)))
     # Beyond 40 the correction vanishes, and z squared may overflow.
     z = np.divide(gap, s, out=np.full_like(gap, 40.0), where=gap < 40.0 * s)
-    debiased = gap * (2.0 * scipy.special.ndtr(z) - 1.0) - s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z * z)
+    debiased = gap * (2.0 * scipy.special.ndtr(z) - 1.0) - s * np.sqrt(
+        2.0 / np.pi
+    ) * np.exp(-0.5 * z * z)
     return float(gap.sum()) / f.total, max(0.0, float(debiased.sum())) / f.total
 
 
@@ -119,21 +141,40 @@ def smooth_ece(f: Counts) -> float:
     frequency = np.pi * np.arange(GRID_CELLS)
 
     def at(width: float) -> float:
-        return float(np.abs(scipy.fft.idct(waves * np.exp(-0.5 * (frequency * width) ** 2))).sum())
+        # Beyond ten widths a wave is damped to nothing.
+        n = min(int(LONGEST_WAVE / width) + 1, GRID_CELLS)
+        damped = waves[:n] * np.exp(-0.5 * (frequency[:n] * width) ** 2)
+        return float(np.abs(scipy.fft.idct(damped, n=GRID_CELLS)).sum())
 
-    if at(MIN_WIDTH) <= MIN_WIDTH:
-        return at(MIN_WIDTH)
-    return float(scipy.optimize.brentq(lambda width: at(width) - width, MIN_WIDTH, MAX_WIDTH, xtol=1e-10))
+    # The integral falls as the kernel widens: the fixed point is at most that of the
+    # narrowest kernel, and at least the integral there.
+    widest = at(MIN_WIDTH)
+    if widest <= MIN_WIDTH:
+        return widest
+    return float(
+        scipy.optimize.brentq(
+            lambda width: at(width) - width,
+            max(at(widest), MIN_WIDTH) * (1.0 - 1e-9),
+            widest,
+            xtol=1e-10,
+        )
+    )
 
 
 def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
     """The spline's curve for these probabilities, whose squares have groups in them; None if only one class occurs."""
     if not (f.positives.any() and f.negatives.any()):
         return None
-    # As many rows as would say as much, if those of a group did not depend on each other.
-    share = 1.0 if f.squared is None else design_effect * f.total / float(f.squares.sum())
+    # As many rows as would say as much, if those of a group did not depend on each
+    # other.
+    share = (
+        1.0 if f.squared is None else design_effect * f.total / float(f.squares.sum())
+    )
     histogram = ScoreHistogram.from_locations(
-        "probability", log_odds(f.x), positives=share * f.positives, negatives=share * f.negatives
+        "probability",
+        log_odds(f.x),
+        positives=share * f.positives,
+        negatives=share * f.negatives,
     )
     return fit_curve(histogram, Recipe(design_effect=design_effect))
 
@@ -144,30 +185,57 @@ def spread(f: Counts) -> float:
 
 
 def on_a_line(f: Counts, x: Array, precision: list[float]) -> Array:
-    """Log-odds ``x`` plus a constant, or with two precisions a line, that makes those in ``f`` fit what happened.
+    """Log-odds ``x`` plus a constant, or a line of two precisions, fitted to the outcomes in ``f``.
 
-    The precisions are those of priors about zero, of the constant and of the slope in standard deviations of ``f``.
+    The precisions are those of priors about zero, of the constant and of the slope in
+    standard deviations of ``f``.
     """
     centre, unit = f.mean, spread(f)
 
     def design(x: Array) -> Array:
-        return ((x - centre) / unit)[:, None] ** np.arange(len(precision))
+        z = (x - centre) / unit
+        return np.column_stack([np.ones_like(z), z][: len(precision)])
 
     problem = Problem(DenseDesign(design(f.x)), f.x, f.w, f.positives, log_loss)
-    found = minimize(problem, np.array(precision), problem.at(np.zeros(len(precision))), tolerance=LINE_TOLERANCE)
+    found = minimize(
+        problem,
+        np.array(precision),
+        problem.at(np.zeros(len(precision))),
+        tolerance=LINE_TOLERANCE,
+    )
     return np.asarray(x + design(x) @ found.u)
 
 
-def curve_distances(f: Counts, design_effect: float = 1.0) -> dict[str, Any]:
+def recalibrated_log_odds(f: Counts, x: Array) -> Array:
+    """Log-odds ``x`` recalibrated by a line, whose slope has a prior.
+
+    ``f`` counts outcomes by log-odds.
+    """
+    f = f.coarsened(LINE_CELLS)
+    # As many rows as would say as much, and half a row of either outcome more, so that
+    # neither is impossible.
+    share = f.w / f.total
+    events = f.effective * (f.positives / f.w) + 0.5 * share
+    f = Counts(f.x, events, f.effective + share - events)
+    return on_a_line(f, x, [0.0, SLOPE_PRECISION / spread(f) ** 2])
+
+
+def curve_distances(f: Counts, fit: FittedCurve | None) -> dict[str, Any]:
     """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``; NaN if only one class occurs."""
-    fit = spline_curve(f, design_effect)
     if fit is None:
         return dict.fromkeys(("ici", "e50", "e90", "emax"), float("nan"))
     distance = np.abs(f.x - fit.curve(f.x))
     order = np.argsort(distance)
     reached = np.cumsum(f.w[order]) / f.total
-    e50, e90 = distance[order[np.searchsorted(reached, [0.5, 0.9], side="left")]].tolist()
-    return {"ici": float(f.w @ distance) / f.total, "e50": e50, "e90": e90, "emax": float(distance.max())}
+    e50, e90 = distance[
+        order[np.searchsorted(reached, [0.5, 0.9], side="left")]
+    ].tolist()
+    return {
+        "ici": float(f.w @ distance) / f.total,
+        "e50": e50,
+        "e90": e90,
+        "emax": float(distance.max()),
+    }
 
 
 class Recalibration(NamedTuple):
@@ -179,13 +247,16 @@ class Recalibration(NamedTuple):
     slope_se: float
 
 
-def recalibration(f: Counts, rows: Predictions | None = None) -> Recalibration:
+def recalibration(f: Counts, rows: EvaluatedRows | None = None) -> Recalibration:
     """Fit both models; where ``rows`` are in groups, the errors are those that these show.
 
-    If only one class occurs, ``in_the_large`` is infinite. If all events lie above all non-events, the slope is
-    infinite. If there is only one probability, the slope is NaN.
+    If only one class occurs, ``in_the_large`` is infinite. If all events lie above all
+    non-events, the slope is infinite. If there is only one probability, the slope is
+    NaN.
     """
-    f = Counts(Transform("logit")(f.x), f.positives, f.negatives, f.squared).coarsened(MAX_COX_CELLS)
+    f = Counts(Transform("logit")(f.x), f.positives, f.negatives, f.squared).coarsened(
+        MAX_COX_CELLS
+    )
     x, w1, w0 = f.x, f.positives, f.negatives
     nan = float("nan")
     if not (w1.any() and w0.any()):
@@ -199,12 +270,17 @@ def recalibration(f: Counts, rows: Predictions | None = None) -> Recalibration:
     elif up.max() <= down.min():
         slope, slope_se = -np.inf, nan
     else:
-        slope, slope_se = _last_coefficient(lambda x: np.column_stack([np.ones_like(x), x - f.mean]), 0.0, f, rows)
+        slope, slope_se = _last_coefficient(
+            lambda x: np.column_stack([np.ones_like(x), x - f.mean]), 0.0, f, rows
+        )
     return Recalibration(large, large_se, slope, slope_se)
 
 
 def _last_coefficient(
-    features: Callable[[Array], Array], offset: float, f: Counts, rows: Predictions | None
+    features: Callable[[Array], Array],
+    offset: float,
+    f: Counts,
+    rows: EvaluatedRows | None,
 ) -> tuple[float, float]:
     """Last coefficient of a logistic regression on features of the log-odds, and its standard error."""
     X = features(f.x)
@@ -217,8 +293,12 @@ def _last_coefficient(
     influence = root @ root[-1]
     if rows is not None and rows.n_groups is not None:
         x, n = Transform("logit")(rows.probs), rows.n_groups
-        J = rows.score_variance(scipy.special.expit(offset * x + features(x) @ fit.u), features(x))
-        return float(fit.u[-1]), float(np.sqrt(influence @ J @ influence * n / (n - 1.0)))
+        J = rows.score_variance(
+            scipy.special.expit(offset * x + features(x) @ fit.u), features(x)
+        )
+        return float(fit.u[-1]), float(
+            np.sqrt(influence @ J @ influence * n / (n - 1.0))
+        )
     if f.squared is None:
         return float(fit.u[-1]), float(np.linalg.norm(root[-1]))
     # The score's variance is not the information, but has the squared weights in it.
@@ -226,14 +306,21 @@ def _last_coefficient(
     return float(fit.u[-1]), float(np.linalg.norm(np.sqrt(v) * (X @ influence)))
 
 
-def calibration_p_value(f: Counts, rows: Predictions | None = None) -> float:
-    """P-value of the hypothesis that the probabilities are right.
+def calibration_p_value(
+    f: Counts, rows: EvaluatedRows | None = None, *, simulate: bool = True
+) -> float:
+    """P-value of the hypothesis that the probabilities are calibrated.
 
-    Where ``rows`` at the same probability count differently, so do the coin flips like them. Where they depend on each
-    other, the variance of the scores is that of their groups.
+    Without ``simulate``, where there are too few rows for normal scores, the statistic
+    is taken to have a gamma distribution with its mean and variance.
 
-    Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other way, the p-value is the chance of
-    that, at most the sum of their distances to 0 or 1: 0 if something happened that had probability 0.
+    Where ``rows`` at the same probability count differently, so do the coin flips like
+    them. Where they depend on each other, the variance of the scores is that of their
+    groups.
+
+    Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other
+    way, the p-value is the chance of that, at most the sum of their distances to 0 or
+    1: 0 if something happened that had probability 0.
     """
     unlikely = np.minimum(f.x, 1.0 - f.x)
     certain = unlikely < NEARLY_CERTAIN
@@ -250,28 +337,46 @@ def calibration_p_value(f: Counts, rows: Predictions | None = None) -> float:
     if rows is not None and rows.groups is not None:
         p = rows.probs
         seen = (p >= f.x[0]) & (p <= f.x[-1])
-        cell = np.searchsorted(f.x[_cell_starts(f, TEST_CELLS)], p, side="right") - 1
+        cell = np.searchsorted(f.x[cell_starts(f, TEST_CELLS)], p, side="right") - 1
         spread = np.linalg.eigvalsh(rows.score_variance(p, A[cell] * seen[:, None]))
-        return weighted_chi2_tail(statistic, spread[spread > 1e-9 * spread[-1]]) if spread[-1] > 0.0 else 1.0
+        return (
+            weighted_chi2_tail(statistic, spread[spread > 1e-9 * spread[-1]])
+            if spread[-1] > 0.0
+            else 1.0
+        )
     variance, fourth = flips.cumulants()
-    # Excess kurtosis of each score times its squared part in the statistic: a score that hardly counts may be odd.
+    # Excess kurtosis of each score times its squared part in the statistic: a score
+    # that hardly counts may be odd.
     heavy = float(np.abs(fourth @ A**4).sum())
     parts = variance @ A**2
     if heavy < NORMAL_KURTOSIS * float((parts**2).sum()):
         return weighted_chi2_tail(statistic, parts)
+    if not simulate:
+        covariance = (A.T * variance) @ A
+        wide = 2.0 * float((covariance**2).sum())
+        wide += float(fourth @ (A**2).sum(axis=1) ** 2)
+        return gamma_tail(statistic, float(parts.sum()), wide)
     null = ((flips.deviations(TEST_DRAWS) @ A) ** 2).sum(axis=1)
-    # Draws that equal what happened must count, whatever their rounding.
-    return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (1 + TEST_DRAWS)
+    # Draws that equal the outcomes must count, whatever their rounding.
+    return float(1 + np.count_nonzero(null >= statistic * (1.0 - 1e-9))) / (
+        1 + TEST_DRAWS
+    )
 
 
-def _cell_starts(f: Counts, n_cells: int) -> Ints:
+def cell_starts(f: Counts, n_cells: int) -> Ints:
     """Where each of at most so many cells begins."""
-    return run_starts(f.equal_weight_bins(n_cells)) if len(f) > n_cells else np.arange(len(f))
+    return (
+        run_starts(f.equal_weight_bins(n_cells))
+        if len(f) > n_cells
+        else np.arange(len(f))
+    )
 
 
-def flips_like(f: Counts, rows: Predictions | None, n_cells: int) -> tuple[Counts, Flips]:
+def flips_like(
+    f: Counts, rows: EvaluatedRows | None, n_cells: int
+) -> tuple[Counts, Flips]:
     """The probabilities in at most so many cells, and coin flips like the rows in them."""
-    first = _cell_starts(f, n_cells)
+    first = cell_starts(f, n_cells)
     cells = f.merged(first)
     if rows is None or rows.groups is not None or not rows.unequal:
         return cells, Flips.like(cells)
@@ -291,17 +396,25 @@ def directions(f: Counts) -> Array:
     X = spline.design(z).dot(np.eye(spline.size))
     V = (X.T * v) @ X
     V += 1e-10 * np.trace(V) * np.eye(len(V))
-    gamma, C = eigh(spline.curvature, V) if spline.size > 2 else (np.zeros(2), eigh(V)[1] / np.sqrt(eigh(V)[0]))
+    gamma, C = (
+        eigh(spline.curvature, V)
+        if spline.size > 2
+        else (np.zeros(2), eigh(V)[1] / np.sqrt(eigh(V)[0]))
+    )
     gamma = np.maximum(gamma, 0.0)
     gamma[:2] = 0.0
     weight = np.ones_like(gamma)
     if len(gamma) > TEST_DEGREES:
 
         def excess(log_lambda: float) -> float:
-            return float((1.0 / (1.0 + np.exp(log_lambda) * gamma)).sum() - TEST_DEGREES)
+            return float(
+                (1.0 / (1.0 + np.exp(log_lambda) * gamma)).sum() - TEST_DEGREES
+            )
 
         scale = float(np.log(gamma[-1]))
-        at = scipy.optimize.brentq(excess, -scale - 50.0, -float(np.log(gamma[2])) + 50.0)
+        at = scipy.optimize.brentq(
+            excess, -scale - 50.0, -float(np.log(gamma[2])) + 50.0
+        )
         weight = 1.0 / (1.0 + np.exp(at) * gamma)
     return np.asarray((X @ C) * np.sqrt(weight))
 
@@ -309,7 +422,8 @@ def directions(f: Counts) -> Array:
 def combined_p_value(p: Array) -> float:
     """One p-value from several that may depend on each other: the Cauchy combination of Liu and Xie.
 
-    It is close to the smallest times their number if one stands out, and to the p-values themselves if all agree.
+    It is close to the smallest times their number if one stands out, and to the
+    p-values themselves if all agree.
     """
     if p.min() == 0.0:
         return 0.0
@@ -317,6 +431,12 @@ def combined_p_value(p: Array) -> float:
     q = np.minimum(p, 0.95)
     mean = float(np.mean(1.0 / np.tan(np.pi * q)))
     return float(np.clip(np.arctan2(1.0, mean) / np.pi, 0.0, 1.0))
+
+
+def gamma_tail(x: float, mean: float, variance: float) -> float:
+    """The chance that a variable with a gamma distribution is larger than ``x``."""
+    shape = mean**2 / variance
+    return float(scipy.special.gammaincc(shape, x * mean / variance))
 
 
 def weighted_chi2_tail(t: float, a: Array) -> float:
@@ -337,12 +457,20 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     top = 0.5 / float(a.max())
     if abs(t - mean) < 1e-4 * mean:
         # The formula has a removable singularity at the mean; a chord goes over it.
-        low, high = (weighted_chi2_tail(mean * (1.0 + step), a) for step in (-2e-4, 2e-4))
+        low, high = (
+            weighted_chi2_tail(mean * (1.0 + step), a) for step in (-2e-4, 2e-4)
+        )
         return low + (high - low) * (t - mean * (1.0 - 2e-4)) / (4e-4 * mean)
-    low, high = (-0.5 * len(a) / t, 0.0) if t < mean else (0.0, top * (1.0 - 0.25 / (t * top + 1.0)))
+    low, high = (
+        (-0.5 * len(a) / t, 0.0)
+        if t < mean
+        else (0.0, top * (1.0 - 0.25 / (t * top + 1.0)))
+    )
     while t > mean and slope(high) < t:
         high = 0.5 * (high + top)
-    s = float(scipy.optimize.brentq(lambda s: slope(s) - t, low, high, xtol=1e-14 * top))
+    s = float(
+        scipy.optimize.brentq(lambda s: slope(s) - t, low, high, xtol=1e-14 * top)
+    )
     w = float(np.sign(s) * np.sqrt(2.0 * (s * t - cumulant(s))))
     v = s * float(np.sqrt(2.0 * (a**2 / (1.0 - 2.0 * s * a) ** 2).sum()))
     return float(np.clip(scipy.special.ndtr(-(w + np.log(v / w) / w)), 0.0, 1.0))
@@ -364,25 +492,39 @@ class Flips:
     def like(cls, f: Counts) -> Flips:
         """Flips of equal size at each probability, with the variance that its weight says."""
         squares = f.squares
-        count = np.maximum(np.rint(f.w * np.divide(f.w, squares, out=np.ones_like(f.w), where=squares > 0.0)), 1.0)
-        return cls(f.x, np.arange(len(f)), count.astype(np.int64), np.sqrt(squares / count))
+        count = np.maximum(
+            np.rint(
+                f.w
+                * np.divide(f.w, squares, out=np.ones_like(f.w), where=squares > 0.0)
+            ),
+            1.0,
+        )
+        return cls(
+            f.x, np.arange(len(f)), count.astype(np.int64), np.sqrt(squares / count)
+        )
 
     @classmethod
     def of_rows(cls, p: Array, cell: Ints, squares: Array) -> Flips:
         """A flip for each row at the probability of its cell; rows of about the same size are taken together."""
         largest = float(squares.max())
         octave = -0.5 * np.log2(np.maximum(squares / largest, np.finfo(float).tiny))
-        kind = cell * SIZE_CLASSES + np.minimum(SIZES_PER_OCTAVE * octave, SIZE_CLASSES - 1.0).astype(np.intp)
+        kind = cell * SIZE_CLASSES + np.minimum(
+            SIZES_PER_OCTAVE * octave, SIZE_CLASSES - 1.0
+        ).astype(np.intp)
         count = np.bincount(kind)
         sums = np.bincount(kind, squares)
         used = np.flatnonzero(count)
-        return cls(p, used // SIZE_CLASSES, count[used], np.sqrt(sums[used] / count[used]))
+        return cls(
+            p, used // SIZE_CLASSES, count[used], np.sqrt(sums[used] / count[used])
+        )
 
     def cumulants(self) -> tuple[Array, Array]:
         """Variance, and fourth cumulant, of the sum of flips at each probability."""
         q = self.p * (1.0 - self.p)
         first = np.searchsorted(self.cell, np.arange(len(self.p)))
-        squares, fourths = (np.add.reduceat(self.count * self.size**k, first) for k in (2.0, 4.0))
+        squares, fourths = (
+            np.add.reduceat(self.count * self.size**k, first) for k in (2.0, 4.0)
+        )
         return squares * q, fourths * q * (1.0 - 6.0 * q)
 
     def deviations(self, draws: int) -> Array:
@@ -393,8 +535,17 @@ class Flips:
         if self.count.max() <= 1:
             events = (rng.random((draws, len(p))) < p).astype(np.float64)
         else:
-            # One probability after the other: numpy sets up a binomial distribution once while it stays the same.
-            events = rng.binomial(self.count[:, None], p[:, None], size=(len(p), draws)).T.astype(np.float64)
+            # One probability after the other: numpy sets up a binomial distribution
+            # once while it stays the same.
+            events = rng.binomial(
+                self.count[:, None], p[:, None], size=(len(p), draws)
+            ).T.astype(np.float64)
         events -= self.count * p
         events *= self.size
-        return np.asarray(np.add.reduceat(events, np.searchsorted(self.cell, np.arange(len(self.p))), axis=1))
+        if len(self.cell) == len(self.p):
+            return events
+        return np.asarray(
+            np.add.reduceat(
+                events, np.searchsorted(self.cell, np.arange(len(self.p))), axis=1
+            )
+        )

@@ -1,23 +1,28 @@
 """``compare``: several sets of predictions on the same rows, by differences of mean losses that are paired by row.
 
-A row's difference is ``d_1`` if the event happens and ``d_0`` if not, so the mean difference is a weighted sum of
-events, and its variance depends on their probabilities. Few events say little about it: the bootstrap, which knows only
-the outcomes that came, is sure of what it never saw. So the variance is that of a model. The log-odds of the event
-are those of both sets, averaged and recalibrated, and moved along the difference itself,
+A row's difference is ``d_1`` if the event happens and ``d_0`` if not, so the mean
+difference is a weighted sum of events, and its variance depends on their probabilities.
+Few events say little about it: the bootstrap, which knows only the outcomes that came,
+is sure of what it never saw. So the variance is that of a model. The log-odds of the
+event are those of both sets, averaged and recalibrated, and moved along the difference
+itself,
 
     log-odds(a) = eta + a (d_1 - d_0),
 
-which makes the expected difference ``m(a)`` whatever it is to be, by the least change of the probabilities (an
-exponential tilt). With ``V(a)`` the variance of the mean difference under the model, the interval holds the ``m(a)``
-from which what was seen is no further than chance allows, ``|D - m(a)| <= z sqrt(V(a))``: of a single probability, it
-is Wilson's. ``V`` is corrected by what the rows themselves show, the more the more events there are.
+which makes the expected difference ``m(a)`` whatever it is to be, by the least change
+of the probabilities (an exponential tilt). With ``V(a)`` the variance of the mean
+difference under the model, the interval holds the ``m(a)`` from which what was seen is
+no further than chance allows, ``|D - m(a)| <= z sqrt(V(a))``: of a single probability,
+it is Wilson's. ``V`` is corrected by what the rows themselves show, the more the more
+events there are.
 
-With three or more classes, and where the difference is spread over many rows, the interval is ``D +- z`` standard
-errors of what the rows show.
+With three or more classes, and where the difference is spread over many rows, the
+interval is ``D +- z`` standard errors of what the rows show.
 
 References
 ----------
-E. B. Wilson, *Probable inference, the law of succession, and statistical inference*, JASA 22, 1927.
+E. B. Wilson, *Probable inference, the law of succession, and statistical inference*,
+JASA 22, 1927.
 """
 
 from __future__ import annotations
@@ -33,20 +38,27 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from calspline.arrays import Array, Counts
-from calspline.evaluation.calibration import Ints, on_a_line, spread
-from calspline.evaluation.evaluate import Evaluation, evaluate
+from calspline.evaluation.calibration import Ints, recalibrated_log_odds
+from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.losses import row_briers, row_log_losses
-from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
+from calspline.evaluation.predictions import (
+    Predictions,
+    check_prediction_sets,
+    largest_normal,
+)
 from calspline.evaluation.segments import SegmentDifferences, segment_differences
-from calspline.formatting import Row, format_number, html_table, p_value, percent, text_table
-from calspline.options import check_integer, check_number, check_seed
+from calspline.formatting import (
+    Row,
+    format_number,
+    p_value,
+    percent,
+)
+from calspline.options import check_number, check_seed
+from calspline.results import Block, Result, Table
 from calspline.transforms import Transform
 
 Verdict = Literal["better", "no worse", "worse", "unclear"]
 
-CELLS = 1024
-SLOPE_PRECISION = 1.0
-"""Of the prior of the recalibrating slope about one."""
 MODEL_EVENTS = 20.0
 """Events that the model's variance is worth, when it is corrected by that of the rows."""
 MANY_EVENTS = 2000.0
@@ -64,8 +76,9 @@ class Difference:
     ----------
     value, lower, upper : float
     verdict : {"better", "no worse", "worse", "unclear"}
-        ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no worse"``: below the margin (by default
-        1% of the reference's loss). ``"unclear"``: none of these; there are too few rows to tell, or only one class
+        ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no
+        worse"``: below the margin (by default 1% of the reference's loss).
+        ``"unclear"``: none of these; there are too few rows to tell, or only one class
         occurs.
     """
 
@@ -75,11 +88,13 @@ class Difference:
     verdict: Verdict
 
     def __str__(self) -> str:
-        return f"{self.value:+.4f} [{self.lower:+.4f}, {self.upper:+.4f}] {self.verdict}"
+        return (
+            f"{self.value:+.4f} [{self.lower:+.4f}, {self.upper:+.4f}] {self.verdict}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """The result of :func:`compare`. ``str()`` is a table, :meth:`to_dict` is flat.
 
     Attributes
@@ -95,12 +110,12 @@ class Comparison:
     margin : float
         Share of the reference's loss up to which a set is "no worse".
     recommended : str
-        The set to use; the reference if no other is surely better.
+        The set to use; the reference if no other is significantly better.
     recommendation : str
         The same as a sentence.
     segments : mapping of str to SegmentDifferences
-        With ``by``, the differences of the log-loss by segment: who gains and who loses. The evaluations have
-        ``segments``, too.
+        With ``by``, the differences of the log-loss by segment: who gains and who
+        loses. The evaluations have ``segments``, too.
     """
 
     reference: str
@@ -117,87 +132,149 @@ class Comparison:
         """All numbers, flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
         out: dict[str, float | str] = {}
         for name, evaluation in self.evaluations.items():
-            out |= {f"{name}.{key}": value for key, value in evaluation.to_dict().items()}
-            for measure, differences in (("log_loss", self.log_loss), ("brier", self.brier)):
+            out |= {
+                f"{name}.{key}": value for key, value in evaluation.to_dict().items()
+            }
+            for measure, differences in (
+                ("log_loss", self.log_loss),
+                ("brier", self.brier),
+            ):
                 if name in differences:
                     d, key = differences[name], f"{name}.{measure}"
-                    out |= {f"{key}_difference": d.value, f"{key}_difference_lower": d.lower}
-                    out |= {f"{key}_difference_upper": d.upper, f"{key}_verdict": d.verdict}
+                    out |= {
+                        f"{key}_difference": d.value,
+                        f"{key}_difference_lower": d.lower,
+                    }
+                    out |= {
+                        f"{key}_difference_upper": d.upper,
+                        f"{key}_verdict": d.verdict,
+                    }
             if name in self.segments:
-                out |= {f"{name}.{key}": value for key, value in self.segments[name].to_dict().items()}
+                out |= {
+                    f"{name}.{key}": value
+                    for key, value in self.segments[name].to_dict().items()
+                }
         return out | {"reference": self.reference, "recommended": self.recommended}
 
-    def _table(self) -> tuple[list[Row], Row]:
-        """Rows and header."""
-        against = [f"{loss} against {self.reference} [{percent(self.level)}]" for loss in ("log-loss", "Brier")]
+    def _blocks(self) -> list[Block]:
+        segments: list[Block] = []
+        for name, differences in self.segments.items():
+            table, *sentences = differences._blocks()
+            assert isinstance(table, Table)
+            title = f"By segment, {name} against {self.reference}"
+            segments += [table._replace(title=title), *sentences]
+        return [self._table(), self.recommendation, self.grouping, *segments]
+
+    def _table(self) -> Table:
+        level = percent(self.level)
         rows: list[Row] = []
         for name, e in self.evaluations.items():
-            losses = format_number(e.log_loss), format_number(e.calibration_log_loss), format_number(e.brier)
-            differences = (str(found[name]) if name in found else "" for found in (self.log_loss, self.brier))
-            rows.append((name, *losses, p_value(e.calibration_p_value), *differences))
-        return rows, ("predictions", "log-loss", "of it calibration", "Brier", "p-value", *against)
+            low, high = e.limits["calibration_log_loss"]
+            avoidable = format_number(e.calibration_log_loss)
+            differences = (
+                str(of_set[name]) if name in of_set else ""
+                for of_set in (self.log_loss, self.brier)
+            )
+            rows.append(
+                (
+                    name,
+                    format_number(e.log_loss),
+                    f"{avoidable} [{format_number(low)}, {format_number(high)}]",
+                    format_number(e.brier),
+                    p_value(e.calibration_p_value),
+                    *differences,
+                )
+            )
+        against = f"against {self.reference} [{level}]"
+        header = (
+            "predictions",
+            "log-loss",
+            f"calibration [{level}]",
+            "Brier",
+            "p-value",
+            f"log-loss {against}",
+            f"Brier {against}",
+        )
+        return Table(rows, header)
+
+    def _columns(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {"predictions": list(self.evaluations)}
+        numbers = [e.to_dict() for e in self.evaluations.values()]
+        columns |= {key: [one.get(key) for one in numbers] for key in numbers[0]}
+        for measure, differences in (
+            ("log_loss", self.log_loss),
+            ("brier", self.brier),
+        ):
+            for part in ("value", "lower", "upper"):
+                name = f"{measure}_difference"
+                name += "" if part == "value" else f"_{part}"
+                columns[name] = [
+                    getattr(differences.get(one), part, np.nan)
+                    for one in self.evaluations
+                ]
+        return columns
 
     @property
     def best_other(self) -> str | None:
         """Of the sets but the reference, the recommended one or that with the least log-loss; None without others."""
         others = (name for name in self.evaluations if name != self.reference)
-        return min(others, key=lambda n: (n != self.recommended, self.evaluations[n].log_loss), default=None)
+        return min(
+            others,
+            key=lambda n: (n != self.recommended, self.evaluations[n].log_loss),
+            default=None,
+        )
 
     @property
     def grouping(self) -> str:
         """What groups mean for these rows, in a sentence; empty without groups."""
         return self.evaluations[self.reference].grouping
 
-    def __str__(self) -> str:
-        by_segment = [f"\nBy segment, {name} against {self.reference}\n{d}" for name, d in self.segments.items()]
-        return "\n".join(filter(None, (text_table(*self._table()), self.recommendation, self.grouping, *by_segment)))
-
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.evaluations)}; recommended: {self.recommended})"
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table(), caption=" ".join(filter(None, (self.recommendation, self.grouping))))
 
 
 def compare(
     y: Any,
-    predictions: Mapping[str, Any],
+    predictions: Any,
     *,
     sample_weight: Any = None,
     labels: Any = None,
+    pos_label: Any = None,
     groups: Any = None,
     by: Any = None,
     reference: str | None = None,
     level: float = 0.95,
     margin: float = 0.01,
-    n_bootstrap: int = 2000,
     random_state: Any = None,
 ) -> Comparison:
     """Compare several sets of predictions on the same rows, and recommend one.
 
-    The difference of two mean losses is taken row by row, so rows that are hard for both sets cancel out. Its interval
-    holds for each difference by itself, and also where events are few; rows of a group count together. The
-    recommendation is cautious: it prefers another set to the reference only if that set is "better" in log-loss or
-    Brier score and "worse" in neither, and surely so among as many sets and losses as were looked at: where all sets
-    are equally good, the reference is left in at most a share ``1 - level`` of data sets. Among several better sets, it
-    takes the one with the least log-loss.
+    The difference of two mean losses is taken row by row, so rows that are hard for
+    both sets cancel out. Its interval holds for each difference by itself, and also
+    where events are few; rows of a group count together. The recommendation is
+    cautious: it prefers another set to the reference only if that set is "better" in
+    log-loss or Brier score and "worse" in neither, and surely so among as many sets and
+    losses as were looked at: where all sets are equally good, the reference is left in
+    at most a share ``1 - level`` of data sets. Among several better sets, it takes the
+    one with the least log-loss.
 
     Parameters
     ----------
-    y, sample_weight, labels, groups, by
-        As for :func:`evaluate`. With ``by``, the result says which segments gain and which lose.
-    predictions : mapping of str to array-like
+    y, sample_weight, labels, pos_label, groups, by
+        As for :func:`evaluate`. With ``by``, the result says which segments gain and
+        which lose.
+    predictions : mapping of str to array-like, or array-like
         Probabilities by name, each as for :func:`evaluate`.
     reference : str, optional
         The set to compare with, usually the one in use. The default is the first.
     level : float in (0, 1), default=0.95
         Confidence of the intervals.
     margin : float in (0, 1), default=0.01
-        A set is "no worse" if its loss surely exceeds that of the reference by less than this share of it.
-    n_bootstrap : int, default=2000
-        Number of draws of the largest difference among all sets that are equally good.
+        A set is "no worse" if its loss surely exceeds that of the reference by less
+        than this share of it.
     random_state : int, RandomState or None
-        None always gives the same draws.
+        For the draws of the largest difference among sets that are equally good. None
+        always gives the same draws.
 
     Returns
     -------
@@ -219,32 +296,70 @@ def compare(
     >>> result.log_loss["calibrated"].verdict
     'better'
     >>> print(compare(happened, {"raw": p, "overdone": overconfident}).recommendation)
-    Leave it alone: keep raw; no other set is surely better.
+    Keep raw: no other set is significantly better.
     """
     level = check_number(level, "level", above=0.0, below=1.0)
     margin = check_number(margin, "margin", above=0.0, below=1.0)
-    draws = check_integer(n_bootstrap, "n_bootstrap", least=1)
     seed = check_seed(random_state, "random_state")
-    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups, by)
+    rows = check_prediction_sets(
+        y, predictions, sample_weight, labels, groups, by, pos_label=pos_label
+    )
+    return compare_predictions(rows, reference, level=level, margin=margin, seed=seed)
+
+
+def compare_predictions(
+    rows: Mapping[str, Predictions],
+    reference: str | None = None,
+    *,
+    level: float = 0.95,
+    margin: float = 0.01,
+    seed: int = 0,
+) -> Comparison:
+    """Compare checked predictions."""
     reference = next(iter(rows)) if reference is None else reference
     if reference not in rows:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}")
+        raise ValueError(
+            f"reference must be one of {', '.join(map(repr, rows))}; got {reference!r}"
+        )
     base, others = rows[reference], [name for name in rows if name != reference]
-    evaluations = {name: evaluate(None, one) for name, one in rows.items()}
+    evaluations = {name: Evaluation(one) for name, one in rows.items()}
     # Standard errors: of the normal distribution, or of Student's for few groups.
-    z = float(student.isf(0.5 * (1.0 - level), np.inf if base.n_groups is None else max(base.n_groups - 1, 1)))
+    z = float(
+        student.isf(
+            0.5 * (1.0 - level),
+            np.inf if base.n_groups is None else max(base.n_groups - 1, 1),
+        )
+    )
     paired, found = {}, {}
     for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):
-        slack = margin * getattr(evaluations[reference], measure) if len(np.unique(base.codes)) > 1 else np.nan
-        paired[measure] = {name: PairedDifference(losses, rows[name], base) for name in others}
-        found[measure] = {name: _judged(one, z, slack) for name, one in paired[measure].items()}
-    verdicts = {name: [found[measure][name].verdict for measure in found] for name in others}
-    better = [name for name in others if "better" in verdicts[name] and "worse" not in verdicts[name]]
+        slack = (
+            margin * getattr(evaluations[reference], measure)
+            if len(np.unique(base.codes)) > 1
+            else np.nan
+        )
+        paired[measure] = {
+            name: PairedDifference(losses, rows[name], base) for name in others
+        }
+        found[measure] = {
+            name: _judged(one, z, slack) for name, one in paired[measure].items()
+        }
+    verdicts = {
+        name: [found[measure][name].verdict for measure in found] for name in others
+    }
+    better = [
+        name
+        for name in others
+        if "better" in verdicts[name] and "worse" not in verdicts[name]
+    ]
     surely = []
     if better:
         every = [one for of_measure in paired.values() for one in of_measure.values()]
-        family = max(z, family_critical_value(every, level, draws, seed))
-        surely = [name for name in better if any(one[name].interval(family)[1] < 0.0 for one in paired.values())]
+        family = max(z, family_critical_value(every, level, seed))
+        surely = [
+            name
+            for name in better
+            if any(one[name].interval(family)[1] < 0.0 for one in paired.values())
+        ]
     best = min(surely, key=lambda name: evaluations[name].log_loss, default=reference)
     sentence = _doubt(evaluations[reference], reference, len(others), better, level)
     if best != reference:
@@ -275,17 +390,23 @@ def _judged(one: PairedDifference, z: float, slack: float) -> Difference:
     return Difference(one.value, low, high, verdict)
 
 
-def _doubt(own: Evaluation, reference: str, n_others: int, better: list[str], level: float) -> str:
+def _doubt(
+    own: Evaluation, reference: str, n_others: int, better: list[str], level: float
+) -> str:
     """Why to keep the reference, although some look ``better``."""
     if not n_others:
         return f"Nothing to compare {reference} with."
-    right = own.calibration_p_value > 1.0 - level
-    why = "no other set is surely better" + (", and nothing speaks against its calibration" if right else "")
+    why = "no other set is significantly better"
+    if own.calibration_p_value > 1.0 - level:
+        why += ", and there is no evidence of miscalibration"
     if better:
-        why += f"; {better[0]} looks better, but among {n_others} sets one may look so by chance"
+        why += (
+            f"; {better[0]} has a lower loss, but among {n_others} sets "
+            "the difference may be due to chance"
+        )
     elif own.base_rate in (0.0, 1.0) and not own.per_class:
-        why = "with one outcome only, nothing can be told"
-    return f"Leave it alone: keep {reference}; {why}."
+        why = "with a single outcome, the sets cannot be compared"
+    return f"Keep {reference}: {why}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,15 +417,17 @@ class PairedDifference:
     rows: Predictions
     reference: Predictions
 
-    def if_happened(self, codes: Ints | int) -> Array:
+    def if_outcome(self, codes: Ints | int) -> Array:
         """The difference of each row if these classes, or this one, had happened."""
         codes = np.broadcast_to(codes, self.rows.codes.shape)
-        return self.losses(self.rows.probs, codes) - self.losses(self.reference.probs, codes)
+        return self.losses(self.rows.probs, codes) - self.losses(
+            self.reference.probs, codes
+        )
 
     @cached_property
     def seen(self) -> Array:
         """The difference of each row."""
-        return self.if_happened(self.rows.codes)
+        return self.if_outcome(self.rows.codes)
 
     @property
     def value(self) -> float:
@@ -321,68 +444,105 @@ class PairedDifference:
         shown = float(rows.squared_sums(u))
         units, squares, fourths = (rows.powers(power) for power in (0.0, 2.0, 4.0))
         spread_over = float(squares @ u**2) ** 2 / max(float(fourths @ u**4), TINY)
-        if not rows.binary or min(spread_over, *np.bincount(rows.codes, units, minlength=2)) > MANY_EVENTS:
+        if (
+            not rows.binary
+            or min(spread_over, *np.bincount(rows.codes, units, minlength=2))
+            > MANY_EVENTS
+        ):
             reach = z * np.sqrt(shown)
             return self.value - reach, self.value + reach
-        return _tilted_interval(self, z, shown)
+        return self._model.interval(z)
+
+    @cached_property
+    def _model(self) -> TiltedModel:
+        return TiltedModel(self, float(self.rows.squared_sums(self.influence())))
 
 
-def _tilted_interval(one: PairedDifference, z: float, shown: float) -> tuple[float, float]:
-    """Limits by the model, with its variance corrected by what the rows have ``shown``."""
-    rows, value, total = one.rows, one.value, one.rows.total
-    share, squares = rows.w / total, rows.powers() / total**2
-    d0, d1 = one.if_happened(0), one.if_happened(1)
-    delta = d1 - d0
-    scale = float(np.abs(delta).max())
-    if scale == 0.0:
-        return value, value
-    eta = _log_odds(one)
+class TiltedModel:
+    """The outcomes as a model has them, by how far it is tilted along the difference.
 
-    def model(a: float) -> tuple[Array, float, float]:
-        """Probabilities at a tilt, in log-odds of the row it moves most; mean and variance, of outcomes and rows."""
-        p = expit(eta + a * (delta / scale))
-        each = d0 + p * delta
-        mean = float(share @ each)
-        return p, mean, float(squares @ (p * (1.0 - p) * delta**2 + (each - mean) ** 2))
+    The variance is corrected by what the rows have ``shown``.
+    """
 
-    seen_at = _root(lambda a: model(a)[1] - value, -STEEPEST, STEEPEST)
-    p, _, variance = model(seen_at)
-    factor = shown / max(variance, TINY)
-    if rows.groups is None:
-        away = (d0 - value) ** 4 * (1.0 - p) + (d1 - value) ** 4 * p
-        events = variance**2 / max(float((rows.powers(4.0) / total**4) @ away), TINY)
-        factor = (events * factor + MODEL_EVENTS) / (events + MODEL_EVENTS)
+    def __init__(self, difference: PairedDifference, shown: float) -> None:
+        rows, total = difference.rows, difference.rows.total
+        self.value = value = difference.value
+        self.d0, d1 = difference.if_outcome(0), difference.if_outcome(1)
+        self.delta = d1 - self.d0
+        self.scale = float(np.abs(self.delta).max())
+        self.factor = 1.0
+        if self.scale == 0.0:
+            return
+        self.share, self.squares = rows.w / total, rows.powers() / total**2
+        logit = Transform("logit")
+        x = 0.5 * (logit(rows.probs) + logit(difference.reference.probs))
+        counts = Counts.from_rows(x, rows.codes == 1, rows.weight, rows.squares)
+        self.log_odds = recalibrated_log_odds(counts, x)
+        self.center = _root(lambda a: self(a)[1] - value, -STEEPEST, STEEPEST)
+        p, _, variance = self(self.center)
+        self.factor = shown / max(variance, TINY)
+        if rows.groups is None:
+            away = (self.d0 - value) ** 4 * (1.0 - p) + (d1 - value) ** 4 * p
+            fourth = float((rows.powers(4.0) / total**4) @ away)
+            events = variance**2 / max(fourth, TINY)
+            weighted = events * self.factor + MODEL_EVENTS
+            self.factor = weighted / (events + MODEL_EVENTS)
+        slope = float((self.share * p * (1.0 - p)) @ self.delta**2) / self.scale
+        self.step = float(np.sqrt(self.factor * variance)) / max(slope, TINY)
 
-    def end(side: float) -> float:
+    def __call__(self, a: float) -> tuple[Array, float, float]:
+        """Probabilities, mean and variance at a tilt.
+
+        The tilt is in log-odds of the row that it moves most. The variance is that of
+        outcomes and rows.
+        """
+        p = expit(self.log_odds + a * (self.delta / self.scale))
+        each = self.d0 + p * self.delta
+        mean = float(self.share @ each)
+        squares = p * (1.0 - p) * self.delta**2 + (each - mean) ** 2
+        return p, mean, float(self.squares @ squares)
+
+    def interval(self, z: float) -> tuple[float, float]:
+        """Limits that are ``z`` standard errors away."""
+        if self.scale == 0.0:
+            return self.value, self.value
+        low, high = (self._end(side, z) for side in (-1.0, 1.0))
+        return min(low, self.value), max(high, self.value)
+
+    def _end(self, side: float, z: float) -> float:
         def beyond(a: float) -> float:
-            _, mean, variance = model(a)
-            return side * (mean - value) - z * float(np.sqrt(factor * variance))
+            _, mean, variance = self(a)
+            error = float(np.sqrt(self.factor * variance))
+            return side * (mean - self.value) - z * error
 
-        return model(_root(beyond, seen_at, side * STEEPEST))[1]
-
-    return min(end(-1.0), value), max(end(1.0), value)
+        return self(_root(beyond, self.center, side * STEEPEST, z * self.step))[1]
 
 
-def _root(f: Callable[[float], float], start: float, end: float) -> float:
-    """Where a function that grows on the way is zero, or the nearer end."""
+def _root(
+    f: Callable[[float], float], start: float, end: float, step: float | None = None
+) -> float:
+    """Where a function that grows on the way is zero, or the nearer end.
+
+    ``step`` is about how far it is.
+    """
     if f(start) >= 0.0:
         return start
-    return end if f(end) <= 0.0 else float(brentq(f, start, end, xtol=1e-8))
+    if step is not None and 1.5 * step < abs(end - start):
+        middle = start + float(np.copysign(1.5 * step, end - start))
+        if f(middle) > 0.0:
+            end = middle
+    return end if f(end) <= 0.0 else float(brentq(f, start, end, xtol=1e-10))
 
 
-def _log_odds(difference: PairedDifference) -> Array:
-    """Log-odds of the event: the mean of both sets, recalibrated by a line."""
-    rows = difference.rows
-    x = 0.5 * (Transform("logit")(rows.probs) + Transform("logit")(difference.reference.probs))
-    f = Counts.from_rows(x, rows.codes == 1, rows.weight, rows.squares).coarsened(CELLS)
-    # As many rows as would say as much, and half a row of either outcome more, so that neither is impossible.
-    share = f.w / f.total
-    events = f.effective * (f.positives / f.w) + 0.5 * share
-    f = Counts(f.x, events, f.effective + share - events)
-    return on_a_line(f, x, [0.0, SLOPE_PRECISION / spread(f) ** 2])
+N_DRAWS = 2000
+"""Draws of the largest difference among sets that are equally good."""
 
 
-def family_critical_value(differences: list[PairedDifference], level: float, draws: int, seed: int) -> float:
+def family_critical_value(
+    differences: list[PairedDifference], level: float, seed: int
+) -> float:
     """Standard errors by which the farthest of all differences is off with chance ``1 - level``."""
-    covariance = differences[0].rows.squared_sums(np.column_stack([one.influence() for one in differences]))
-    return largest_normal(covariance, level, draws, [seed, 0])
+    covariance = differences[0].rows.squared_sums(
+        np.column_stack([one.influence() for one in differences])
+    )
+    return largest_normal(covariance, level, N_DRAWS, [seed, 0])

@@ -1,35 +1,38 @@
 """``decide``: what probabilities are worth to somebody who acts on them.
 
-Who acts where the probability is at least ``t`` takes ``t / (1 - t)`` false alarms for one event found. In units of
-events found per row, the **net benefit** is
+Who acts where the probability is at least ``t`` takes ``t / (1 - t)`` false alarms for
+one event found. In units of events found per row, the **net benefit** is
 
     NB(t) = TP / n - FP / n * t / (1 - t),
 
-with ``TP`` and ``FP`` the events and non-events acted on (Vickers and Elkin 2006). It is the mean over rows of
-``1[p >= t] (y - (1 - y) t / (1 - t))``, so that the covariances of net benefits at all thresholds, and of those of two
-sets of predictions on the same rows, follow from how many events and non-events lie above pairs of thresholds. A
-simultaneous band is wider than a pointwise one by the quantile of the largest of as many normal variables with
-these correlations. In all variances one event and one non-event more count as acted on, so that a threshold which
-few rows exceed is not taken for a sure thing.
+with ``TP`` and ``FP`` the events and non-events acted on (Vickers and Elkin 2006). It
+is the mean over rows of ``1[p >= t] (y - (1 - y) t / (1 - t))``, so that the
+covariances of net benefits at all thresholds, and of those of two sets of predictions
+on the same rows, follow from how many events and non-events lie above pairs of
+thresholds. A simultaneous band is wider than a pointwise one by the quantile of the
+largest of as many normal variables with these correlations. In all variances one event
+and one non-event more count as acted on, so that a threshold which few rows exceed is
+not taken for a sure thing.
 
 **Costs** of the four outcomes give the threshold for probabilities that are right,
 
     t = (FP - TN) / (FP - TN + FN - TP).
 
-If they are not, the best threshold is the probability at which the spline curve of what happened crosses ``t``, and its
-interval holds all probabilities at which the curve's band includes ``t``. (The threshold with the least cost on the
-rows themselves jumps with every row: its error falls with the cube root of their number only.)
+If they are not, the best threshold is the probability at which the calibration curve
+crosses ``t``, and its interval holds all probabilities at which the curve's
+band includes ``t``. (The threshold with the least cost on the rows themselves jumps
+with every row: its error falls with the cube root of their number only.)
 
 References
 ----------
-A. J. Vickers and E. B. Elkin, *Decision curve analysis: a novel method for evaluating prediction models*, Medical
-Decision Making 26, 2006.
+A. J. Vickers and E. B. Elkin, *Decision curve analysis: a novel method for evaluating
+prediction models*, Medical Decision Making 26, 2006.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,13 +40,28 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
-from calspline.evaluation.calibration import spline_curve
-from calspline.evaluation.predictions import Predictions, check_prediction_sets, largest_normal
-from calspline.formatting import Row, format_number, html_table, percent, text_table
+from calspline.evaluation.guarantees import (
+    Constraint,
+    Guarantee,
+    RiskCoverage,
+    check_constraints,
+    guarantee,
+    risk_coverage,
+)
+from calspline.evaluation.predictions import (
+    Predictions,
+    check_prediction_sets,
+    largest_normal,
+)
+from calspline.evaluation.segments import Coded
+from calspline.formatting import Row, format_number, percent
+from calspline.maps.fit_info import FittedCurve
 from calspline.options import check_increasing, check_number
+from calspline.plots import draw
+from calspline.results import Block, Result, Table
 
 if TYPE_CHECKING:
-    from calspline.display.results import DecisionDisplay
+    from matplotlib.axes import Axes
 
 ALL = "act on all"
 """The set that says 1 for every row."""
@@ -65,16 +83,23 @@ class Costs:
     @property
     def threshold(self) -> float:
         """The probability from which acting costs less than not acting."""
-        of_acting, of_waiting = self.false_positive - self.true_negative, self.false_negative - self.true_positive
+        of_acting, of_waiting = (
+            self.false_positive - self.true_negative,
+            self.false_negative - self.true_positive,
+        )
         return of_acting / (of_acting + of_waiting)
 
     def acting(self, y: Array) -> Array:
         """Cost of acting on events (1) and non-events (0), or on the probability of one."""
-        return np.asarray(self.false_positive + (self.true_positive - self.false_positive) * y)
+        return np.asarray(
+            self.false_positive + (self.true_positive - self.false_positive) * y
+        )
 
     def waiting(self, y: Array) -> Array:
         """Cost of not acting on them."""
-        return np.asarray(self.true_negative + (self.false_negative - self.true_negative) * y)
+        return np.asarray(
+            self.true_negative + (self.false_negative - self.true_negative) * y
+        )
 
 
 class Band(NamedTuple):
@@ -92,11 +117,13 @@ class CostOfSet:
     Attributes
     ----------
     threshold, threshold_lower, threshold_upper : float
-        The threshold that is best for these predictions, with its interval; 0 is to act on all rows, 1 on none.
+        The threshold that is best for these predictions, with its interval; 0 is to act
+        on all rows, 1 on none.
     best_cost : float
         The cost with that threshold.
     cost, cost_lower, cost_upper : float
-        The cost with the threshold that follows from the costs, for probabilities that are right.
+        The cost with the threshold that follows from the costs, for probabilities that
+        are right.
     difference, difference_lower, difference_upper : float
         That cost minus the reference's, paired by row; below 0 is better.
     """
@@ -115,17 +142,27 @@ class CostOfSet:
 
 def check_costs(costs: Any) -> Costs:
     """Costs from a mapping, by the names of the outcomes."""
-    names = [field.name for field in fields(Costs)]
+    names = [each.name for each in fields(Costs)]
     if not isinstance(costs, Mapping):
-        raise TypeError(f'costs must be a mapping such as {{"false_positive": 1, "false_negative": 5}}; got {costs!r}')
+        raise TypeError(
+            f'costs must be a mapping such as {{"false_positive": 1, "false_negative": 5}}; got {costs!r}'
+        )
     for name in costs:
         if name not in names:
             raise ValueError(f"costs must be of {', '.join(names)}; got {name!r}")
     for name in names[:2]:
         if name not in costs:
             raise ValueError(f"costs must say what a {name} costs")
-    checked = Costs(**{name: check_number(value, f'costs["{name}"]') for name, value in costs.items()})
-    if checked.false_positive <= checked.true_negative or checked.false_negative <= checked.true_positive:
+    checked = Costs(
+        **{
+            name: check_number(value, f'costs["{name}"]')
+            for name, value in costs.items()
+        }
+    )
+    if (
+        checked.false_positive <= checked.true_negative
+        or checked.false_negative <= checked.true_positive
+    ):
         raise ValueError(
             "costs must be higher for a false_positive than a true_negative, and for a false_negative than "
             "a true_positive; otherwise no threshold makes sense"
@@ -134,14 +171,15 @@ def check_costs(costs: Any) -> Costs:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class Decision(Result):
     """The result of :func:`decide`. ``str()`` is a table, :meth:`to_dict` is flat.
 
     Attributes
     ----------
     thresholds : array
     net_benefit : mapping of str to Band
-        By name, with simultaneous bands; "act on all" included. To act on no row has net benefit 0.
+        By name, with simultaneous bands; "act on all" included. To act on no row has
+        net benefit 0.
     differences : mapping of str to Band
         Net benefit minus the reference's, paired by row, with simultaneous bands.
     costs : Costs or None
@@ -151,6 +189,13 @@ class Decision:
         The set that the others are compared with: the first.
     level : float
         Confidence of bands and intervals.
+    guarantees : mapping of str to Guarantee
+        With constraints, the threshold that satisfies them, by name of the set.
+    segments : mapping of str to mapping of str to Guarantee
+        With constraints and ``by``, the same for each segment by itself, by name of the
+        set and of the segment.
+    risk_coverage : mapping of str to RiskCoverage
+        Error rates among the most confident rows, and the area under this curve.
     """
 
     thresholds: Array
@@ -160,116 +205,196 @@ class Decision:
     by_cost: Mapping[str, CostOfSet]
     reference: str
     level: float
+    guarantees: Mapping[str, Guarantee] = field(default_factory=dict)
+    segments: Mapping[str, Mapping[str, Guarantee]] = field(default_factory=dict)
+    risk_coverage: Mapping[str, RiskCoverage] = field(default_factory=dict)
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold of the reference that keeps the constraints, or that follows from the costs.
+
+        None if no threshold can be guaranteed, or if there are neither constraints nor
+        costs.
+        """
+        if self.guarantees:
+            return self.guarantees[self.reference].threshold
+        return None if self.costs is None else self.costs.threshold
 
     def better(self, name: str) -> list[tuple[float, float]]:
-        """The ranges of thresholds in which a set is surely better than the reference."""
+        """The ranges of thresholds in which a set is significantly better than the reference."""
         return self._runs(self.differences[name].lower > 0.0)
 
     def worse(self, name: str) -> list[tuple[float, float]]:
-        """The ranges of thresholds in which a set is surely worse than the reference."""
+        """The ranges of thresholds in which a set is significantly worse than the reference."""
         return self._runs(self.differences[name].upper < 0.0)
 
     def _runs(self, where: NDArray[np.bool_]) -> list[tuple[float, float]]:
         first = run_starts(where)
         last = np.append(first[1:], len(where)) - 1
         t = self.thresholds
-        return [(float(t[i]), float(t[j])) for i, j in zip(first, last, strict=True) if where[i]]
+        return [
+            (float(t[i]), float(t[j]))
+            for i, j in zip(first, last, strict=True)
+            if where[i]
+        ]
 
-    def plot(self, ax: Any = None) -> DecisionDisplay:
-        """Draw the net benefits with matplotlib; returns the display."""
-        from calspline.display.results import DecisionDisplay
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the net benefit by threshold with matplotlib, into ``ax`` or a new figure."""
+        axes: Axes = draw(self, ax)
+        return axes
 
-        return DecisionDisplay(self).plot(ax)
-
-    def to_dict(self) -> dict[str, float | str]:
+    def to_dict(self) -> dict[str, float | str | None]:
         """All numbers, flat: ``{"raw.cost": ..., "raw.net_benefit_0.05": ..., "raw.net_benefit_0.05_lower": ...}``."""
-        out: dict[str, float | str] = {"reference": self.reference, "level": self.level}
+        out: dict[str, float | str | None] = {
+            "reference": self.reference,
+            "level": self.level,
+        }
+        out["threshold"] = self.threshold
+        for name, one in self.guarantees.items():
+            out |= _prefixed(name, one.to_dict())
+        for name, by_segment in self.segments.items():
+            for segment, one in by_segment.items():
+                out |= _prefixed(f"{name}.{segment}", one.to_dict())
+        for name, curve in self.risk_coverage.items():
+            out[f"{name}.risk_coverage_area"] = curve.area
         if self.costs is not None:
             out |= {f"costs.{key}": value for key, value in asdict(self.costs).items()}
             out["costs.threshold"] = self.costs.threshold
-        for name, one in self.by_cost.items():
-            out |= {f"{name}.{key}": value for key, value in asdict(one).items()}
-        for what, bands in (("net_benefit", self.net_benefit), ("difference", self.differences)):
+        for name, cost in self.by_cost.items():
+            out |= {f"{name}.{key}": value for key, value in asdict(cost).items()}
+        for what, bands in (
+            ("net_benefit", self.net_benefit),
+            ("difference", self.differences),
+        ):
             for name, band in bands.items():
                 for t, value, low, high in zip(self.thresholds, *band, strict=True):
                     key = f"{name}.{what}_{t:g}"
-                    out |= {key: float(value), f"{key}_lower": float(low), f"{key}_upper": float(high)}
+                    out |= {
+                        key: float(value),
+                        f"{key}_lower": float(low),
+                        f"{key}_upper": float(high),
+                    }
         return out
 
     @property
     def shown(self) -> list[int]:
         """Places of the thresholds that tables have."""
-        return np.unique(np.linspace(0, len(self.thresholds) - 1, SHOWN).round().astype(int)).tolist()  # type: ignore[no-any-return]
+        places = np.linspace(0, len(self.thresholds) - 1, SHOWN).round()
+        return [int(place) for place in np.unique(places)]
 
-    def _tables(self) -> list[tuple[str, list[Row], Row]]:
-        """Title, rows and header, of costs if there are any, and of net benefits."""
-        tables: list[tuple[str, list[Row], Row]] = []
-        level, bands = percent(self.level), self.net_benefit.values()
-        if self.costs is not None:
-            title = f"Costs [{level} interval], acting from {self.costs.threshold:.3g} on"
-            header = ("predictions", "cost per row", f"against {self.reference}", "best threshold", "cost with it")
-            rows: list[Row] = []
-            for name, one in self.by_cost.items():
-                cost = _around(one.cost, one.cost_lower, one.cost_upper)
-                against = _around(one.difference, one.difference_lower, one.difference_upper)
-                best = _around(one.threshold, one.threshold_lower, one.threshold_upper)
-                rows.append((name, cost, against if name != self.reference else "", best, format_number(one.best_cost)))
-            tables.append((title, rows, header))
-        title = f"Net benefit [{level} band for all thresholds at once]"
-        rows = [
-            (f"{self.thresholds[i]:g}", *(_around(*(line[i] for line in band)) for band in bands)) for i in self.shown
+    def _blocks(self) -> list[Block]:
+        statements = [
+            f"{name}: {one.statement}" for name, one in self.guarantees.items()
         ]
-        return [*tables, (title, rows, ("threshold", *self.net_benefit))]
+        for name, by_segment in self.segments.items():
+            statements += [
+                f"{name}, {segment}: {one.statement}"
+                for segment, one in by_segment.items()
+            ]
+        costs = [] if self.costs is None else [self._cost_table(self.costs)]
+        return [*statements, *costs, self._net_benefit_table(), *self.verdicts]
+
+    def _cost_table(self, costs: Costs) -> Table:
+        rows: list[Row] = []
+        for name, one in self.by_cost.items():
+            cost = _around(one.cost, one.cost_lower, one.cost_upper)
+            limits = one.difference, one.difference_lower, one.difference_upper
+            against = "" if name == self.reference else _around(*limits)
+            best = _around(one.threshold, one.threshold_lower, one.threshold_upper)
+            rows.append((name, cost, against, best, format_number(one.best_cost)))
+        title = f"Costs [{percent(self.level)} interval], threshold"
+        header = (
+            "predictions",
+            "cost per row",
+            f"against {self.reference}",
+            "best threshold",
+            "cost with it",
+        )
+        return Table(rows, header, f"{title} {costs.threshold:.3g}")
+
+    def _net_benefit_table(self) -> Table:
+        rows: list[Row] = []
+        for i in self.shown:
+            bands = self.net_benefit.values()
+            cells = [_around(b.value[i], b.lower[i], b.upper[i]) for b in bands]
+            rows.append((f"{self.thresholds[i]:g}", *cells))
+        title = f"Net benefit [simultaneous {percent(self.level)} band]"
+        return Table(rows, ("threshold", *self.net_benefit), title)
+
+    def _columns(self) -> dict[str, Any]:
+        bands = self.net_benefit
+        n = len(self.thresholds)
+        return {
+            "predictions": [name for name in bands for _ in range(n)],
+            "threshold": np.tile(self.thresholds, len(bands)),
+            "net_benefit": np.concatenate([band.value for band in bands.values()]),
+            "lower": np.concatenate([band.lower for band in bands.values()]),
+            "upper": np.concatenate([band.upper for band in bands.values()]),
+        }
 
     @property
     def verdicts(self) -> list[str]:
-        """For every set but the reference, where its net benefit is surely better or worse."""
+        """For every set but the reference, where its net benefit is significantly better or worse."""
         out = []
         for name in self.differences:
             parts = [
-                f"surely {word} than {self.reference} at thresholds "
-                + " and ".join(" to ".join(dict.fromkeys(f"{t:g}" for t in run)) for run in runs)
-                for word, runs in (("better", self.better(name)), ("worse", self.worse(name)))
+                f"significantly {word} than {self.reference} at thresholds "
+                + " and ".join(
+                    " to ".join(dict.fromkeys(f"{t:g}" for t in run)) for run in runs
+                )
+                for word, runs in (
+                    ("better", self.better(name)),
+                    ("worse", self.worse(name)),
+                )
                 if runs
             ]
-            out.append(f"{name}: {'; '.join(parts) or f'nowhere surely better or worse than {self.reference}'}.")
+            out.append(
+                f"{name}: {'; '.join(parts) or f'no significant difference from {self.reference}'}."
+            )
         return out
-
-    def __str__(self) -> str:
-        tables = [f"{title}\n{text_table(rows, header)}" for title, rows, header in self._tables()]
-        return "\n\n".join([*tables, "\n".join(self.verdicts)])
 
     def __repr__(self) -> str:
         sets = ", ".join(name for name in self.net_benefit if name != ALL)
         return f"Decision({sets}; {len(self.thresholds)} thresholds)"
 
-    def _repr_html_(self) -> str:
-        return "".join(html_table(rows, header) for _, rows, header in self._tables())
-
 
 def decide(
     y: Any,
-    predictions: Mapping[str, Any],
+    predictions: Any,
     *,
     costs: Mapping[str, float] | None = None,
     thresholds: Any = None,
+    at_least: Mapping[str, float] | None = None,
+    at_most: Mapping[str, float] | None = None,
+    groups: Any = None,
+    by: Any = None,
     sample_weight: Any = None,
     labels: Any = None,
+    pos_label: Any = None,
     level: float = 0.95,
 ) -> Decision:
     """Net benefit, costs and best thresholds of one or several sets of predictions of two classes.
 
     Parameters
     ----------
-    y, sample_weight, labels
+    y, sample_weight, labels, pos_label, groups
         As for :func:`evaluate`.
-    predictions : mapping of str to array-like
+    predictions : mapping of str to array-like, or array-like
         Probabilities by name, each as for :func:`evaluate`. The first is the reference.
     costs : mapping, optional
-        What a ``"false_positive"`` and a ``"false_negative"`` cost, and, if they do, a ``"true_positive"`` and a
-        ``"true_negative"``; a gain is a negative cost.
+        What a ``"false_positive"`` and a ``"false_negative"`` cost, and, if they do, a
+        ``"true_positive"`` and a ``"true_negative"``; a gain is a negative cost.
     thresholds : array-like of floats in (0, 1), optional
         Where to compute the net benefit; the default is 0.01 to 0.99, in steps of 0.01.
+    at_least, at_most : mapping of str to float, optional
+        Constraints on ``"precision"``, ``"recall"``, ``"specificity"``,
+        ``"false_positive_rate"``, ``"negative_predictive_value"`` or ``"alert_rate"``
+        (the share of rows acted on): ``at_least={"precision": 0.9}``. The result has
+        the threshold that keeps all of them with confidence ``level``, or says how many
+        rows it would take. With ``thresholds``, only these are considered.
+    by : array-like of shape (n,), or several (a frame, a list of columns), optional
+        Segments; with constraints, each has a threshold of its own as well, with this
+        confidence for each by itself.
     level : float in (0, 1), default=0.95
         Confidence of bands and intervals.
 
@@ -298,32 +423,82 @@ def decide(
     >>> found = decide(happened, sets, costs={"false_positive": 1, "false_negative": 5})
     >>> found.by_cost["calibrated"].difference < 0, found.better("calibrated")
     (True, [(0.01, 0.2)])
+
+    A threshold that keeps a constraint with 95% confidence:
+
+    >>> result = decide(happened, p, at_least={"recall": 0.9})
+    >>> print(result.guarantees["probabilities"].statement)
+    With 95% confidence, threshold 0.1 has recall at least 90% (here: recall 0.9213 [0.8998, 0.9394]).
     """
     level = check_number(level, "level", above=0.0, below=1.0)
-    rows = check_prediction_sets(y, predictions, sample_weight, labels)
+    rows = check_prediction_sets(
+        y, predictions, sample_weight, labels, groups, by, pos_label=pos_label
+    )
+    constraints = check_constraints(at_least, at_most)
+    return decide_predictions(
+        rows, costs=costs, thresholds=thresholds, constraints=constraints, level=level
+    )
+
+
+def decide_predictions(
+    rows: Mapping[str, Predictions],
+    *,
+    costs: Mapping[str, float] | None = None,
+    thresholds: Any = None,
+    constraints: tuple[Constraint, ...] = (),
+    level: float = 0.95,
+) -> Decision:
+    """Net benefit, costs and best thresholds of checked predictions."""
     known = None if costs is None else check_costs(costs)
-    t = THRESHOLDS if thresholds is None else check_increasing(thresholds, "thresholds", least=1)
+    tested = (
+        None
+        if thresholds is None
+        else check_increasing(thresholds, "thresholds", least=1)
+    )
+    t = (
+        THRESHOLDS
+        if thresholds is None
+        else check_increasing(thresholds, "thresholds", least=1)
+    )
     if t[0] <= 0.0 or t[-1] >= 1.0:
-        raise ValueError(f"thresholds must be in (0, 1); got {t[0] if t[0] <= 0.0 else t[-1]:g}")
+        raise ValueError(
+            f"thresholds must be in (0, 1); got {t[0] if t[0] <= 0.0 else t[-1]:g}"
+        )
     if not all(one.binary for one in rows.values()):
-        raise ValueError("predictions must be of two classes; of more, take one against the rest")
+        raise ValueError(
+            "predictions must be of two classes; of more, take one against the rest"
+        )
     if ALL in rows:
-        raise ValueError(f"the names of predictions must not be {ALL!r}, which is there already")
+        raise ValueError(
+            f"the names of predictions must not be {ALL!r}, which is there already"
+        )
     first, base = next(iter(rows.items()))
-    every = dict(rows) | {ALL: Predictions(np.ones(len(base.probs)), base.codes, base.weight, base.classes)}
+    every = dict(rows) | {ALL: replace(base, probs=np.ones(len(base.probs)))}
     with one_blas_thread():
-        values = {name: net_benefit(one.counts(), t) for name, one in every.items()}
-        own = {name: _covariance(one, one, values[name], values[name], t) for name, one in every.items()}
-        # One event and one non-event more count as acted on: none above a threshold is no certainty.
+        values = {name: net_benefit(one.counts, t) for name, one in every.items()}
+        own = {
+            name: _covariance(one, one, values[name], values[name], t)
+            for name, one in every.items()
+        }
+        # One event and one non-event more count as acted on: none above a threshold is
+        # no certainty.
         odds = t / (1.0 - t)
-        spare = (1.0 + np.outer(odds, odds)) * (float(base.squares.sum()) / base.total**2) ** 2
+        spare = (1.0 + np.outer(odds, odds)) * (
+            float(base.squares.sum()) / base.total**2
+        ) ** 2
         bands = {name: _band(values[name], own[name] + spare, level) for name in every}
         differences = {}
         for name in list(every)[1:]:
             both = _covariance(every[name], base, values[name], values[first], t)
             covariance = own[name] + own[first] - both - both.T + spare
             differences[name] = _band(values[name] - values[first], covariance, level)
-        by_cost = {} if known is None else {name: _cost_of(one, base, known, level) for name, one in every.items()}
+        by_cost = (
+            {}
+            if known is None
+            else {
+                name: _cost_of(one, base, known, level) for name, one in every.items()
+            }
+        )
     return Decision(
         thresholds=t,
         net_benefit=bands,
@@ -332,38 +507,100 @@ def decide(
         by_cost=by_cost,
         reference=first,
         level=level,
+        guarantees={
+            name: guarantee(one, constraints, tested, level)
+            for name, one in rows.items()
+        }
+        if constraints
+        else {},
+        segments=_by_segment(rows, constraints, tested, level),
+        risk_coverage={name: risk_coverage(one) for name, one in rows.items()},
     )
+
+
+def _by_segment(
+    rows: Mapping[str, Predictions],
+    constraints: tuple[Constraint, ...],
+    thresholds: Array | None,
+    level: float,
+) -> dict[str, dict[str, Guarantee]]:
+    """Guarantees of each set for each segment; none without constraints or segments."""
+    by = next(iter(rows.values())).by
+    if by is None or not constraints:
+        return {}
+    coded = Coded.of(by)
+    inside = [(coded.code == i).any(axis=0) for i in range(len(coded.names))]
+    segments: dict[str, dict[str, Guarantee]] = {}
+    for name, one in rows.items():
+        parts = zip(coded.names, inside, strict=True)
+        segments[name] = {
+            label: guarantee(one.where(rows_in), constraints, thresholds, level)
+            for label, rows_in in parts
+        }
+    return segments
 
 
 def net_benefit(f: Counts, thresholds: Array) -> Array:
     """Net benefit of acting where the probability is at least the threshold."""
     first = np.searchsorted(f.x, thresholds, side="left")
     # From the top down, so that a sum over no rows is exactly zero.
-    hits, alarms = (np.append(np.cumsum(w[::-1])[::-1], 0.0)[first] for w in (f.positives, f.negatives))
-    return np.asarray(hits / f.total - alarms / f.total * thresholds / (1.0 - thresholds))
+    hits, alarms = (
+        np.append(np.cumsum(w[::-1])[::-1], 0.0)[first]
+        for w in (f.positives, f.negatives)
+    )
+    return np.asarray(
+        hits / f.total - alarms / f.total * thresholds / (1.0 - thresholds)
+    )
 
 
-def _covariance(a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresholds: Array) -> Array:
+def _covariance(
+    a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresholds: Array
+) -> Array:
     """Covariances of the net benefits ``of_a`` and ``of_b`` of two sets on the same rows."""
     m, odds = len(thresholds) + 1, thresholds / (1.0 - thresholds)
-    cell_a, cell_b = (np.searchsorted(thresholds, one.probs, side="right") for one in (a, b))
-    squares = np.bincount((a.codes * m + cell_a) * m + cell_b, weights=a.squares, minlength=2 * m * m)
-    # Rows of a class at or above the i-th threshold in one set and the j-th in the other, counted from one.
-    above = squares.reshape(2, m, m)[:, ::-1, ::-1].cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
+    cell_a, cell_b = (
+        np.searchsorted(thresholds, one.probs, side="right") for one in (a, b)
+    )
+    squares = np.bincount(
+        (a.codes * m + cell_a) * m + cell_b, weights=a.squares, minlength=2 * m * m
+    )
+    # Rows of a class at or above the i-th threshold in one set and the j-th in the
+    # other, counted from one.
+    above = (
+        squares.reshape(2, m, m)[:, ::-1, ::-1]
+        .cumsum(axis=1)
+        .cumsum(axis=2)[:, ::-1, ::-1]
+    )
     raw = above[1, 1:, 1:] + np.outer(odds, odds) * above[0, 1:, 1:]
-    sum_a, sum_b = (above[1, 1:, 0] - odds * above[0, 1:, 0], above[1, 0, 1:] - odds * above[0, 0, 1:])
-    centred = raw - np.outer(sum_a, of_b) - np.outer(of_a, sum_b) + np.outer(of_a, of_b) * above[:, 0, 0].sum()
+    sum_a, sum_b = (
+        above[1, 1:, 0] - odds * above[0, 1:, 0],
+        above[1, 0, 1:] - odds * above[0, 0, 1:],
+    )
+    centred = (
+        raw
+        - np.outer(sum_a, of_b)
+        - np.outer(of_a, sum_b)
+        + np.outer(of_a, of_b) * above[:, 0, 0].sum()
+    )
     return np.asarray(centred / a.total**2)
 
 
 def _band(value: Array, covariance: Array, level: float) -> Band:
     """The band whose width, in standard errors, is the same at all thresholds."""
     error = np.sqrt(np.diag(covariance))
-    reach = max(largest_normal(covariance, level, DRAWS, seed=0), float(ndtri(0.5 + 0.5 * level))) * error
+    reach = (
+        max(
+            largest_normal(covariance, level, DRAWS, seed=0),
+            float(ndtri(0.5 + 0.5 * level)),
+        )
+        * error
+    )
     return Band(value, value - reach, value + reach)
 
 
-def _cost_of(rows: Predictions, base: Predictions, costs: Costs, level: float) -> CostOfSet:
+def _cost_of(
+    rows: Predictions, base: Predictions, costs: Costs, level: float
+) -> CostOfSet:
     z = float(ndtri(0.5 + 0.5 * level))
 
     def mean(values: Array) -> tuple[float, float, float]:
@@ -375,19 +612,26 @@ def _cost_of(rows: Predictions, base: Predictions, costs: Costs, level: float) -
         y = one.codes.astype(np.float64)
         return np.where(one.probs >= threshold, costs.acting(y), costs.waiting(y))
 
-    best = best_threshold(rows.counts(), costs.threshold, level)
+    best = best_threshold(rows.counts, rows.spline, costs.threshold, level)
     own = by_row(rows, costs.threshold)
-    return CostOfSet(*best, mean(by_row(rows, best[0]))[0], *mean(own), *mean(own - by_row(base, costs.threshold)))
+    return CostOfSet(
+        *best,
+        mean(by_row(rows, best[0]))[0],
+        *mean(own),
+        *mean(own - by_row(base, costs.threshold)),
+    )
 
 
-def best_threshold(f: Counts, target: float, level: float) -> tuple[float, float, float]:
+def best_threshold(
+    f: Counts, fit: FittedCurve | None, target: float, level: float
+) -> tuple[float, float, float]:
     """The probability from which to act if acting pays from the true probability ``target`` on, with its interval."""
-    fit = spline_curve(f)
     if fit is None:
         everything = 0.0 if f.positives.any() else 1.0
         return everything, 0.0, 1.0
     curve, band = fit.curve(f.x), fit.curve.band(f.x, level)
-    # What acting on all rows from the i-th value on gains, by the curve; at the end, on none.
+    # What acting on all rows from the i-th value on gains, by the curve; at the end, on
+    # none.
     gain = np.append(np.cumsum((f.w * (curve - target))[::-1])[::-1], 0.0)
     at = int(np.argmax(gain))
     x = np.concatenate([[0.0], f.x, [1.0]])
@@ -398,6 +642,10 @@ def best_threshold(f: Counts, target: float, level: float) -> tuple[float, float
     low = 0.0 if unclear[0] == 0 else f.x[unclear[0]]
     high = 1.0 if unclear[-1] == len(f) - 1 else f.x[unclear[-1]]
     return best, min(float(low), best), max(float(high), best)
+
+
+def _prefixed(name: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}.{key}": value for key, value in numbers.items()}
 
 
 def _around(value: float, low: float, high: float) -> str:

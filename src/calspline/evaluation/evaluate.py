@@ -2,24 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from calspline.arrays import Array, Counts, map_blocks, one_blas_thread
+from calspline.arrays import one_blas_thread
 from calspline.evaluation import calibration, losses
 from calspline.evaluation.calibration import combined_p_value
+from calspline.evaluation.limits import Limits, LimitsOfEvaluation
 from calspline.evaluation.predictions import Predictions, check_predictions
 from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
-from calspline.formatting import format_number, grouping, html_table, p_value, rows_in_groups, text_table, with_error
+from calspline.formatting import (
+    Row,
+    format_number,
+    grouping,
+    p_equals,
+    p_value,
+    rounded_percent,
+    rows_in_groups,
+)
 from calspline.options import check_one_of
+from calspline.results import Block, Result, Table, text_of_blocks
 
-SUMMED_OVER_CLASSES = (
-    "brier", "calibration_brier", "refinement_brier", "discrimination_brier", "uncertainty_brier",
-    "murphy_reliability", "murphy_resolution", "murphy_uncertainty", "murphy_within_bins",
+NUMBERS: tuple[str, ...] = (
+    "n_rows", "total_weight", "log_loss", "brier", "accuracy", "auc",
+    "calibration_log_loss", "refinement_log_loss",
+    "discrimination_log_loss", "uncertainty_log_loss",
+    "calibration_brier", "refinement_brier",
+    "discrimination_brier", "uncertainty_brier",
+    "ece", "ece_debiased", "smooth_ece", "ici", "e50", "e90", "emax",
+    "base_rate", "mean_probability",
+    "calibration_in_the_large", "calibration_in_the_large_se",
+    "calibration_slope", "calibration_slope_se",
+    "calibration_p_value", "impossible_weight",
 )  # fmt: skip
+"""Names of all numbers of an evaluation."""
+OF_GROUPS = ("n_groups", "design_effect")
+OF_CLASSES = (
+    "class_wise_ece", "class_wise_ece_debiased", "class_wise_smooth_ece",
+    "class_wise_p_value", "top_label_p_value",
+)  # fmt: skip
+LABELS = {
+    "log_loss": "log-loss",
+    "calibration_log_loss": "  calibration (avoidable)",
+    "refinement_log_loss": "  refinement (remaining)",
+    "brier": "Brier score",
+    "calibration_brier": "  calibration (avoidable)",
+    "refinement_brier": "  refinement (remaining)",
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "ece": "ECE",
+    "ece_debiased": "ECE, debiased",
+    "smooth_ece": "smooth ECE",
+    "ici": "ICI (mean distance from the curve)",
+    "e50": "  E50 (median)",
+    "e90": "  E90 (90th percentile)",
+    "emax": "  Emax (maximum)",
+    "mean_probability": "mean predicted probability",
+    "base_rate": "observed frequency",
+    "calibration_in_the_large": "calibration in the large (0 if calibrated)",
+    "calibration_slope": "calibration slope (1 if calibrated)",
+    "calibration_p_value": "p-value of the calibration test",
+    "impossible_weight": "rows whose outcome had probability 0",
+}
+CLASS_LABELS = {
+    "class_wise_ece": "ECE, mean over the classes",
+    "class_wise_smooth_ece": "smooth ECE, mean over the classes",
+}
+FIRST = (
+    "log_loss", "calibration_log_loss", "brier", "auc", "ece_debiased",
+    "calibration_slope",
+)  # fmt: skip
+"""What is printed first."""
+OF_EVENT = (
+    "ece", "ece_debiased", "smooth_ece", "ici", "mean_probability",
+    "calibration_in_the_large", "calibration_slope",
+)  # fmt: skip
+OF_TOP_LABEL = ", most probable class"
+SIGNIFICANT = 0.05
 SCORERS = (
     "log_loss", "brier", "accuracy", "auc", "calibration_log_loss", "refinement_log_loss", "calibration_brier",
     "refinement_brier", "ece", "ece_debiased", "smooth_ece", "ici", "emax",
@@ -28,8 +91,12 @@ MORE_IS_BETTER = ("accuracy", "auc")
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The result of :func:`evaluate`. ``str()`` is a table, :meth:`to_dict` is flat.
+class Evaluation(Result):
+    """The result of :func:`evaluate`.
+
+    Numbers are computed when they are read. ``print`` shows a verdict and the most
+    important numbers; :meth:`details` shows all, and :meth:`to_dict` and
+    :meth:`to_frame` return them.
 
     Attributes
     ----------
@@ -39,96 +106,335 @@ class Evaluation:
     classes : tuple
         The labels, in the order of the columns.
     log_loss, brier, accuracy : float
-        As scikit-learn defines them: with three or more classes the Brier score is summed over them.
+        As scikit-learn defines them: with three or more classes the Brier score is
+        summed over them.
     auc : float
-        Area under the ROC curve; with three or more classes the mean of those that occur against the rest. NaN
-        where only one class occurs.
+        Area under the ROC curve; with three or more classes the mean of those that
+        occur against the rest. NaN where only one class occurs.
     calibration_log_loss, refinement_log_loss : float
-        The two parts of the log-loss, by isotonic recalibration: what better calibration would save, and the rest.
+        The two parts of the log-loss, by isotonic recalibration: what better
+        calibration would save, and the rest. What isotonic regression saves by fitting
+        noise is subtracted, so that ``calibration_log_loss`` is about 0 on average, and
+        may be negative, if the probabilities are right.
     discrimination_log_loss, uncertainty_log_loss : float
         ``refinement_log_loss = uncertainty_log_loss - discrimination_log_loss``.
     calibration_brier, refinement_brier, discrimination_brier, uncertainty_brier : float
         The same for the Brier score.
-    murphy_reliability, murphy_resolution, murphy_uncertainty, murphy_within_bins : float
-        The classic decomposition on 15 bins of equal width: ``brier = reliability - resolution + uncertainty +
-        within_bins``.
     ece, ece_debiased : float
-        Expected calibration error on 15 bins of equal width, plain and debiased. With three or more classes that of the
-        most probable class, as are all of the following.
-    ece_equal_mass, ece_equal_mass_debiased : float
-        On 15 bins of equal weight.
+        Expected calibration error on 15 bins of equal width, plain and debiased. With
+        three or more classes that of the most probable class, as are all of the
+        following.
     smooth_ece : float
         Without bins.
     ici, e50, e90, emax : float
-        Mean, median, 90th percentile and maximum of the distance between the probabilities and a spline curve of what
-        happened, over the rows. NaN where only one class occurs.
+        Mean, median, 90th percentile and maximum of the distance between the
+        probabilities and a spline fitted to the outcomes, over the rows. NaN where only
+        one class occurs.
     base_rate, mean_probability : float
-        How often the event happened, and how often it was predicted to. With three or more classes the event is that
-        the most probable class is the right one.
+        Observed frequency and mean predicted probability of the event. With three or
+        more classes the event is that the most probable class is the right one.
     calibration_in_the_large, calibration_in_the_large_se : float
         Shift of the log-odds that makes the mean right, and its standard error.
     calibration_slope, calibration_slope_se : float
         Slope of the log-odds; below 1 the probabilities are too extreme.
     calibration_p_value : float
-        P-value of "the probabilities are right"; 0.001 is the least that the simulation used for few rows can show.
-        With three or more classes, the Cauchy combination of ``top_label_p_value`` and ``class_wise_p_value``.
+        P-value of the hypothesis that the probabilities are calibrated; 0.001 is the
+        smallest value of the simulation used for few rows. With three or more classes, the Cauchy combination
+        of ``top_label_p_value`` and ``class_wise_p_value``.
     impossible_weight : float
-        Weight of the rows whose outcome had probability exactly 0. Their log-loss is infinite; it is counted as 36.04,
-        as scikit-learn does.
+        Weight of the rows whose outcome had probability exactly 0. Their log-loss is
+        infinite; it is counted as 36.04, as scikit-learn does.
     top_label : Evaluation or None
-        With three or more classes, the evaluation of the most probable class, right or wrong, as a two-class problem.
+        With three or more classes, the evaluation of the most probable class, right or
+        wrong, as a two-class problem.
     per_class : mapping
-        With three or more classes, the evaluation of each against the rest, by label. Empty for two.
+        With three or more classes, the evaluation of each against the rest, by label.
+        Empty for two.
     n_groups : int or None
-        How many groups of rows that depend on each other there are; None if none were given.
+        How many groups of rows that depend on each other there are; None if none were
+        given.
     design_effect : float
-        By how much the rows are too many, as rows of a group depend on each other; 1 if they do not. With three or more
-        classes, that of the most probable class.
+        By how much the rows are too many, as rows of a group depend on each other; 1 if
+        they do not. With three or more classes, that of the most probable class.
     segments : SegmentEvaluation or None
         With ``by``, the same judged by segment.
+    limits : mapping of str to (float, float)
+        95% confidence limits by name: ``limits["log_loss"]``. NaN where they are not
+        known.
+    rows : Predictions
+        The checked input.
     """
 
-    n_rows: int
-    total_weight: float
-    classes: tuple[Any, ...]
-    log_loss: float
-    brier: float
-    accuracy: float
-    auc: float
-    calibration_log_loss: float
-    refinement_log_loss: float
-    discrimination_log_loss: float
-    uncertainty_log_loss: float
-    calibration_brier: float
-    refinement_brier: float
-    discrimination_brier: float
-    uncertainty_brier: float
-    murphy_reliability: float
-    murphy_resolution: float
-    murphy_uncertainty: float
-    murphy_within_bins: float
-    ece: float
-    ece_debiased: float
-    ece_equal_mass: float
-    ece_equal_mass_debiased: float
-    smooth_ece: float
-    ici: float
-    e50: float
-    e90: float
-    emax: float
-    base_rate: float
-    mean_probability: float
-    calibration_in_the_large: float
-    calibration_in_the_large_se: float
-    calibration_slope: float
-    calibration_slope_se: float
-    calibration_p_value: float
-    impossible_weight: float
-    top_label: Evaluation | None = None
-    per_class: Mapping[Any, Evaluation] = field(default_factory=dict)
-    n_groups: int | None = None
-    design_effect: float = 1.0
-    segments: SegmentEvaluation | None = None
+    rows: Predictions = field(repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.rows.codes)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return self.rows.total
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels."""
+        return tuple(self.rows.classes.tolist())
+
+    @property
+    def n_groups(self) -> int | None:
+        """Number of groups."""
+        return self.rows.n_groups
+
+    @property
+    def design_effect(self) -> float:
+        """Variance of sums over groups, relative to that of independent rows."""
+        return self._event.rows.design_effect
+
+    @cached_property
+    def top_label(self) -> Evaluation | None:
+        """The evaluation of the most probable class; None for two classes."""
+        return None if self.rows.binary else Evaluation(self.rows.event)
+
+    @cached_property
+    def per_class(self) -> Mapping[Any, Evaluation]:
+        """The evaluation of each class against the rest; empty for two classes."""
+        if self.rows.binary:
+            return {}
+        problems = self.rows.against_rest
+        return {
+            label: Evaluation(problem)
+            for label, problem in zip(self.classes, problems, strict=True)
+        }
+
+    @property
+    def _event(self) -> Evaluation:
+        """The evaluation of the event: this one, or that of the top label."""
+        return self if self.top_label is None else self.top_label
+
+    @cached_property
+    def log_loss(self) -> float:
+        """Mean negative log-likelihood."""
+        rows = self.rows
+        if rows.binary:
+            return losses.log_loss(rows.counts)
+        by_row = losses.row_log_losses(rows.probs, rows.codes)
+        return float(np.average(by_row, weights=rows.weight))
+
+    @cached_property
+    def brier(self) -> float:
+        """Mean squared error, summed over three or more classes."""
+        if self.rows.binary:
+            return losses.brier(self.rows.counts)
+        return self._sum_over_classes("brier")
+
+    @cached_property
+    def accuracy(self) -> float:
+        """Share of rows whose most probable class is right."""
+        if self.rows.binary:
+            return losses.accuracy(self.rows.counts)
+        return self.base_rate
+
+    @cached_property
+    def auc(self) -> float:
+        """Area under the ROC curve."""
+        if self.rows.binary:
+            return losses.auc(self.rows.counts)
+        known = [one.auc for one in self.per_class.values() if not np.isnan(one.auc)]
+        return float(np.mean(known)) if known else float("nan")
+
+    @cached_property
+    def _log_loss_parts(self) -> losses.LossParts:
+        rows = self.rows
+        overfit = float(rows.overfit.log_loss.mean())
+        if rows.binary:
+            return self._binary_parts(losses.log_loss, overfit)
+        recalibrated = np.empty_like(rows.probs)
+        for j, problem in enumerate(rows.against_rest):
+            place = np.searchsorted(problem.counts.x, rows.probs[:, j])
+            recalibrated[:, j] = problem.recalibrated[place]
+        return losses.multiclass_log_loss_parts(
+            self.log_loss, recalibrated, rows.codes, rows.weight, overfit
+        )
+
+    @cached_property
+    def _brier_parts(self) -> losses.LossParts:
+        rows = self.rows
+        if rows.binary:
+            overfit = float(rows.overfit.brier.mean())
+            return self._binary_parts(losses.brier, overfit)
+        refinement = float(rows.overfit.brier.mean())
+        uncertainty = 0.0
+        for problem in rows.against_rest:
+            f = problem.counts
+            refinement += losses.brier(f, problem.recalibrated)
+            uncertainty += f.base_rate * (1.0 - f.base_rate)
+        return losses.parts(self.brier, refinement, uncertainty)
+
+    def _binary_parts(self, loss: losses.Loss, overfit: float) -> losses.LossParts:
+        """Parts of a loss of two classes."""
+        f = self.rows.counts
+        return losses.parts(
+            loss(f),
+            loss(f, self.rows.recalibrated) + overfit,
+            loss(f, np.full(len(f), f.base_rate)),
+        )
+
+    @property
+    def calibration_log_loss(self) -> float:
+        """The log-loss that better calibration would avoid."""
+        return self._log_loss_parts.calibration
+
+    @property
+    def refinement_log_loss(self) -> float:
+        """The log-loss that would remain."""
+        return self._log_loss_parts.refinement
+
+    @property
+    def discrimination_log_loss(self) -> float:
+        """By how much ``refinement_log_loss`` is below ``uncertainty_log_loss``."""
+        return self._log_loss_parts.discrimination
+
+    @property
+    def uncertainty_log_loss(self) -> float:
+        """The log-loss of the base rates."""
+        return self._log_loss_parts.uncertainty
+
+    @property
+    def calibration_brier(self) -> float:
+        """The Brier score that better calibration would avoid."""
+        return self._brier_parts.calibration
+
+    @property
+    def refinement_brier(self) -> float:
+        """The Brier score that would remain."""
+        return self._brier_parts.refinement
+
+    @property
+    def discrimination_brier(self) -> float:
+        """By how much ``refinement_brier`` is below ``uncertainty_brier``."""
+        return self._brier_parts.discrimination
+
+    @property
+    def uncertainty_brier(self) -> float:
+        """The Brier score of the base rates."""
+        return self._brier_parts.uncertainty
+
+    @cached_property
+    def _eces(self) -> tuple[float, float]:
+        f = self._event.rows.counts
+        return calibration.ece(
+            f, calibration.equal_width_bins(f.x, calibration.ECE_BINS)
+        )
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error."""
+        return self._eces[0]
+
+    @property
+    def ece_debiased(self) -> float:
+        """Expected calibration error, debiased."""
+        return self._eces[1]
+
+    @cached_property
+    def smooth_ece(self) -> float:
+        """Expected calibration error without bins."""
+        return calibration.smooth_ece(self._event.rows.counts)
+
+    @cached_property
+    def _distances(self) -> dict[str, float]:
+        rows = self._event.rows
+        return calibration.curve_distances(rows.counts, rows.spline)
+
+    @property
+    def ici(self) -> float:
+        """Mean distance from the calibration curve."""
+        return self._distances["ici"]
+
+    @property
+    def e50(self) -> float:
+        """Median distance from the calibration curve."""
+        return self._distances["e50"]
+
+    @property
+    def e90(self) -> float:
+        """90th percentile of the distance from the calibration curve."""
+        return self._distances["e90"]
+
+    @property
+    def emax(self) -> float:
+        """Largest distance from the calibration curve."""
+        return self._distances["emax"]
+
+    @property
+    def base_rate(self) -> float:
+        """Observed frequency of the event."""
+        return self._event.rows.counts.base_rate
+
+    @property
+    def mean_probability(self) -> float:
+        """Mean predicted probability of the event."""
+        return self._event.rows.counts.mean
+
+    @cached_property
+    def _recalibration(self) -> calibration.Recalibration:
+        rows = self._event.rows
+        return calibration.recalibration(rows.counts, rows)
+
+    @property
+    def calibration_in_the_large(self) -> float:
+        """Shift of the log-odds that makes the mean right."""
+        return self._recalibration.in_the_large
+
+    @property
+    def calibration_in_the_large_se(self) -> float:
+        """Its standard error."""
+        return self._recalibration.in_the_large_se
+
+    @property
+    def calibration_slope(self) -> float:
+        """Slope of the log-odds."""
+        return self._recalibration.slope
+
+    @property
+    def calibration_slope_se(self) -> float:
+        """Its standard error."""
+        return self._recalibration.slope_se
+
+    @cached_property
+    def calibration_p_value(self) -> float:
+        """P-value of the hypothesis that the probabilities are calibrated."""
+        if self.rows.binary:
+            return calibration.calibration_p_value(
+                self.rows.counts, self.rows, simulate=not self.rows.of_many
+            )
+        return combined_p_value(
+            np.array([self.top_label_p_value, self.class_wise_p_value])
+        )
+
+    @cached_property
+    def impossible_weight(self) -> float:
+        """Weight of the rows whose outcome had probability 0."""
+        rows = self.rows
+        if rows.binary:
+            return losses.impossible_weight(rows.counts)
+        impossible = losses.probability_of_outcome(rows.probs, rows.codes) == 0.0
+        return float(rows.w[impossible].sum())
+
+    @cached_property
+    def segments(self) -> SegmentEvaluation | None:
+        """The evaluation by segment; None without ``by``."""
+        if self.rows.by is None:
+            return None
+        with one_blas_thread():
+            return evaluate_segments(self.rows, self.top_label_p_value)
+
+    @cached_property
+    def limits(self) -> Mapping[str, Limits]:
+        """95% confidence limits by name, computed when they are read."""
+        return LimitsOfEvaluation(self)
 
     @property
     def n_effective(self) -> float:
@@ -160,103 +466,170 @@ class Evaluation:
         """The p-values of the classes against the rest, combined; for two classes the p-value."""
         if not self.per_class:
             return self.calibration_p_value
-        return combined_p_value(np.array([one.calibration_p_value for one in self.per_class.values()]))
+        return combined_p_value(
+            np.array([one.calibration_p_value for one in self.per_class.values()])
+        )
 
     @property
     def top_label_p_value(self) -> float:
         """P-value for the most probable class; for two classes the p-value."""
-        return self.calibration_p_value if self.top_label is None else self.top_label.calibration_p_value
+        return (
+            self.calibration_p_value
+            if self.top_label is None
+            else self.top_label.calibration_p_value
+        )
 
     def _class_wise(self, name: str) -> float:
-        return float(np.mean([getattr(one, name) for one in self.per_class.values() or [self]]))
+        return float(
+            np.mean([getattr(one, name) for one in self.per_class.values() or [self]])
+        )
 
-    def to_dict(self) -> dict[str, float]:
-        """All numbers, flat: ``{"log_loss": ..., "brier": ..., ...}``."""
-        others = {"classes", "top_label", "per_class", "segments"}
-        others |= set() if self.n_groups else {"n_groups", "design_effect"}
-        out = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.name not in others}
-        out["n_classes"] = float(len(self.classes))
+    def _sum_over_classes(self, name: str) -> float:
+        return float(sum(getattr(one, name) for one in self.per_class.values()))
+
+    def to_dict(self, *, limits: bool = True) -> dict[str, float]:
+        """All numbers and, if wanted, their limits, flat.
+
+        ``{"log_loss": ..., "log_loss_lower": ..., "log_loss_upper": ..., ...}``
+        """
+        names = NUMBERS + (() if self.n_groups is None else OF_GROUPS)
         if self.per_class:
-            names = ("ece", "ece_debiased", "smooth_ece", "p_value")
-            out |= {f"class_wise_{name}": float(getattr(self, f"class_wise_{name}")) for name in names}
-            out["top_label_p_value"] = self.top_label_p_value
+            names += OF_CLASSES
+        out: dict[str, float] = {}
+        with one_blas_thread():
+            for name in names:
+                out[name] = float(getattr(self, name))
+                if limits and name in self.limits:
+                    out[f"{name}_lower"], out[f"{name}_upper"] = self.limits[name]
+        out["n_classes"] = float(len(self.classes))
         return out if self.segments is None else out | self.segments.to_dict()
 
-    def _rows(self) -> list[tuple[str, str]]:
-        top = ", most probable class" if self.per_class else ""
-        numbers = [
-            ("log-loss", self.log_loss),
-            ("  calibration (would be saved)", self.calibration_log_loss),
-            ("  refinement (would remain)", self.refinement_log_loss),
-            ("Brier score", self.brier),
-            ("  calibration (would be saved)", self.calibration_brier),
-            ("  refinement (would remain)", self.refinement_brier),
-            ("accuracy", self.accuracy),
-            ("AUC", self.auc),
-            (f"ECE{top}", self.ece),
-            ("  debiased", self.ece_debiased),
-            ("  on bins of equal weight", self.ece_equal_mass),
-            ("  the same, debiased", self.ece_equal_mass_debiased),
-            (f"smooth ECE{top}", self.smooth_ece),
-            (f"ICI{top} (distance from the spline curve)", self.ici),
-            ("  E50 (median)", self.e50),
-            ("  E90 (90th percentile)", self.e90),
-            ("  Emax (largest)", self.emax),
-        ]
+    def details(self) -> str:
+        """All numbers with their limits, as a table."""
+        return text_of_blocks([self._title, self._details(), self.grouping])
+
+    @property
+    def verdict(self) -> str:
+        """The test of calibration, and what better calibration would save, in words."""
+        p = self.calibration_p_value
+        if np.isnan(self.calibration_slope) and self.base_rate in (0.0, 1.0):
+            return f"A single outcome occurs ({p_equals(p)})."
+        if p >= SIGNIFICANT:
+            return f"No evidence of miscalibration ({p_equals(p)})."
+        probabilities = "The probabilities"
         if self.per_class:
-            numbers.append(("ECE, mean of the classes", self.class_wise_ece))
-            numbers.append(("smooth ECE, mean of the classes", self.class_wise_smooth_ece))
-        numbers += [(f"mean probability{top}", self.mean_probability), ("  what happened", self.base_rate)]
-        large = with_error(self.calibration_in_the_large, self.calibration_in_the_large_se)
-        rows = [(label, format_number(value)) for label, value in numbers] + [
-            ("calibration in the large (0 is right)", large),
-            ("calibration slope (1 is right)", with_error(self.calibration_slope, self.calibration_slope_se)),
-            ("p-value of 'the probabilities are right'", p_value(self.calibration_p_value)),
-        ]
-        if self.impossible_weight:
-            rows.append(("happened with probability 0 (rows)", f"{self.impossible_weight:g}"))
-        return rows
+            probabilities = "The probabilities of the most probable class"
+        sentence = f"{probabilities} are {self._kind} ({p_equals(p)})"
+        saved = self.calibration_log_loss
+        if saved <= 0.0:
+            return f"{sentence}."
+        share = rounded_percent(saved / self.log_loss)
+        return f"{sentence}: calibration would reduce the log-loss by {share}."
 
+    @property
+    def _kind(self) -> str:
+        """In what way miscalibrated probabilities are wrong."""
+        slope_low, slope_high = self.limits["calibration_slope"]
+        low, high = self.limits["calibration_in_the_large"]
+        if slope_high < 1.0:
+            return "over-confident"
+        if slope_low > 1.0:
+            return "under-confident"
+        if low > 0.0:
+            return "too low"
+        return "too high" if high < 0.0 else "miscalibrated"
+
+    @property
     def _title(self) -> str:
-        return f"{rows_in_groups(self.n_rows, self.n_groups)}, {len(self.classes)} classes"
+        rows = rows_in_groups(self.n_rows, self.n_groups)
+        return f"{rows}, {len(self.classes)} classes"
 
-    def __str__(self) -> str:
-        by_segment = "" if self.segments is None else f"\nBy segment\n{self.segments}"
-        return "\n".join(filter(None, (self._title(), text_table(self._rows()), self.grouping, by_segment)))
+    def _line(self, name: str) -> Row:
+        """Label, value and limits of a number."""
+        label = (LABELS | CLASS_LABELS)[name]
+        if name in OF_EVENT and self.per_class:
+            label += OF_TOP_LABEL
+        value = float(getattr(self, name))
+        if name == "calibration_p_value":
+            return label, p_value(value), ""
+        shown = f"{value:g}" if name == "impossible_weight" else format_number(value)
+        low, high = self.limits.get(name, (np.nan, np.nan))
+        known = not np.isnan(low)
+        limits = f"{format_number(low)} to {format_number(high)}" if known else ""
+        return label, shown, limits
+
+    def _table(self, names: Sequence[str]) -> Table:
+        with one_blas_thread():
+            rows = [self._line(name) for name in names]
+        return Table(rows, ("", "value", "95% limits"))
+
+    def _details(self) -> Table:
+        names = [
+            name
+            for name in (*LABELS, *(CLASS_LABELS if self.per_class else ()))
+            if name != "impossible_weight" or self.impossible_weight
+        ]
+        return self._table(names)
+
+    def _blocks(self) -> list[Block]:
+        segments: list[Block] = []
+        if self.segments is not None:
+            segments = ["\nBy segment", *self.segments._blocks()]
+        first = self._table(FIRST)
+        return [self._title, self.verdict, first, self.grouping, *segments]
+
+    def _columns(self) -> dict[str, Any]:
+        names = NUMBERS + (OF_CLASSES if self.per_class else ())
+        unknown = (np.nan, np.nan)
+        limits = [self.limits.get(name, unknown) for name in names]
+        return {
+            "name": list(names),
+            "value": [float(getattr(self, name)) for name in names],
+            "lower": [low for low, _ in limits],
+            "upper": [high for _, high in limits],
+        }
 
     def __repr__(self) -> str:
         return (
-            f"Evaluation({self._title()}: log_loss={self.log_loss:.4g}, brier={self.brier:.4g}, "
-            f"smooth_ece={self.smooth_ece:.4g}, calibration_p_value={self.calibration_p_value:.3g})"
+            f"Evaluation({self._title}: log_loss={self.log_loss:.4g}, "
+            f"brier={self.brier:.4g}, "
+            f"calibration_p_value={self.calibration_p_value:.3g})"
         )
-
-    def _repr_html_(self) -> str:
-        by_segment = "" if self.segments is None else self.segments._repr_html_()
-        return html_table(self._rows(), caption=". ".join(filter(None, (self._title(), self.grouping)))) + by_segment
 
 
 def evaluate(
-    y: Any, probs: Any, *, sample_weight: Any = None, labels: Any = None, groups: Any = None, by: Any = None
+    y: Any,
+    probs: Any,
+    *,
+    sample_weight: Any = None,
+    labels: Any = None,
+    pos_label: Any = None,
+    groups: Any = None,
+    by: Any = None,
 ) -> Evaluation:
     """Evaluate probabilities: scores, their decomposition, and a test of calibration.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        What happened: labels of any type.
+        Labels of any type.
     probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m)
         Probabilities: of the second class, or a column for each class.
     sample_weight : array-like of shape (n,), optional
         A weight counts as that many rows.
     labels : array-like, optional
-        The classes in the order of the columns. By default those of ``y``, sorted; labels 0 and 1 (or 0 to m-1) need
-        not all occur.
+        The classes in the order of the columns. By default those of ``y``, sorted;
+        labels 0 and 1 (or 0 to m-1) need not all occur.
+    pos_label : label, optional
+        With two classes, the one that a single column of probabilities refers to, and
+        the event that is evaluated. By default the second.
     groups : array-like of shape (n,), optional
-        Rows with the same value belong together and may depend on each other; different groups do not. Standard errors
-        and tests then count rows for what they are worth.
+        Rows with the same value may depend on each other; different groups do not. Standard errors and tests then count rows for what they are
+        worth.
     by : array-like of shape (n,), or several (a frame, a list of columns), optional
-        The segments that rows are in, such as countries. The result then has ``segments``: a table, one test of "every
-        segment is calibrated" and the segments that are off. Segments of several columns overlap; combinations are not
+        The segments that rows are in, such as countries. The result then has
+        ``segments``: a table, one test of "every segment is calibrated" and the
+        miscalibrated segments. Segments of several columns overlap; combinations are not
         looked at. Rows without a label are a segment of their own.
 
     Returns
@@ -281,98 +654,28 @@ def evaluate(
     >>> overconfident = p**3 / (p**3 + (1 - p) ** 3)
     >>> result = evaluate(happened, overconfident)  # print it, to see all
     >>> round(result.calibration_log_loss, 3), round(result.calibration_slope, 1)
-    (0.206, 0.3)
+    (0.194, 0.3)
 
-    Segments: in two of five countries, events are more frequent, or less, than is said.
+    Segments: in two of five countries, events are more frequent, or less, than
+    predicted.
 
     >>> country = np.repeat(["it", "at", "fr", "de", "lu"], [380, 400, 500, 700, 20])
-    >>> said = p ** np.select([country == "fr", country == "it"], [1.6, 0.6], 1.0)
-    >>> print(evaluate(happened, said, by=country).segments)
-    segment  rows  events    said  happened  log-loss  ratio           95%  p-value       off
-    -----------------------------------------------------------------------------------------
-    fr        500     247  0.3775    0.4940    0.5202   1.31  1.22 to 1.40  < 0.001   too low
-    it        380     202  0.6477    0.5316    0.5301   0.82  0.76 to 0.88  < 0.001  too high
-    lu         20      13  0.4555    0.6500    0.7741   1.43  1.02 to 1.75    0.074
-    at        400     210  0.5083    0.5250    0.4890   1.03  0.95 to 1.11    0.517
-    de        700     336  0.4816    0.4800    0.4941   1.00  0.94 to 1.06    0.807
-    Not every segment is calibrated (p < 0.001): 2 of 5 are off.
+    >>> scores = p ** np.select([country == "fr", country == "it"], [1.6, 0.6], 1.0)
+    >>> print(evaluate(happened, scores, by=country).segments)
+    segment  rows  events  mean score  event rate  log-loss  ratio           95%  p-value    scores
+    -----------------------------------------------------------------------------------------------
+    fr        500     247      0.3775      0.4940    0.5202   1.31  1.22 to 1.40  < 0.001   too low
+    it        380     202      0.6477      0.5316    0.5301   0.82  0.76 to 0.88  < 0.001  too high
+    lu         20      13      0.4555      0.6500    0.7741   1.43  1.02 to 1.75    0.083
+    at        400     210      0.5083      0.5250    0.4890   1.03  0.95 to 1.11    0.517
+    de        700     336      0.4816      0.4800    0.4941   1.00  0.94 to 1.06    0.807
+    Not every segment is calibrated (p < 0.001): 2 of 5 are miscalibrated.
     Multicalibration error: 0.0601 (6.7 standard deviations).
     """
-    rows = check_predictions(y, probs, sample_weight, labels, groups=groups, by=by)
-    with one_blas_thread():
-        found = _binary(rows)[0] if rows.binary else _multiclass(rows)
-        if rows.by is None:
-            return found
-        return replace(found, segments=evaluate_segments(rows, found.top_label_p_value))
-
-
-def _binary(rows: Predictions) -> tuple[Evaluation, Counts, Array]:
-    """All measures of a two-class problem, its distinct probabilities, and the same recalibrated."""
-    f = rows.counts()
-    q, base = losses.recalibrated(f), f.base_rate
-    log_loss, brier = losses.log_loss(f), losses.brier(f)
-    equal_width = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
-    plain, debiased = calibration.ece(f, equal_width)
-    cox = calibration.recalibration(f, rows)
-    plain_equal_mass, debiased_equal_mass = calibration.ece(f, f.equal_weight_bins(calibration.ECE_BINS))
-    result = Evaluation(
-        n_rows=len(rows.codes),
-        total_weight=f.total,
-        classes=tuple(rows.classes.tolist()),
-        log_loss=log_loss,
-        brier=brier,
-        accuracy=losses.accuracy(f),
-        auc=losses.auc(f),
-        **losses.parts("log_loss", log_loss, losses.log_loss(f, q), losses.log_loss(f, np.full(len(f), base))),
-        **losses.parts("brier", brier, losses.brier(f, q), base * (1.0 - base)),
-        **losses.murphy(f, brier, equal_width),
-        ece=plain,
-        ece_debiased=debiased,
-        ece_equal_mass=plain_equal_mass,
-        ece_equal_mass_debiased=debiased_equal_mass,
-        smooth_ece=calibration.smooth_ece(f),
-        **calibration.curve_distances(f, rows.design_effect),
-        base_rate=base,
-        mean_probability=f.mean,
-        **{f"calibration_{name}": value for name, value in cox._asdict().items()},
-        calibration_p_value=calibration.calibration_p_value(f, rows),
-        impossible_weight=losses.impossible_weight(f),
-        n_groups=rows.n_groups,
-        design_effect=rows.design_effect,
+    rows = check_predictions(
+        y, probs, sample_weight, labels, groups=groups, by=by, pos_label=pos_label
     )
-    return result, f, q
-
-
-def _multiclass(rows: Predictions) -> Evaluation:
-    p, codes, weight = rows.probs, rows.codes, rows.weight
-    recalibrated = np.empty_like(p)
-
-    def against_rest(j: int) -> Evaluation:
-        one, f, q = _binary(rows.against_rest(j))
-        recalibrated[:, j] = q[np.searchsorted(f.x, p[:, j])]
-        return one
-
-    ovr = list(map_blocks(against_rest, range(p.shape[1]), p.size))
-    top = _binary(rows.event)[0]
-    log_loss = float(np.average(losses.row_log_losses(p, codes), weights=weight))
-    aucs = [one.auc for one in ovr if not np.isnan(one.auc)]
-    class_wise = combined_p_value(np.array([one.calibration_p_value for one in ovr]))
-    impossible = losses.probability_of_outcome(p, codes) == 0.0
-    classes = tuple(rows.classes.tolist())
-    summed: dict[str, Any] = {name: float(sum(getattr(one, name) for one in ovr)) for name in SUMMED_OVER_CLASSES}
-    return replace(
-        top,
-        classes=classes,
-        log_loss=log_loss,
-        accuracy=top.base_rate,
-        auc=float(np.mean(aucs)) if aucs else float("nan"),
-        **losses.multiclass_log_loss_parts(log_loss, recalibrated, codes, weight),
-        **summed,
-        calibration_p_value=combined_p_value(np.array([top.calibration_p_value, class_wise])),
-        impossible_weight=float(rows.w[impossible].sum()),
-        top_label=top,
-        per_class=dict(zip(classes, ovr, strict=True)),
-    )
+    return Evaluation(rows)
 
 
 def scorer(measure: str) -> Any:
@@ -381,26 +684,29 @@ def scorer(measure: str) -> Any:
     Parameters
     ----------
     measure : str
-        ``"log_loss"``, ``"brier"``, ``"accuracy"``, ``"auc"``, ``"calibration_log_loss"``, ``"refinement_log_loss"``,
-        ``"calibration_brier"``, ``"refinement_brier"``, ``"ece"``, ``"ece_debiased"``, ``"smooth_ece"``, ``"ici"`` or
-        ``"emax"``.
+        ``"log_loss"``, ``"brier"``, ``"accuracy"``, ``"auc"``,
+        ``"calibration_log_loss"``, ``"refinement_log_loss"``, ``"calibration_brier"``,
+        ``"refinement_brier"``, ``"ece"``, ``"ece_debiased"``, ``"smooth_ece"``,
+        ``"ici"`` or ``"emax"``.
 
     Returns
     -------
     scorer
-        It calls ``predict_proba``. Of a measure of which less is better it gives the negative, as scikit-learn does.
+        It calls ``predict_proba``. Of a measure of which less is better it gives the
+        negative, as scikit-learn does.
 
     Notes
     -----
-    Calibration alone is best for a model that always says the base rate: to choose a model, take ``"log_loss"`` or
-    ``"brier"``, or several measures and ``refit="log_loss"``.
+    Calibration alone is best for a model that always says the base rate: to choose a
+    model, take ``"log_loss"`` or ``"brier"``, or several measures and
+    ``refit="log_loss"``.
 
     Examples
     --------
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import cross_validate
-    >>> from calspline.evaluation.evaluate import scorer
+    >>> from calspline import scorer
     >>> X, y = make_classification(random_state=0)
     >>> names = ("log_loss", "calibration_log_loss")
     >>> found = cross_validate(LogisticRegression(), X, y, scoring={name: scorer(name) for name in names})
@@ -411,9 +717,18 @@ def scorer(measure: str) -> Any:
 
     check_one_of(measure, "measure", SCORERS)
     better = measure in MORE_IS_BETTER
-    return make_scorer(_measured, response_method="predict_proba", greater_is_better=better, measure=measure)
+    return make_scorer(
+        _measured,
+        response_method="predict_proba",
+        greater_is_better=better,
+        measure=measure,
+    )
 
 
-def _measured(y: Any, probs: Any, *, measure: str, sample_weight: Any = None, labels: Any = None) -> float:
-    found: float = getattr(evaluate(y, probs, sample_weight=sample_weight, labels=labels), measure)
+def _measured(
+    y: Any, probs: Any, *, measure: str, sample_weight: Any = None, labels: Any = None
+) -> float:
+    found: float = getattr(
+        evaluate(y, probs, sample_weight=sample_weight, labels=labels), measure
+    )
     return found

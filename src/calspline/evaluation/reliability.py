@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,24 @@ from scipy.optimize import isotonic_regression
 from scipy.special import betaincinv, expit
 
 from calspline.arrays import Array, Counts, one_blas_thread, run_starts
-from calspline.curve import CalibrationCurve
-from calspline.evaluation.calibration import equal_width_bins, flips_like, spline_curve
-from calspline.evaluation.predictions import Predictions, check_predictions, group_squares
-from calspline.formatting import Row, grouping, html_table, percent, rows_in_groups, text_table
-from calspline.options import check_integer, check_number, check_one_of, plain
+from calspline.evaluation.calibration import equal_width_bins, flips_like
+from calspline.evaluation.predictions import (
+    Predictions,
+    check_predictions,
+    group_squares,
+)
+from calspline.formatting import (
+    Row,
+    grouping,
+    percent,
+    rows_in_groups,
+)
+from calspline.maps.curve import CalibrationCurve
+from calspline.maps.fit_info import FittedCurve
+from calspline.options import check_integer, check_number, check_one_of
+from calspline.plots import draw
+from calspline.results import Block, Result, Table
 from calspline.transforms import log_odds
-
-if TYPE_CHECKING:
-    from calspline.display.reliability import ReliabilityDisplay
 
 BAND_CELLS, BAND_DRAWS = 256, 500
 GRID_POINTS = 101
@@ -41,7 +49,7 @@ class Bins:
     mean_score: Array
     """Mean probability."""
     observed: Array
-    """How often the event happened."""
+    """Observed frequency of the event."""
     interval_lower: Array
     interval_upper: Array
     """Exact binomial (Clopper-Pearson) limits for ``observed``; weights that are not whole count as the number of rows
@@ -53,7 +61,7 @@ class Bins:
 
 @dataclass(frozen=True, eq=False)
 class CorpCurve:
-    """Isotonic regression of what happened on the probabilities, with its consistency band."""
+    """Isotonic regression of the outcomes, with its consistency band."""
 
     lower: Array
     upper: Array
@@ -91,7 +99,7 @@ class SplineBand:
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
+class Reliability(Result):
     """The result of :func:`reliability`: a diagram, or several with three or more classes.
 
     Attributes
@@ -110,12 +118,14 @@ class Reliability:
     histogram_edges, histogram_weight : array
         Weight of the probabilities in 50 cells of equal width.
     classes : tuple of Reliability
-        With three or more classes, the diagrams of each against the rest; this diagram is then that of the top label.
-        Empty for two.
+        With three or more classes, the diagrams of each against the rest; this diagram
+        is then that of the top label. Empty for two.
     n_groups : int or None
-        How many groups of rows that depend on each other there are; None if none were given.
+        How many groups of rows that depend on each other there are; None if none were
+        given.
     design_effect : float
-        By how much the rows are too many, as rows of a group depend on each other; all intervals and bands know it.
+        By how much the rows are too many, as rows of a group depend on each other; all
+        intervals and bands know it.
     """
 
     name: str
@@ -135,7 +145,9 @@ class Reliability:
     @property
     def grouping(self) -> str:
         """What groups mean for these rows, in a sentence; empty without groups."""
-        return grouping(self.n_rows, self.n_groups, self.total_weight / self.design_effect)
+        return grouping(
+            self.n_rows, self.n_groups, self.total_weight / self.design_effect
+        )
 
     @property
     def top_label(self) -> Reliability | None:
@@ -144,35 +156,49 @@ class Reliability:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
-    def plot(self, ax: Any = None, **options: Any) -> ReliabilityDisplay:
-        """Draw the diagram with matplotlib; options are those of :meth:`calspline.ReliabilityDisplay.plot`."""
-        from calspline.display.reliability import ReliabilityDisplay
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the diagram as a :class:`calspline.ReliabilityDisplay`.
 
-        return ReliabilityDisplay(self).plot(ax, **options)
+        Options are those of its ``plot``.
+        """
+        return draw(self, ax, **options)
 
-    def _tables(self) -> Iterator[tuple[Sequence[Row], Row, str]]:
-        """Rows, header and title of each diagram's table."""
-        for one in (self, *self.classes):
-            b = one.bins
-            columns = b.lower, b.upper, b.count, b.mean_score, b.observed, b.interval_lower, b.interval_upper
-            rows = [
-                (f"{lower:.3g} to {upper:.3g}", f"{n:,}", f"{mean:.4f}", f"{share:.4f}", f"{low:.4f} to {high:.4f}")
-                for lower, upper, n, mean, share, low, high in zip(*columns, strict=True)
-            ]
-            header = "probability", "rows", "mean", "happened", f"{percent(one.level)} interval"
-            yield rows, header, f"Reliability of {one.name}, {rows_in_groups(one.n_rows, one.n_groups)}"
+    def _blocks(self) -> list[Block]:
+        tables = [one._table() for one in (self, *self.classes)]
+        return [*tables, self.grouping]
 
-    def __str__(self) -> str:
-        tables = "\n\n".join(f"{title}\n{text_table(rows, header)}" for rows, header, title in self._tables())
-        return "\n".join(filter(None, (tables, self.grouping)))
+    def _table(self) -> Table:
+        b = self.bins
+        rows: list[Row] = [
+            (
+                f"{b.lower[i]:.3g} to {b.upper[i]:.3g}",
+                f"{b.count[i]:,}",
+                f"{b.mean_score[i]:.4f}",
+                f"{b.observed[i]:.4f}",
+                f"{b.interval_lower[i]:.4f} to {b.interval_upper[i]:.4f}",
+            )
+            for i in range(len(b))
+        ]
+        interval = f"{percent(self.level)} interval"
+        header = ("bin", "rows", "mean probability", "observed frequency", interval)
+        title = f"Reliability of {self.name}, "
+        title += rows_in_groups(self.n_rows, self.n_groups)
+        return Table(rows, header, title)
+
+    def _columns(self) -> dict[str, Any]:
+        diagrams = (self, *self.classes)
+        columns: dict[str, Any] = {}
+        if self.classes:
+            columns["name"] = [one.name for one in diagrams for _ in one.bins.weight]
+        for f in fields(Bins):
+            parts = [getattr(one.bins, f.name) for one in diagrams]
+            columns[f.name] = np.concatenate(parts)
+        return columns
 
     def __repr__(self) -> str:
         return f"Reliability({self.name}, {self.n_rows:,} rows, {len(self.bins)} bins)"
-
-    def _repr_html_(self) -> str:
-        return "".join(html_table(*table) for table in self._tables())
 
 
 def reliability(
@@ -183,6 +209,7 @@ def reliability(
     strategy: Literal["quantile", "uniform"] = "quantile",
     sample_weight: Any = None,
     labels: Any = None,
+    pos_label: Any = None,
     groups: Any = None,
     level: float = 0.95,
 ) -> Reliability:
@@ -190,13 +217,13 @@ def reliability(
 
     Parameters
     ----------
-    y, probs, sample_weight, labels, groups
+    y, probs, sample_weight, labels, pos_label, groups
         As for :func:`evaluate`.
     n_bins : int, default=10
         Number of bins.
     strategy : {"quantile", "uniform"}
-        Bins of about equal weight, or of equal width. Equal probabilities share a bin, so
-        there may be fewer than ``n_bins``.
+        Bins of about equal weight, or of equal width. Equal probabilities share a bin,
+        so there may be fewer than ``n_bins``.
     level : float in (0, 1), default=0.95
         Confidence of intervals and bands.
 
@@ -217,31 +244,53 @@ def reliability(
     >>> p = rng.uniform(size=1000)
     >>> print(reliability(rng.random(1000) < p**2, p, n_bins=4, strategy="uniform"))
     Reliability of True, 1,000 rows
-    probability  rows    mean  happened      95% interval
-    -----------------------------------------------------
-    0 to 0.25     231  0.1281    0.0390  0.0180 to 0.0727
-    0.25 to 0.5   242  0.3805    0.1694  0.1244 to 0.2227
-    0.5 to 0.75   260  0.6263    0.4154  0.3548 to 0.4779
-    0.75 to 1     267  0.8703    0.7828  0.7284 to 0.8307
+    bin          rows  mean probability  observed frequency      95% interval
+    -------------------------------------------------------------------------
+    0 to 0.25     231            0.1281              0.0390  0.0180 to 0.0727
+    0.25 to 0.5   242            0.3805              0.1694  0.1244 to 0.2227
+    0.5 to 0.75   260            0.6263              0.4154  0.3548 to 0.4779
+    0.75 to 1     267            0.8703              0.7828  0.7284 to 0.8307
     """
-    rows = check_predictions(y, probs, sample_weight, labels, groups=groups)
+    rows = check_predictions(
+        y, probs, sample_weight, labels, groups=groups, pos_label=pos_label
+    )
+    return diagram_predictions(rows, n_bins, strategy, level)
+
+
+def diagram_predictions(
+    rows: Predictions,
+    n_bins: int = 10,
+    strategy: Literal["quantile", "uniform"] = "quantile",
+    level: float = 0.95,
+    *,
+    band_draws: int = BAND_DRAWS,
+) -> Reliability:
+    """The reliability diagram of checked predictions."""
     check_integer(n_bins, "n_bins", least=1)
     check_one_of(strategy, "strategy", ("quantile", "uniform"))
-    options = n_bins, strategy, check_number(level, "level", above=0.0, below=1.0)
+    check_number(level, "level", above=0.0, below=1.0)
+    options = n_bins, strategy, level, band_draws
     with one_blas_thread():
         if rows.binary:
             return _diagram(rows, str(rows.classes[1]), *options)
-        names = map(str, rows.classes.tolist())
-        each = tuple(_diagram(rows.against_rest(j), name, *options) for j, name in enumerate(names))
+        problems = zip(rows.against_rest, map(str, rows.classes.tolist()), strict=True)
+        each = tuple(_diagram(problem, name, *options) for problem, name in problems)
         return replace(_diagram(rows.event, "top label", *options), classes=each)
 
 
 def _diagram(
-    rows: Predictions, name: str, n_bins: int, strategy: Literal["quantile", "uniform"], level: float
+    rows: Predictions,
+    name: str,
+    n_bins: int,
+    strategy: Literal["quantile", "uniform"],
+    level: float,
+    band_draws: int,
 ) -> Reliability:
     """The diagram of a two-class problem."""
-    f = rows.counts()
-    histogram = np.bincount(equal_width_bins(f.x, HISTOGRAM_CELLS), weights=f.w, minlength=HISTOGRAM_CELLS)
+    f = rows.counts
+    histogram = np.bincount(
+        equal_width_bins(f.x, HISTOGRAM_CELLS), weights=f.w, minlength=HISTOGRAM_CELLS
+    )
     return Reliability(
         name=name,
         n_rows=len(rows.codes),
@@ -249,8 +298,8 @@ def _diagram(
         level=level,
         strategy=strategy,
         bins=_bins(f, rows, n_bins, strategy, level),
-        corp=_corp(f, rows, level),
-        spline=_spline(f, rows.design_effect, level),
+        corp=_corp(f, rows, level, band_draws),
+        spline=_spline(f, rows.spline, level),
         histogram_edges=np.linspace(0.0, 1.0, HISTOGRAM_CELLS + 1),
         histogram_weight=histogram.astype(np.float64),
         n_groups=rows.n_groups,
@@ -258,8 +307,14 @@ def _diagram(
     )
 
 
-def _bins(f: Counts, rows: Predictions, n_bins: int, strategy: str, level: float) -> Bins:
-    bins = equal_width_bins(f.x, n_bins) if strategy == "uniform" else f.equal_weight_bins(n_bins)
+def _bins(
+    f: Counts, rows: Predictions, n_bins: int, strategy: str, level: float
+) -> Bins:
+    bins = (
+        equal_width_bins(f.x, n_bins)
+        if strategy == "uniform"
+        else f.equal_weight_bins(n_bins)
+    )
     first = run_starts(bins)
     used, binned = bins[first], f.merged(first)
     of_rows = bins[np.searchsorted(f.x, rows.probs)]
@@ -270,11 +325,17 @@ def _bins(f: Counts, rows: Predictions, n_bins: int, strategy: str, level: float
         between = 0.5 * (f.x[first[1:] - 1] + f.x[first[1:]])
         lower, upper = np.append(f.x[0], between), np.append(between, f.x[-1])
     # As many rows as would say as much.
-    share = np.divide(binned.w, binned.squares, out=np.ones_like(binned.w), where=binned.squares > 0.0)
+    share = np.divide(
+        binned.w, binned.squares, out=np.ones_like(binned.w), where=binned.squares > 0.0
+    )
     if rows.groups is not None:
         share *= rows.design_effect / _bin_effects(rows, of_rows)[used]
-    low, high = clopper_pearson(share * binned.positives, share * binned.negatives, level)
-    return Bins(lower, upper, count, binned.w, binned.x, binned.positives / binned.w, low, high)
+    low, high = clopper_pearson(
+        share * binned.positives, share * binned.negatives, level
+    )
+    return Bins(
+        lower, upper, count, binned.w, binned.x, binned.positives / binned.w, low, high
+    )
 
 
 def _bin_effects(rows: Predictions, bins: NDArray[np.intp]) -> Array:
@@ -285,43 +346,83 @@ def _bin_effects(rows: Predictions, bins: NDArray[np.intp]) -> Array:
     away = happened - rate[bins]
     of_groups, _ = group_squares(w * away, bins, rows.groups, n)
     of_rows = np.bincount(bins, rows.powers() * away**2)
-    found = np.divide(of_groups, of_rows, out=np.full(n, rows.design_effect), where=of_rows > 0.0)
+    found = np.divide(
+        of_groups, of_rows, out=np.full(n, rows.design_effect), where=of_rows > 0.0
+    )
     return np.asarray(np.maximum(found, 1.0))
 
 
-def clopper_pearson(positives: Array, negatives: Array, level: float) -> tuple[Array, Array]:
+def clopper_pearson(
+    positives: Array, negatives: Array, level: float
+) -> tuple[Array, Array]:
     """Exact binomial limits for a share, for numbers of rows that need not be whole."""
     tail = 0.5 * (1.0 - level)
     none, all_ = positives == 0.0, negatives == 0.0
-    lower = np.where(none, 0.0, betaincinv(np.where(none, 1.0, positives), negatives + 1.0, tail))
-    upper = np.where(all_, 1.0, betaincinv(positives + 1.0, np.where(all_, 1.0, negatives), 1.0 - tail))
+    lower = np.where(
+        none, 0.0, betaincinv(np.where(none, 1.0, positives), negatives + 1.0, tail)
+    )
+    upper = np.where(
+        all_,
+        1.0,
+        betaincinv(positives + 1.0, np.where(all_, 1.0, negatives), 1.0 - tail),
+    )
     return lower, upper
 
 
-def _corp(f: Counts, rows: Predictions, level: float) -> CorpCurve:
+def _corp(f: Counts, rows: Predictions, level: float, draws: int) -> CorpCurve:
     found = isotonic_regression(f.positives / f.w, weights=f.w)
     first, last = found.blocks[:-1], found.blocks[1:] - 1
     cells, flips = flips_like(f, rows, BAND_CELLS)
-    rates = np.clip(cells.x + flips.deviations(BAND_DRAWS) / cells.w, 0.0, 1.0)
+    rates = np.clip(cells.x + flips.deviations(draws) / cells.w, 0.0, 1.0)
     curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in rates])
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
     at = np.searchsorted(f.x, cells.x, side="right") - 1
-    return CorpCurve(f.x[first], f.x[last], found.weights, found.x[first], cells.x, found.x[at], low, high)
+    return CorpCurve(
+        f.x[first],
+        f.x[last],
+        found.weights,
+        found.x[first],
+        cells.x,
+        found.x[at],
+        low,
+        high,
+    )
 
 
-def _spline(f: Counts, design_effect: float, level: float) -> SplineBand | None:
-    fit = spline_curve(f, design_effect)
+def _spline(f: Counts, fit: FittedCurve | None, level: float) -> SplineBand | None:
     if fit is None:
         return None
     grid = probability_grid(float(f.x[0]), float(f.x[-1]), GRID_POINTS)
     lower, upper = fit.curve.band(grid, level).T
     whole_lower, whole_upper = fit.curve.band(grid, level, simultaneous=True).T
-    return SplineBand(grid, fit.curve(grid), lower, upper, whole_lower, whole_upper, fit.curve, fit.edf)
+    return SplineBand(
+        grid,
+        fit.curve(grid),
+        lower,
+        upper,
+        whole_lower,
+        whole_upper,
+        fit.curve,
+        fit.edf,
+    )
 
 
 def probability_grid(low: float, high: float, count: int) -> Array:
     """Probabilities from ``low`` to ``high``, even in probability and in log-odds, so that both ends are smooth."""
     ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
     even = expit(np.linspace(ends[0], ends[1], count))
-    return np.unique(np.clip(np.concatenate([np.linspace(low, high, count), even]), low, high))
+    return np.unique(
+        np.clip(np.concatenate([np.linspace(low, high, count), even]), low, high)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: arrays and tuples as lists, dataclasses as dicts."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return value

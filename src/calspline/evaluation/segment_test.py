@@ -1,30 +1,38 @@
 """Calibration of many segments at once: sums of residuals, their tails, and one test of all.
 
-If the probabilities are right, the outcomes are coin flips of known chances. Of each segment two sums are judged: the
-residuals ``U = sum w (y - p)``, its *level*, and the residuals times the log-odds less their mean, its *slope*.
+If the probabilities are right, the outcomes are coin flips of known chances. Of each
+segment two sums are judged: the residuals ``U = sum w (y - p)``, its *level*, and the
+residuals times the log-odds less their mean, its *slope*.
 
-**One segment.** With ``K(t)`` the logarithm of the moment generating function of a sum and ``K'(t) = U``, the chance of
-a larger one is ``1 - Phi(r + log(u / r) / r)``, where ``r = sign(t) sqrt(2 (t U - K(t)))`` and ``u = t sqrt(K''(t))``
-(Lugannani and Rice). Its logarithm is right to a few percent far into the tails and for a handful of rows; for the
-count of events it is the mid-p. The segment's p-value is the smaller of the two sums', each doubled, corrected for two
-looks.
+**One segment.** With ``K(t)`` the logarithm of the moment generating function of a sum
+and ``K'(t) = U``, the chance of a larger one is ``1 - Phi(r + log(u / r) / r)``, where
+``r = sign(t) sqrt(2 (t U - K(t)))`` and ``u = t sqrt(K''(t))`` (Lugannani and Rice).
+Its logarithm is right to a few percent far into the tails and for a handful of rows;
+for the count of events it is the mid-p. Where a few rows decide the sum, as with
+confident probabilities, the approximation fails, and the mid-p is that of the exact
+distribution (:mod:`calspline.evaluation.lattice_tail`). The segment's p-value is the
+smaller of the two sums', each doubled, corrected for two looks.
 
-**All segments.** Three p-values are combined (Liu and Xie's Cauchy combination): that of all rows together; the
-smallest of the segments', corrected for their number, which finds one that is far off; and that of
-``Q = sum U^2 / (V + 1 / tau^2)``, with ``V`` the variance of ``U``, which finds many that are a little off. ``tau`` is
-how much segments usually differ, so that a segment of few rows counts for little. Mean and variance of ``Q`` follow
-from the second and fourth cumulants of the flips, those that segments of several columns have in common included; its
-tail is that of a gamma distribution with this mean and variance.
+**All segments.** Three p-values are combined (Liu and Xie's Cauchy combination): that
+of all rows together; the smallest of the segments', corrected for their number, which
+finds one that is far off; and that of ``Q = sum U^2 / (V + 1 / tau^2)``, with ``V`` the
+variance of ``U``, which finds many that are a little off. ``tau`` is how much segments
+usually differ, so that a segment of few rows counts for little. Mean and variance of
+``Q`` follow from the second and fourth cumulants of the flips, those that segments of
+several columns have in common included; its tail is that of a gamma distribution with
+this mean and variance.
 
-**Groups.** Rows that depend on each other are judged twice: as if they did not, and by the sums of their groups alone
-(Student's test of these, and signs of groups drawn at random for ``Q``). The larger p-value counts.
+**Groups.** Rows that depend on each other are judged twice: as if they did not, and by
+the sums of their groups alone (Student's test of these, and signs of groups drawn at
+random for ``Q``). The larger p-value counts.
 
 References
 ----------
-R. Lugannani and S. Rice, *Saddle point approximation for the distribution of the sum of independent random variables*,
-Advances in Applied Probability 12, 1980.
-Y. Benjamini and Y. Hochberg, *Controlling the false discovery rate*, JRSS B 57, 1995.
-F. E. Satterthwaite, *An approximate distribution of estimates of variance components*, Biometrics Bulletin 2, 1946.
+R. Lugannani and S. Rice, *Saddle point approximation for the distribution of the sum of
+independent random variables*, Advances in Applied Probability 12, 1980. Y. Benjamini
+and Y. Hochberg, *Controlling the false discovery rate*, JRSS B 57, 1995. F. E.
+Satterthwaite, *An approximate distribution of estimates of variance components*,
+Biometrics Bulletin 2, 1946.
 """
 
 from __future__ import annotations
@@ -38,11 +46,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.special import expit, gammaincc, ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import t as student
 
 from calspline.arrays import Array
-from calspline.evaluation.calibration import SEED, Ints, combined_p_value
+from calspline.evaluation.calibration import SEED, Ints, combined_p_value, gamma_tail
+from calspline.evaluation.lattice_tail import CoinFlips, upper_tails
 from calspline.evaluation.losses import probability_of_outcome
 from calspline.evaluation.predictions import Predictions, cell_sums
 from calspline.transforms import Transform
@@ -52,6 +61,8 @@ USUAL_SPREAD = (0.5, 0.2)
 MANY_ROWS, CELLS_PER_UNIT = 50_000, 40
 """From so many rows on, those of a segment are gathered in cells, so many for each unit of the log-odds."""
 LEAST = 1e-9
+MANY_FLIPS = 10.0
+"""Effective number of flips in a sum from which the saddlepoint is accurate."""
 NEAR_MEAN = 0.1
 """Within so many standard deviations of the mean, the formula for the tail loses digits; its limit is used."""
 FLIPS = 199
@@ -75,11 +86,16 @@ def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
         # The chord, and now and then the middle, which never fails.
         at = 0.5 * (low + high)
         if i % 3 < 2:
-            np.divide(above * low - below * high, above - below, out=at, where=above > below)
+            np.divide(
+                above * low - below * high, above - below, out=at, where=above > below
+            )
         value = f(at)
         up = value >= 0.0
         # The value at an end that stays counts half at the next step (Illinois).
-        below, above = np.where(up, 0.5 * below, value), np.where(up, value, 0.5 * above)
+        below, above = (
+            np.where(up, 0.5 * below, value),
+            np.where(up, value, 0.5 * above),
+        )
         low, high = np.where(up, low, at), np.where(up, at, high)
     return np.asarray(0.5 * (low + high))
 
@@ -88,7 +104,8 @@ def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
 class Cells:
     """Rows gathered by segment and probability: ``count`` coin flips of a ``size`` at ``p``, in the segment ``code``.
 
-    With several columns of segments, all cells occur once for each: ``code`` has a row for each column.
+    With several columns of segments, all cells occur once for each: ``code`` has a row
+    for each column.
     """
 
     p: Array
@@ -106,8 +123,15 @@ class Cells:
         for column in code:
             key = np.unique((key - key.min()) * n + column, return_inverse=True)[1]
         _, first = np.unique(key, return_index=True)
-        mass, moment, squares = (np.bincount(key, values) for values in (w, w * p, rows.powers()))
-        return cls(np.clip(moment / mass, LEAST, 1.0 - LEAST), mass**2 / squares, squares / mass, code[:, first]), key
+        mass, moment, squares = (
+            np.bincount(key, values) for values in (w, w * p, rows.powers())
+        )
+        return cls(
+            np.clip(moment / mass, LEAST, 1.0 - LEAST),
+            mass**2 / squares,
+            squares / mass,
+            code[:, first],
+        ), key
 
     @cached_property
     def z(self) -> Array:
@@ -123,8 +147,8 @@ class Cells:
 class SegmentSums:
     """Rows of a two-class problem in ``n`` segments; ``code`` has a row for each column of segments.
 
-    ``sums`` are the level and the slope of each segment, and ``features`` what residuals are multiplied by in them, by
-    column and cell.
+    ``sums`` are the level and the slope of each segment, and ``features`` what
+    residuals are multiplied by in them, by column and cell.
     """
 
     def __init__(self, rows: Predictions, code: Ints, n: int) -> None:
@@ -134,7 +158,10 @@ class SegmentSums:
         v = c.count * c.size**2 * c.v
         apart = c.z - (self.over_cells(v * c.z) / self.over_cells(v))[c.code]
         # A mean of equal numbers may differ from them in its last digits.
-        self.features = np.ones(c.code.shape), np.where(np.abs(apart) > LEAST, apart, 0.0)
+        self.features = (
+            np.ones(c.code.shape),
+            np.where(np.abs(apart) > LEAST, apart, 0.0),
+        )
         self.sums = [self.total(f[:, place] * self.residual) for f in self.features]
 
     def total(self, values: NDArray[Any]) -> Array:
@@ -148,13 +175,17 @@ class SegmentSums:
     @cached_property
     def p_values(self) -> tuple[Array, Array]:
         """Of level and slope of each segment, two-sided."""
-        level, slope = (self._tail(U, f) for U, f in zip(self.sums, self.features, strict=True))
+        level, slope = (
+            self._tail(U, f) for U, f in zip(self.sums, self.features, strict=True)
+        )
         impossible = probability_of_outcome(self.rows.probs, self.rows.codes) == 0.0
         level = np.where(self.total(impossible) > 0.0, 0.0, level)
         if self.rows.groups is None:
             return level, slope
         of_groups = self._student()
-        return np.maximum(level, of_groups[: self.n]), np.maximum(slope, of_groups[self.n :])
+        return np.maximum(level, of_groups[: self.n]), np.maximum(
+            slope, of_groups[self.n :]
+        )
 
     def _tail(self, U: Array, feature: Array) -> Array:
         """Chance of sums as far from zero as ``U``, by the saddlepoint, on that side, twice."""
@@ -172,38 +203,81 @@ class SegmentSums:
         def tilted(t: Array) -> Array:
             return np.asarray(expit(c.z + t[code] * b))
 
-        t = root(lambda t: self.over_cells(c.count * b * (tilted(t) - c.p)) - U, U / np.maximum(V, 1e-300))
+        t = root(
+            lambda t: self.over_cells(c.count * b * (tilted(t) - c.p)) - U,
+            U / np.maximum(V, 1e-300),
+        )
         q, tb = tilted(t), t[code] * b
-        K = self.over_cells(c.count * (np.log1p(c.p * np.expm1(np.minimum(tb, LONGEST))) - tb * c.p))
+        K = self.over_cells(
+            c.count * (np.log1p(c.p * np.expm1(np.minimum(tb, LONGEST))) - tb * c.p)
+        )
         r = np.sqrt(np.maximum(2.0 * (t * U - K), 0.0))
-        u = t * np.sqrt(self.over_cells(c.count * b**2 * q * (1.0 - q)))
+        tilted_variance = self.over_cells(c.count * b**2 * q * (1.0 - q))
+        u = t * np.sqrt(tilted_variance)
         sd = np.sqrt(np.maximum(V, 1e-60))
         skewness = self.over_cells(c.count * b**3 * c.v * (1.0 - 2.0 * c.p)) / sd**3
-        star = U / sd + np.clip(skewness / 6.0 * (1.0 - (U / sd) ** 2), -NEAR_MEAN, NEAR_MEAN)
+        star = U / sd + np.clip(
+            skewness / 6.0 * (1.0 - (U / sd) ** 2), -NEAR_MEAN, NEAR_MEAN
+        )
         far = (r > NEAR_MEAN) & (u > 0.0)
         star[far] = r[far] + np.log(u[far] / r[far]) / r[far]
-        smooth = np.minimum(2.0 * ndtr(-star), 1.0)
-        return np.asarray(np.where(extreme, np.where(top > 0.0, exact, 1.0), smooth))
+        p = np.minimum(2.0 * ndtr(-star), 1.0)
+        fourth = self.over_cells(c.count * b**4 * q * (1.0 - q))
+        few = (t > 0.0) & (tilted_variance**2 < MANY_FLIPS * fourth)
+        p[few] = self._exact_tail(b, t, few)[few]
+        return np.asarray(np.where(extreme, np.where(top > 0.0, exact, 1.0), p))
+
+    def _exact_tail(self, b: Array, t: Array, few: NDArray[np.bool_]) -> Array:
+        """Twice the exact mid-p of sums that ``few`` flips, of sizes ``b``, decide."""
+        c = self.cells
+        weight = np.bincount(self.place, self.rows.w * self.rows.codes, len(c.p))
+        events = weight / c.size
+        column, cell = np.nonzero(few[c.code] & (b != 0.0))
+        flips = CoinFlips(
+            z=c.z[cell],
+            count=c.count[cell],
+            size=b[column, cell],
+            code=c.code[column, cell],
+            events=events[cell],
+        )
+        return np.minimum(2.0 * upper_tails(flips, t), 1.0)
 
     @cached_property
     def _group_sums(self) -> csr_matrix:
         """The part of each group in levels, then slopes, of segments."""
         assert self.rows.groups is not None
         values = [(f[:, self.place] * self.residual).ravel() for f in self.features]
-        at = np.concatenate([self.code, self.code + self.n]).ravel(), np.tile(self.rows.groups, 2 * len(self.code))
-        sums = csr_matrix((np.concatenate(values), at), shape=(2 * self.n, self.rows.n_groups))
+        at = (
+            np.concatenate([self.code, self.code + self.n]).ravel(),
+            np.tile(self.rows.groups, 2 * len(self.code)),
+        )
+        sums = csr_matrix(
+            (np.concatenate(values), at), shape=(2 * self.n, self.rows.n_groups)
+        )
         sums.sum_duplicates()
         return sums
 
     def _student(self) -> Array:
         """P-values of Student's test that the sums of groups have mean zero; 1 where there is one group."""
         sums = self._group_sums
-        G = np.tile(np.diff(sums.indptr)[: self.n].astype(np.float64), 2)  # groups with rows in each segment
-        U, squares = np.asarray(sums.sum(axis=1)).ravel(), np.asarray(sums.power(2).sum(axis=1)).ravel()
+        G = np.tile(
+            np.diff(sums.indptr)[: self.n].astype(np.float64), 2
+        )  # groups with rows in each segment
+        U, squares = (
+            np.asarray(sums.sum(axis=1)).ravel(),
+            np.asarray(sums.power(2).sum(axis=1)).ravel(),
+        )
         spread = (squares - U**2 / G) * G / np.maximum(G - 1.0, 1.0)
         known = (G > 1.0) & (spread > 0.0)
-        t = np.divide(np.abs(U), np.sqrt(np.maximum(spread, 0.0)), out=np.zeros_like(U), where=known)
-        return np.asarray(np.where(known, 2.0 * student.sf(t, np.maximum(G - 1.0, 1.0)), 1.0))
+        t = np.divide(
+            np.abs(U),
+            np.sqrt(np.maximum(spread, 0.0)),
+            out=np.zeros_like(U),
+            where=known,
+        )
+        return np.asarray(
+            np.where(known, 2.0 * student.sf(t, np.maximum(G - 1.0, 1.0)), 1.0)
+        )
 
     @cached_property
     def segment_p_values(self) -> Array:
@@ -217,7 +291,12 @@ class SegmentSums:
         for U, f, tau in zip(self.sums, self.features, USUAL_SPREAD, strict=True):
             V = self.over_cells(c.count * c.size**2 * c.v * f**2)
             H = self.over_cells(c.count * c.size * c.v * f**2)
-            worth = np.divide((H * tau) ** 2, V * (V + (H * tau) ** 2), out=np.zeros_like(V), where=V > 0.0)
+            worth = np.divide(
+                (H * tau) ** 2,
+                V * (V + (H * tau) ** 2),
+                out=np.zeros_like(V),
+                where=V > 0.0,
+            )
             Q, mean = Q + float(worth @ U**2), mean + float(worth @ V)
             parts.append((f, worth))
         if mean == 0.0:
@@ -226,21 +305,36 @@ class SegmentSums:
         if self.rows.groups is None:
             return p
         # As if the sums of groups had their signs by chance.
-        signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(0, 2, size=(self._group_sums.shape[1], FLIPS))
-        null = np.concatenate([worth for _, worth in parts]) @ (self._group_sums @ signs) ** 2
+        signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(
+            0, 2, size=(self._group_sums.shape[1], FLIPS)
+        )
+        null = (
+            np.concatenate([worth for _, worth in parts])
+            @ (self._group_sums @ signs) ** 2
+        )
         return max(p, gamma_tail(Q, null.mean(), null.var()))
 
     def _variance_of_squares(self, parts: list[tuple[Array, Array]]) -> float:
         """Of the sum over segments of squared sums times what each is worth."""
         c, out = self.cells, 0.0
-        second, fourth = c.count * c.size**2 * c.v, c.count * c.size**4 * c.v * (1.0 - 6.0 * c.v)
+        second, fourth = (
+            c.count * c.size**2 * c.v,
+            c.count * c.size**4 * c.v * (1.0 - 6.0 * c.v),
+        )
         for j, first in enumerate(c.code):
             for i, other in enumerate(c.code[: j + 1]):
-                _, at, pair = np.unique(first * self.n + other, return_index=True, return_inverse=True)
+                _, at, pair = np.unique(
+                    first * self.n + other, return_index=True, return_inverse=True
+                )
                 for (f, b), (g, d) in product(parts, repeat=2):
                     both = f[j] * g[i]
-                    joint = np.bincount(pair, fourth * both**2) + 2.0 * np.bincount(pair, second * both) ** 2
-                    out += (1.0 if i == j else 2.0) * float((b[first] * d[other])[at] @ joint)
+                    joint = (
+                        np.bincount(pair, fourth * both**2)
+                        + 2.0 * np.bincount(pair, second * both) ** 2
+                    )
+                    out += (1.0 if i == j else 2.0) * float(
+                        (b[first] * d[other])[at] @ joint
+                    )
         return out
 
     def p_value(self, of_all_rows: float) -> float:
@@ -252,8 +346,3 @@ class SegmentSums:
 def corrected(p: Array, looks: int) -> Array:
     """The chance that the smallest of so many p-values is as small as ``p`` (Šidák)."""
     return np.asarray(-np.expm1(looks * np.log1p(-np.minimum(p, 1.0 - 1e-15))))
-
-
-def gamma_tail(x: float, mean: float, variance: float) -> float:
-    """The chance that a variable with a gamma distribution is larger than ``x``."""
-    return float(gammaincc(mean**2 / variance, x * mean / variance))

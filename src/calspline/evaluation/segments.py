@@ -1,14 +1,14 @@
-"""Probabilities judged by segment: a table, one test of all segments, and those that are off."""
+"""Evaluation by segment: a table, a test of all segments, and the miscalibrated ones."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 from scipy.stats import false_discovery_control
 from scipy.stats import t as student
@@ -17,17 +17,25 @@ from calspline.arrays import Array, run_starts
 from calspline.evaluation.calibration import Ints
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
+from calspline.evaluation.protocols import LossDifference, PairedSets
 from calspline.evaluation.segment_test import SegmentSums, root
-from calspline.formatting import Row, format_number, html_table, p_equals, p_value, percent, text_table
-from calspline.segments.labels import By
+from calspline.formatting import (
+    Row,
+    format_number,
+    p_equals,
+    p_value,
+    percent,
+)
+from calspline.plots import draw
+from calspline.results import Block, Result, Table
+from calspline.segment_labels import By
 
 if TYPE_CHECKING:
-    from calspline.display.results import SegmentDisplay
-    from calspline.evaluation.compare import PairedDifference
+    from matplotlib.axes import Axes
 
 LEVEL = 0.95
 FALSE_SHARE = 0.05
-"""Of the segments that are said to be off, the share that is not, on average, at most."""
+"""Largest expected share of false discoveries among miscalibrated segments."""
 SHOWN = 20
 """Rows of a printed table."""
 FEWEST_ROWS = 10
@@ -43,8 +51,9 @@ NO_SEGMENT = "(none)"
 class Coded(NamedTuple):
     """Segments of one or more columns, numbered through; rows without a label are a segment of their own, None.
 
-    ``code`` has a row for each column. ``names`` are what segments are called, and ``table`` has the first columns of a
-    table; both with the column's name if there are several.
+    ``code`` has a row for each column. ``names`` are what segments are called, and
+    ``table`` has the first columns of a table; both with the column's name if there are
+    several.
     """
 
     code: Ints
@@ -60,18 +69,26 @@ class Coded(NamedTuple):
         codes = []
         for k, column in enumerate(by.columns):
             values = [*column.values, *([None] if np.any(column.codes < 0) else [])]
-            codes.append(np.where(column.codes < 0, len(column.values), column.codes) + len(labels))
+            codes.append(
+                np.where(column.codes < 0, len(column.values), column.codes)
+                + len(labels)
+            )
             labels += values
             columns += [str(k) if column.name is None else column.name] * len(values)
-        code, names = np.array(codes, dtype=np.intp), [NO_SEGMENT if one is None else str(one) for one in labels]
+        code, names = (
+            np.array(codes, dtype=np.intp),
+            [NO_SEGMENT if one is None else str(one) for one in labels],
+        )
         if len(codes) == 1:
             return cls(code, labels, names, {"segment": labels})
-        names = [f"{column}: {name}" for column, name in zip(columns, names, strict=True)]
+        names = [
+            f"{column}: {name}" for column, name in zip(columns, names, strict=True)
+        ]
         return cls(code, labels, names, {"column": columns, "segment": labels})
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedSegments(ABC):
+class JudgedSegments(Result):
     """A value for each segment under each name, and what the segments are called."""
 
     table: dict[str, Any]
@@ -86,45 +103,42 @@ class JudgedSegments(ABC):
         shift = self.table.get("shift", np.zeros(len(self)))
         return np.lexsort([-np.abs(shift), self.table["p_value"]]).tolist()  # type: ignore[no-any-return]
 
-    @abstractmethod
-    def _shown(self) -> tuple[list[Row], Row, list[str]]:
-        """Rows and header of a table of the worst, and what to say below."""
-
-    def __str__(self) -> str:
-        rows, header, lines = self._shown()
-        return "\n".join([text_table(rows, header, len(self)), *lines])
-
-    def _repr_html_(self) -> str:
-        rows, header, lines = self._shown()
-        return html_table(rows, header, caption=" ".join(lines))
+    def _columns(self) -> Mapping[str, Any]:
+        return self.table
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentEvaluation(JudgedSegments):
     """Probabilities judged by segment, as :func:`evaluate` does with ``by``. ``str()`` is a table of the worst.
 
-    With three or more classes, the event is that the most probable class is the right one.
+    With three or more classes, the event is that the most probable class is the right
+    one.
 
     Attributes
     ----------
     table : dict
-        A value for each segment under each name; ``pandas.DataFrame(result.segments.table)`` makes a frame of it.
-        ``column`` (if there are several) and ``segment``; ``rows`` and ``events``, sums of weights; ``said`` and
-        ``happened``, the mean probability and the rate; ``log_loss``; ``ratio`` of happened to said with its limits
-        ``lower`` and ``upper``; ``shift``, of the log-odds, which makes the mean right; ``p_value``, that the segment
-        is calibrated; ``adjusted``, the same after correction for the number of segments; ``off``, whether that is
-        below 0.05; and ``how`` it is off.
+        A value for each segment under each name;
+        ``pandas.DataFrame(result.segments.table)`` makes a frame of it. ``column`` (if
+        there are several) and ``segment``; ``rows`` and ``events``, sums of weights;
+        ``mean_score`` and ``event_rate``, the mean probability and the frequency of the
+        event; ``log_loss``; their ``ratio`` ``event_rate / mean_score`` with its limits
+        ``lower`` and ``upper``; ``shift``, of the log-odds, which makes the mean right;
+        ``p_value``, that the segment is calibrated; ``adjusted``, the same after
+        correction for the number of segments; ``miscalibrated``, whether that is below
+        0.05; and ``verdict``: the scores are ``"too low"``, ``"too high"``,
+        ``"over-confident"`` or ``"under-confident"``.
     names : list of str
         What the segments are called.
     p_value : float
         That every segment is calibrated: one test of them all.
     multicalibration_error : float
-        The largest cumulative calibration error of a segment, in its standard deviations, times the standard deviation
-        of all rows: the ``mce`` of MCGrad's ``MulticalibrationError`` for these segments and all rows. Segments of
-        fewer than ten rows do not count.
+        The largest cumulative calibration error of a segment, in its standard
+        deviations, times the standard deviation of all rows: the ``mce`` of MCGrad's
+        ``MulticalibrationError`` for these segments and all rows. Segments of fewer
+        than ten rows do not count.
     multicalibration_sigmas : float
-        The same in standard deviations, MCGrad's ``mce_sigma``. The largest of many is large by chance; the p-value
-        knows how many there are.
+        The same in standard deviations, MCGrad's ``mce_sigma``. The largest of many is
+        large by chance; the p-value knows how many there are.
     """
 
     p_value: float
@@ -132,28 +146,34 @@ class SegmentEvaluation(JudgedSegments):
     multicalibration_sigmas: float
 
     @property
-    def off(self) -> list[int]:
-        """Places in the table of the segments that are off, from the worst.
+    def miscalibrated(self) -> list[int]:
+        """Places in the table of the miscalibrated segments, from the worst.
 
-        On average, at most one in twenty of them is there by chance (Benjamini and Hochberg).
+        On average, at most one in twenty of them is there by chance (Benjamini and
+        Hochberg).
         """
-        return [i for i in self.order if self.table["off"][i]]
+        return [i for i in self.order if self.table["miscalibrated"][i]]
 
     @property
     def verdict(self) -> str:
-        """The test and the segments that are off, in a sentence."""
+        """The test and the number of miscalibrated segments, in a sentence."""
         p, n = self.p_value, len(self)
         if p >= FALSE_SHARE:
-            return f"Nothing speaks against the calibration of any of the {n:,} segments ({p_equals(p)})."
-        found = len(self.off)
-        which = f"{found:,} of {n:,} are off" if found else "which of them cannot be told"
+            return (
+                "No evidence of miscalibration in any of the "
+                f"{n:,} segments ({p_equals(p)})."
+            )
+        count = len(self.miscalibrated)
+        which = f"{count:,} of {n:,} are miscalibrated"
+        if not count:
+            which = "there are too few rows to identify which"
         return f"Not every segment is calibrated ({p_equals(p)}): {which}."
 
     def to_dict(self) -> dict[str, float]:
         """The numbers of all segments together, flat."""
         return {
             "n_segments": float(len(self)),
-            "segments_off": float(len(self.off)),
+            "segments_miscalibrated": float(len(self.miscalibrated)),
             "segments_p_value": self.p_value,
             "multicalibration_error": self.multicalibration_error,
             "multicalibration_sigmas": self.multicalibration_sigmas,
@@ -161,36 +181,58 @@ class SegmentEvaluation(JudgedSegments):
 
     def records(self) -> list[dict[str, Any]]:
         """The table as plain values, segment by segment."""
-        columns = [np.asarray(values, dtype=object).tolist() for values in self.table.values()]
-        return [dict(zip(self.table, row, strict=True)) for row in zip(*columns, strict=True)]
-
-    def plot(self, ax: Any = None) -> SegmentDisplay:
-        """Draw the worst segments as a forest plot with matplotlib."""
-        from calspline.display.results import SegmentDisplay
-
-        return SegmentDisplay({"": self}).plot(ax)
-
-    def _shown(self) -> tuple[list[Row], Row, list[str]]:
-        t = self.table
-        rows: list[Row] = [
-            (
-                self.names[i],
-                f"{t['rows'][i]:g}",
-                f"{t['events'][i]:g}",
-                *(format_number(float(t[key][i])) for key in ("said", "happened", "log_loss")),
-                f"{t['ratio'][i]:.2f}",
-                f"{t['lower'][i]:.2f} to {t['upper'][i]:.2f}",
-                p_value(float(t["p_value"][i])),
-                t["how"][i],
-            )
-            for i in self.order[:SHOWN]
+        columns = [
+            np.asarray(values, dtype=object).tolist() for values in self.table.values()
         ]
-        header = "segment", "rows", "events", "said", "happened", "log-loss", "ratio", percent(LEVEL), "p-value", "off"
-        error = f"{format_number(self.multicalibration_error)} ({self.multicalibration_sigmas:.1f} standard deviations)"
-        return rows, header, [self.verdict, f"Multicalibration error: {error}."]
+        return [
+            dict(zip(self.table, row, strict=True))
+            for row in zip(*columns, strict=True)
+        ]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the worst segments as a forest plot with matplotlib."""
+        axes: Axes = draw(self, ax)
+        return axes
+
+    def _blocks(self) -> list[Block]:
+        t = self.table
+        rows: list[Row] = []
+        for i in self.order[:SHOWN]:
+            means = (t[key][i] for key in ("mean_score", "event_rate", "log_loss"))
+            rows.append(
+                (
+                    self.names[i],
+                    f"{t['rows'][i]:g}",
+                    f"{t['events'][i]:g}",
+                    *(format_number(float(mean)) for mean in means),
+                    f"{t['ratio'][i]:.2f}",
+                    f"{t['lower'][i]:.2f} to {t['upper'][i]:.2f}",
+                    p_value(float(t["p_value"][i])),
+                    t["verdict"][i],
+                )
+            )
+        header = (
+            "segment",
+            "rows",
+            "events",
+            "mean score",
+            "event rate",
+            "log-loss",
+            "ratio",
+            percent(LEVEL),
+            "p-value",
+            "scores",
+        )
+        error = format_number(self.multicalibration_error)
+        sigmas = f"{self.multicalibration_sigmas:.1f} standard deviations"
+        return [
+            Table(rows, header, total=len(self)),
+            self.verdict,
+            f"Multicalibration error: {error} ({sigmas}).",
+        ]
 
     def __repr__(self) -> str:
-        return f"SegmentEvaluation({len(self)} segments: off={len(self.off)}, p_value={self.p_value:.3g})"
+        return f"SegmentEvaluation({len(self)} segments: miscalibrated={len(self.miscalibrated)}, p_value={self.p_value:.3g})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,25 +242,35 @@ class SegmentDifferences(JudgedSegments):
     Attributes
     ----------
     table : dict
-        A value for each segment under each name: ``column`` (if there are several) and ``segment``; ``rows``;
-        ``difference`` with its limits ``lower`` and ``upper``; ``p_value``, that there is none; ``adjusted``, the same
-        after correction for all segments and sets looked at; and ``verdict``, "better" or "worse" where that is below
-        0.05, else "unclear". On average, at most one in twenty such verdicts is there by chance.
+        A value for each segment under each name: ``column`` (if there are several) and
+        ``segment``; ``rows``; ``difference`` with its limits ``lower`` and ``upper``;
+        ``p_value``, that there is none; ``adjusted``, the same after correction for all
+        segments and sets looked at; and ``verdict``, "better" or "worse" where that is
+        below 0.05, else "unclear". On average, at most one in twenty such verdicts is
+        there by chance.
     names : list of str
         What the segments are called.
     """
 
     @property
     def verdict(self) -> str:
-        """How many gain and lose, in a sentence."""
-        better, worse, rest = (self.table["verdict"].count(one) for one in ("better", "worse", "unclear"))
-        return f"Of {len(self):,} segments {better:,} gain, {worse:,} lose, and for {rest:,} it cannot be told."
+        """How many are better and worse, in a sentence."""
+        better, worse, rest = (
+            self.table["verdict"].count(one) for one in ("better", "worse", "unclear")
+        )
+        return (
+            f"Of {len(self):,} segments, {better:,} are better, {worse:,} are worse, "
+            f"and {rest:,} are unclear."
+        )
 
     def to_dict(self) -> dict[str, float]:
         """How many segments have each verdict."""
-        return {f"segments_{one}": float(self.table["verdict"].count(one)) for one in ("better", "worse", "unclear")}
+        return {
+            f"segments_{one}": float(self.table["verdict"].count(one))
+            for one in ("better", "worse", "unclear")
+        }
 
-    def _shown(self) -> tuple[list[Row], Row, list[str]]:
+    def _blocks(self) -> list[Block]:
         t = self.table
         rows: list[Row] = [
             (
@@ -232,7 +284,7 @@ class SegmentDifferences(JudgedSegments):
             for i in self.order[:SHOWN]
         ]
         header = "segment", "rows", "log-loss", percent(LEVEL), "p-value", "verdict"
-        return rows, header, [self.verdict]
+        return [Table(rows, header, total=len(self)), self.verdict]
 
 
 def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluation:
@@ -241,18 +293,20 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
     coded = Coded.of(rows.by)
     event = rows.event
     sums = SegmentSums(event, coded.code, len(coded.labels))
-    n, events, said = (sums.total(rows.w * values) for values in (1.0, event.codes, event.probs))
+    n, events, expected = (
+        sums.total(rows.w * values) for values in (1.0, event.codes, event.probs)
+    )
     shift, lower, upper = _ratios(sums)
     adjusted = false_discovery_control(sums.segment_p_values)
-    off = adjusted < FALSE_SHARE
+    miscalibrated = adjusted < FALSE_SHARE
     error, sigmas = multicalibration_error(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = events / said
+        ratio = events / expected
     table = coded.table | {
         "rows": n,
         "events": events,
-        "said": said / n,
-        "happened": events / n,
+        "mean_score": expected / n,
+        "event_rate": events / n,
         "log_loss": sums.total(rows.w * row_log_losses(rows.probs, rows.codes)) / n,
         "ratio": ratio,
         "lower": np.minimum(lower, ratio),
@@ -260,53 +314,67 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
         "shift": shift,
         "p_value": sums.segment_p_values,
         "adjusted": adjusted,
-        "off": off,
-        "how": _how(sums, off),
+        "miscalibrated": miscalibrated,
+        "verdict": _verdicts(sums, miscalibrated),
     }
-    return SegmentEvaluation(table, coded.names, sums.p_value(of_all_rows), error, sigmas)
+    return SegmentEvaluation(
+        table, coded.names, sums.p_value(of_all_rows), error, sigmas
+    )
 
 
-def _how(sums: SegmentSums, off: Any) -> list[str]:
-    """In what way segments are off, by the clearer of level and slope."""
+def _verdicts(sums: SegmentSums, miscalibrated: NDArray[np.bool_]) -> list[str]:
+    """How segments are miscalibrated, by the clearer of level and slope."""
     (level, slope), (p_level, p_slope) = sums.sums, sums.p_values
     of_level = np.where(level > 0.0, "too low", "too high")
     of_slope = np.where(slope > 0.0, "under-confident", "over-confident")
-    return np.where(off, np.where(p_level <= p_slope, of_level, of_slope), "").tolist()  # type: ignore[no-any-return]
+    clearer = np.where(p_level <= p_slope, of_level, of_slope)
+    verdicts: list[str] = np.where(miscalibrated, clearer, "").tolist()
+    return verdicts
 
 
 def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
-    """Shifts of the log-odds that make means right, and limits of the ratio of happened to said.
+    """Shifts of the log-odds that make means right, and limits of the ratio of event rate to mean score.
 
-    The limits are the expected ratios of the shifts from which what happened is as far as chance allows: Wilson's
-    interval, for rows with different probabilities.
+    The limits are the expected ratios of the shifts from which the observed rate is as
+    far as chance allows: Wilson's interval, for rows with different probabilities.
     """
     c = sums.cells
 
     def at(shift: Array) -> tuple[Array, Array]:
         q = expit(c.z + shift[c.code])
-        return sums.over_cells(c.count * c.size * q), sums.over_cells(c.count * c.size**2 * q * (1.0 - q))
+        return sums.over_cells(c.count * c.size * q), sums.over_cells(
+            c.count * c.size**2 * q * (1.0 - q)
+        )
 
     zero = np.zeros(sums.n)
-    said, _ = at(zero)
-    happened = said + sums.sums[0]
+    expected, _ = at(zero)
+    events = expected + sums.sums[0]
     size = sums.total(sums.rows.powers()) / sums.total(sums.rows.w)
     side, step = np.sign(sums.sums[0]), np.ones(sums.n)
     hold = PRIOR_PRECISION * size
-    shift = side * root(lambda s: side * (at(side * s)[0] - happened) + hold * s, step, FARTHEST_SHIFT)
+    shift = side * root(
+        lambda s: side * (at(side * s)[0] - events) + hold * s, step, FARTHEST_SHIFT
+    )
     reach = np.full(sums.n, float(ndtri(0.5 + 0.5 * LEVEL)))
     if sums.rows.groups is not None:
-        residual = sums.rows.w * (sums.rows.codes - expit(c.z[sums.place] + shift[sums.code]))
+        residual = sums.rows.w * (
+            sums.rows.codes - expit(c.z[sums.place] + shift[sums.code])
+        )
         shown, G = group_squares(residual, sums.code, sums.rows.groups, sums.n)
         effect = np.maximum(shown / np.maximum(at(shift)[1], 1e-300), 1.0)
-        reach = student.ppf(0.5 + 0.5 * LEVEL, np.maximum(G - 1.0, 1.0)) * np.sqrt(effect)
+        reach = student.ppf(0.5 + 0.5 * LEVEL, np.maximum(G - 1.0, 1.0)) * np.sqrt(
+            effect
+        )
         reach[G < 2.0] = ANYWHERE
 
     def end(sign: float) -> Array:
         def beyond(s: Array) -> Array:
             mean, variance = at(shift + sign * s)
-            return np.asarray(sign * (mean - happened) - reach * np.sqrt(variance))
+            return np.asarray(sign * (mean - events) - reach * np.sqrt(variance))
 
-        return np.asarray(at(shift + sign * root(beyond, step, FARTHEST_SHIFT))[0] / said)
+        return np.asarray(
+            at(shift + sign * root(beyond, step, FARTHEST_SHIFT))[0] / expected
+        )
 
     return shift, end(-1.0), end(1.0)
 
@@ -314,8 +382,8 @@ def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
 def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     """The multicalibration error of Guy et al., absolute and in standard deviations.
 
-    The cumulative error of a segment is the range, 0 included, of the summed residuals in the order of their
-    probabilities; rows with the same one count together.
+    The cumulative error of a segment is the range, 0 included, of the summed residuals
+    in the order of their probabilities; rows with the same one count together.
 
     References
     ----------
@@ -328,11 +396,15 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
         p, segment = sums.rows.probs[order], code[order]
         first = run_starts(segment)
         reached = np.cumsum(sums.residual[order])
-        reached -= np.repeat(np.append(0.0, reached[first[1:] - 1]), np.diff(first, append=len(segment)))
+        reached -= np.repeat(
+            np.append(0.0, reached[first[1:] - 1]), np.diff(first, append=len(segment))
+        )
         # Only the last row of those with the same probability is a place to stop.
         last = np.append((np.diff(p) != 0.0) | (np.diff(segment) != 0), True)
         stops = np.where(last, reached, 0.0)
-        error = np.maximum.reduceat(np.maximum(stops, 0.0), first) - np.minimum.reduceat(np.minimum(stops, 0.0), first)
+        error = np.maximum.reduceat(
+            np.maximum(stops, 0.0), first
+        ) - np.minimum.reduceat(np.minimum(stops, 0.0), first)
         sd = np.sqrt(np.bincount(code, variance)[segment[first]])
         counts = np.bincount(code)[segment[first]] >= FEWEST_ROWS
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -341,26 +413,37 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     return largest * of_all / sums.rows.total, largest
 
 
-def segment_differences(paired: Mapping[str, PairedDifference]) -> dict[str, SegmentDifferences]:
+def segment_differences(
+    paired: PairedSets,
+) -> dict[str, SegmentDifferences]:
     """Differences of each set by segment; none if there are no segments."""
     by = next((one.rows.by for one in paired.values()), None)
     if by is None:
         return {}
     coded = Coded.of(by)
     parts = {name: _by_segment(one, coded) for name, one in paired.items()}
-    adjusted = false_discovery_control(np.concatenate([part["p_value"] for part in parts.values()]))
+    adjusted = false_discovery_control(
+        np.concatenate([part["p_value"] for part in parts.values()])
+    )
     out = {}
-    for (name, part), q in zip(parts.items(), np.split(adjusted, len(parts)), strict=True):
-        verdict = np.where(q < FALSE_SHARE, np.where(part["difference"] < 0.0, "better", "worse"), "unclear")
+    for (name, part), q in zip(
+        parts.items(), np.split(adjusted, len(parts)), strict=True
+    ):
+        verdict = np.where(
+            q < FALSE_SHARE,
+            np.where(part["difference"] < 0.0, "better", "worse"),
+            "unclear",
+        )
         table = coded.table | part | {"adjusted": q, "verdict": verdict.tolist()}
         out[name] = SegmentDifferences(table, coded.names)
     return out
 
 
-def _by_segment(one: PairedDifference, coded: Coded) -> dict[str, Array]:
+def _by_segment(one: LossDifference, coded: Coded) -> dict[str, Array]:
     """Mean difference, limits and p-value of each segment.
 
-    With two classes the variance is at least what the probabilities of both sets say: few rows may all turn out alike.
+    With two classes the variance is at least what the probabilities of both sets say:
+    few rows may all turn out alike.
     """
     rows, S, code = one.rows, len(coded.labels), coded.code
     total = partial(cell_sums, cell=code, n=S)
@@ -374,7 +457,7 @@ def _by_segment(one: PairedDifference, coded: Coded) -> dict[str, Array]:
         freedom = G - 1.0
     if rows.binary:
         p = 0.5 * (rows.probs + one.reference.probs)
-        stake = one.if_happened(1) - one.if_happened(0)
+        stake = one.if_outcome(1) - one.if_outcome(0)
         squares = np.maximum(squares, total(rows.powers() * p * (1.0 - p) * stake**2))
     error, known = np.sqrt(squares) / weight, freedom > 0.0
     z = np.divide(np.abs(mean), error, out=np.zeros(S), where=error > 0.0)

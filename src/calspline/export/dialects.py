@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 BLOCK = 32
 """Comparisons in a row, before halving pays."""
 WIDTH = 100
+UNSAFE = re.compile(r"[^\w .-]")
+"""What must not be part of a message: how a string ends is up to the settings of the engine."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,10 @@ class Dialect:
     """A quoted column as a double, with a place for it."""
     first: int
     """What indices count from."""
+    is_number: str
+    """Whether a quoted column, or a value in it, is a number or a boolean: what segments that are numbers may equal."""
+    is_text: str
+    """Whether it is a text."""
     position: Callable[[str, list[str], str], str]
     """The place of a value among labels, from 1; NULL or 0 if it is none. Names in it begin with the last argument."""
     types: tuple[str, str]
@@ -36,7 +43,9 @@ class Dialect:
     """The sum of the products of two lists, with places for them."""
     quote: str = '"'
     """What names are quoted with; doubled, it is part of a name."""
-    functions: Mapping[str, str] = field(default_factory=lambda: {"max": "greatest", "min": "least", "log": "ln"})
+    functions: Mapping[str, str] = field(
+        default_factory=lambda: {"max": "greatest", "min": "least", "log": "ln"}
+    )
     """Names of functions that :class:`~calspline.expression.Expression` calls otherwise."""
     not_nan: str = "NOT isnan({})"
     """Whether a quoted column holds a number."""
@@ -44,6 +53,10 @@ class Dialect:
     """Whether a column lies between limits, which NaN does not."""
     refuse: str = "error('{}')"
     """An error, with places for its message and for a quoted column."""
+    as_number: str = "CAST({} AS DOUBLE)"
+    """A quoted column of numbers or booleans as a double; of any other type, anything but an error of the planner."""
+    as_text: str = "CAST({} AS VARCHAR)"
+    """A quoted column of texts as a text, likewise."""
     staged: bool = False
     """Whether the engine computes a column of a subquery once."""
     barrier: str = ""
@@ -55,9 +68,19 @@ class Dialect:
         """A name, quoted."""
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
+    def error(self, message: str, column: str) -> str:
+        """An error whose message has a place for the name of a column; other characters than letters are left out."""
+        return self.refuse.format(
+            message.format(UNSAFE.sub("_", column)), self.identifier(column)
+        )
+
     def literal(self, text: str) -> str:
         """A string."""
-        return "'" + "".join(self.escapes.get(character, character) for character in text) + "'"
+        return (
+            "'"
+            + "".join(self.escapes.get(character, character) for character in text)
+            + "'"
+        )
 
 
 def numeral(value: float) -> str:
@@ -84,18 +107,22 @@ def lines_of(items: list[str], opening: str, closing: str) -> str:
 
 
 def _rows_of(labels: list[str]) -> str:
-    return lines_of([f"({label}, {k + 1})" for k, label in enumerate(labels)], "(VALUES", ")")
+    return lines_of(
+        [f"({label}, {k + 1})" for k, label in enumerate(labels)], "(VALUES", ")"
+    )
 
 
 def _among_values(value: str, labels: list[str], known: str) -> str:
     rows = f"{indented(_rows_of(labels))} AS {known}({known}_segment, {known}_place)"
-    return f"(\n  SELECT {known}_place FROM {rows}\n  WHERE {known}_segment = {value}\n)"
+    return f"(\n  SELECT {known}_place FROM {rows}\n  WHERE {known}_segment = {indented(value)}\n)"
 
 
 def _among_rows(value: str, labels: list[str], known: str) -> str:
     # SQLite names columns of a list of values in a common table expression only.
-    rows = f"WITH {known}({known}_segment, {known}_place) AS {indented(_rows_of(labels))}"
-    return f"(\n  {rows}\n  SELECT {known}_place FROM {known} WHERE {known}_segment = {value}\n)"
+    rows = (
+        f"WITH {known}({known}_segment, {known}_place) AS {indented(_rows_of(labels))}"
+    )
+    return f"(\n  {rows}\n  SELECT {known}_place FROM {known} WHERE {known}_segment = {indented(value)}\n)"
 
 
 def _select(variable: str, value: str, body: str, once: str = "") -> str:
@@ -112,12 +139,17 @@ def _array_lambda(values: str, variable: str, body: str) -> str:
     return f"transform({values}, {variable} ->\n  {indented(body)}\n)"
 
 
-def _halved(low: int, high: int, block: Callable[[int, int], str], below: Callable[[int], str]) -> str:
+def _halved(
+    low: int, high: int, block: Callable[[int, int], str], below: Callable[[int], str]
+) -> str:
     """One of the numbers from ``low`` to ``high``: halving by the test ``below``, until a block of them is left."""
     if high - low <= BLOCK:
         return block(low, high)
     middle = (low + high) // 2
-    first, second = (indented(_halved(*ends, block, below)) for ends in ((low, middle), (middle, high)))
+    first, second = (
+        indented(_halved(*ends, block, below))
+        for ends in ((low, middle), (middle, high))
+    )
     return f"CASE WHEN {below(middle)} THEN\n  {first}\nELSE\n  {second}\nEND"
 
 
@@ -125,7 +157,13 @@ def _cases(items: list[str], i: str) -> str:
     """The item at ``i``, counting from zero, in a dialect without arrays."""
 
     def block(low: int, high: int) -> str:
-        return "\n".join([f"CASE {i}", *[f"  WHEN {k} THEN {items[k]}" for k in range(low, high)], "END"])
+        return "\n".join(
+            [
+                f"CASE {i}",
+                *[f"  WHEN {k} THEN {items[k]}" for k in range(low, high)],
+                "END",
+            ]
+        )
 
     return _halved(0, len(items), block, lambda middle: f"{i} < {middle}")
 
@@ -140,18 +178,48 @@ def comparisons(z: str, breaks: list[str], first: int) -> str:
     return _halved(0, len(breaks), block, lambda middle: f"{z} < {breaks[middle]}")
 
 
+def _names(types: str) -> str:
+    return ", ".join(f"'{name.strip()}'" for name in types.split(","))
+
+
+_DUCKDB_NUMBERS = _names(
+    "TINYINT, SMALLINT, INTEGER, BIGINT, HUGEINT, UTINYINT, USMALLINT, UINTEGER, UBIGINT, UHUGEINT, FLOAT, DOUBLE, "
+    "BOOLEAN"
+)
+_POSTGRES_NUMBERS = _names("int2, int4, int8, float4, float8, numeric, bool")
+_POSTGRES_OTHERS = _names(
+    "date, time, timetz, timestamp, timestamptz, interval, bytea, json, jsonb"
+)
+_SPARK_NUMBERS = _names("tinyint, smallint, int, bigint, float, double, boolean")
+
+
+def _bind_postgres(variable: str, value: str, body: str) -> str:
+    """Name a value; PostgreSQL would write it out wherever it is used, but for OFFSET."""
+    if variable == "t":
+        # The distance from a break: powers of a tiny one underflow, which is an error.
+        distance = "CASE WHEN abs(d) < 1e-90 THEN 0e0 ELSE d END"
+        value = _select("d", value, distance, " OFFSET 0")
+    return _select(variable, value, body, " OFFSET 0")
+
+
 DIALECTS: dict[str, Dialect] = {
     "duckdb": Dialect(
         column="{}::DOUBLE",
         first=1,
+        is_number=f"typeof({{0}}) IN ({_DUCKDB_NUMBERS}) OR typeof({{0}}) LIKE 'DECIMAL%'",
+        is_text="typeof({0}) IN ('VARCHAR', 'JSON') OR typeof({0}) LIKE 'ENUM%'",
+        as_number="TRY_CAST({} AS DOUBLE)",
         position=_among_values,
         types=("VARCHAR", "DOUBLE"),
-        bind=lambda variable, value, body: _list_lambda(f"[\n  {indented(value)}\n]", variable, body) + "[1]",
+        bind=lambda variable, value, body: (
+            _list_lambda(f"[\n  {indented(value)}\n]", variable, body) + "[1]"
+        ),
         each=_list_lambda,
         list="[{}]",
         dot="list_dot_product({}, {})",
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
-        # DuckDB 2.0 believes the range that a Parquet file states for its numbers of NaN, too; CASE hides it.
+        # DuckDB 2.0 believes the range that a Parquet file states for its numbers of
+        # NaN, too; CASE hides it.
         not_nan="NOT isnan(CASE WHEN {0} IS NOT NULL THEN {0} END)",
         within="{0} BETWEEN {1} AND NOT isnan(CASE WHEN {0} IS NOT NULL THEN {0} END)",
         staged=True,
@@ -159,12 +227,19 @@ DIALECTS: dict[str, Dialect] = {
     "postgres": Dialect(
         column="{}::float8",
         first=1,
+        is_number=f"pg_typeof({{}}) IN ({_POSTGRES_NUMBERS})",
+        is_text=f"pg_typeof({{}}) NOT IN ({_POSTGRES_NUMBERS}, {_POSTGRES_OTHERS})",  # any enumeration is a text, too
+        # Of any type there is a text; a cast to a number is an error before a row is
+        # read where there is none.
+        as_number="CASE {0}::text WHEN 'true' THEN 1e0 WHEN 'false' THEN 0e0 ELSE {0}::text::float8 END",
+        as_text="{}::text",
         position=_among_values,
         types=("text", "float8"),
-        # PostgreSQL would write the value out wherever it is used, but for OFFSET.
-        bind=lambda variable, value, body: _select(variable, value, body, " OFFSET 0"),
+        bind=_bind_postgres,
         array=lambda items, i: lines_of(items, "('{", f"}}'::float8[])[{i}]"),
-        index=lambda z, breaks: lines_of(breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"),
+        index=lambda z, breaks: lines_of(
+            breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"
+        ),
         not_nan="{}::float8 <> 'NaN'::float8",
         refuse="('{}: ' || {}::text)::float8",  # says what it cannot read; a column keeps it from reading it at once
         barrier="OFFSET 0",
@@ -173,9 +248,16 @@ DIALECTS: dict[str, Dialect] = {
         quote="`",
         column="double({})",
         first=0,
-        position=lambda value, labels, known: lines_of(labels, "array_position(array(", f"), {value})"),
+        is_number=f"typeof({{0}}) IN ({_SPARK_NUMBERS}) OR typeof({{0}}) LIKE 'decimal%'",
+        is_text="typeof({}) LIKE 'string%'",
+        as_text="CAST({} AS STRING)",
+        position=lambda value, labels, known: lines_of(
+            labels, "array_position(array(", f"), {value})"
+        ),
         types=("string", "double"),
-        bind=lambda variable, value, body: _array_lambda(f"array(\n  {indented(value)}\n)", variable, body) + "[0]",
+        bind=lambda variable, value, body: (
+            _array_lambda(f"array(\n  {indented(value)}\n)", variable, body) + "[0]"
+        ),
         each=_array_lambda,
         list="array({})",
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
@@ -188,6 +270,10 @@ DIALECTS: dict[str, Dialect] = {
         column="{}",  # a cast would make zeros of what is no number
         functions={"log": "ln"},
         first=0,
+        is_number="typeof({}) IN ('integer', 'real')",  # where true is 1
+        is_text="typeof({}) = 'text'",
+        as_number="{}",
+        as_text="{}",
         position=_among_rows,
         types=("TEXT", "REAL"),
         bind=_select,

@@ -10,14 +10,25 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, checker, compose, helper, numpy_helper, shape_inference
+from onnx import (
+    ModelProto,
+    TensorProto,
+    checker,
+    compose,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 
 from calspline.expression import Formula
 from calspline.labels import by_value
 from calspline.scores import Kind
 
-OPSET = 17
-MIN_OPSET, MAX_OPSET = 13, 25
+OPSET, IR_VERSION = 17, 8
+MIN_OPSET = 13
+"""Since then the operators that a calibrator is made of are what they are."""
 CLASSIFIERS = "LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"
 LABELS = "classlabels_strings", "classlabels_int64s", "classlabels_ints"
 PASSING = "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "ZipMap"
@@ -30,8 +41,9 @@ N_PROBES, AGREEMENT, ONLY_ERRORS = 100, 1e-3, 3
 class ClassifierScores:
     """A tensor of scores with so many columns.
 
-    ``kind`` says what they are and ``labels`` which class each column is, if the graph tells; else they are None.
-    ``reversed`` says that the first of two columns is the margin of the second class.
+    ``kind`` says what they are and ``labels`` which class each column is, if the graph
+    tells; else they are None. ``reversed`` says that the first of two columns is the
+    margin of the second class.
     """
 
     tensor: str
@@ -67,11 +79,18 @@ class ClassifierScores:
                     stacklevel=4,
                 )
             return None
-        values = [by_value(label) for label in self.labels]  # ONNX has text and integers only
-        places = [values.index(value) if (value := by_value(label)) in values else -1 for label in classes]
+        values = [
+            by_value(label) for label in self.labels
+        ]  # ONNX has text and integers only
+        places = [
+            values.index(value) if (value := by_value(label)) in values else -1
+            for label in classes
+        ]
         as_they_are = list(range(len(classes)))
         if set(places) != set(as_they_are):
-            raise ValueError(f"after must have the classes of the calibrator, {classes}; it has {self.labels}")
+            raise ValueError(
+                f"after must have the classes of the calibrator, {classes}; it has {self.labels}"
+            )
         if places == as_they_are:
             return None
         if self.columns == 1:
@@ -81,37 +100,84 @@ class ClassifierScores:
         return places
 
 
-def scores_of(model: Any, m: int) -> ClassifierScores:
-    """The scores of ``m`` classes that a classifier gives; what makes dictionaries of them is taken out of it."""
-    versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
-    if not versions or not MIN_OPSET <= versions[0] <= MAX_OPSET:
-        raise ValueError(f"after must have an opset from {MIN_OPSET} to {MAX_OPSET}; got {versions}")
+def scores_of(model: Any, m: int, output: str | None = None) -> ClassifierScores:
+    """The scores of ``m`` classes that a classifier gives, perhaps in a known output.
+
+    Nodes that turn scores into dictionaries are removed.
+    """
     graph, inferred = _Nodes(model.graph), _columns(model)
     found: list[tuple[str, str, int]] = []
-    for output in model.graph.output:
-        node = graph.by_output.get(output.name)
+    for each in model.graph.output:
+        node = graph.by_output.get(each.name)
         if node is not None and node.op_type == "ZipMap":
-            found.append((output.name, node.input[0], m))
-        elif output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE):
-            found.append((output.name, output.name, graph.columns(output.name) or inferred[output.name] or m))
+            found.append((each.name, node.input[0], m))
+        elif each.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            columns = graph.columns(each.name) or inferred[each.name] or m
+            found.append((each.name, each.name, columns))
     fitting = [item for item in found if item[2] == m or (m == 2 and item[2] == 1)]
     named = [item for item in fitting if "prob" in item[1].lower()]
     choice = named if len(named) == 1 and len(fitting) > 1 else fitting
+    if output is not None:
+        choice = [item for item in fitting if item[0] == output]
     if len(choice) != 1:
-        names = ", ".join(output.name for output in model.graph.output)
-        raise ValueError(f"after must have one output of shape (N, {m}) with scores; its outputs are {names}")
-    output, tensor, columns = choice[0]
-    labels = graph.labels(output, [item.name for item in model.graph.output], m)
+        names = ", ".join(each.name for each in model.graph.output)
+        raise ValueError(
+            f"after must have one output of shape (N, {m}) with scores, or output must "
+            f"name it; its outputs are {names}"
+        )
+    source, tensor, columns = choice[0]
+    labels = graph.labels(source, [item.name for item in model.graph.output], m)
     kept = [node for node in model.graph.node if node.op_type != "ZipMap"]
     del model.graph.node[:]
     model.graph.node.extend(kept)
-    return ClassifierScores(tensor, columns, graph.kind(tensor), labels, graph.reversed(tensor, columns))
+    return ClassifierScores(
+        tensor, columns, graph.kind(tensor), labels, graph.reversed(tensor, columns)
+    )
+
+
+def with_usual_opset(model: Any, tensor: str) -> Any:
+    """A model of a ``tensor`` with an opset that a calibrator's nodes can be added to: its own, or ours if it is older.
+
+    skl2onnx gives models the oldest opset that they need, unless it is told a
+    ``target_opset``.
+    """
+    own = [opset for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+    version = own[0].version if own else None
+    newest = defs.onnx_opset_version()
+    if version is not None and MIN_OPSET <= version <= newest:
+        return model
+    advice = f"Convert the model with another one, as in skl2onnx.to_onnx(model, X, target_opset={OPSET})"
+    if version is None or version > newest:
+        raise ValueError(
+            f"after must have an opset that the installed onnx knows, up to {newest}; got {version}. {advice}"
+        )
+    kept = [
+        opset for opset in model.opset_import if opset.domain not in ("", "ai.onnx")
+    ]
+    # Without ZipMap, skl2onnx imports the same opset twice, and onnx would convert one
+    # of them.
+    del model.opset_import[:]
+    model.opset_import.extend([helper.make_opsetid("", version), *kept])
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_empty_tensor_value_info(tensor))
+    try:
+        found = version_converter.convert_version(model, OPSET)
+    except Exception as error:  # onnx has several of its own
+        raise ValueError(
+            f"after must have an opset of {MIN_OPSET} or more; got {version}, which onnx cannot convert ({error}). "
+            f"{advice}"
+        ) from error
+    known = {opset.domain for opset in found.opset_import}
+    found.opset_import.extend(opset for opset in kept if opset.domain not in known)
+    found.ir_version = max(found.ir_version, IR_VERSION)
+    return found
 
 
 def _columns(model: Any) -> dict[str, int]:
     """How many columns each output has: -1 if it is no matrix, 0 if unknown.
 
-    What the operators say goes before what is declared, as skl2onnx declares one column for both of LinearSVC's.
+    What the operators say goes before what is declared, as skl2onnx declares one column
+    for both of LinearSVC's.
     """
     bare = ModelProto()
     bare.CopyFrom(model)
@@ -119,11 +185,15 @@ def _columns(model: Any) -> dict[str, int]:
         if output.type.WhichOneof("value") == "tensor_type":
             output.type.tensor_type.ClearField("shape")
     found = {}
-    for output, inferred in zip(model.graph.output, shape_inference.infer_shapes(bare).graph.output, strict=True):
+    for output, inferred in zip(
+        model.graph.output, shape_inference.infer_shapes(bare).graph.output, strict=True
+    ):
         shapes = [item.type.tensor_type.shape.dim for item in (inferred, output)]
         known = [shape[-1].dim_value for shape in shapes if len(shape) == 2]
         declared = len(shapes[1])
-        found[output.name] = next((count for count in known if count), 0 if known or not declared else -1)
+        found[output.name] = next(
+            (count for count in known if count), 0 if known or not declared else -1
+        )
     return found
 
 
@@ -132,7 +202,11 @@ class _Nodes:
 
     def __init__(self, graph: Any) -> None:
         self.by_output = {output: node for node in graph.node for output in node.output}
-        self._constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer if len(item.dims) <= 2}
+        self._constants = {
+            item.name: numpy_helper.to_array(item)
+            for item in graph.initializer
+            if len(item.dims) <= 2
+        }
 
     def _back(self, tensor: str, through: tuple[str, ...]) -> Iterator[Any]:
         """The nodes that made a tensor, up to the first that did more than pass it on."""
@@ -151,7 +225,9 @@ class _Nodes:
                 return "margin"
             if node.op_type in CLASSIFIERS:
                 known = _attributes(node)
-                if known.get("post_transform", b"NONE") != b"NONE" or known.get("prob_a"):
+                if known.get("post_transform", b"NONE") != b"NONE" or known.get(
+                    "prob_a"
+                ):
                     return "probability"
                 # A forest's leaves hold probabilities, those of boosting margins.
                 return None if node.op_type == "TreeEnsembleClassifier" else "margin"
@@ -166,20 +242,34 @@ class _Nodes:
 
     def reversed(self, tensor: str, columns: int) -> bool:
         """Whether these are the two margins of a support vector machine, which has them in reverse."""
-        is_svm = any(node.op_type == "SVMClassifier" for node in self._back(tensor, PASSING))
+        is_svm = any(
+            node.op_type == "SVMClassifier" for node in self._back(tensor, PASSING)
+        )
         return is_svm and columns == 2 and self.kind(tensor) == "margin"
 
     def labels(self, scores: str, outputs: list[str], m: int) -> list[Any] | None:
         """Which class each column is: as keys, or the labels that it predicts, or the node of the scores tell."""
         node = self.by_output.get(scores)
         others = [name for name in outputs if name != scores]
-        for tensor in [scores, *others] if node is not None and node.op_type == "ZipMap" else [*others, scores]:
+        for tensor in (
+            [scores, *others]
+            if node is not None and node.op_type == "ZipMap"
+            else [*others, scores]
+        ):
             for node in self._back(tensor, PASSING):
                 found = _labels(node)
-                if found is None and node.op_type in CHOOSING and node.input[0] in self._constants and tensor != scores:
+                if (
+                    found is None
+                    and node.op_type in CHOOSING
+                    and node.input[0] in self._constants
+                    and tensor != scores
+                ):
                     found = self._constants[node.input[0]].reshape(-1).tolist()
                 if found is not None and len(found) == m:
-                    return [label.decode() if isinstance(label, bytes) else label for label in found]
+                    return [
+                        label.decode() if isinstance(label, bytes) else label
+                        for label in found
+                    ]
         return None
 
 
@@ -209,7 +299,9 @@ def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
     try:
         import skl2onnx
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("to_onnx of a CalibratedClassifierCV needs skl2onnx: pip install skl2onnx") from error
+        raise ModuleNotFoundError(
+            "to_onnx of a CalibratedClassifierCV needs skl2onnx: pip install skl2onnx"
+        ) from error
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
     from sklearn.frozen import FrozenEstimator
     from sklearn.pipeline import Pipeline
@@ -218,9 +310,19 @@ def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
     found = []
     for pair in classifier.calibrated_classifiers_:
         if len(pair.known) < len(pair.classes):
-            missing = [label for j, label in enumerate(pair.classes.tolist()) if j not in pair.known]
-            raise ValueError(f"calibrator has a model that knows nothing of class {missing[0]!r}, which has no export")
-        model = pair.estimator.estimator if isinstance(pair.estimator, FrozenEstimator) else pair.estimator
+            missing = [
+                label
+                for j, label in enumerate(pair.classes.tolist())
+                if j not in pair.known
+            ]
+            raise ValueError(
+                f"calibrator has a model that knows nothing of class {missing[0]!r}, which has no export"
+            )
+        model = (
+            pair.estimator.estimator
+            if isinstance(pair.estimator, FrozenEstimator)
+            else pair.estimator
+        )
         if not hasattr(model, "n_features_in_"):
             raise TypeError(
                 f"calibrator must have a model of columns of numbers; got {type(model).__name__}. Convert the model "
@@ -229,12 +331,19 @@ def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
         last = model
         while isinstance(last, Pipeline):
             last = last[-1]
-        margins = next(method for method in pair.methods if hasattr(model, method)) == "decision_function"
+        margins = (
+            next(method for method in pair.methods if hasattr(model, method))
+            == "decision_function"
+        )
         features = [("features", tensor([None, model.n_features_in_]))]
         options = {id(last): {"raw_scores": True}} if margins else None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of scikit-learn, about what skl2onnx reads
-            after = skl2onnx.to_onnx(model, initial_types=features, options=options, target_opset=OPSET)
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # of scikit-learn, about what skl2onnx reads
+            after = skl2onnx.to_onnx(
+                model, initial_types=features, options=options, target_opset=OPSET
+            )
         found.append((pair, after))
     return found
 
@@ -247,18 +356,29 @@ def check_agreement(model: Any, pair: Any, dtype: str) -> None:
         return
     name = type(pair.estimator).__name__
     advice = "try another dtype, or convert the model yourself and give it as after"
-    X = np.random.default_rng(0).normal(size=(N_PROBES, pair.estimator.n_features_in_)).astype(np.float32)
+    X = (
+        np.random.default_rng(0)
+        .normal(size=(N_PROBES, pair.estimator.n_features_in_))
+        .astype(np.float32)
+    )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ONLY_ERRORS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = replace(pair, by=None).predict_proba(X.astype(np.float64))
         try:
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-            new = {each.name: _new(each.type, pair.calibrators[0]) for each in session.get_inputs()[1:]}
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(), options, ["CPUExecutionProvider"]
+            )
+            new = {
+                each.name: _new(each.type, pair.calibrators[0])
+                for each in session.get_inputs()[1:]
+            }
             [got] = session.run(None, {"features": X.astype(dtype)} | new)
         except Exception as error:  # onnxruntime has many of its own
-            raise ValueError(f"onnxruntime cannot run the converted {name}: {error}; {advice}") from error
+            raise ValueError(
+                f"onnxruntime cannot run the converted {name}: {error}; {advice}"
+            ) from error
     if not (off := np.abs(got - expected).max()) < AGREEMENT:
         raise ValueError(
             f"calibrator has a model, {name}, that skl2onnx converts wrongly, by up to {off:.2g}; {advice}"
@@ -268,9 +388,15 @@ def check_agreement(model: Any, pair: Any, dtype: str) -> None:
 def _new(kind: str, calibrator: Any) -> Any:
     """Labels of segments that no fit has seen."""
     if kind == "tensor(int64)":
-        known = {label for label in calibrator.segments_["segment"] if not isinstance(label, str)}
+        known = {
+            label
+            for label in calibrator.segments_["segment"]
+            if not isinstance(label, str)
+        }
         return np.full(N_PROBES, next(label for label in count() if label not in known))
-    return np.full(N_PROBES, max(map(str, calibrator.segments_["segment"])) + "?", dtype=object)
+    return np.full(
+        N_PROBES, max(map(str, calibrator.segments_["segment"])) + "?", dtype=object
+    )
 
 
 def averaged_models(models: list[Any]) -> Any:
@@ -284,13 +410,19 @@ def averaged_models(models: list[Any]) -> Any:
         whole.graph.node.extend(part.graph.node)
         whole.graph.initializer.extend(part.graph.initializer)
         known = {opset.domain: opset for opset in whole.opset_import}
-        whole.opset_import.extend(opset for opset in part.opset_import if opset.domain not in known)
+        whole.opset_import.extend(
+            opset for opset in part.opset_import if opset.domain not in known
+        )
         outputs.append(part.graph.output[0].name)
     element = whole.graph.output[0].type.tensor_type.elem_type
     count = np.array(len(models), dtype=helper.tensor_dtype_to_np_dtype(element))
     whole.graph.initializer.append(numpy_helper.from_array(count, "number_of_models"))
     whole.graph.node.append(helper.make_node("Sum", outputs, ["sum_of_models"]))
-    whole.graph.node.append(helper.make_node("Div", ["sum_of_models", "number_of_models"], ["mean_of_models"]))
+    whole.graph.node.append(
+        helper.make_node(
+            "Div", ["sum_of_models", "number_of_models"], ["mean_of_models"]
+        )
+    )
     whole.graph.output[0].name = "mean_of_models"
     checker.check_model(whole)
     return whole

@@ -1,8 +1,9 @@
 """Calibrators as SQL: an expression over columns, or a query in stages.
 
-An expression has to bind names by functions of lists, which engines evaluate slowly. Where the query is ours to
-write, what is used more than once is a column of the query below: a stage is a projection, and the engine computes
-each of its columns once for every row.
+An expression has to bind names by functions of lists, which engines evaluate slowly.
+Where the query is ours to write, what is used more than once is a column of the query
+below: a stage is a projection, and the engine computes each of its columns once for
+every row.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
-from calspline.export import formula_of
 from calspline.export.dialects import DIALECTS, Dialect, numeral
+from calspline.export.formulas import formula_of
 from calspline.export.sql_statement import Statement, with_names
 from calspline.expression import Expression, Formula, Program, name
 from calspline.options import check_one_of
-from calspline.segments.labels import places_by_name
+from calspline.segment_labels import places_by_name
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 By = str | Sequence[str] | None
@@ -25,8 +26,9 @@ By = str | Sequence[str] | None
 class JoinedSql(NamedTuple):
     """A calibrator with segments whose effects are in a table.
 
-    ``create`` are the statements that make the table (for each column of segments, one), ``join`` goes after the FROM
-    of the query with the scores, and ``expression`` (of several classes, a list) into its SELECT.
+    ``create`` are the statements that make the table (for each column of segments,
+    one), ``join`` goes after the FROM of the query with the scores, and ``expression``
+    (of several classes, a list) into its SELECT.
     """
 
     create: list[str]
@@ -36,15 +38,30 @@ class JoinedSql(NamedTuple):
 
 @overload
 def to_sql(
-    calibrator: Any, column: str, *, dialect: DialectName = "duckdb", by: By = None, table: None = None
+    calibrator: Any,
+    column: str,
+    *,
+    dialect: DialectName = "duckdb",
+    by: By = None,
+    table: None = None,
 ) -> str: ...
 @overload
 def to_sql(
-    calibrator: Any, column: Sequence[str], *, dialect: DialectName = "duckdb", by: By = None, table: None = None
+    calibrator: Any,
+    column: Sequence[str],
+    *,
+    dialect: DialectName = "duckdb",
+    by: By = None,
+    table: None = None,
 ) -> list[str]: ...
 @overload
 def to_sql(
-    calibrator: Any, column: str | Sequence[str], *, dialect: DialectName = "duckdb", by: By = None, table: str
+    calibrator: Any,
+    column: str | Sequence[str],
+    *,
+    dialect: DialectName = "duckdb",
+    by: By = None,
+    table: str,
 ) -> JoinedSql: ...
 def to_sql(
     calibrator: Any,
@@ -56,36 +73,43 @@ def to_sql(
 ) -> str | list[str] | JoinedSql:
     """A fitted calibrator as an SQL expression over a column.
 
-    NULL gives NULL, and so does what is no score: NaN, a probability outside [0, 1], or a row of
-    probabilities that do not sum to one. What rounding puts outside [0, 1] is clipped, as
-    ``calibrate`` does it. The expression finds the piece of the curve first, then its
-    coefficients by index, so that the logarithm is taken once.
+    NULL gives NULL, and so does an invalid score: NaN, a probability outside [0, 1], or
+    a row of probabilities that do not sum to one. What rounding puts outside [0, 1] is
+    clipped, as ``calibrate`` does it. The expression finds the piece of the curve
+    first, then its coefficients by index, so that the logarithm is taken once.
 
     Parameters
     ----------
     calibrator : fitted calibrator
     column : str, or list of str
-        Name of the column with the probability of ``classes_[1]``, or the margin. For three or more
-        classes a list of names, in the order of ``classes_``. Names are quoted, so that any will do.
+        Name of the column with the probability of ``classes_[1]``, or the margin. For
+        three or more classes a list of names, in the order of ``classes_``. Names are
+        quoted, so that any will do.
     dialect : {"duckdb", "postgres", "spark", "sqlite"}, default="duckdb"
-        DuckDB from 1.3. SQLite has to be built with its mathematical functions, as it mostly is. Expressions for
-        PostgreSQL and SQLite contain subqueries, which their generated columns, indexes and check constraints do not
-        take: put them into a view or a query.
+        DuckDB from 1.3. SQLite has to be built with its mathematical functions, as it
+        mostly is, and for segments with those of JSON. Expressions for PostgreSQL and
+        SQLite contain subqueries, which their generated columns, indexes and check
+        constraints do not take: put them into a view or a query.
     by : str or list of str, optional
-        The columns of segments, of a calibrator that was fitted with ``by``: a name, or several as in the fit. NULL and
-        what the fit has not seen get the probability of a new segment. Labels are texts, which are compared with the
-        column as it is, or numbers, as which the column is read.
+        The columns of segments, of a calibrator that was fitted with ``by``: a name, or
+        several as in the fit. NULL and what the fit has not seen get the probability of
+        a new segment. Labels are compared by value: 1, 1.0 and true are the same, 1 and
+        ``'1'`` are not. A column of another type than the labels (of SQLite, where a
+        column has no type, a value) is an error when the query runs.
     table : str, optional
-        A name for a table of effects, for many segments: the expression is then short, and the table is joined.
-        Without it, labels and effects are part of the expression, the former as a list of values.
+        A name for a table of effects, for many segments: the expression is then short,
+        and the table is joined. Without it, labels and effects are part of the
+        expression, the former as a list of values. SQLite needs it for logits of
+        several classes with ``multiclass="ovr"``, which are else too deep for its
+        parser.
 
     Returns
     -------
     str, or list of str
-        An expression, or one for each class. Each of several needs all columns and all curves, so their
-        length grows with the square of the number of classes. With ``table``, a
-        :class:`~calspline.export.sql.JoinedSql`: statements that create and fill the table, what joins it, and
-        the expression.
+        An expression, or one for each class. Each of several needs all columns and all
+        curves, so their length grows with the square of the number of classes. With
+        ``table``, a :class:`~calspline.export.sql.JoinedSql`: statements that create
+        and fill the table, what joins it, and the expression.
 
     Examples
     --------
@@ -95,7 +119,7 @@ def to_sql(
     >>> expression = to_sql(cal, "score")
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions"
     >>> print(to_sql(cal, "Alice's score", dialect="spark").splitlines()[0])
-    CASE WHEN double(`Alice's score`) BETWEEN -1e-06 AND 1.000001e0 THEN
+    CASE WHEN double(`Alice's score`) BETWEEN -0.0001e0 AND 1.0001e0 THEN
 
     Segments in a table:
 
@@ -106,27 +130,41 @@ def to_sql(
     >>> cal = SplineCalibrator().fit(p, paid, by=country)
     >>> create, join, expression = to_sql(cal, "score", by="country", table="effects")
     >>> create[0]
-    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE, "effect_0_1" DOUBLE)'
+    'CREATE TABLE "effects" ("segment" VARCHAR, "new_0" DOUBLE, "effect_0_0" DOUBLE)'
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions {join}"
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
-    formula = formula_of(calibrator, segments=True)
+    formula = formula_of(calibrator)
     if table is not None and (by is None or not _is_name(table)):
-        raise ValueError(f"table must be the name of a table, for a calibrator with by; got {table!r}")
+        raise ValueError(
+            f"table must be the name of a table, for a calibrator with by; got {table!r}"
+        )
     if (by is None) != (not formula.lookups):
-        named = "named: this calibrator was fitted with segments" if by is None else "left out: this one was not"
+        named = (
+            "named: this calibrator was fitted with segments"
+            if by is None
+            else "left out: this one was not"
+        )
         raise ValueError(f"by, the columns of segments, must be {named}")
-    segments = _in_order(formula, [] if by is None else [by] if isinstance(by, str) else list(by))
+    segments = _in_order(
+        formula, [] if by is None else [by] if isinstance(by, str) else list(by)
+    )
     columns = [column] if isinstance(column, str) else column
     wanted = 1 if len(formula.classes) == 2 else len(formula.classes)
     if (wanted == 1) != isinstance(column, str):
-        expected = "the name of a column" if wanted == 1 else f"a list of {wanted} names of columns"
+        expected = (
+            "the name of a column"
+            if wanted == 1
+            else f"a list of {wanted} names of columns"
+        )
         raise TypeError(f"column must be {expected}; got {column!r}")
     for item in columns:
         if not _is_name(item):
             raise ValueError(f"column must be the name of a column; got {item!r}")
     if len(columns) != wanted:
-        raise ValueError(f"column must have {wanted} names, one for each class; got {len(columns)}")
+        raise ValueError(
+            f"column must have {wanted} names, one for each class; got {len(columns)}"
+        )
     statement = Statement(DIALECTS[dialect], columns, segments, table)
     found = statement.write(formula)
     result = found[0] if wanted == 1 else found
@@ -141,8 +179,12 @@ def _in_order(formula: Formula, by: Sequence[str]) -> list[str]:
     """Columns of segments in the order of the fit."""
     for one in by:
         if not _is_name(one):
-            raise ValueError(f"by must be the name of a column, or a list of names; got {one!r}")
-    order = places_by_name([lookup.column for lookup in formula.lookups], by) if by else []
+            raise ValueError(
+                f"by must be the name of a column, or a list of names; got {one!r}"
+            )
+    order = (
+        places_by_name([lookup.column for lookup in formula.lookups], by) if by else []
+    )
     return [by[place] for place in order]
 
 
@@ -164,21 +206,26 @@ def in_stages(
 ) -> Stages:
     """A calibrator as stages over some columns, with those of segments.
 
-    No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get NULL, or
-    what further branches of a CASE in ``otherwise`` say.
+    No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get
+    NULL, or what further branches of a CASE in ``otherwise`` say.
     """
     prefix = "stage_"
     while any(prefix in column.lower() for column in taken):
         prefix = "_" + prefix
-    formula = formula_of(calibrator, segments=True)
-    return _Staged(DIALECTS[dialect], columns, prefix, _in_order(formula, by)).stages(formula, otherwise)
+    formula = formula_of(calibrator)
+    return _Staged(DIALECTS[dialect], columns, prefix, _in_order(formula, by)).stages(
+        formula, otherwise
+    )
 
 
 class _Staged(Statement):
-    # Spark compiles no method that is long, so there is one comparison and as many steps as it takes.
+    # Spark compiles no method that is long, so there is one comparison and as many
+    # steps as it takes.
     _most_compared = 1
 
-    def __init__(self, writer: Dialect, columns: Sequence[str], prefix: str, by: Sequence[str]) -> None:
+    def __init__(
+        self, writer: Dialect, columns: Sequence[str], prefix: str, by: Sequence[str]
+    ) -> None:
         super().__init__(writer, columns, by)
         self._prefix = prefix
         self._own = re.compile(rf"\b{prefix}\d+\b")
@@ -190,14 +237,25 @@ class _Staged(Statement):
         """All stages and results."""
         valid = self._named(self._valid(formula.kind))
         # Scores in place of what is none keep the arithmetic within its bounds.
-        safe = numeral(0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2))
+        safe = numeral(
+            0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2)
+        )
         scores = self._texts(self._scores(formula.kind))
-        self._columns = [self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END") for score in scores]
+        self._columns = [
+            self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END")
+            for score in scores
+        ]
         p = [name(column) for column in self._columns]
         values = [self._class(formula, p, j) for j in range(len(p))]
         return Stages(
-            [{column: with_names(text) for column, text in stage.items()} for stage in self._stages],
-            [with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END") for value in values],
+            [
+                {column: with_names(text) for column, text in stage.items()}
+                for stage in self._stages
+            ],
+            [
+                with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END")
+                for value in values
+            ],
         )
 
     def _named(self, value: str) -> str:
@@ -220,5 +278,7 @@ class _Staged(Statement):
     def _value(self, program: Program, known: dict[str, Expression]) -> str:
         known = {key: row[0] for key, row in self._effects.items()} | known
         for variable, value in program.steps:
-            known = known | {variable: name(self._named(self._write(value.given(known))))}
+            known = known | {
+                variable: name(self._named(self._write(value.given(known))))
+            }
         return self._write(program.result.given(known))

@@ -44,7 +44,8 @@ def anchors(breaks: Array) -> Array:
 def evaluate_pieces(coefficients: Array, piece: Pieces, t: Array) -> Array:
     """Polynomials at local coordinates ``t`` of their pieces, by Horner's rule.
 
-    ``coefficients`` has shape (degree + 1, pieces), highest power first, or (degree + 1, pieces, m) for m functions.
+    ``coefficients`` has shape (degree + 1, pieces), highest power first, or (degree +
+    1, pieces, m) for m functions.
     """
     if coefficients.ndim == 3:
         t = t[:, None]
@@ -59,8 +60,9 @@ def evaluate_pieces(coefficients: Array, piece: Pieces, t: Array) -> Array:
 class PiecewiseCubic:
     """A function that is cubic between ``breaks`` and a line beyond them.
 
-    ``coefficients`` has shape (4, K + 1), highest power first, in local coordinates ``x - anchor``: the line before the
-    first break, the pieces between, the line after the last.
+    ``coefficients`` has shape (4, K + 1), highest power first, in local coordinates ``x
+    - anchor``: the line before the first break, the pieces between, the line after the
+    last.
     """
 
     breaks: Array
@@ -72,7 +74,9 @@ class PiecewiseCubic:
 
     def slope(self, x: Array) -> Array:
         """The derivative."""
-        return evaluate_pieces(self.coefficients[:3] * np.array([[3.0], [2.0], [1.0]]), *self.locate(x))
+        return evaluate_pieces(
+            self.coefficients[:3] * np.array([[3.0], [2.0], [1.0]]), *self.locate(x)
+        )
 
     def locate(self, x: Array) -> tuple[Pieces, Array]:
         """The piece that each ``x`` lies in, and its distance from the anchor."""
@@ -81,7 +85,9 @@ class PiecewiseCubic:
         else:
             per_unit, first, following = self._index
             with np.errstate(over="ignore"):
-                cell = np.clip((x - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0).astype(np.intp)
+                cell = np.clip(
+                    (x - self.breaks[0]) * per_unit + 1.0, 0.0, len(first) - 1.0
+                ).astype(np.intp)
             piece = first[cell]
             piece += x >= following[piece]
         return piece, x - self._anchors[piece]
@@ -111,23 +117,39 @@ class PiecewiseCubic:
         """The least derivative, exactly, over the whole line."""
         a, b, c = self.coefficients[:3]
         t_end = np.concatenate([[0.0], np.diff(self.breaks), [0.0]])
-        # The derivative 3a t^2 + 2b t + c is least at an end of the piece or at its vertex.
+        # The derivative 3a t^2 + 2b t + c is least at an end of the piece or at its
+        # vertex.
         with np.errstate(divide="ignore", invalid="ignore"):
             vertex = np.where(a != 0.0, -b / (3.0 * a), 0.0)
         vertex = np.clip(vertex, 0.0, t_end)
-        slopes = [(3.0 * a * t + 2.0 * b) * t + c for t in (np.zeros_like(t_end), vertex, t_end)]
+        slopes = [
+            (3.0 * a * t + 2.0 * b) * t + c
+            for t in (np.zeros_like(t_end), vertex, t_end)
+        ]
         return float(np.min(slopes))
 
     def extremes(self, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
         """The least and the largest value on an interval."""
         a, b, c, d = self.coefficients
-        start = np.clip(np.concatenate([[-np.inf], self.breaks]), low, high) - self._anchors
-        end = np.clip(np.concatenate([self.breaks, [np.inf]]), low, high) - self._anchors
+        start = (
+            np.clip(np.concatenate([[-np.inf], self.breaks]), low, high) - self._anchors
+        )
+        end = (
+            np.clip(np.concatenate([self.breaks, [np.inf]]), low, high) - self._anchors
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             root = np.sqrt(b * b - 3.0 * a * c)
-            stationary = [(-b + root) / (3.0 * a), (-b - root) / (3.0 * a), -c / (2.0 * b)]
-        places = [start, end] + [np.clip(np.nan_to_num(t), start, end) for t in stationary]
-        values = np.array([((a * t + b) * t + c) * t + d for t in places])[:, end > start]
+            stationary = [
+                (-b + root) / (3.0 * a),
+                (-b - root) / (3.0 * a),
+                -c / (2.0 * b),
+            ]
+        places = [start, end] + [
+            np.clip(np.nan_to_num(t), start, end) for t in stationary
+        ]
+        values = np.array([((a * t + b) * t + c) * t + d for t in places])[
+            :, end > start
+        ]
         return float(values.min()), float(values.max())
 
 
@@ -161,7 +183,9 @@ def natural_cubic_basis(x: Array, knots: Array) -> Array:
     x = np.asarray(x, dtype=np.float64)
     last = knots[-1]
     beyond_last = np.maximum(x - last, 0.0) ** 3
-    d = (np.maximum(x[:, None] - knots[None, :-1], 0.0) ** 3 - beyond_last[:, None]) / (last - knots[:-1])
+    d = (np.maximum(x[:, None] - knots[None, :-1], 0.0) ** 3 - beyond_last[:, None]) / (
+        last - knots[:-1]
+    )
     return np.column_stack([np.ones_like(x), x, d[:, :-1] - d[:, -1:]])
 
 
@@ -205,9 +229,10 @@ class NaturalSpline:
     def pieces(self) -> Array:
         """Local cubic coefficients of every basis function, shape (4, K+1, K).
 
-        Piece ``i`` holds on ``knots[i-1] <= x < knots[i]``; pieces ``0`` and ``K`` are the lines beyond the end knots.
-        With ``t = x - anchors(knots)[i]`` basis function ``j`` is ``sum_m pieces[m, i, j] * t**(3 - m)``. It is De
-        Boor's recursion at the knots, where three B-splines are not zero.
+        Piece ``i`` holds on ``knots[i-1] <= x < knots[i]``; pieces ``0`` and ``K`` are
+        the lines beyond the end knots. With ``t = x - anchors(knots)[i]`` basis
+        function ``j`` is ``sum_m pieces[m, i, j] * t**(3 - m)``. It is De Boor's
+        recursion at the knots, where three B-splines are not zero.
         """
         t, c = self._clamped[:, None], self.elimination
         first, middle, third = c[:-2], c[1:-1], c[2:]
@@ -216,7 +241,9 @@ class NaturalSpline:
         share = back / (back + ahead)
         slopes = 3.0 * (middle - first) / low, 3.0 * (third - middle) / high
         local = np.zeros((4, self.size + 1, self.size))
-        local[3, 1:] = (1.0 - share) * (ahead * first + (t[3:-3] - t[1:-5]) * middle) / low
+        local[3, 1:] = (
+            (1.0 - share) * (ahead * first + (t[3:-3] - t[1:-5]) * middle) / low
+        )
         local[3, 1:] += share * ((t[5:-1] - t[3:-3]) * middle + back * third) / high
         local[2, 1:] = (1.0 - share) * slopes[0] + share * slopes[1]
         local[1, 2:-1] = ((slopes[1] - slopes[0]) / (back + ahead))[1:-1]
@@ -227,7 +254,9 @@ class NaturalSpline:
     def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
         piece = np.searchsorted(self.knots, x, side="right")
-        return PiecewiseDesign(self.pieces, Places(piece, x - anchors(self.knots)[piece]))
+        return PiecewiseDesign(
+            self.pieces, Places(piece, x - anchors(self.knots)[piece])
+        )
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
@@ -260,12 +289,16 @@ class NaturalSpline:
     @cached_property
     def greville(self) -> Array:
         """Greville abscissae: the ``K + 2`` B-spline coefficients of ``x`` itself."""
-        return np.asarray((self._clamped[1:-3] + self._clamped[2:-2] + self._clamped[3:-1]) / 3.0)
+        return np.asarray(
+            (self._clamped[1:-3] + self._clamped[2:-2] + self._clamped[3:-1]) / 3.0
+        )
 
     def supported(self, low: float, high: float) -> NDArray[np.bool_]:
         """Which of the ``K + 2`` B-splines are not zero somewhere between two places, but for rounding at the ends."""
         touch = TOUCHING * (high - low)
-        return np.asarray((self._clamped[:-4] < high - touch) & (self._clamped[4:] > low + touch))
+        return np.asarray(
+            (self._clamped[:-4] < high - touch) & (self._clamped[4:] > low + touch)
+        )
 
     @property
     def line(self) -> Array:
@@ -298,7 +331,8 @@ class Places:
     def moments(self, v: Array, highest: int) -> Array:
         """``sum v (t - centre)**k`` of each run, for ``k`` from ``highest`` down to 0.
 
-        About the centre they keep their digits, however far the knots are from the places.
+        About the centre they keep their digits, however far the knots are from the
+        places.
         """
         terms = np.empty((highest + 1, *v.shape))
         terms[-1] = v
@@ -310,9 +344,9 @@ class Places:
 class PiecewiseDesign:
     """The design matrix ``Z`` of functions that are cubic on every piece, with a row for each place.
 
-    ``local``, of shape (4, pieces, K), has their coefficients, highest power first. On one piece ``Z' r`` and
-    ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the third and of ``v`` up to the sixth: all that they need
-    of the rows.
+    ``local``, of shape (4, pieces, K), has their coefficients, highest power first. On
+    one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the
+    third and of ``v`` up to the sixth: all that they need of the rows.
     """
 
     def __init__(self, local: Array, places: Places) -> None:
@@ -343,7 +377,9 @@ class PiecewiseDesign:
         """``Z' r`` for a vector ``r``, or for each row of a matrix."""
         if self.small:
             return np.asarray(r @ self.rows)
-        moments = np.moveaxis(self.places.moments(r, 3), 0, -1).reshape(*r.shape[:-1], -1)
+        moments = np.moveaxis(self.places.moments(r, 3), 0, -1).reshape(
+            *r.shape[:-1], -1
+        )
         return np.asarray(moments @ self._on_runs.reshape(-1, self.local.shape[2]))
 
     def gram(self, v: Array) -> Array:
@@ -360,5 +396,10 @@ class PiecewiseDesign:
         """Coefficients about the centre of each run, shape (runs, 4, K)."""
         c = self.places.centres[:, None]
         a0, a1, a2, a3 = self.local[:, self.places.piece[self.places.runs]]
-        about = [a0, 3.0 * a0 * c + a1, (3.0 * a0 * c + 2.0 * a1) * c + a2, ((a0 * c + a1) * c + a2) * c + a3]
+        about = [
+            a0,
+            3.0 * a0 * c + a1,
+            (3.0 * a0 * c + 2.0 * a1) * c + a2,
+            ((a0 * c + a1) * c + a2) * c + a3,
+        ]
         return np.stack(about, axis=1)

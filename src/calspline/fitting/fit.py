@@ -7,25 +7,44 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from calspline.arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
+from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.groups import Parts
-from calspline.fitting.newton import Constraints, Loss, Point, Problem, Solution, brier_loss, log_loss, minimize
+from calspline.fitting.newton import (
+    Constraints,
+    DenseDesign,
+    Loss,
+    Point,
+    Problem,
+    Solution,
+    brier_loss,
+    log_loss,
+    minimize,
+)
 from calspline.fitting.smoothing import (
+    RIDGE_PRIOR,
     SEARCH_TOLERANCE,
     Chosen,
-    Coordinates,
     curvature_coordinates,
     ridge_coordinates,
 )
 
 FINAL_TOLERANCE = 1e-6
+SURPRISE = 1.0 / 16.0
+"""Chance below which a label is a surprise to a score..."""
+HEDGE = 0.25
+"""...and the share of Platt's hedge that is left to labels that are none at all."""
 LEAST_INFORMATION = 1e-3
 """Of a row about the line, as ``p (1 - p)`` of its raw probability."""
 CLEAR_FALL = 5.0
-"""Nats that the best increasing curve loses to one that falls where a fall is clear: "very strong" evidence on the
-scale of Kass and Raftery (1995)."""
+"""Nats that the best increasing curve loses to one that falls where a fall is clear:
+"very strong" evidence on the scale of Kass and Raftery (1995)."""
+CLEAR_FALL_PER_PARAMETER = 1.25
+"""The same for each effective parameter of an average: what follows noise at many
+places gains more than that by chance."""
 ROUNDED_OFF = 1e-12
 """Squared error of a row that counts as none."""
 CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
@@ -33,9 +52,11 @@ FEWEST_MERGED = 256
 TUBE_POINTS = 128
 MIN_CUBED, MAX_CUBED = 1e-50, 1e4
 """Range, and size, of scores whose cubes the paper's penalty is taken on. Others are scaled to run from 0 to 1 for it:
-their cubes are no numbers, or so large that what multiplies them would go without a penalty."""
+their cubes overflow, or are so large that their coefficients would hardly be penalised."""
 MIN_SLOPE = 1e-7
 """Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
+ROUNDED_SLOPE = 1e-12
+"""Slope beyond the knots, as a share of the largest at a knot, that counts as none."""
 MAX_KNOTS = 512
 CELLS = 256
 CLOSEST = 1e-3
@@ -43,22 +64,45 @@ CLOSEST = 1e-3
 
 
 @dataclass(frozen=True)
+class Line:
+    """``level + slope * (x - origin) / unit``, which is finite for ``x`` of any size."""
+
+    level: float
+    slope: float
+    origin: float = 0.0
+    unit: float = 1.0
+
+    def __call__(self, x: Array) -> Array:
+        """Values of the line."""
+        return np.asarray(self.level + self.slope * ((x - self.origin) / self.unit))
+
+
+@dataclass(frozen=True)
 class Shape:
     """What the curve may look like, whatever the data say.
 
-    ``line`` is the intercept and slope of the curve that the prior leans to, and ``spreads`` says how far it may move,
-    as shares of the usual: fits are averaged over them, unless there are none. ``monotone`` may be "auto": the curve
-    falls where that is clear. ``ends`` has the steepest slope of the curve beyond its first and its last knot.
+    ``line`` is the intercept and slope of the curve that the prior leans to, and
+    ``spreads`` says how far it may move, as shares of the usual: fits are averaged over
+    them, unless there are none. ``monotone`` may be "auto": the curve falls where that
+    is clear. ``ends`` has the steepest slope of the curve beyond its first and its last
+    knot, and ``flat`` says whether nothing more is to be known there. Unless it ``turns``
+    beyond its knots, it is flat where that slope is against the direction of the whole
+    curve: a few rows at the end of the range say nothing of what is far beyond.
+    ``targets`` are Platt's, of negatives and positives, and ``trusted`` is the line of log-odds by
+    which :func:`soft_targets` moves them.
     """
 
     loss: Loss
     ridge: bool
     line: tuple[float, float]
     targets: tuple[float, float]
+    trusted: Line
     monotone: bool | Literal["auto"]
     bounds: tuple[float, float] | None
     spreads: Array | None = None
     ends: tuple[float, float] = (np.inf, np.inf)
+    flat: tuple[bool, bool] = (False, False)
+    turns: bool = True
 
 
 NEGLIGIBLE = 1e-2
@@ -71,8 +115,8 @@ SPREAD = ("variance", "tube", "modes")
 class CurveSpread:
     """How sure a fit is, given a ``root`` of the covariance of its coefficients: computed when it is read.
 
-    ``share`` is the weight of the rows next to each knot, and ``flat`` has the ends, 0 or -1, from which the curve goes
-    on without knowing more.
+    ``share`` is the weight of the rows next to each knot, and ``flat`` has the ends, 0
+    or -1, from which the curve goes on without knowing more.
     """
 
     basis: NaturalSpline
@@ -85,7 +129,12 @@ class CurveSpread:
         """Of the curve, as its coefficients are laid out, with powers 6 to 0."""
         local = (self.basis.pieces @ self.root).swapaxes(0, 1)
         products = np.einsum("imk,ink->imn", local, local)
-        variance = np.array([sum(products[:, m, p - m] for m in range(4) if 0 <= p - m < 4) for p in range(7)])
+        variance = np.array(
+            [
+                sum(products[:, m, p - m] for m in range(4) if 0 <= p - m < 4)
+                for p in range(7)
+            ]
+        )
         variance[:-1, self.flat] = 0.0
         return variance
 
@@ -94,7 +143,9 @@ class CurveSpread:
         """Length of the curve that the normalised basis draws on the sphere, for simultaneous bands."""
         x = np.linspace(self.basis.knots[0], self.basis.knots[-1], TUBE_POINTS)
         rows = self.basis.design(x).dot(self.root)
-        rows /= np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
+        rows /= np.maximum(
+            np.sqrt((rows * rows).sum(axis=1, keepdims=True)), np.finfo(float).tiny
+        )
         return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
 
     @property
@@ -107,7 +158,8 @@ class CurveSpread:
         _, size, rotation = np.linalg.svd(np.sqrt(self.share)[:, None] * at_knots)
         left = 1.0 - np.cumsum(size**2) / float(size @ size)
         modes = (at_knots @ rotation[: 1 + int(np.argmax(left < NEGLIGIBLE))].T).T
-        # Signs are as good as any; that of the largest entry is fixed, so that fits repeat.
+        # Signs are as good as any; that of the largest entry is fixed, so that fits
+        # repeat.
         largest = modes[np.arange(len(modes)), np.abs(modes).argmax(axis=1)]
         return np.asarray(modes * np.sign(largest)[:, None])
 
@@ -118,7 +170,8 @@ class SplineFit:
 
     The curve is a function of ``z = (x - origin) / unit``, as are the breaks.
     ``coefficients`` has shape (4, K+1), highest power first: the line before the first
-    break, the pieces between, the line after the last. Fits by the Brier loss have no ``spread``.
+    break, the pieces between, the line after the last. Fits by the Brier loss have no
+    ``spread``.
     """
 
     origin: float
@@ -134,11 +187,13 @@ class SplineFit:
 class SplineTask:
     """A natural cubic spline to be fitted to bins at sorted places, of which the same one may come twice.
 
-    ``knots`` are in the units of ``bins.x``. ``parts`` have to be left out together when a smoothing is tried on bins
-    not fitted.
+    ``knots`` are in the units of ``bins.x``. ``parts`` have to be left out together
+    when a smoothing is tried on bins not fitted.
     """
 
-    def __init__(self, bins: Counts, knots: Array, shape: Shape, parts: Parts | None = None) -> None:
+    def __init__(
+        self, bins: Counts, knots: Array, shape: Shape, parts: Parts | None = None
+    ) -> None:
         self.bins, self.shape, self.parts = bins, shape, parts
         self.origin = float(bins.x[0])
         self.unit = float(bins.x[-1] - bins.x[0])
@@ -147,23 +202,34 @@ class SplineTask:
         self._design = self.basis.design(self._z)
         self.coordinates: Coordinates
         if shape.ridge:
-            usual = self.unit > MIN_CUBED and max(-self.origin, float(bins.x[-1])) < MAX_CUBED
-            self.coordinates = ridge_coordinates(self.basis, *(self.origin, self.unit) if usual else (0.0, 1.0))
+            usual = (
+                self.unit > MIN_CUBED
+                and max(-self.origin, float(bins.x[-1])) < MAX_CUBED
+            )
+            self.coordinates = ridge_coordinates(
+                self.basis, *(self.origin, self.unit) if usual else (0.0, 1.0)
+            )
         else:
             self.coordinates = curvature_coordinates(
-                self.basis, self._design, self._z, self._information(), shape.line[1] * self.unit
+                self.basis,
+                self._design,
+                self._z,
+                self._information(),
+                shape.line[1] * self.unit,
             )
 
     def _information(self) -> Array:
         """What each bin says about the line.
 
-        Where the line may hardly move, far-out scores would otherwise hold it fast for all others, and they know least
-        about it.
+        Where the line may hardly move, far-out scores would otherwise hold it fast for
+        all others, and they know least about it.
         """
         if self.shape.spreads is None:
             return self.bins.w
         intercept, slope = self.shape.line
-        information = log_loss(intercept + slope * self.bins.x, self.bins.w, self.bins.positives).curvature
+        information = log_loss(
+            intercept + slope * self.bins.x, self.bins.w, self.bins.positives
+        ).curvature
         return np.maximum(information, LEAST_INFORMATION * self.bins.w)
 
     @cached_property
@@ -181,7 +247,10 @@ class SplineTask:
             return self.problem
         knots = self.basis.knots
         share = np.linspace(0.0, 1.0, CELLS_PER_INTERVAL, endpoint=False)
-        edges = [(knots[:-1, None] + np.diff(knots)[:, None] * share).ravel(), knots[-1:]]
+        edges = [
+            (knots[:-1, None] + np.diff(knots)[:, None] * share).ravel(),
+            knots[-1:],
+        ]
         if knots[0] > 0.0 or knots[-1] < 1.0:
             below = np.linspace(0.0, knots[0], OUTER_CELLS, endpoint=False)
             edges = [below, edges[0], np.linspace(knots[-1], 1.0, OUTER_CELLS)]
@@ -190,12 +259,16 @@ class SplineTask:
         first = first[first < len(self._z)]
         if len(first) > len(self._z) // 2:
             return self.problem
-        z = np.add.reduceat(self.bins.w * self._z, first) / np.add.reduceat(self.bins.w, first)
-        return self._problem(self.basis.design(z), self.bins.merged(first, self.origin + self.unit * z))
+        z = np.add.reduceat(self.bins.w * self._z, first) / np.add.reduceat(
+            self.bins.w, first
+        )
+        return self._problem(
+            self.basis.design(z), self.bins.merged(first, self.origin + self.unit * z)
+        )
 
     def _problem(self, design: PiecewiseDesign, bins: Counts) -> Problem:
         intercept, slope = self.shape.line
-        low, high = self.shape.targets
+        low, high = self.targets(bins)
         return Problem(
             design.in_coordinates(self.coordinates.T),
             intercept + slope * bins.x,
@@ -204,61 +277,125 @@ class SplineTask:
             self.shape.loss,
         )
 
+    def targets(self, bins: Counts) -> tuple[Array, Array]:
+        """Targets of negatives and of positives in each bin."""
+        return soft_targets(self.shape.targets, self.shape.trusted(bins.x))
+
     def finish(self, choice: Chosen) -> SplineFit:
         """Fit all bins at the chosen smoothing, or average as it says."""
-        basis, coordinates, shape, mean = self.basis, self.coordinates, self.shape, choice.average
-        q, start = coordinates.precision(choice.smoothing), self.problem.at(choice.u)
-        tolerance = FINAL_TOLERANCE if mean is None else SEARCH_TOLERANCE
-        solution = minimize(self.problem, q, start, tolerance=tolerance)
-        u = solution.u
-        if mean is not None:
-            # An average is one over fits to merged bins, which on all bins move as this one has.
-            u, q = mean.u + (u - choice.u), coordinates.precision(mean.smoothing)
-        c, held = self._in_shape(q, u, shape)
-
-        if mean is not None:
-            # Where it was only unclear whether the curve falls, the band holds the one that does too.
-            unclear = held.u - u if held is not None and shape.monotone == "auto" else np.zeros(len(q))
-            root: Array = np.asarray(np.linalg.cholesky(mean.covariance + np.outer(unclear, unclear)), dtype=np.float64)
-            edf = mean.edf
+        basis, coordinates, shape, mean = (
+            self.basis,
+            self.coordinates,
+            self.shape,
+            choice.average,
+        )
+        if mean is None:
+            q = coordinates.precision(choice.smoothing)
+            start = self.problem.at(choice.u)
+            solution = minimize(self.problem, q, start, tolerance=FINAL_TOLERANCE)
+            c, held = self._in_shape(q, solution.u, shape, CLEAR_FALL)
+            root = (held or solution).covariance_root()
+            edf = max(float(basis.size - q @ (root**2).sum(axis=1)), 0.0)
+            converged, n_iter = solution.converged, solution.n_iter
         else:
-            solution = held or solution
-            root = solution.covariance_root()
-            edf = float(basis.size - q @ (root**2).sum(axis=1))
+            q = coordinates.precision(mean.smoothing)
+            u = self._on_all_bins(mean.u, q)
+            clear = max(CLEAR_FALL, CLEAR_FALL_PER_PARAMETER * mean.edf)
+            c, held = self._in_shape(q, u, shape, clear)
+            covariance = mean.covariance
+            if held is not None and shape.monotone == "auto":
+                # It was only unclear whether the curve falls: the band holds the one
+                # that does too.
+                covariance = covariance + np.outer(held.u - u, held.u - u)
+            root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+            edf = mean.edf
+            converged, n_iter = mean.converged, mean.n_iter
+        if held is not None:
+            converged = converged and held.converged
+            n_iter = held.n_iter
         coefficients = basis.pieces @ c
-        flat = [end for end, steepest in zip((0, -1), shape.ends, strict=True) if np.isfinite(steepest)]
-        for end in flat:
-            coefficients[2, end] = np.clip(coefficients[2, end], 0.0, shape.ends[end] * self.unit)
-        # Near 0 and 1 probabilities bend as no spline does, and no variance about one says how far off it is.
-        spread = CurveSpread(basis, coordinates.T @ root, self._share, flat) if shape.loss is log_loss else None
-        converged, n_iter = solution.converged and (held is None or held.converged), (held or solution).n_iter
-        return SplineFit(self.origin, self.unit, basis.knots, coefficients, spread, edf, converged, n_iter)
+        level_ends(coefficients)
+        if not shape.turns:
+            straighten_ends(coefficients)
+        flat = []
+        for end, steepest, is_flat in zip((0, -1), shape.ends, shape.flat, strict=True):
+            most = steepest * self.unit
+            least = 0.0 if is_flat else -most
+            coefficients[2, end] = np.clip(coefficients[2, end], least, most)
+            if is_flat:
+                flat.append(end)
+        # Near 0 and 1 probabilities bend as no spline does, and no variance about one
+        # says how far off it is.
+        spread = (
+            CurveSpread(basis, coordinates.T @ root, self._share, flat)
+            if shape.loss is log_loss
+            else None
+        )
+        return SplineFit(
+            self.origin,
+            self.unit,
+            basis.knots,
+            coefficients,
+            spread,
+            edf,
+            converged,
+            n_iter,
+        )
+
+    def _on_all_bins(self, u: Array, q: Array) -> Array:
+        """What the average ``u`` of fits to merged bins is on all bins.
+
+        The average is no minimum of the loss, but it is one with a linear term. With
+        the same term, all bins have their minimum next to it.
+        """
+        if self.merged is self.problem:
+            return u
+        merged = self.merged.at(u)
+        tilt = self.merged.design.tdot(merged.local.slope) + q * u
+        problem = replace(self.problem, tilt=tilt)
+        return minimize(problem, q, problem.at(u), tolerance=SEARCH_TOLERANCE).u
 
     @property
     def _share(self) -> Array:
         """The weight of the bins that each knot is next to."""
         knots = self.basis.knots
         nearest = np.searchsorted(0.5 * (knots[1:] + knots[:-1]), self._z)
-        return np.asarray(np.bincount(nearest, weights=self.bins.w, minlength=len(knots)), dtype=np.float64)
+        return np.asarray(
+            np.bincount(nearest, weights=self.bins.w, minlength=len(knots)),
+            dtype=np.float64,
+        )
 
     @cached_property
     def _offset(self) -> Array:
         """Coefficients of the line that the curve is a deviation from."""
         intercept, slope = self.shape.line
-        return np.array([intercept + slope * self.origin, slope * self.unit]) @ self.basis.line
+        return (
+            np.array([intercept + slope * self.origin, slope * self.unit])
+            @ self.basis.line
+        )
 
-    def _in_shape(self, q: Array, u: Array, shape: Shape) -> tuple[Array, Solution | None]:
-        """Coefficients of the best curve of a shape, and its solution unless that is ``u``, the best of all."""
+    def _in_shape(
+        self, q: Array, u: Array, shape: Shape, clear: float
+    ) -> tuple[Array, Solution | None]:
+        """Coefficients of the best curve of a shape, and its solution.
+
+        There is no solution where ``u``, the best of all, has that shape. A fall that
+        gains more than ``clear`` nats is left, if ``monotone`` is "auto".
+        """
         basis, coordinates, offset = self.basis, self.coordinates, self._offset
         constraints = self._constraints(shape, u)
         if constraints is None:
             return offset + coordinates.T @ u, None
         free = self.problem.at(u)
-        problem = replace(self.problem, tilt=self.problem.design.tdot(free.local.slope) + q * u)
+        problem = replace(
+            self.problem, tilt=self.problem.design.tdot(free.local.slope) + q * u
+        )
         start = problem.at(self._feasible_line())
-        held = minimize(problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints)
-        if shape.monotone == "auto" and self._lost(problem, q, free, held) > CLEAR_FALL:
-            return self._in_shape(q, u, replace(shape, monotone=False))
+        held = minimize(
+            problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints
+        )
+        if shape.monotone == "auto" and self._lost(problem, q, free, held) > clear:
+            return self._in_shape(q, u, replace(shape, monotone=False), clear)
         c = offset + coordinates.T @ held.u
         return risen(basis, c) if shape.monotone else c, held
 
@@ -267,10 +404,20 @@ class SplineTask:
         best = problem.at(free.u).local.value + 0.5 * float(q @ free.u**2)
         if self.shape.loss is brier_loss:  # with the error variance profiled out
             least = ROUNDED_OFF * self.bins.total
-            return 0.5 * self.bins.total * float(np.log(max(held.objective, least) / max(best, least)))
+            return (
+                0.5
+                * self.bins.total
+                * float(np.log(max(held.objective, least) / max(best, least)))
+            )
         eta = np.array([held.eta, free.eta])
-        positive, negative = np.subtract(*np.logaddexp(0.0, -eta)), np.subtract(*np.logaddexp(0.0, eta))
-        most = max(positive[self.bins.positives > 0.0].max(), negative[self.bins.negatives > 0.0].max())
+        positive, negative = (
+            np.subtract(*np.logaddexp(0.0, -eta)),
+            np.subtract(*np.logaddexp(0.0, eta)),
+        )
+        most = max(
+            positive[self.bins.positives > 0.0].max(),
+            negative[self.bins.negatives > 0.0].max(),
+        )
         return float(held.objective - best - most)
 
     def _constraints(self, shape: Shape, u: Array) -> Constraints | None:
@@ -294,13 +441,18 @@ class SplineTask:
             if low < shape.bounds[0] or high > shape.bounds[1] or rows:
                 to_bspline = basis.elimination[basis.supported(0.0, 1.0)]
                 rows += [to_bspline @ T, -to_bspline @ T]
-                least += [shape.bounds[0] - to_bspline @ offset, to_bspline @ offset - shape.bounds[1]]
+                least += [
+                    shape.bounds[0] - to_bspline @ offset,
+                    to_bspline @ offset - shape.bounds[1],
+                ]
         return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
 
     def _feasible_line(self) -> Array:
         """Coordinates of an almost constant, rising line at the base rate."""
         rate, bounds, rise = self.bins.base_rate, self.shape.bounds, 100.0 * MIN_SLOPE
-        level = float(np.log(rate / (1.0 - rate)) if bounds is None else np.clip(rate, *bounds))
+        level = float(
+            np.log(rate / (1.0 - rate)) if bounds is None else np.clip(rate, *bounds)
+        )
         if bounds is not None:
             rise = min(rise, bounds[1] - level, level - bounds[0])
         u = np.zeros(self.basis.size)
@@ -309,11 +461,67 @@ class SplineTask:
         return u
 
 
+def soft_targets(targets: tuple[float, float], eta: Array) -> tuple[Array, Array]:
+    """Targets of negatives and of positives at log-odds ``eta`` that are trusted.
+
+    By Platt's ``targets`` any label may have been the other one, with a chance of ``1 /
+    (n + 2)`` for a class of ``n`` rows. That keeps few rows from being certain, but
+    pulls scores that are confident, and rightly so, to the middle. So where a label is
+    what the score makes nearly certain, the chance is smaller, in proportion to that of
+    the other label below ``SURPRISE``, down to the share ``HEDGE``.
+    """
+    low, high = targets
+    likely = HEDGE + (1.0 - HEDGE) * np.minimum(expit(eta) / SURPRISE, 1.0)
+    unlikely = HEDGE + (1.0 - HEDGE) * np.minimum(expit(-eta) / SURPRISE, 1.0)
+    return low * likely, 1.0 - (1.0 - high) * unlikely
+
+
+def trusted_line(bins: Counts, targets: tuple[float, float]) -> Line:
+    """The line of log-odds with Platt's ``targets``.
+
+    It stands for the raw score where scores are margins, whatever their unit.
+    """
+    low, high = targets
+    middle = 0.5 * bins.x[0] + 0.5 * bins.x[-1]
+    unit = 0.5 * bins.x[-1] - 0.5 * bins.x[0]
+    z = (bins.x - middle) / unit
+    design = DenseDesign(np.column_stack([np.ones_like(z), z]))
+    s = high * bins.positives + low * bins.negatives
+    problem = Problem(design, np.zeros(len(z)), bins.w, s, log_loss)
+    rate = bins.base_rate
+    start = problem.at(np.array([np.log(rate / (1.0 - rate)), 0.0]))
+    q = np.full(2, RIDGE_PRIOR)
+    level, slope = minimize(problem, q, start, tolerance=FINAL_TOLERANCE).u
+    return Line(float(level), float(slope), origin=float(middle), unit=float(unit))
+
+
 def risen(basis: NaturalSpline, c: Array) -> Array:
     """Coefficients next to ``c`` that rise strictly, whatever a solver's rounding left."""
     gaps = np.diff(basis.greville[1:-1])
     slopes = np.maximum(np.diff(c) / gaps, MIN_SLOPE)
     return np.concatenate([c[:1], c[0] + np.cumsum(slopes * gaps)])
+
+
+def level_ends(coefficients: Array) -> None:
+    """Set slopes beyond the knots to zero where they are rounding.
+
+    A score may be any distance from the knots, so the sign of such a slope would decide
+    what becomes of it.
+    """
+    slope = coefficients[2]
+    least = ROUNDED_SLOPE * float(np.abs(slope).max())
+    for end in (0, -1):
+        if abs(slope[end]) <= least:
+            slope[end] = 0.0
+
+
+def straighten_ends(coefficients: Array) -> None:
+    """Set slopes beyond the knots to zero where the whole curve goes the other way."""
+    first, last = coefficients[3, [0, -1]]
+    slope = coefficients[2]
+    for end in (0, -1):
+        if slope[end] * (last - first) < 0.0:
+            slope[end] = 0.0
 
 
 def default_count(total_weight: float) -> int:
@@ -351,7 +559,10 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
     values = np.unique(x)
     count = min(count, MAX_KNOTS)
     if len(values) > count:
-        chosen = apart(np.sort(rng.choice(values, size=count, replace=False)), values[-1] - values[0])
+        chosen = apart(
+            np.sort(rng.choice(values, size=count, replace=False)),
+            values[-1] - values[0],
+        )
         return chosen if len(chosen) > 1 else values[[0, -1]]
     return apart(values, values[-1] - values[0])
 

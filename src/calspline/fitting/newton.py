@@ -4,7 +4,8 @@ Over the coordinates ``u`` the objective is a convex loss and a ridge::
 
     F(u) = loss(u) + 1/2 sum_j q_j u_j^2,
 
-so ``F`` has one minimum, also under linear constraints ``A u >= b``. :class:`Newton` holds the state of a search
+so ``F`` has one minimum, also under linear constraints ``A u >= b``. :class:`Newton`
+holds the state of a search
 for it. Mostly the loss is that of a :class:`Problem`, a generalised linear model on bins::
 
     loss(u) = sum_b loss(eta_b; w_b, s_b),    eta = offset + Z u,
@@ -56,12 +57,14 @@ Loss = Callable[[Array, Array, Array], Local]
 def log_loss(eta: Array, w: Array, s: Array) -> Local:
     """``w log(1 + exp(eta)) - s eta``: the negative Bernoulli log-likelihood.
 
-    Value and slope keep their digits where a bin of one class is almost certain to be of it.
+    Value and slope keep their digits where a bin of one class is almost certain to be
+    of it.
     """
     e = np.exp(-np.abs(eta))
     upper = 1.0 / (1.0 + e)
     positive = eta >= 0.0
-    # log(1 + exp(eta)) = max(eta, 0) + log(1 + exp(-|eta|)), and the mean is 1 - e * upper or e * upper.
+    # log(1 + exp(eta)) = max(eta, 0) + log(1 + exp(-|eta|)), and the mean is 1 - e *
+    # upper or e * upper.
     unsure = e * upper
     unsure *= w
     beyond = w * positive
@@ -129,7 +132,8 @@ class Objective(ABC):
 class Problem(Objective):
     """What is fitted: a design on bins, with the sums each bin carries.
 
-    With a ``tilt`` the loss is ``loss(u) - tilt' u``: with the gradient of ``F`` at some place, that is the minimum.
+    With a ``tilt`` the loss is ``loss(u) - tilt' u``: with the gradient of ``F`` at
+    some place, that is the minimum.
     """
 
     design: PiecewiseDesign | DenseDesign
@@ -146,7 +150,10 @@ class Problem(Objective):
     def derivatives(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian in ``u``."""
         gradient = self.design.tdot(point.local.slope)
-        return gradient if self.tilt is None else gradient - self.tilt, self.design.gram(point.local.curvature)
+        return (
+            gradient if self.tilt is None else gradient - self.tilt,
+            self.design.gram(point.local.curvature),
+        )
 
     def moves(self, step: Array) -> Array:
         """What a step adds to ``eta``."""
@@ -156,9 +163,23 @@ class Problem(Objective):
         """The point that is one step away."""
         return self._point(point.u + step, point.eta + moves)
 
+    def values(self, U: Array) -> Array:
+        """The loss at each row of ``U``."""
+        if self.loss is not log_loss or self.tilt is not None:
+            return np.array([self.at(u).local.value for u in U])
+        eta = self.offset + self.design.dot(U.T).T
+        softplus = np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))
+        return np.asarray(softplus @ self.w - eta @ self.s)
+
     def _point(self, u: Array, eta: Array) -> Point:
         local = self.loss(eta, self.w, self.s)
-        return Point(u, eta, local if self.tilt is None else local._replace(value=local.value - float(self.tilt @ u)))
+        return Point(
+            u,
+            eta,
+            local
+            if self.tilt is None
+            else local._replace(value=local.value - float(self.tilt @ u)),
+        )
 
 
 @dataclass(frozen=True)
@@ -185,10 +206,6 @@ class Solution:
         """Log-determinant of the Hessian ``Z' V Z + Q``."""
         return 2.0 * float(np.add.reduce(np.log(self.factor.diagonal())))
 
-    def leverages(self, rows: Array) -> Array:
-        """``z' (Z' V Z + Q)^{-1} z`` for each row ``z``."""
-        return np.asarray((scipy.linalg.lapack.dtrtrs(self.factor, rows.T, lower=1)[0] ** 2).sum(axis=0))
-
     def covariance_root(self) -> Array:
         """``R`` with ``R R' = (Z' V Z + Q)^{-1}``."""
         return inverse_root(self.factor)
@@ -197,11 +214,13 @@ class Solution:
 class Newton:
     """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`; :meth:`minimum` is all.
 
-    ``q``, the diagonal of the penalty, may be replaced from round to round. With ``constraints``, which the start has
-    to meet, each step solves a quadratic programme. The line between feasible points is feasible, so damping needs no
-    further care. A step has to keep the share ``kept`` of the decrease it promised (Armijo), rounding aside (``slack``,
-    as a share of the objective). A step to the minimum of a quadratic keeps half. With little asked for, a step may
-    leap across the minimum and back for ever, just a little lower each time.
+    ``q``, the diagonal of the penalty, may be replaced from round to round. With
+    ``constraints``, which the start has to meet, each step solves a quadratic
+    programme. The line between feasible points is feasible, so damping needs no further
+    care. A step has to keep the share ``kept`` of the decrease it promised (Armijo),
+    rounding aside (``slack``, as a share of the objective). A step to the minimum of a
+    quadratic keeps half. With little asked for, a step may leap across the minimum and
+    back for ever, just a little lower each time.
     """
 
     def __init__(
@@ -214,7 +233,12 @@ class Newton:
         kept: float = 0.25,
         slack: float = 1e-12,
     ) -> None:
-        self.objective, self.q, self.point, self.constraints = objective, q, start, constraints
+        self.objective, self.q, self.point, self.constraints = (
+            objective,
+            q,
+            start,
+            constraints,
+        )
         self.kept, self.slack = kept, slack
         self._active: NDArray[np.bool_] | None = None
         self._derivatives: tuple[Array, Array] | None = None
@@ -231,7 +255,9 @@ class Newton:
             self.step = -scipy.linalg.lapack.dpotrs(self.factor, gradient, lower=1)[0]
         else:
             A, b = self.constraints.A, self.constraints.b
-            self.step, self._active = _constrained_step(self.factor, gradient, A, b - A @ u, self._active)
+            self.step, self._active = _constrained_step(
+                self.factor, gradient, A, b - A @ u, self._active
+            )
         self.promised = -float(gradient @ self.step)
         self.moves = self.objective.moves(self.step)
         self.reach = float(np.maximum.reduce(np.abs(self.moves)))
@@ -240,10 +266,15 @@ class Newton:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
         before, scale = self._penalised(self.point), 1.0
         for _ in range(halvings or MAX_HALVINGS):
-            self._trial = self.objective.after(self.point, scale * self.step, scale * self.moves)
+            self._trial = self.objective.after(
+                self.point, scale * self.step, scale * self.moves
+            )
             self.moved = scale * self.reach
             self.value = self._penalised(self._trial)
-            if self.value <= before - self.kept * scale * self.promised + self.slack * abs(before):
+            if (
+                self.value
+                <= before - self.kept * scale * self.promised + self.slack * abs(before)
+            ):
                 return True
             scale *= 0.5
         return False
@@ -260,45 +291,73 @@ class Newton:
     def minimum(self, tolerance: float) -> Solution:
         """The minimum of the quadratic about the last point, once that is within ``tolerance`` of it in every ``eta``.
 
-        Newton converges quadratically, so what is left then is of order ``tolerance**2``.
+        Newton converges quadratically, so what is left then is of order
+        ``tolerance**2``.
         """
         for iteration in range(1, MAX_ITERATIONS + 1):
             self.aim()
             if self.reach <= tolerance:
-                u, eta, bent = self.point.u + self.step, self.point.eta + self.moves, self.factor.T @ self.step
-                value = self._penalised(self.point) - self.promised + 0.5 * float(bent @ bent)
+                u, eta, bent = (
+                    self.point.u + self.step,
+                    self.point.eta + self.moves,
+                    self.factor.T @ self.step,
+                )
+                value = (
+                    self._penalised(self.point)
+                    - self.promised
+                    + 0.5 * float(bent @ bent)
+                )
                 return Solution(u, eta, value, self.factor, True, iteration)
             self.search()
             self.move()
             if self.settled(tolerance):
                 break
-        return Solution(self.point.u, self.point.eta, self.value, self.factor, self.settled(tolerance), iteration)
+        return Solution(
+            self.point.u,
+            self.point.eta,
+            self.value,
+            self.factor,
+            self.settled(tolerance),
+            iteration,
+        )
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""
-        return np.asarray(scipy.linalg.lapack.dpotri(self.factor, lower=1)[0].diagonal())
+        return np.asarray(
+            scipy.linalg.lapack.dpotri(self.factor, lower=1)[0].diagonal()
+        )
 
     def _penalised(self, point: Point) -> float:
         return point.local.value + 0.5 * float(self.q @ (point.u * point.u))
 
 
 def minimize(
-    problem: Objective, q: Array, start: Point, *, tolerance: float, constraints: Constraints | None = None
+    problem: Objective,
+    q: Array,
+    start: Point,
+    *,
+    tolerance: float,
+    constraints: Constraints | None = None,
 ) -> Solution:
     """Minimise ``F`` by damped Newton. The parameters are those of :class:`Newton` and :meth:`Newton.minimum`."""
     return Newton(problem, q, start, constraints).minimum(tolerance)
 
 
-def fit_logistic(X: Array, positives: Array, negatives: Array, ridge: Array, start: Array) -> Solution:
+def fit_logistic(
+    X: Array, positives: Array, negatives: Array, ridge: Array, start: Array
+) -> Solution:
     """Logistic regression on a handful of features, to the last digits.
 
-    Minimises ``sum positives log(1 + exp(-eta)) + negatives log(1 + exp(eta)) + ridge u^2 / 2`` with ``eta = X u``,
-    divided by the sum of weights. A row may be part positive, part negative. (scikit-learn's stops at a gradient, takes
-    no soft targets and warns where classes separate.)
+    Minimises ``sum positives log(1 + exp(-eta)) + negatives log(1 + exp(eta)) + ridge
+    u^2 / 2`` with ``eta = X u``, divided by the sum of weights. A row may be part
+    positive, part negative. (scikit-learn's stops at a gradient, takes no soft targets
+    and warns where classes separate.)
     """
     total = float(positives.sum() + negatives.sum())
     positives, negatives = positives / total, negatives / total
-    problem = Problem(DenseDesign(X), np.zeros(len(X)), positives + negatives, positives, log_loss)
+    problem = Problem(
+        DenseDesign(X), np.zeros(len(X)), positives + negatives, positives, log_loss
+    )
     return minimize(problem, ridge / total, problem.at(start), tolerance=LAST_DIGITS)
 
 
@@ -306,14 +365,16 @@ def factorize(gram: Array, q: Array) -> Array:
     """Cholesky factor of ``gram + diag(q)``, the diagonal lifted until it exists.
 
     Without a prior (``penalty="ridge"``) and with almost no smoothing the Hessian can
-    be singular to rounding. A lift of the diagonal, in proportion to itself if that will do, only
-    shortens the step.
+    be singular to rounding. A lift of the diagonal, in proportion to itself if that
+    will do, only shortens the step.
     """
     H, diagonal = gram.copy(), gram.diagonal() + q
     entries = np.einsum("ii->i", H)
     for relative in (True, False):
         for lift in LIFTS:
-            entries[:] = diagonal + lift * (diagonal if relative else np.abs(diagonal).max())
+            entries[:] = diagonal + lift * (
+                diagonal if relative else np.abs(diagonal).max()
+            )
             factor, info = scipy.linalg.lapack.dpotrf(H, lower=1)
             if info == 0:
                 return np.asarray(factor)
@@ -322,17 +383,24 @@ def factorize(gram: Array, q: Array) -> Array:
 
 def inverse_root(factor: Array) -> Array:
     """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
-    return np.asarray(scipy.linalg.lapack.dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
+    return np.asarray(
+        scipy.linalg.lapack.dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0]
+    )
 
 
 def _constrained_step(
-    factor: Array, gradient: Array, A: Array, b: Array, guess: NDArray[np.bool_] | None = None
+    factor: Array,
+    gradient: Array,
+    A: Array,
+    b: Array,
+    guess: NDArray[np.bool_] | None = None,
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``1/2 d' H d + g' d`` subject to ``A d >= b``, with ``H = L L'``; and which constraints are active.
 
-    With ``y = L' d + L^{-1} g`` this is the least-distance problem ``min |y|`` subject to
-    ``G y >= h``, which non-negative least squares solves (Lawson and Hanson, *Solving
-    Least Squares Problems*, chapter 23). ``guess`` are constraints that may be active.
+    With ``y = L' d + L^{-1} g`` this is the least-distance problem ``min |y|`` subject
+    to ``G y >= h``, which non-negative least squares solves (Lawson and Hanson,
+    *Solving Least Squares Problems*, chapter 23). ``guess`` are constraints that may be
+    active.
     """
     v = scipy.linalg.lapack.dtrtrs(factor, gradient, lower=1)[0]
     G = scipy.linalg.lapack.dtrtrs(factor, A.T, lower=1)[0].T
@@ -340,27 +408,35 @@ def _constrained_step(
     active = h > 0.0
     y = np.zeros_like(v)
     if active.any():
-        scale = 1.0 / np.maximum(np.sqrt((G * G).sum(axis=1) + h * h), np.finfo(float).tiny)
+        scale = 1.0 / np.maximum(
+            np.sqrt((G * G).sum(axis=1) + h * h), np.finfo(float).tiny
+        )
         E = np.vstack([(G * scale[:, None]).T, h * scale])
         active = _active(E, active if guess is None or not guess.any() else guess)
-        # The shortest y on the active constraints. What least squares leave over is in proportion to it, but if small
-        # has few digits.
-        y = scipy.linalg.lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[0]
-    return np.asarray(scipy.linalg.lapack.dtrtrs(factor, y - v, lower=1, trans=1)[0]), active
+        # The shortest y on the active constraints. What least squares leave over is in
+        # proportion to it, but if small has few digits.
+        y = scipy.linalg.lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[
+            0
+        ]
+    return np.asarray(
+        scipy.linalg.lapack.dtrtrs(factor, y - v, lower=1, trans=1)[0]
+    ), active
 
 
 def _active(E: Array, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The columns that non-negative least squares use for ``(0, ..., 0, 1)``.
 
-    A few exchanges mostly lead there from a good guess. Else scipy finds them; to import its solver takes as long as
-    many a fit.
+    A few exchanges mostly lead there from a good guess. Else scipy finds them; to
+    import its solver takes as long as many a fit.
     """
     f = np.zeros(len(E))
     f[-1] = 1.0
     used = guess
     for _ in range(FEW_EXCHANGES):
         x = np.zeros(E.shape[1])
-        x[used] = scipy.linalg.lstsq(E[:, used], f, lapack_driver="gelsy", check_finite=False)[0]
+        x[used] = scipy.linalg.lstsq(
+            E[:, used], f, lapack_driver="gelsy", check_finite=False
+        )[0]
         if np.any(x[used] <= 0.0):
             used = x > 0.0
             continue
@@ -369,4 +445,6 @@ def _active(E: Array, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
         if gain.max() <= NO_GAIN * float(np.sqrt(rest @ rest)):
             return used
         used = used | (gain == gain.max())
-    return np.asarray(scipy.optimize.nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0)
+    return np.asarray(
+        scipy.optimize.nnls(E, f, maxiter=EXCHANGES * E.shape[1])[0] > 0.0
+    )

@@ -1,41 +1,47 @@
 """Segments that share strength: a common curve, and for each segment an intercept, a slope and a bend of its own.
 
-Let ``f`` be the curve of all rows together, ``r(x)`` the directions in which curves may differ (one, the line, and a
-few of least curvature), and ``s`` the segment of a row. Its log-odds are
+Let ``f`` be the curve of all rows together, ``r(x)`` the directions in which curves may
+differ (one, the line, and a few of least curvature), and ``s`` the segment of a row.
+Its log-odds are
 
     eta = f(x) + r(x)' (beta + theta_s),    theta_s ~ N(0, diag(tau)),
 
-where ``tau`` has a variance for intercepts, one for slopes and one for bends, which are learnt from the data: so an
-effect is kept as far as it stands out from chance, and a kind of effect that never does is dropped. ``beta`` moves the
-common curve to where it lies between the segments, however unequal they are in size. A tilt of the likelihood keeps it
-at zero as long as no segment differs: then every segment has the curve of all rows, to the last bit.
+where ``tau`` has a variance for intercepts, one for slopes and one for bends, which are
+learnt from the data: so an effect is kept as far as it stands out from chance, and a
+kind of effect that never does is dropped. ``beta`` moves the common curve to where it
+lies between the segments, however unequal they are in size. Weights of labels keep it
+at zero as long as no segment differs (:mod:`calspline.fitting.label_weights`): then
+every segment has the curve of all rows.
 
-With ``D = diag(1 / tau)`` and ``H_s`` the information of a segment's rows, the Hessian has the shape of an arrowhead.
-With ``A_s = (H_s + D)^{-1}`` and ``B_s = A_s H_s``,
+With ``D = diag(1 / tau)`` and ``H_s`` the information of a segment's rows, the Hessian
+has the shape of an arrowhead. With ``A_s = (H_s + D)^{-1}`` and ``B_s = A_s H_s``,
 
     P = (sum_s H_s - H_s B_s + Q)^{-1}    is the covariance of beta,
     V_s = A_s + B_s P B_s'                that of theta_s,
 
-so that work and memory are linear in the number of segments. The variances are found along with the mode: theirs is
-a step of Fisher scoring on the Laplace approximation of the marginal likelihood, as long as the secant of the last two
-says. Its fixed point is that of MacKay (*Bayesian interpolation*, Neural Computation 4, 1992) and of Fellner and Schall
-(*Estimation in generalized linear models with random effects*, Biometrika 78, 1991),
-``tau = sum theta_s^2 / sum(1 - V_s / tau)``.
+so that work and memory are linear in the number of segments. The variances are found
+along with the mode: theirs is a step of Fisher scoring on the Laplace approximation of
+the marginal likelihood, as long as the secant of the last two says. Its fixed point is
+that of MacKay (*Bayesian interpolation*, Neural Computation 4, 1992) and of Fellner and
+Schall (*Estimation in generalized linear models with random effects*, Biometrika 78,
+1991), ``tau = sum theta_s^2 / sum(1 - V_s / tau)``.
 
-Several columns of segments have effects that are added up. They are fitted in turn, given the others.
+Several columns of segments have effects that are added up:
+:mod:`calspline.fitting.segment_columns`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calspline.arrays import Array
+from calspline.fitting.new_segments import new_variance
 from calspline.fitting.smoothing import WEAK_PRIOR
 
 START = 0.02
@@ -49,14 +55,11 @@ SURE = 3
 """...which it does after so many rounds, when the effects are near their mode."""
 NEGLIGIBLE = 0.05
 """Effective parameters, of all segments together, below which a kind of effect is dropped."""
-SETTLED, CLOSE = 1e-7, 1e-4
-"""Nats that a step of the variances, and one of the effects, still promise when the search ends."""
+SETTLED, CLOSE = 1e-6, 1e-2
+"""Nats that a step of the variances promises, and that the last of the effects promised, when the search ends."""
 MAX_HALVINGS = 30
-SWEEPS = 30
-"""How often each of several columns may have its turn."""
-LARGEST_VARIANCE = 25.0
-STILL = 1e-5
-"""Change of an effect, in log-odds, below which the turns of several columns end."""
+LARGEST_VARIANCE = 100.0
+"""Of log-odds between segments; a search that ends there has not converged."""
 
 Codes = NDArray[np.intp]
 
@@ -73,14 +76,57 @@ Likelihood = Callable[[Array], Summed]
 """The loss of all rows, given the coordinates of each segment: an array of shape (S, m)."""
 
 
+class LocalLoss(ABC):
+    """The loss at some place, and its derivatives in the coordinates of each unit."""
+
+    value: float
+    gradient: Array
+
+    @abstractmethod
+    def times(self, V: Array) -> Array:
+        """The Hessian of each unit times the same row of ``V``, of shape (n, m)."""
+
+    @abstractmethod
+    def hessian_sums(self, code: Codes, S: int) -> Array:
+        """The Hessians summed over units of the same code, shape (S, m, m); -1 is left out."""
+
+
+class JointLoss(NamedTuple):
+    """The loss of units: rows, or rows that have the same segments in all columns.
+
+    ``codes`` has the segment of each unit in each column, -1 where it has none, and
+    ``at`` is the loss as a function of the coordinates of the units, an array of shape
+    (n, m).
+    """
+
+    codes: list[Codes]
+    at: Callable[[Array], LocalLoss]
+
+
 class SegmentRows(ABC):
     """Rows with the segments of one column or several: ``codes`` has those of each row, -1 where it has none."""
 
     codes: list[Codes]
 
     @abstractmethod
-    def likelihood(self, k: int, thetas: Sequence[Array] = ()) -> Likelihood:
-        """The loss as a function of the coordinates of column ``k``, given the effects of the others, if any."""
+    def likelihood(self) -> Likelihood:
+        """The loss as a function of the coordinates of the segments of the first column."""
+
+    @abstractmethod
+    def joint(self) -> JointLoss:
+        """The loss as a function of the coordinates of rows, or of rows with the same segments in all columns."""
+
+    @abstractmethod
+    def balanced(self, m: int) -> Self:
+        """The same rows, weighted so that their loss is least without effects in ``m`` directions."""
+
+    @abstractmethod
+    def loss(self, beta: Array, thetas: Sequence[Array]) -> float:
+        """The loss of rows that have a segment in any column, given all effects."""
+
+    @abstractmethod
+    def pooled_loss(self) -> float:
+        """The same without any effects."""
 
     @property
     def sizes(self) -> list[int]:
@@ -92,14 +138,17 @@ class SegmentRows(ABC):
         code = self.codes[k]
         order = np.argsort(code, kind="stable")
         order = order[np.searchsorted(code[order], 0) :]
-        return order, np.searchsorted(code[order], np.arange(self.sizes[k] + 1)).astype(np.intp)
+        return order, np.searchsorted(code[order], np.arange(self.sizes[k] + 1)).astype(
+            np.intp
+        )
 
 
 class Components(NamedTuple):
     """Which variance each direction has: ``kind`` of segments' effects, ``common`` of the common one's.
 
-    ``start`` has the variances to begin with; those of zero stay so. Of ``common``, -1 is a direction with a weak
-    prior, and ``usual`` are the means of exponential priors on the standard deviations.
+    ``start`` has the variances to begin with; those of zero stay so. Of ``common``, -1
+    is a direction with a weak prior, and ``usual`` are the means of exponential priors
+    on the standard deviations.
     """
 
     kind: Codes
@@ -112,11 +161,15 @@ class Components(NamedTuple):
 class Effects:
     """What was learnt of ``S`` segments in ``m`` directions.
 
-    ``beta`` is the common effect, ``covariance`` its posterior, ``alone`` what that would be if no segment differed.
-    ``theta`` (S, m) is the effect of each segment, ``sd`` how uncertain it is, given the common curve, and ``kept`` the
-    share of its own estimate that it keeps. ``difference`` (S, m, m) is what the covariance of ``beta + theta_s`` has
-    in excess of that of ``beta``. There is one of the ``variances`` for each kind of effect, zero where it was dropped;
-    ``spread`` has those of the directions, and ``used`` says which directions there are effects in.
+    ``beta`` is the common effect, ``covariance`` its posterior, ``alone`` what that
+    would be if no segment differed. ``theta`` (S, m) is the effect of each segment,
+    ``sd`` how uncertain it is, given the common curve, and ``kept`` the share of its
+    own estimate that it keeps. ``difference`` (S, m, m) is what the covariance of
+    ``beta + theta_s`` has in excess of that of ``beta``. There is one of the
+    ``variances`` for each kind of effect, zero where it was dropped; ``spread`` has
+    those of the directions, and ``used`` says which directions there are effects in.
+    ``new`` are the variances of an effect of a segment never seen, for limits: they
+    allow for how uncertain the variances are.
     """
 
     beta: Array
@@ -128,9 +181,29 @@ class Effects:
     kept: Array
     variances: Array
     spread: Array
+    new: Array
     used: NDArray[np.bool_]
     converged: bool
     n_iter: int
+
+    def without(self, *, converged: bool) -> Effects:
+        """No effects: every segment has the curve of all rows."""
+        zeros = np.zeros_like
+        return Effects(
+            beta=zeros(self.beta),
+            covariance=self.alone,
+            alone=self.alone,
+            theta=zeros(self.theta),
+            sd=zeros(self.sd),
+            difference=zeros(self.difference),
+            kept=zeros(self.kept),
+            variances=zeros(self.variances),
+            spread=zeros(self.spread),
+            new=self.new,
+            used=zeros(self.used),
+            converged=converged,
+            n_iter=self.n_iter,
+        )
 
 
 class _State(NamedTuple):
@@ -141,68 +214,37 @@ class _State(NamedTuple):
     summed: Summed
 
 
-def fit_columns(columns: SegmentRows, components: Components) -> list[Effects]:
-    """The effects of each column of segments, all added up.
+def fit_effects(likelihood: Likelihood, S: int, components: Components) -> Effects:
+    """Find variances, common effect and effects of ``S`` segments.
 
-    Columns are fitted in turn, given the effects of the others, until nothing moves any more. All share one common
-    effect; the last turn's is that of all.
-    """
-    m, sizes = len(components.kind), columns.sizes
-    alone = [columns.likelihood(k) for k in range(len(sizes))]
-    thetas = [np.zeros((S, m)) for S in sizes]
-    before = [likelihood(theta) for likelihood, theta in zip(alone, thetas, strict=True)]
-    pulls = [_pull(summed) for summed in before]
-    found: list[Effects] = []
-    for sweep in range(SWEEPS):
-        moved = 0.0
-        for k in range(len(sizes)):
-            start = replace(found[k], beta=found[k - 1].beta) if sweep else None
-            first = sweep == k == 0
-            likelihood = alone[k] if first else columns.likelihood(k, thetas)
-            effects = fit_effects(likelihood, pulls[k], components, start=start, at=before[k] if first else None)
-            moved = max(moved, float(np.abs(effects.theta - thetas[k]).max(initial=0.0)))
-            thetas[k] = effects.theta
-            found[k : k + 1] = [effects]
-        if len(sizes) == 1 or moved < STILL:
-            break
-    return found
-
-
-def fit_effects(
-    likelihood: Likelihood,
-    pull: Array,
-    components: Components,
-    *,
-    start: Effects | None = None,
-    at: Summed | None = None,
-) -> Effects:
-    """Find variances, common effect and effects of segments.
-
-    ``pull`` has a row for each segment, which tilts its loss: see :func:`_pull`. The last of the variances is that of
-    the common bends. ``at`` is the loss at the start, if it is known.
+    The last of the variances is that of the common bends.
     """
     kind, common = components.kind, components.common
-    tau = (components.start if start is None else start.variances).copy()
-    beta = np.zeros(len(kind)) if start is None else start.beta
-    theta = np.zeros((len(pull), len(kind))) if start is None else start.theta
+    tau = components.start.copy()
 
-    def state(beta: Array, theta: Array, at: Summed | None = None) -> _State:
-        value, gradient, hessian = likelihood(beta + theta) if at is None else at
-        return _State(beta, theta, Summed(value - float((pull * (beta + theta)).sum()), gradient - pull, hessian))
+    def state(beta: Array, theta: Array) -> _State:
+        return _State(beta, theta, likelihood(beta + theta))
 
-    now = state(beta, theta, at)
+    now = state(np.zeros(len(kind)), np.zeros((S, len(kind))))
     converged, round_ = False, 0
     step = last = np.zeros(len(tau))
     for round_ in range(1, MAX_ROUNDS + 1):
-        arrow = _Arrowhead(now.summed.hessian, tau, components)
+        arrow = Arrowhead(now.summed.hessian, tau, components)
         now, promised = _descend(now, arrow, state)
-        change, edf, gain = arrow.scoring(now.beta, now.theta)
-        if promised < CLOSE and gain < SETTLED:
-            converged = True
-            break
-        # The secant: as far as the last step went, for as much as it took off what was left to go.
+        change, edf, gain = arrow.scoring(now.beta, now.theta, arrow.P)
+        if promised < CLOSE and gain.sum() < SETTLED:
+            converged = bool((tau < LARGEST_VARIANCE).all())
+            break  # the step was so small that the Hessian is still that of the arrowhead
+        # The secant: as far as the last step went, for as much as it took off what was
+        # left to go.
         less = last - change
-        times = np.divide(step, less, out=np.full(len(tau), LONGEST), where=step * less > 0.0) if round_ > SURE else 1.0
+        times = (
+            np.divide(
+                step, less, out=np.full(len(tau), LONGEST), where=step * less > 0.0
+            )
+            if round_ > SURE
+            else 1.0
+        )
         step, last = change * np.clip(times, SHORTEST, LONGEST), change
         new = np.where(tau > 0.0, np.minimum(tau * np.exp(step), LARGEST_VARIANCE), 0.0)
         new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
@@ -211,31 +253,59 @@ def fit_effects(
         if dropped:
             left = np.where((common >= 0) & (tau[common] == 0.0), 0.0, now.beta)
             now = state(left, np.where(tau[kind] == 0.0, 0.0, now.theta))
-    arrow = _Arrowhead(now.summed.hessian, tau, components)
+    else:
+        arrow = Arrowhead(now.summed.hessian, tau, components)
     sd, kept = arrow.shrinkage()
     used = (tau[kind] > 0.0) | (common < 0) | (tau[common] > 0.0)
     return Effects(
-        now.beta, arrow.P, arrow.alone, now.theta, sd, arrow.difference(), kept, tau, tau[kind], used, converged, round_
+        beta=now.beta,
+        covariance=arrow.P,
+        alone=arrow.alone,
+        theta=now.theta,
+        sd=sd,
+        difference=arrow.difference(arrow.P),
+        kept=kept,
+        variances=tau,
+        spread=tau[kind],
+        new=new_variances(now.theta, now.summed.gradient, now.summed.hessian, arrow),
+        used=used,
+        converged=converged,
+        n_iter=round_,
     )
 
 
-def _pull(before: Summed) -> Array:
-    """The gradient of the loss without any effects, shared out to the segments by their information.
+def new_variances(
+    theta: Array, gradient: Array, hessian: Array, arrow: Arrowhead
+) -> Array:
+    """Those of the effects of a segment never seen, by direction, in excess of the common effect's.
 
-    The curve of all rows is no minimum of their loss: it was held back. Less this gradient, it is.
+    A kind with several directions has the variance between segments that was found.
     """
-    _, gradient, hessian = before
-    share = hessian[:, 0, 0] / hessian[:, 0, 0].sum()
-    return np.asarray(share[:, None] * gradient.sum(axis=0))
+    kind = arrow.components.kind
+    variances = arrow.tau[kind]
+    for j in range(len(kind)):
+        if (kind == kind[j]).sum() > 1:
+            continue
+        h = hessian[:, j, j]
+        step = np.divide(gradient[:, j], h, out=np.zeros(len(h)), where=h > 0.0)
+        variance = new_variance(
+            theta[:, j] - step, h, float(arrow.components.usual[kind[j]])
+        )
+        variances[j] = max(variances[j], variance - arrow.P[j, j])
+    return variances
 
 
-def _descend(now: _State, arrow: _Arrowhead, state: Callable[[Array, Array], _State]) -> tuple[_State, float]:
+def _descend(
+    now: _State, arrow: Arrowhead, state: Callable[[Array, Array], _State]
+) -> tuple[_State, float]:
     """Along the Newton step, halved until the objective falls; and twice the decrease that the step promised."""
     to_beta, to_theta, promised = arrow.step(now)
     before, scale = arrow.objective(now), 1.0
     for _ in range(MAX_HALVINGS):
         new = state(now.beta + scale * to_beta, now.theta + scale * to_theta)
-        if arrow.objective(new) <= before - 1e-4 * scale * promised + 1e-12 * abs(before):
+        if arrow.objective(new) <= before - 1e-4 * scale * promised + 1e-12 * abs(
+            before
+        ):
             return new, promised
         scale *= 0.5
     return now, promised
@@ -247,22 +317,32 @@ def _block(H: Array, rows: Codes, columns: Codes) -> Array:
     return H if whole else np.asarray(H[:, rows[:, None], columns])
 
 
-class _Arrowhead:
+class Arrowhead:
     """The Hessian at a place, solved segment by segment."""
 
-    def __init__(self, H: Array, tau: Array, components: Components) -> None:
+    def __init__(
+        self, H: Array, tau: Array, components: Components, total: Array | None = None
+    ) -> None:
         kind, common = components.kind, components.common
         self.tau, self.components = tau, components
         precision = np.divide(1.0, tau, out=np.zeros_like(tau), where=tau > 0.0)
-        self.D, self.Q = precision[kind], np.where(common < 0, WEAK_PRIOR, precision[common])
+        self.D, self.Q = (
+            precision[kind],
+            np.where(common < 0, WEAK_PRIOR, precision[common]),
+        )
         self.own = np.flatnonzero(tau[kind] > 0.0)
         self.moved = np.flatnonzero((common < 0) | (tau[common] > 0.0))
+        self.bent = np.flatnonzero((common >= 0) & (self.Q > 0.0))
         own, moved = self.own, self.moved
         self.A = np.linalg.inv(_block(H, own, own) + np.diag(self.D[own]))
         cross = _block(H, own, moved)
         self.B = self.A @ cross
-        total = H.sum(axis=0)[np.ix_(moved, moved)]
-        schur = total - np.tensordot(cross, self.B, axes=([0, 1], [0, 1])) + np.diag(self.Q[moved])
+        total = (H.sum(axis=0) if total is None else total)[np.ix_(moved, moved)]
+        schur = (
+            total
+            - np.tensordot(cross, self.B, axes=([0, 1], [0, 1]))
+            + np.diag(self.Q[moved])
+        )
         self.inner = np.linalg.inv(0.5 * (schur + schur.T))
         self.P, self.alone = np.zeros((2, len(kind), len(kind)))
         self.P[np.ix_(moved, moved)] = self.inner
@@ -270,7 +350,10 @@ class _Arrowhead:
 
     def objective(self, now: _State) -> float:
         """The loss and its penalty."""
-        return float(now.summed.value + 0.5 * (self.Q @ now.beta**2 + ((now.theta**2) @ self.D).sum()))
+        return float(
+            now.summed.value
+            + 0.5 * (self.Q @ now.beta**2 + ((now.theta**2) @ self.D).sum())
+        )
 
     def step(self, now: _State) -> tuple[Array, Array, float]:
         """Newton's step in beta and theta, and twice the decrease that it promises."""
@@ -278,8 +361,12 @@ class _Arrowhead:
         g_beta = (now.summed.gradient.sum(axis=0) + self.Q * now.beta)[moved]
         g_theta = now.summed.gradient[:, own] + self.D[own] * now.theta[:, own]
         to_beta, to_theta = np.zeros(len(now.beta)), np.zeros_like(now.theta)
-        to_beta[moved] = -self.inner @ (g_beta - np.einsum("saj,sa->j", self.B, g_theta))
-        to_theta[:, own] = -np.einsum("sab,sb->sa", self.A, g_theta) - self.B @ to_beta[moved]
+        to_beta[moved] = -self.inner @ (
+            g_beta - np.einsum("saj,sa->j", self.B, g_theta)
+        )
+        to_theta[:, own] = (
+            -np.einsum("sab,sb->sa", self.A, g_theta) - self.B @ to_beta[moved]
+        )
         promised = -float(g_beta @ to_beta[moved] + (g_theta * to_theta[:, own]).sum())
         return to_beta, to_theta, promised
 
@@ -287,48 +374,69 @@ class _Arrowhead:
         """Standard deviations of effects, given the common one, and what is kept of each segment's own estimate."""
         sd, kept = np.zeros((2, len(self.A), len(self.D)))
         sd[:, self.own] = np.sqrt(np.einsum("sjj->sj", self.A))
-        kept[:, self.own] = np.clip(1.0 - np.einsum("sjj->sj", self.A) * self.D[self.own], 0.0, 1.0)
+        kept[:, self.own] = np.clip(
+            1.0 - np.einsum("sjj->sj", self.A) * self.D[self.own], 0.0, 1.0
+        )
         return sd, kept
 
-    def _spread(self) -> Array:
+    def _spread(self, inner: Array) -> Array:
         """``B_s P B_s'``, the first product as that of one long matrix, which is quicker."""
         S, n, m = self.B.shape
-        return np.asarray((self.B.reshape(S * n, m) @ self.inner).reshape(S, n, m) @ self.B.swapaxes(1, 2))
+        return np.asarray(
+            (self.B.reshape(S * n, m) @ inner).reshape(S, n, m) @ self.B.swapaxes(1, 2)
+        )
 
-    def difference(self) -> Array:
-        """What the covariance of ``beta + theta_s`` has in excess of ``P``: ``V_s - B_s P - P B_s'``."""
+    def difference(self, P: Array, with_beta: Array | None = None) -> Array:
+        """What the covariance of ``beta + theta_s`` has in excess of ``P``: ``V_s + C_s + C_s'``.
+
+        ``with_beta`` has the covariances ``C_s`` of theta_s and beta; of a single
+        column they are ``- B_s P``.
+        """
         m = len(self.D)
-        V, BP = np.zeros((2, len(self.A), m, m))
-        V[:, self.own[:, None], self.own] = self.A + self._spread()
-        BP[:, self.own[:, None], self.moved] = self.B @ self.inner
-        D = V - BP - BP.swapaxes(1, 2)
+        inner = P[np.ix_(self.moved, self.moved)]
+        V = np.zeros((len(self.A), m, m))
+        V[:, self.own[:, None], self.own] = self.A + self._spread(inner)
+        if with_beta is None:
+            with_beta = np.zeros_like(V)
+            with_beta[:, self.own[:, None], self.moved] = -self.B @ inner
+        D = V + with_beta + with_beta.swapaxes(1, 2)
         return np.asarray(0.5 * (D + D.swapaxes(1, 2)))
 
-    def scoring(self, beta: Array, theta: Array) -> tuple[Array, Array, float]:
-        """The change of log tau, the effective parameters of each kind, and the nats that are gained.
+    def scoring(
+        self, beta: Array, theta: Array, P: Array
+    ) -> tuple[Array, Array, Array]:
+        """The change of log tau, the effective parameters and the nats gained, of each kind.
 
-        It is a step of Fisher scoring for tau, which is all that it takes where segments are alike in size; one for
-        log tau goes much too far up. What would fall too far is held, and the others are solved for again.
+        ``P`` is the covariance of beta.
+
+        It is a step of Fisher scoring for tau, which is all that it takes where
+        segments are alike in size; one for log tau goes much too far up. What would
+        fall too far is held, and the others are solved for again.
         """
         kind, common = self.components.kind, self.components.common
         root = np.sqrt(self.D[self.own])
-        V = self.A + self._spread()
+        V = self.A + self._spread(self.inner)
         W = np.eye(len(self.own)) - root[:, None] * V * root
         n = len(self.tau)
         member = (kind[self.own] == np.arange(n)[:, None]).astype(np.float64)
         edf = member @ np.einsum("sjj->j", W)
         size = member @ (theta[:, self.own] ** 2 * self.D[self.own]).sum(axis=0)
         information = member @ np.einsum("sjk,sjk->jk", W, W) @ member.T
-        bent = np.flatnonzero((common >= 0) & (self.Q > 0.0))
+        bent = self.bent
         if len(bent):
             k = common[bent[0]]
-            W_common = np.eye(len(bent)) - self.Q[bent[0]] * self.P[np.ix_(bent, bent)]
-            edf[k], size[k] = np.trace(W_common), self.Q[bent[0]] * (beta[bent] ** 2).sum()
+            W_common = np.eye(len(bent)) - self.Q[bent[0]] * P[np.ix_(bent, bent)]
+            edf[k], size[k] = (
+                np.trace(W_common),
+                self.Q[bent[0]] * (beta[bent] ** 2).sum(),
+            )
             information[k, k] = (W_common**2).sum()
         prior = np.sqrt(self.tau) / self.components.usual
         score = size - edf - prior
         change = np.zeros(n)
-        free = (np.diag(information) > 0.0) & ((self.tau < LARGEST_VARIANCE) | (score < 0.0))
+        free = (np.diag(information) > 0.0) & (
+            (self.tau < LARGEST_VARIANCE) | (score < 0.0)
+        )
         information += np.diag(0.5 * prior)
         while free.any():
             rest = score - information @ np.where(free, 0.0, change)
@@ -338,4 +446,4 @@ class _Arrowhead:
                 break
             change[falls] = -LARGEST_FALL
             free &= ~falls
-        return np.log1p(change), edf, 0.25 * float(score @ change)
+        return np.log1p(change), edf, 0.25 * score * change

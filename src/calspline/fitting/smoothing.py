@@ -1,45 +1,37 @@
 """How smooth: the penalty, and the choice of its strength by marginal likelihood.
 
-A spline ``g = X T u`` is fitted in coordinates ``u`` where the penalty is
-``1/2 sum_j (prior_j + lambda * strength_j) u_j^2``. Solving there, and not for the B-spline coefficients ``T u``, keeps
-the Hessian well conditioned for any lambda and any spacing of the knots. (In B-spline coordinates the curvature penalty
-has entries of order ``lambda / gap^3``, and a Cholesky factor loses the information on the line once that exceeds the
-data's by 1e16.)
+A spline ``g = X T u`` is fitted in coordinates ``u`` where the penalty is ``1/2 sum_j
+(prior_j + lambda * strength_j) u_j^2``. Solving there, and not for the B-spline
+coefficients ``T u``, keeps the Hessian well conditioned for any lambda and any spacing
+of the knots. (In B-spline coordinates the curvature penalty has entries of order
+``lambda / gap^3``, and a Cholesky factor loses the information on the line once that
+exceeds the data's by 1e16.)
 
-Two nearly free parameters of the line cost a good model about ``1/n`` nats each; a tight prior on them costs a bad
-model far more. So neither is chosen. With ``sigma`` the prior's standard deviation of the line's two coordinates and
-``lambda`` the smoothing, fits are averaged with weights in proportion to ``exp(-C(sigma, lambda))``, ``C`` being the
-Laplace approximation of the negative log marginal likelihood (Hoeting et al., *Bayesian model averaging: a tutorial*,
-Statistical Science 14, 1999). Values of ``sigma`` halve and values of ``lambda`` go by decades, so that neither has a
-scale that is preferred beforehand.
+Two nearly free parameters of the line cost a good model about ``1/n`` nats each; a
+tight prior on them costs a bad model far more. So neither is chosen. With ``sigma`` the
+prior's standard deviation of the line's two coordinates and ``lambda`` the smoothing,
+fits are averaged with weights in proportion to ``exp(-C(sigma, lambda))``, ``C`` being
+the Laplace approximation of the negative log marginal likelihood (Hoeting et al.,
+*Bayesian model averaging: a tutorial*, Statistical Science 14, 1999). Values of
+``sigma`` halve and values of ``lambda`` go by decades, so that neither has a scale that
+is preferred beforehand.
 
-One fit for each smoothing is enough. Let ``P = L L'`` be the Hessian at the fit ``u`` whose line has prior precision
-``tau``, and ``G = V diag(g) V'`` the line's 2 x 2 block of the inverse of ``P``. About that fit the loss is close to a
-quadratic, and for precision ``tau + d``, with ``J`` the first two columns of the inverse times ``V``, ``a = V' u_line``
-and ``f = d / (1 + d g)``,
-
-    fit         u - J (f a)
-    covariance  P^{-1} - J diag(f) J'
-    criterion   C + 1/2 sum(f a^2 + log(1 + d g)) - log((tau + d) / tau).
+:mod:`~calspline.fitting.averaging` does so from one fit for each smoothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from calspline.arrays import Array
+from calspline.fitting.averaging import Average, average
 from calspline.fitting.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
+from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.newton import Newton, Problem, Solution, brier_loss
-
-if TYPE_CHECKING:
-    from calspline.fitting.fit import SplineTask
 
 RIDGE_PRIOR = 1e-8
 """Precision of the paper's free intercept: none to speak of, but it stays finite."""
@@ -51,9 +43,6 @@ fit finite and is worth less than one observation."""
 SPREADS = 0.5 ** np.arange(8.0)
 """What the prior's usual standard deviation is multiplied by."""
 FIXED_SPREAD = np.ones(1)
-MIN_BEND, MAX_BEND = 0.3, 0.8
-"""For the bands smoothings count whose curves bend with at least so many effective parameters, and at most this share
-of all that there are."""
 UNDETERMINED = 1e-13
 """Share of the Hessian's diagonal that rounding may add or take away."""
 SMOOTHING_LIMITS = 1e-10, 1e15
@@ -71,31 +60,12 @@ NEGLIGIBLE = 12.0
 """The same for an average: the weight of such a fit is 6e-6."""
 
 
-@dataclass(frozen=True)
-class Coordinates:
-    """``c = T u``, and the two parts of the diagonal penalty on ``u``: of each coordinate one is zero."""
-
-    T: Array
-    prior: Array
-    strength: Array
-
-    def precision(self, smoothing: float) -> Array:
-        """Diagonal ``Q`` of the penalty at this smoothing."""
-        return self.prior + smoothing * self.strength
-
-    def log_precision(self, smoothing: float) -> float:
-        """Log of the product of what is not zero in ``Q``."""
-        constant, smoothed = self._log_parts
-        return constant + smoothed * log(smoothing)
-
-    @cached_property
-    def _log_parts(self) -> tuple[float, int]:
-        parts = np.concatenate([self.prior, self.strength])
-        return float(np.log(parts[parts > 0.0]).sum()), int(np.count_nonzero(self.strength))
-
-
 def curvature_coordinates(
-    basis: NaturalSpline, design: PiecewiseDesign, x: Array, w: Array, slope: float = 0.0
+    basis: NaturalSpline,
+    design: PiecewiseDesign,
+    x: Array,
+    w: Array,
+    slope: float = 0.0,
 ) -> Coordinates:
     """Coordinates for the integral of ``g''^2``.
 
@@ -103,9 +73,9 @@ def curvature_coordinates(
     weighted least-squares line over the data, with a weak prior; ``v`` holds the
     rest, scaled so that the integral of ``g''^2`` is ``|v|^2``.
 
-    ``slope`` is that of the line ``g`` is a deviation from. Where that line runs through
-    many more log-odds than models usually give, it takes a large ``a`` and ``b`` to set it
-    right, and the prior weakens accordingly.
+    ``slope`` is that of the line ``g`` is a deviation from. Where that line runs
+    through many more log-odds than models usually give, it takes a large ``a`` and
+    ``b`` to set it right, and the prior weakens accordingly.
     """
     K = basis.size
     total = w.sum()
@@ -138,9 +108,13 @@ def from_second_derivatives(basis: NaturalSpline) -> Array:
     K = basis.size
     gaps = np.diff(basis.knots)[:, None]
     gamma = np.zeros((K, K - 2))
-    gamma[1:-1] = scipy.linalg.lapack.dtrtri(scipy.linalg.lapack.dpotrf(basis.mass, lower=1)[0], lower=1)[0].T
+    gamma[1:-1] = scipy.linalg.lapack.dtrtri(
+        scipy.linalg.lapack.dpotrf(basis.mass, lower=1)[0], lower=1
+    )[0].T
     start = np.zeros((1, K - 2))
-    slopes = np.vstack([start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)])
+    slopes = np.vstack(
+        [start, np.cumsum(gaps * (gamma[:-1] + gamma[1:]) / 2.0, axis=0)]
+    )
     rises = gaps * slopes[:-1] + gaps**2 * (2.0 * gamma[:-1] + gamma[1:]) / 6.0
     return basis.interpolate(np.vstack([start, np.cumsum(rises, axis=0)]))
 
@@ -182,14 +156,18 @@ class SearchOptions(NamedTuple):
     @property
     def values(self) -> Array:
         """The values to try, within limits."""
-        return DEFAULT_GRID if self.grid is None else np.unique(np.clip(self.grid, *SMOOTHING_LIMITS))
+        return (
+            DEFAULT_GRID
+            if self.grid is None
+            else np.unique(np.clip(self.grid, *SMOOTHING_LIMITS))
+        )
 
 
 def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Chosen:
     """No choice at all; the criterion is REML's, for the record.
 
-    Least squares without a prior (``penalty="ridge"``) leave a curve undetermined where rounding hides the smoothing,
-    so it is raised until it does not.
+    Least squares without a prior (``penalty="ridge"``) leave a curve undetermined where
+    rounding hides the smoothing, so it is raised until it does not.
     """
     smoothing = float(np.clip(smoothing, *SMOOTHING_LIMITS))
     if problem.loss is brier_loss:
@@ -207,7 +185,9 @@ def _determined(gram: Array, q: Array) -> bool:
     return int(scipy.linalg.lapack.dpotrf(H, lower=1)[1]) == 0
 
 
-def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool) -> Chosen:
+def reml(
+    problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool
+) -> Chosen:
     """Smoothing that maximises the Laplace-approximate marginal likelihood.
 
     Unless ``exhaustive``, every fourth value of the grid is tried first, from smooth to
@@ -224,15 +204,27 @@ def reml(problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive:
             break
     for stride in STRIDES[1:]:
         best = _smoothest(criterion, TIE)
-        criterion |= {i: path.evidence(i) for i in (best - stride, best + stride) if 0 <= i < len(grid)}
+        criterion |= {
+            i: path.evidence(i)
+            for i in (best - stride, best + stride)
+            if 0 <= i < len(grid)
+        }
     return _between(path, criterion)
 
 
-def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: Array, *, exhaustive: bool) -> Chosen:
+def averaged(
+    problem: Problem,
+    coordinates: Coordinates,
+    grid: Array,
+    spreads: Array,
+    *,
+    exhaustive: bool,
+) -> Chosen:
     """The average over smoothings, and over prior spreads of the line, by their marginal likelihood.
 
-    The fits go from smooth to rough, unless ``exhaustive`` only until it is hopeless. The criterion of a smoothing is
-    that of all spreads together, and the choice is the best of the fits.
+    The fits go from smooth to rough, unless ``exhaustive`` only until it is hopeless.
+    The criterion of a smoothing is that of all spreads together, and the choice is the
+    best of the fits.
     """
     path = SmoothingPath(problem, coordinates, grid)
     scores: dict[int, float] = {}
@@ -241,19 +233,26 @@ def averaged(problem: Problem, coordinates: Coordinates, grid: Array, spreads: A
         if not exhaustive and scores[i] > min(scores.values()) + NEGLIGIBLE:
             break
     seen = sorted(scores)
-    fits, tried = [path.fits[i] for i in seen], grid[seen]
-    mean = average(fits, np.array([scores[i] for i in seen]), tried, coordinates, spreads)
+    fits = [path.fits[i] for i in seen]
+    tried = grid[seen]
+    criteria = [scores[i] for i in seen]
+    mean = average(problem, coordinates, tried, spreads, fits, criteria)
     best = int(np.argmin(mean.criterion))
     return Chosen(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
 
 
-def reml_search(task: SplineTask, options: SearchOptions) -> Chosen:
-    """The search of the criterion ``"reml"``: an average, unless the shape has no spreads to average over."""
+def reml_search(
+    problem: Problem,
+    coordinates: Coordinates,
+    spreads: Array | None,
+    options: SearchOptions,
+) -> Chosen:
+    """The search of the criterion ``"reml"``: an average, if there are spreads."""
     exhaustive = options.grid is not None
-    if task.shape.spreads is None:
-        return reml(task.merged, task.coordinates, options.values, exhaustive=exhaustive)
+    if spreads is None:
+        return reml(problem, coordinates, options.values, exhaustive=exhaustive)
     grid = options.values if exhaustive else DECADES
-    return averaged(task.merged, task.coordinates, grid, task.shape.spreads, exhaustive=exhaustive)
+    return averaged(problem, coordinates, grid, spreads, exhaustive=exhaustive)
 
 
 def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
@@ -267,22 +266,30 @@ def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
     smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
     solution = path.fit(smoothing)
     score = reml_score(path.problem, path.coordinates, smoothing, solution)
-    tried = sorted([(float(path.grid[i]), value) for i, value in criterion.items()] + [(smoothing, score)])
+    tried = sorted(
+        [(float(path.grid[i]), value) for i, value in criterion.items()]
+        + [(smoothing, score)]
+    )
     grid, scores = np.array(tried).T
     return Chosen(smoothing, solution.u, grid, scores)
 
 
-def reml_score(problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution) -> float:
+def reml_score(
+    problem: Problem, coordinates: Coordinates, smoothing: float, solution: Solution
+) -> float:
     """Negative log marginal likelihood, by Laplace, up to a constant.
 
-    ``F(u) + 1/2 log|Z'VZ + Q| - 1/2 log|Q|``, with the pseudo-determinant of ``Q``. For the
-    Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces ``F``.
+    ``F(u) + 1/2 log|Z'VZ + Q| - 1/2 log|Q|``, with the pseudo-determinant of ``Q``. For
+    the Brier loss the error variance is profiled out: ``n/2 log(2 F / n)`` replaces
+    ``F``.
     """
     fit = solution.objective
     if problem.loss is brier_loss:
         n = float(problem.w.sum())
         fit = 0.5 * n * np.log(max(2.0 * fit / n, np.finfo(float).tiny))
-    return float(fit + 0.5 * solution.log_det - 0.5 * coordinates.log_precision(smoothing))
+    return float(
+        fit + 0.5 * solution.log_det - 0.5 * coordinates.log_precision(smoothing)
+    )
 
 
 def _smoothest(criterion: dict[int, float], tie: float) -> int:
@@ -294,8 +301,9 @@ def _smoothest(criterion: dict[int, float], tie: float) -> int:
 class SmoothingPath:
     """Fits along a grid of smoothing values.
 
-    The loss is looked at as rarely as will do. About the last place where it was, a quadratic stands for it, for all
-    smoothings whose fits are within ``SEARCH_TOLERANCE`` in every ``eta``; a fit farther off is the next such place.
+    The loss is looked at as rarely as will do. About the last place where it was, a
+    quadratic stands for it, for all smoothings whose fits are within
+    ``SEARCH_TOLERANCE`` in every ``eta``; a fit farther off is the next such place.
     """
 
     def __init__(self, problem: Problem, coordinates: Coordinates, grid: Array) -> None:
@@ -303,7 +311,9 @@ class SmoothingPath:
         self.coordinates = coordinates
         self.grid = grid
         self.fits: dict[int, Solution] = {}
-        self._newton = Newton(problem, coordinates.prior, problem.at(np.zeros(len(coordinates.prior))))
+        self._newton = Newton(
+            problem, coordinates.prior, problem.at(np.zeros(len(coordinates.prior)))
+        )
 
     @property
     def downwards(self) -> range:
@@ -323,93 +333,17 @@ class SmoothingPath:
 
     def evidence(self, i: int) -> float:
         """Negative log marginal likelihood at a place of the grid."""
-        return reml_score(self.problem, self.coordinates, float(self.grid[i]), self.at(i))
+        return reml_score(
+            self.problem, self.coordinates, float(self.grid[i]), self.at(i)
+        )
 
     def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Chosen:
         """The best of the places that were looked at; of those within ``tie`` of it, the smoothest."""
         best = _smoothest(criterion, tie)
         u, seen = self.at(best).u, sorted(criterion)
-        return Chosen(float(self.grid[best]), u, self.grid[seen], np.array([criterion[i] for i in seen]))
-
-
-@dataclass(frozen=True)
-class Average:
-    """The mean of fits, their covariance about it, and what a single fit like it would have.
-
-    ``smoothing`` is that of a fit which bends with as many degrees of freedom. ``criterion`` has, for each smoothing
-    that was tried, the negative log marginal likelihood over all spreads of the line.
-    """
-
-    u: Array
-    covariance: Array
-    edf: float
-    smoothing: float
-    criterion: Array
-
-
-def average(
-    solutions: Sequence[Solution], scores: Array, grid: Array, coordinates: Coordinates, spreads: Array
-) -> Average:
-    """The average over fits at the smoothings of ``grid``, and from each of them over ``spreads`` of the line.
-
-    ``scores`` are the criteria ``C`` of the solutions.
-    """
-    tau = float(coordinates.prior[0])
-    d = tau * (spreads**-2.0 - 1.0)[:, None]
-    u = np.array([solution.u for solution in solutions])
-    inverse = _inverses([solution.factor for solution in solutions])
-    g, V = np.linalg.eigh(inverse[:, :2, :2])
-    J, a = inverse[:, :, :2] @ V, np.einsum("jml,jm->jl", V, u[:, :2])
-    f = d / (1.0 + d * g[:, None])
-    fits = u[:, None] - (f * a[:, None]) @ J.swapaxes(1, 2)
-    C = scores[:, None] + 0.5 * (f * a[:, None] ** 2 + np.log1p(d * g[:, None])).sum(axis=2) + 2.0 * np.log(spreads)
-    least = C.min(axis=1)
-    criterion = least - np.log(np.exp(least[:, None] - C).mean(axis=1))
-    W = np.exp(C.min() - C)
-    W /= W.sum()
-    K, rank = u.shape[1], u.shape[1] - 2
-    mean = W.ravel() @ fits.reshape(-1, K)
-
-    diagonal = np.einsum("jkk->jk", inverse)
-    bend = rank - grid * (diagonal @ coordinates.strength)
-    # The effective parameters are what the shares of the prior in the precision leave of all.
-    line = ((tau + d) * (diagonal[:, None, :2] - f @ (J[:, :2] ** 2).swapaxes(1, 2))).sum(axis=2)
-    curved = grid[:, None] * (
-        (diagonal @ coordinates.strength)[:, None] - f @ (J**2).swapaxes(1, 2) @ coordinates.strength
-    )
-    edf = K - float((W * (line + curved)).sum())
-
-    B = _band_weights(W, bend, rank, spreads)
-    moved = (fits - mean).reshape(-1, K)
-    covariance = (B.sum(axis=1) @ inverse.reshape(len(u), -1)).reshape(K, K) + (moved.T * B.ravel()) @ moved
-    columns = J.swapaxes(0, 1).reshape(K, -1)
-    covariance -= columns * np.einsum("js,jsm->jm", B, f).ravel() @ columns.T
-    return Average(mean, covariance, edf, _equivalent(W.sum(axis=1), bend, grid), criterion)
-
-
-def _band_weights(W: Array, bend: Array, rank: int, spreads: Array) -> Array:
-    """Weights of the fits in the covariance.
-
-    A mean does well to lean to what changes least, a band has to allow for the rest. So lines and nearly straight
-    curves, of which any number could be added to the grid, have no say unless they are the most likely, spreads are
-    weighed evenly themselves, not their logarithms, and evidence counts half: it takes the prior for true, of which it
-    is sure that curves are as wiggly everywhere as on average.
-    """
-    usable = (bend >= MIN_BEND) & (bend <= MAX_BEND * rank)
-    B = np.sqrt(W) * spreads * (usable | (W.sum(axis=1) == W.sum(axis=1).max()))[:, None]
-    return np.asarray(B / B.sum())
-
-
-def _inverses(factors: Sequence[Array]) -> Array:
-    """The inverses of matrices with these lower Cholesky factors."""
-    # There are zeros above the diagonal, as in the factors.
-    lower = np.array([scipy.linalg.lapack.dpotri(factor, lower=1)[0] for factor in factors])
-    both = lower + lower.swapaxes(1, 2)
-    np.einsum("jkk->jk", both)[:] *= 0.5
-    return np.asarray(both)
-
-
-def _equivalent(weight: Array, bend: Array, grid: Array) -> float:
-    """The smoothing, between those of the sorted ``grid``, at which a curve bends as much as on average."""
-    falling = np.maximum.accumulate(bend[::-1])
-    return float(np.exp(np.interp(weight @ bend, falling, np.log(grid[::-1]))))
+        return Chosen(
+            float(self.grid[best]),
+            u,
+            self.grid[seen],
+            np.array([criterion[i] for i in seen]),
+        )

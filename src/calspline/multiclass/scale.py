@@ -1,9 +1,15 @@
 """The scale on which a structured map works: the temperature of scores, and the splines that may bend it.
 
-A row of log-scores ``z`` becomes ``u_j = log((1 - e) softmax_j(beta z) + e / m)``: temperature
-scaling, then a grain of the uniform distribution. The curve shared by all classes is ``s(u) = u + B(u) v`` with
-``B`` a basis of natural cubic splines without their affine part, so ``v = 0`` is temperature scaling. Where the
-temperature may still change it is ``s(u) = u / beta + B(u) v`` with ``u`` itself the last column of ``B``, so
+Probabilities are taken as they are: a temperature of one leaves them unchanged, and is
+what a fit shrinks to. Logits have no unit of their own, so they are first multiplied by
+``unit``, the inverse temperature that fits them best. All that follows is relative to
+it, and does not depend on the unit that logits came in.
+
+A row of log-scores ``z`` becomes ``u_j = log((1 - e) softmax_j(beta z) + e / m)``:
+temperature scaling, then a grain of the uniform distribution. The curve shared by all
+classes is ``s(u) = u + B(u) v`` with ``B`` a basis of natural cubic splines without
+their affine part, so ``v = 0`` is temperature scaling. Where the temperature may still
+change it is ``s(u) = u / beta + B(u) v`` with ``u`` itself the last column of ``B``, so
 ``v = 0`` leaves the scores as they are, but for the grain.
 """
 
@@ -11,14 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
-from typing import NamedTuple
+from math import exp, log
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Workspace, added_up, blocks, map_blocks
+from calspline.arrays import MIN_SPAN, Array, Workspace, added_up, blocks
+from calspline.codec import check_fields
+from calspline.domains import Number
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, anchors
 from calspline.fitting.fit import apart
 from calspline.fitting.smoothing import from_second_derivatives
@@ -27,6 +34,10 @@ from calspline.scores import MatrixScores
 MIN_LOG_PROBABILITY = -87.5
 """``log(1e-38)``."""
 MAX_LOG_BETA = float(np.log(100.0))
+MAX_BETA = 200.0
+"""More than any fit gives: the table of powers grows with it."""
+MIN_UNIFORM = 1e-300
+"""Less, shared out to the classes, would be no number with all its digits."""
 MAX_EXPONENT = 690.0
 """With ``beta log m`` beyond, ``exp(beta z)`` could vanish in a whole row."""
 MAX_STEPS = 1000
@@ -38,36 +49,51 @@ CELLS = 1 << 13
 N_KNOTS = 16
 STEPS = 2
 """In how many an octave is divided to find the gap between logits and masks."""
+REACH = float(np.log(1000.0))
+"""The inverse temperature of logits, times their mean size, lies within ``exp(-REACH)`` and ``exp(REACH)``."""
 SMALLEST_STEP, LARGEST_STEP = STEPS * -1075, STEPS * 1025
 
 
 def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
     """Logits whose masked classes, at -1e9 or the like, are no further down than it takes to be masked.
 
-    A logit's distance from the largest of its row counts up to the first half of an octave that no distance falls in,
-    going up from where the second largest are. Probabilities, and logits without such a gap, stay as they are.
+    A logit's distance from the largest of its row counts up to the first half of an
+    octave that no distance falls in, going up from where the second largest are.
+    Octaves are counted from the median of those. Probabilities, and logits without such
+    a gap, stay as they are.
     """
     if scores.kind == "probability":
         return scores
-    counted = np.ones(len(scores.values), dtype=bool) if weight is None else weight > 0.0
-    second, taken = [], np.zeros(LARGEST_STEP - SMALLEST_STEP, dtype=bool)
-    for rows in blocks(*scores.values.shape):
+    counted = (
+        np.ones(len(scores.values), dtype=bool) if weight is None else weight > 0.0
+    )
+    parts = list(blocks(*scores.values.shape))
+
+    def distances(rows: slice) -> Array:
         z = scores.values[rows][counted[rows]].astype(np.float64)
-        distance = z.max(axis=1, keepdims=True) - z
-        second.append(np.partition(distance, 1, axis=1)[:, 1])
-        taken[_step(distance[distance > 0.0]) - SMALLEST_STEP] = True
-    seconds = np.concatenate(second)
+        return np.asarray(z.max(axis=1, keepdims=True) - z)
+
+    seconds = np.concatenate(
+        [np.partition(distances(rows), 1, axis=1)[:, 1] for rows in parts]
+    )
     seconds = seconds[seconds > 0.0]
     if not seconds.size:
         return scores
-    start = int(_step(np.median(seconds))) - SMALLEST_STEP
+    middle = float(np.median(seconds))
+    taken = np.zeros(LARGEST_STEP - SMALLEST_STEP, dtype=bool)
+    for rows in parts:
+        distance = distances(rows)
+        taken[_step(distance[distance > 0.0] / middle) - SMALLEST_STEP] = True
+    start = -SMALLEST_STEP
     last = int(np.flatnonzero(taken)[-1])
     free = np.flatnonzero(~taken[start:last])
     if not free.size:
         return scores
-    reach = 2.0 ** ((start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS)
+    reach = middle * 2.0 ** ((start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS)
     z = scores.values.astype(np.float64)
-    return MatrixScores("margin", np.maximum(z, z.max(axis=1, keepdims=True) - reach, out=z))
+    return MatrixScores(
+        "margin", np.maximum(z, z.max(axis=1, keepdims=True) - reach, out=z)
+    )
 
 
 def _step(x: Array) -> NDArray[np.intp]:
@@ -75,15 +101,61 @@ def _step(x: Array) -> NDArray[np.intp]:
     return np.asarray(np.floor(STEPS * np.log2(x)), dtype=np.intp)
 
 
-def log_scores(z: Array, floor: float) -> Array:
-    """Log-softmax of every row, nothing below ``floor``."""
-    return np.asarray(np.maximum(scipy.special.log_softmax(z, axis=1), floor))
+def rows_are_alike(scores: MatrixScores) -> bool:
+    """Whether all rows say the same: of logits, but for a constant that each row may have."""
+    values = scores.values
+    if scores.kind == "probability":
+        return not np.ptp(values, axis=0).any()
+    first = values[0] - values[0].max()
+    for rows in blocks(*values.shape):
+        z = values[rows].astype(np.float64, copy=False)
+        rounding = 4.0 * np.finfo(values.dtype).eps * np.abs(z).max(initial=0.0)
+        if np.abs(z - z.max(axis=1, keepdims=True) - first).max(initial=0.0) > rounding:
+            return False
+    return True
+
+
+def log_scores(
+    z: NDArray[np.floating[Any]],
+    floor: float,
+    unit: float | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Log-softmax of every row, nothing below ``floor``; into ``out``, if it is given.
+
+    With a ``unit``, it is the logits times ``unit`` instead, less the largest of each
+    row: they differ from log-softmax by a constant.
+    """
+    x: Array = np.subtract(z, z.max(axis=1, keepdims=True), out=out, dtype=np.float64)
+    if unit is None:
+        x -= np.log(np.exp(x).sum(axis=1, keepdims=True))
+    else:
+        with np.errstate(over="ignore"):
+            x *= unit
+    np.maximum(x, floor, out=x)
+    return x
+
+
+def floored_logits(z: Array, unit: float, w: Array) -> tuple[Array, float]:
+    """Logits times ``unit``, in place of ``z``, of which none is positive; and the floor under them.
+
+    The floor is the log of half the least ratio to a row's largest probability, among
+    rows that count.
+    """
+    least = 0.0
+    for rows in blocks(*z.shape):
+        x = z[rows]
+        x *= unit
+        least = min(least, float(x.min(axis=1)[w[rows] > 0.0].min(initial=0.0)))
+    floor = max(least - float(np.log(2.0)), MIN_LOG_PROBABILITY)
+    return np.maximum(z, floor, out=z), floor
 
 
 def floored(z: Array, w: Array) -> tuple[Array, float]:
     """Log-softmax of every row, in place of ``z``, and the floor under it.
 
-    The floor is the log of half the least positive probability among rows that count, at least 1e-38.
+    The floor is the log of half the least positive probability among rows that count,
+    at least 1e-38.
     """
     parts = list(blocks(*z.shape))
     workspace = Workspace(parts, z.shape[1], np.float64)
@@ -91,14 +163,14 @@ def floored(z: Array, w: Array) -> tuple[Array, float]:
     def part(rows: slice) -> float:
         x = z[rows]
         x -= x.max(axis=1, keepdims=True)
-        with workspace.taken(rows) as (e,):
-            x -= np.log(np.exp(x, out=e).sum(axis=1, keepdims=True))
+        (e,) = workspace.views(rows)
+        x -= np.log(np.exp(x, out=e).sum(axis=1, keepdims=True))
         least = x.min(axis=1)
         if np.isinf(least).any():
             least = x.min(axis=1, initial=0.0, where=np.isfinite(x))
         return float(least[w[rows] > 0.0].min(initial=0.0))
 
-    floor = max(min(map_blocks(part, parts, z.size)) - float(np.log(2.0)), MIN_LOG_PROBABILITY)
+    floor = max(min(map(part, parts)) - float(np.log(2.0)), MIN_LOG_PROBABILITY)
     return np.maximum(z, floor, out=z), floor
 
 
@@ -111,8 +183,8 @@ def softmax_loss(
 ) -> Callable[[float], Derivatives]:
     """``-sum w log softmax_y(beta z)`` as a function of ``beta``; ``z`` gives some rows of logits, none positive.
 
-    With ``E`` and ``V`` the mean and variance of ``z`` under ``softmax(beta z)``, its derivatives are
-    ``sum w (E - z_y)`` and ``sum w V``.
+    With ``E`` and ``V`` the mean and variance of ``z`` under ``softmax(beta z)``, its
+    derivatives are ``sum w (E - z_y)`` and ``sum w V``.
     """
     parts = list(blocks(len(y), n_classes))
     workspace, ones = Workspace(parts, n_classes, np.float64), np.ones(n_classes)
@@ -121,30 +193,49 @@ def softmax_loss(
         def part(rows: slice) -> Derivatives:
             zb, wb = z(rows), w[rows]
             zy = zb[np.arange(len(zb)), y[rows]]
-            with workspace.taken(rows) as (e,):
-                np.exp(np.multiply(zb, beta, out=e), out=e)
-                total = e @ ones  # a quick sum
-                e *= zb
-                mean = e @ ones / total
-                square = np.einsum("ij,ij->i", e, zb) / total
+            (e,) = workspace.views(rows)
+            np.exp(np.multiply(zb, beta, out=e), out=e)
+            total = e @ ones  # a quick sum
+            e *= zb
+            mean = e @ ones / total
+            square = np.einsum("ij,ij->i", e, zb) / total
             loss = np.log(total) - beta * zy
-            return float(wb @ loss), float(wb @ (mean - zy)), float(wb @ (square - mean**2))
+            return (
+                float(wb @ loss),
+                float(wb @ (mean - zy)),
+                float(wb @ (square - mean**2)),
+            )
 
-        f, g, h = (sum(values) for values in zip(*map_blocks(part, parts, len(y) * n_classes), strict=True))
+        f, g, h = (sum(values) for values in zip(*map(part, parts), strict=True))
         return f, g, h
 
     return at
 
 
+class TemperatureFit(NamedTuple):
+    """An inverse temperature, and the second derivative of the summed loss by ``log beta``."""
+
+    beta: float
+    information: float
+
+
 def inverse_temperature(
-    loss: Callable[[float], Derivatives], low: float, high: float, *, prior: float = 0.0, tolerance: float = 1e-8
-) -> float:
+    loss: Callable[[float], Derivatives],
+    low: float,
+    high: float,
+    *,
+    prior: float = 0.0,
+    tolerance: float = 1e-8,
+    start: float = 1.0,
+) -> TemperatureFit:
     """The ``beta`` with ``t = log beta`` between two limits that minimises ``loss(beta) + prior t^2 / 2``.
 
-    Newton's method in ``t``, on a loss that is convex in ``beta``. The gradient is ``beta loss' + prior t`` and the
-    curvature, without the term that may be negative, ``beta^2 loss'' + prior``. It stops at a step below
-    ``tolerance``, whose square is what is left. Without a prior the minimum may lie at infinity, where nothing is left
-    of the derivatives, so the upper limit is tried first.
+    Newton's method in ``t``, on a loss that is convex in ``beta``. The gradient is
+    ``beta loss' + prior t`` and the curvature, without the term that may be negative,
+    ``beta^2 loss'' + prior``. It stops at a step below ``tolerance``, whose square is
+    what is left. It begins at ``start``. Without a prior the minimum may lie at
+    infinity, where nothing is left of the derivatives, so the upper limit is tried
+    first.
     """
 
     def local(t: float) -> Derivatives:
@@ -152,36 +243,80 @@ def inverse_temperature(
         f, g, h = loss(beta)
         return f + 0.5 * prior * t * t, beta * g + prior * t, beta * beta * h + prior
 
-    if prior == 0.0 and local(high)[1] <= 0.0:
-        return exp(high)
-    t, (f, g, h) = 0.0, local(0.0)
+    if prior == 0.0:
+        _, slope, curvature = local(high)
+        if slope <= 0.0:
+            return TemperatureFit(exp(high), curvature)
+    t = log(start)
+    f, g, h = local(t)
     for _ in range(MAX_STEPS):
         step = min(max(-g / (h + abs(g)), -1.5), 1.5)
         step = min(max(t + step, low), high) - t
         if abs(step) < tolerance:
-            return exp(t + step)
+            break
         trial = local(t + step)
         while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
             step /= 2.0
             trial = local(t + step)
         t, (f, g, h) = t + step, trial
-    return exp(t)
+    else:
+        step = 0.0
+    return TemperatureFit(exp(t + step), h - prior)
 
 
-def fit_temperature(z: Array, y: NDArray[np.intp], w: Array, prior: float = TEMPERATURE_PRIOR) -> float:
-    """The inverse temperature of log-probabilities, with a prior of this precision on its logarithm."""
+def mean_size(z: Callable[[slice], Array], w: Array, n_classes: int) -> float:
+    """The mean absolute deviation of logits from the mean of their row, which rows count for as ``w``."""
+    total = 0.0
+    for rows in blocks(len(w), n_classes):
+        logits = z(rows)
+        deviation = np.abs(logits - logits.mean(axis=1, keepdims=True)).mean(axis=1)
+        total += float(w[rows] @ deviation)
+    return total / float(w.sum())
+
+
+def fit_logit_unit(z: Array, y: NDArray[np.intp], w: Array) -> TemperatureFit:
+    """The inverse temperature of logits, none positive, that fits them best: it is in inverse proportion to them.
+
+    Its logarithm, where the mean size of logits is one, has the same prior as the
+    temperature of probabilities. One observation's worth moves no fit, but keeps
+    separable classes apart by a finite amount.
+    """
+    size = mean_size(z.__getitem__, w, z.shape[1])
+    if size <= MIN_SPAN:
+        return TemperatureFit(1.0, 0.0)
+    loss = softmax_loss(lambda rows: z[rows] / size, y, w, z.shape[1])
+    found = inverse_temperature(
+        loss, -REACH, REACH, prior=TEMPERATURE_PRIOR, tolerance=1e-4
+    )
+    return found._replace(beta=found.beta / size)
+
+
+def fit_temperature(
+    z: Array,
+    y: NDArray[np.intp],
+    w: Array,
+    prior: float = TEMPERATURE_PRIOR,
+    start: float = 1.0,
+) -> TemperatureFit:
+    """The temperature of log-probabilities; the logarithm of its inverse has a prior of this precision about zero."""
     most = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(z.shape[1]))))
     loss = softmax_loss(z.__getitem__, y, w, z.shape[1])
-    return inverse_temperature(loss, -most, most, prior=prior, tolerance=1e-4)
+    return inverse_temperature(
+        loss, -most, most, prior=prior, tolerance=1e-4, start=start
+    )
 
 
 @dataclass(frozen=True)
 class Scale:
-    """``z -> u``: floor, inverse temperature and the share of the uniform distribution."""
+    """``z -> u``: floor, inverse temperature, share of the uniform distribution, and the unit of logits, if any."""
 
-    floor: float
-    beta: float
-    uniform: float
+    floor: Annotated[float, Number(above=MIN_LOG_PROBABILITY - 1.0, below=0.0)]
+    beta: Annotated[float, Number(above=0.0, below=MAX_BETA)]
+    uniform: Annotated[float, Number(above=MIN_UNIFORM, below=1.0)]
+    unit: Annotated[float, Number(above=0.0)] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def tempered(self, x: Array) -> Array:
         """``u = log((1 - e) softmax(beta x) + e / m)`` in place of log-scores that have their floor."""
@@ -194,8 +329,8 @@ class Scale:
             u += self.uniform / u.shape[1]
             np.log(u, out=u)
 
-        for _ in map_blocks(part, blocks(*x.shape), x.size):
-            pass
+        for rows in blocks(*x.shape):
+            part(rows)
         return x
 
 
@@ -203,7 +338,8 @@ class Scale:
 class CurveBasis:
     """Natural splines in ``u`` whose squared coordinates sum to the integral of ``g''^2``: the columns of ``T``.
 
-    ``slope`` is that of the curve where all coordinates are zero; unless None, a last coordinate is added to it.
+    ``slope`` is that of the curve where all coordinates are zero; unless None, a last
+    coordinate is added to it.
     """
 
     spline: NaturalSpline
@@ -245,13 +381,18 @@ class CurveBasis:
 def curve_basis(u: Array, mass: Array, n_knots: int, slope: float | None) -> CurveBasis:
     """The basis for values spread as ``mass`` over sorted places ``u``, of curves that start with ``slope``.
 
-    Half the knots are at quantiles of the values, half at quantiles weighted by ``exp(u)``, where
-    the large probabilities are. The affine part taken out is the least-squares line under the
-    Fisher weight ``p (1 - p)``; the curve is anchored at ``s(0) = 0``.
+    Half the knots are at quantiles of the values, half at quantiles weighted by
+    ``exp(u)``, where the large probabilities are. The affine part taken out is the
+    least-squares line under the Fisher weight ``p (1 - p)``; the curve is anchored at
+    ``s(0) = 0``.
     """
     if len(u) < 4:
         return CurveBasis(NaturalSpline(np.array([-1.0, 0.0])), np.zeros((2, 0)), slope)
-    knots = [u[[0, -1]], _quantiles(u, mass, n_knots // 2), _quantiles(u, mass * np.exp(u), n_knots // 2 + 2)]
+    knots = [
+        u[[0, -1]],
+        _quantiles(u, mass, n_knots // 2),
+        _quantiles(u, mass * np.exp(u), n_knots // 2 + 2),
+    ]
     basis = NaturalSpline(apart(np.unique(np.concatenate(knots)), u[-1] - u[0]))
     if basis.size < 4:
         return CurveBasis(basis, np.zeros((basis.size, 0)), slope)
@@ -284,24 +425,29 @@ def curve_cells(u: Array, w: Array, n_knots: int, slope: float | None) -> CurveC
     """Sort the values of ``u`` into cells and lay out the basis on them."""
     parts = list(blocks(*u.shape))
     low = min(u[rows].min(axis=1)[w[rows] > 0.0].min(initial=np.inf) for rows in parts)
-    high = max(u[rows].max(axis=1)[w[rows] > 0.0].max(initial=-np.inf) for rows in parts)
+    high = max(
+        u[rows].max(axis=1)[w[rows] > 0.0].max(initial=-np.inf) for rows in parts
+    )
     width = max(float(high - low) / CELLS, 1e-12)
     cell = np.empty(u.shape, dtype=np.int16)
     workspace = Workspace(parts, u.shape[1], np.float64, np.intp)
 
     def part(rows: slice) -> list[Array]:
-        with workspace.taken(rows) as (t, i):
-            np.subtract(u[rows], low, out=t)
-            t /= width
-            np.copyto(i, np.clip(t, 0, CELLS - 1, out=t), casting="unsafe")
-            cell[rows] = i
-            t[:] = w[rows, None]
-            count = np.bincount(i.ravel(), weights=t.ravel(), minlength=CELLS)
-            t *= u[rows]
-            total = np.bincount(i.ravel(), weights=t.ravel(), minlength=CELLS)
-            return [count.astype(np.float64, copy=False), total.astype(np.float64, copy=False)]
+        t, i = workspace.views(rows)
+        np.subtract(u[rows], low, out=t)
+        t /= width
+        np.copyto(i, np.clip(t, 0, CELLS - 1, out=t), casting="unsafe")
+        cell[rows] = i
+        t[:] = w[rows, None]
+        count = np.bincount(i.ravel(), weights=t.ravel(), minlength=CELLS)
+        t *= u[rows]
+        total = np.bincount(i.ravel(), weights=t.ravel(), minlength=CELLS)
+        return [
+            count.astype(np.float64, copy=False),
+            total.astype(np.float64, copy=False),
+        ]
 
-    count, total = added_up(part, parts, u.size)
+    count, total = added_up(part, parts)
     used = count > 0.0
     middle: Array = low + (np.arange(CELLS, dtype=np.float64) + 0.5) * width
     middle[used] = total[used] / count[used]

@@ -1,14 +1,15 @@
 """Penalised fits of ``eta = s(u) + W u + b``, their strengths learnt by evidence.
 
-``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over five groups: intercepts ``b``, diagonal of
-``W``, the rest of ``W``, what bends the curve (for which it is ``alpha / 2`` times the integral of ``s''^2``), and its
-slope, where that is free. The last has a given strength: ``beta s'``, the inverse temperature it makes, has the prior
-``N(1, 1)``. The others follow MacKay's update
+``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over five
+groups: intercepts ``b``, diagonal of ``W``, the rest of ``W``, what bends the curve
+(for which it is ``alpha / 2`` times the integral of ``s''^2``), and its slope, where
+that is free. The last has a given strength: ``beta s'``, the inverse temperature it
+makes, has the prior ``N(1, 1)``. The others follow MacKay's update
 
     alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),    gamma = sum_g (1 - alpha (H^{-1})_ii),
 
-the fixed point of the Laplace evidence under a Gamma prior on ``alpha``, and never exceed ``alpha_0``.
-Arrays have a row for each row of scores: shape (n, m).
+the fixed point of the Laplace evidence under a Gamma prior on ``alpha``, and never
+exceed ``alpha_0``. Arrays have a row for each row of scores: shape (n, m).
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from numpy.typing import NDArray
 
 from calspline.arrays import Array, Workspace, added_up, blocks, filled
 from calspline.fitting.newton import Local, Newton, Objective, Point, inverse_root
-from calspline.multiclass.scale import N_KNOTS, TEMPERATURE_PRIOR, CurveCells, Scale, curve_cells
-from calspline.multiclass.spread import Spread
-from calspline.multiclass.structured_map import StructuredMap
+from calspline.multiclass.scale import (
+    N_KNOTS,
+    TEMPERATURE_PRIOR,
+    CurveCells,
+    Scale,
+    curve_cells,
+)
 
 LEARN_BELOW = 1.0
 TRUSTED = 20.0
@@ -37,6 +42,8 @@ NEARLY_SOLVED = 0.2, 1.0
 MAX_STEPS = 200
 """Some ten do for most data; weights over twelve decades take up to a hundred."""
 MAX_UPDATES = 10
+ROUNDING = 1e-6
+"""The decrement that rounding may hide, as a share of the loss."""
 MIN_KEPT, SLACK, MAX_HALVINGS = 1e-4, 1e-9, 20
 """What a step has to keep: less than for a spline's fit, as another pass over the rows costs more than another step."""
 SINGLE_COST = 1e7
@@ -58,10 +65,18 @@ MIN_STRENGTH = 1e-8
 def first_strengths(m: int, total: float) -> Array:
     """``alpha_0`` for ``m`` classes and this total weight.
 
-    For the matrix they are the fixed strengths of structured matrix scaling, per row that is not scarce.
+    For the matrix they are the fixed strengths of structured matrix scaling, per row
+    that is not scarce.
     """
     scarce = 1.0 + SCARCE * m / total
-    return np.array([2.0 * m * scarce, 2.0 * m * scarce, 2.0 * m * (m - 1.0) * scarce, CURVE_STRENGTH])
+    return np.array(
+        [
+            2.0 * m * scarce,
+            2.0 * m * scarce,
+            2.0 * m * (m - 1.0) * scarce,
+            CURVE_STRENGTH,
+        ]
+    )
 
 
 def matrix_groups(m: int) -> NDArray[np.intp]:
@@ -75,12 +90,18 @@ def matrix_groups(m: int) -> NDArray[np.intp]:
 class Strengths:
     """The strengths ``alpha`` and their way to the fixed point of MacKay's update.
 
-    The plain update creeps, or swings, by an unknown factor; a secant in ``log alpha`` for each group
-    learns that factor from the last two updates. Groups in ``held`` keep the strength they are given.
-    ``effective`` is the effective number of parameters ``gamma`` of each group.
+    The plain update creeps, or swings, by an unknown factor; a secant in ``log alpha``
+    for each group learns that factor from the last two updates. Groups in ``held`` keep
+    the strength they are given. ``effective`` is the effective number of parameters
+    ``gamma`` of each group.
     """
 
-    def __init__(self, alpha0: Array, group: NDArray[np.intp], held: dict[int, float | None] | None = None) -> None:
+    def __init__(
+        self,
+        alpha0: Array,
+        group: NDArray[np.intp],
+        held: dict[int, float | None] | None = None,
+    ) -> None:
         self.most = alpha0.copy()
         self.group = group
         self.effective = np.zeros(len(alpha0))
@@ -99,7 +120,9 @@ class Strengths:
     def update(self, theta: Array, inverse: Array) -> float:
         """Update from the estimate and the diagonal of ``H^{-1}``; the largest move of ``log alpha`` it asked for."""
         k, group = len(self.most), self.group.ravel()
-        gamma = np.bincount(group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k)
+        gamma = np.bincount(
+            group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k
+        )
         size = np.bincount(group, weights=theta.ravel() ** 2, minlength=k)
         self.effective = np.maximum(gamma, 0.0)  # below zero only by rounding
         target = (self.effective + PRIOR_COUNT) / (size + PRIOR_COUNT / self.most)
@@ -116,7 +139,9 @@ class Strengths:
             moved = place - self._last[0]
             far = np.abs(moved) > 1e-3
             slope = (move - self._last[1])[far] / moved[far]
-            factor[far] = np.where(slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0)
+            factor[far] = np.where(
+                slope < 0.0, np.clip(-1.0 / np.minimum(slope, -1e-3), 0.5, 3.0), 3.0
+            )
         self._last = place, move
         self.alpha = np.clip(np.exp(place + factor * move), MIN_STRENGTH, self.most)
         return largest
@@ -124,7 +149,8 @@ class Strengths:
     def error_variance(self, inverse: Array, group: int | list[int]) -> Array:
         """The variance of an estimate that is shrunk by ``alpha`` where the data ask for ``a``, which may be more.
 
-        It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and ``inverse`` ``1 / (h + alpha)``.
+        It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and
+        ``inverse`` ``1 / (h + alpha)``.
         """
         return np.asarray(inverse * (1.0 - inverse * self._excess(group)))
 
@@ -140,38 +166,52 @@ class Strengths:
 
     def _excess(self, group: int | list[int]) -> Array:
         """``alpha - alpha^2 / a``."""
-        asked = np.array([self.asked(g) for g in np.atleast_1d(group).tolist()]).reshape(np.shape(group))
+        asked = np.array(
+            [self.asked(g) for g in np.atleast_1d(group).tolist()]
+        ).reshape(np.shape(group))
         return np.asarray(self.alpha[group] * (1.0 - self.alpha[group] / asked))
 
     def asked(self, g: int) -> float:
         """The strength that the data ask for of a group, which is at least ``alpha``.
 
-        It is what the last update asked for, unless that is more than ``alpha_0``: then it is the fixed point beyond.
-        There each variable stands alone; what the data say of it is ``h = 1 / (H^{-1})_ii - alpha``.
+        It is what the last update asked for, unless that is more than ``alpha_0``: then
+        it is the fixed point beyond. There each variable stands alone; what the data
+        say of it is ``h = 1 / (H^{-1})_ii - alpha``.
         """
         alpha = float(self.alpha[g])
         if self._seen is None:
             return alpha
         if self._seen[2][g] <= self.most[g]:
             return max(alpha, float(self._seen[2][g]))
-        theta, inverse = (values.ravel()[self.group.ravel() == g] for values in self._seen[:2])
+        theta, inverse = (
+            values.ravel()[self.group.ravel() == g] for values in self._seen[:2]
+        )
         h = np.maximum(1.0 / inverse - alpha, 0.0)
 
         def left(log_a: float) -> float:
             """What the fixed point's two sides differ by."""
             a = np.exp(log_a)
             size = float((((h + alpha) / (h + a) * theta) ** 2).sum())
-            return float(a * (size + PRIOR_COUNT / self.most[g]) - (h / (h + a)).sum() - PRIOR_COUNT)
+            return float(
+                a * (size + PRIOR_COUNT / self.most[g])
+                - (h / (h + a)).sum()
+                - PRIOR_COUNT
+            )
 
         low, high = np.log(alpha), np.log(self.most[g] * (1.0 + len(h) / PRIOR_COUNT))
-        return alpha if left(low) >= 0.0 else float(np.exp(scipy.optimize.brentq(left, low, high)))
+        return (
+            alpha
+            if left(low) >= 0.0
+            else float(np.exp(scipy.optimize.brentq(left, low, high)))
+        )
 
 
 @dataclass(frozen=True)
 class FitData:
     """Values ``u`` (n, m) on a scale, labels, weights, and the curve's basis on the values.
 
-    ``room`` is an array like ``u`` for :meth:`predictor`, that of one problem at a time.
+    ``room`` is an array like ``u`` for :meth:`predictor`, that of one problem at a
+    time.
     """
 
     scale: Scale
@@ -194,7 +234,13 @@ class FitData:
     ) -> FitData:
         """Put log-scores on a scale, in place, and lay out the basis of a curve whose slope is one, or free."""
         u = scale.tempered(x)
-        return cls(scale, u, y, w, curve_cells(u, w, n_knots, 1.0 / scale.beta if free_slope else None))
+        return cls(
+            scale,
+            u,
+            y,
+            w,
+            curve_cells(u, w, n_knots, 1.0 / scale.beta if free_slope else None),
+        )
 
     @property
     def curve_group(self) -> NDArray[np.intp]:
@@ -202,24 +248,13 @@ class FitData:
         basis = self.cells.basis
         return np.repeat([3, 4], [basis.T.shape[1], basis.size - basis.T.shape[1]])
 
-    def strengths(self, group: NDArray[np.intp], curve_strength: float | None = None) -> Strengths:
+    def strengths(
+        self, group: NDArray[np.intp], curve_strength: float | None = None
+    ) -> Strengths:
         """Those of variables in these groups, to begin with; that of the curve may be given, that of its slope is."""
         alpha0 = first_strengths(self.u.shape[1], float(self.w.sum()))
         slope = TEMPERATURE_PRIOR * self.scale.beta**2
         return Strengths(np.append(alpha0, slope), group, {3: curve_strength, 4: slope})
-
-    def fitted(
-        self, curve: Solved, W: Array | None, b: Array, strengths: Array, effective: Array, **linear: Array
-    ) -> StructuredMap:
-        """The map with these coordinates of the curve, matrix and intercepts; ``linear`` is the latters' posterior.
-
-        The rows of the curve's root may go on: with what its errors add to intercepts and matrix.
-        """
-        basis, scale = self.cells.basis, self.scale
-        pieces = basis.curve(curve.theta)
-        spread = Spread((basis.at(pieces.breaks) @ curve.root[: basis.size]).T, **linear)
-        coefficients, converged = pieces.coefficients, curve.converged
-        return StructuredMap(scale, pieces.breaks, coefficients, W, b, strengths[:4], effective[:4], converged, spread)
 
     @property
     def precision(self) -> type[Any]:
@@ -236,11 +271,18 @@ class FitData:
             halves[0, rows] = self.u[rows]  # what is overwritten has been read
         return replace(self, u=halves[0], room=halves[1])
 
-    def predictor(self, precision: type[Any], v: Array | None = None, B: Array | None = None) -> Array:
+    def predictor(
+        self, precision: type[Any], v: Array | None = None, B: Array | None = None
+    ) -> Array:
         """``s(u) + W u + b`` of all rows; without ``v`` nothing bends, and without ``B`` there is but the curve."""
         m, slope = self.u.shape[1], self.cells.basis.first_slope
         B = np.zeros((m, 2)) if B is None else B
-        b, W = precision(B[:, 0]), precision(slope + B[:, 1] if B.shape[1] == 2 else slope * np.eye(m) + B[:, 1:])
+        b, W = (
+            precision(B[:, 0]),
+            precision(
+                slope + B[:, 1] if B.shape[1] == 2 else slope * np.eye(m) + B[:, 1:]
+            ),
+        )
         bend = None if v is None else (self.cells.table @ v).astype(precision)
 
         def part(rows: slice) -> Array:
@@ -251,27 +293,24 @@ class FitData:
                 eta += bend.take(self.cells.cell[rows].astype(np.intp), mode="clip")
             return eta
 
-        return filled(np.empty(self.u.shape, dtype=precision) if self.room is None else self.room, part)
+        return filled(
+            np.empty(self.u.shape, dtype=precision) if self.room is None else self.room,
+            part,
+        )
 
-    def loss(self, fit: StructuredMap) -> float:
-        """The summed loss of a map."""
-
-        def part(rows: slice) -> list[Array]:
-            u = self.u[rows]
-            eta = fit.curve(u)
-            if fit.W is not None:
-                eta += u @ fit.W.T if fit.W.ndim == 2 else fit.W * u
-            eta += fit.b
-            return [np.asarray(softmax(eta, self.y[rows], self.w[rows]))]
-
-        return float(added_up(part, blocks(*self.u.shape), self.u.size)[0])
+    def start_penalty(self) -> float:
+        """What the prior of the slope takes for the temperature, at which a fit begins."""
+        strengths = self.strengths(self.curve_group)
+        straight = self.cells.basis.straight
+        return 0.5 * float(strengths.each @ (straight * straight))
 
 
 def softmax(eta: Array, y: NDArray[np.intp], w: Array) -> float:
     """The summed loss of rows, and their probabilities in place of ``eta``."""
     row = np.arange(len(y))
     at_y = eta[row, y]
-    # In rows, the largest is found sooner by its place, and a product with ones is a quick sum.
+    # In rows, the largest is found sooner by its place, and a product with ones is a
+    # quick sum.
     top = eta[row, eta.argmax(axis=1)] if eta.flags.c_contiguous else eta.max(axis=1)
     eta -= top[:, None]
     np.exp(eta, out=eta)
@@ -281,30 +320,64 @@ def softmax(eta: Array, y: NDArray[np.intp], w: Array) -> float:
 
 
 class Solved(NamedTuple):
-    """A minimum, whether the way there came to an end, and a root ``R R'`` of the inverse Hessian near it."""
+    """A minimum, whether the gradient vanishes there, and a root ``R R'`` of the inverse Hessian near it.
+
+    ``start_loss`` and ``loss`` are the summed losses, without the penalty, at the start
+    and at the minimum.
+    """
 
     theta: Array
     converged: bool
     root: Array
+    start_loss: float
+    loss: float
+
+    @classmethod
+    def from_newton(
+        cls, newton: Newton, start_loss: float, *, last_step: bool, converged: bool
+    ) -> Solved:
+        """The last point of a search, or the minimum of the quadratic there, one more step away."""
+        theta = newton.point.u
+        loss = newton.point.local.value
+        if last_step:
+            penalty = 0.5 * float(newton.q @ (theta * theta))
+            theta = theta + newton.step
+            loss += (
+                penalty
+                - 0.5 * newton.promised
+                - 0.5 * float(newton.q @ (theta * theta))
+            )
+        return cls(theta, converged, inverse_root(newton.factor), start_loss, loss)
 
 
-def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Array, *, learn: bool = True) -> Solved:
+def solve(
+    problem: CurveAndMatrix | CurveOnly,
+    strengths: Strengths,
+    theta: Array,
+    *,
+    learn: bool = True,
+) -> Solved:
     """Minimise by Newton's method from ``theta``, learning the strengths on the way.
 
-    Once the Newton decrement is small, the quadratic at hand stands for the loss: the strengths go to their
-    fixed point on it, which costs no pass over the data. They hold if the next quadratic does not move them. Where they
-    run off to a quadratic of which no step is any good, they are taken back and learnt no further.
+    Once the Newton decrement is small, the quadratic at hand stands for the loss: the
+    strengths go to their fixed point on it, which costs no pass over the data. They
+    hold if the next quadratic does not move them. Where they run off to a quadratic of
+    which no step is any good, they are taken back and learnt no further.
     """
+    start = problem.at(theta)
+    start_loss = start.local.value
     if not len(theta):
-        return Solved(theta, True, np.empty((0, 0)))
-    newton = Newton(problem, strengths.each, problem.at(theta), kept=MIN_KEPT, slack=SLACK)
+        return Solved(theta, True, np.empty((0, 0)), start_loss, start_loss)
+    newton = Newton(problem, strengths.each, start, kept=MIN_KEPT, slack=SLACK)
     for _ in range(MAX_STEPS):
         before = strengths.alpha
         newton.aim()
         off = newton.promised
         if learn and off < LEARN_BELOW:
             for updates in range(MAX_UPDATES):
-                move = strengths.update(newton.point.u + newton.step, newton.inverse_diagonal())
+                move = strengths.update(
+                    newton.point.u + newton.step, newton.inverse_diagonal()
+                )
                 learn = learn and (updates > 0 or move > STRENGTH_TOLERANCE)
                 if move < MIN_MOVE:
                     break
@@ -313,29 +386,39 @@ def solve(problem: CurveAndMatrix | CurveOnly, strengths: Strengths, theta: Arra
                 if newton.promised > TRUSTED:
                     break
         if off < problem.solved[0] and newton.promised < problem.solved[1]:
-            return Solved(newton.point.u + newton.step, True, inverse_root(newton.factor))
+            return Solved.from_newton(
+                newton, start_loss, last_step=True, converged=True
+            )
         if newton.search(MAX_HALVINGS):
             newton.move()
         elif learn and strengths.alpha is not before:
             strengths.alpha, learn = before, False
             newton.q = strengths.each
         else:
-            return Solved(newton.point.u, True, inverse_root(newton.factor))  # rounding leaves nothing to gain
-    return Solved(newton.point.u, False, inverse_root(newton.factor))
+            # No step gains anything: rounding hides what is left, if that is little.
+            rounding = max(problem.solved[1], ROUNDING * abs(newton.point.local.value))
+            converged = newton.promised <= rounding
+            return Solved.from_newton(
+                newton, start_loss, last_step=False, converged=converged
+            )
+    return Solved.from_newton(newton, start_loss, last_step=False, converged=False)
 
 
 class CurveAndMatrix(Objective):
     """Loss, gradient and Hessian in ``theta = (v, [b_j, W_j] per class)``; the problem is convex.
 
-    With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d eta / d v = B(u) = D``.
-    The gradient is ``sum w (p - e_y)' d eta``, the Hessian ``sum w d eta' (diag p - p p') d eta``. Its matrix
-    blocks are sums of ``p_j (delta_jk - p_k) x_a x_b``: of two lists of pairs, one matrix product. For the curve
+    With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d
+    eta / d v = B(u) = D``. The gradient is ``sum w (p - e_y)' d eta``, the Hessian
+    ``sum w d eta' (diag p - p p') d eta``. Its matrix blocks are sums of ``p_j
+    (delta_jk - p_k) x_a x_b``: of two lists of pairs, one matrix product. For the curve
     see :class:`CurveOnly`.
     """
 
     def __init__(self, data: FitData) -> None:
         self.data, self.solved = data, (SOLVED, SOLVED)
-        self.group = np.concatenate([data.curve_group, matrix_groups(data.u.shape[1]).ravel()])
+        self.group = np.concatenate(
+            [data.curve_group, matrix_groups(data.u.shape[1]).ravel()]
+        )
         self.start = np.zeros(len(self.group))
         self.start[: data.cells.basis.size] = data.cells.basis.straight
 
@@ -358,7 +441,11 @@ class CurveAndMatrix(Objective):
 
         def part(rows: slice) -> list[Array]:
             # Class by class: inner loops run over rows.
-            y, w, cell = data.y[rows], data.w[rows], data.cells.cell[rows].T.astype(np.intp, order="C")
+            y, w, cell = (
+                data.y[rows],
+                data.w[rows],
+                data.cells.cell[rows].T.astype(np.intp, order="C"),
+            )
             c = len(y)
             x = np.ones((d, c))
             x[1:] = data.u[rows].T
@@ -377,15 +464,21 @@ class CurveAndMatrix(Objective):
             D *= wp
             return [
                 np.asarray(loss),
-                np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size).astype(np.float64),
-                np.bincount(cell[y, np.arange(c)], weights=w, minlength=size).astype(np.float64),
+                np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size).astype(
+                    np.float64
+                ),
+                np.bincount(cell[y, np.arange(c)], weights=w, minlength=size).astype(
+                    np.float64
+                ),
                 residual @ x.T,
                 (mean * w) @ mean.T,
                 D.transpose(1, 0, 2) @ x.T,
                 spread @ (x[xa] * x[xb]).T,
             ]
 
-        f, mass, observed, gB, outer, Hv, pairs = added_up(part, blocks(n, m, JOINT_BLOCK), n * m)
+        f, mass, observed, gB, outer, Hv, pairs = added_up(
+            part, blocks(n, m, JOINT_BLOCK)
+        )
         symmetric = np.empty((len(ja), d, d))
         symmetric[:, xa, xb] = symmetric[:, xb, xa] = pairs
         full = np.empty((m, m, d, d))
@@ -395,24 +488,40 @@ class CurveAndMatrix(Objective):
         H[k:, :k] = Hv.transpose(0, 2, 1).reshape(m * d, k)
         H[:k, k:] = H[k:, :k].T
         H[:k, :k] = (table.T * mass) @ table - outer
-        return Point(theta, theta, Local(float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H))
+        return Point(
+            theta,
+            theta,
+            Local(float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H),
+        )
 
 
 class CurveOnly(Objective):
     """Loss, gradient and Hessian in ``v`` alone, given ``B = (b, W)`` or intercepts and diagonal, zero if None.
 
-    The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in each cell, and a
-    row's mean of ``B`` is a sparse row of ``p`` by cell times the table. That is for the Hessian, which single
-    precision is enough for; it is for all the rest unless ``exact``.
+    The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in
+    each cell, and a row's mean of ``B`` is a sparse row of ``p`` by cell times the
+    table. That is for the Hessian, which single precision is enough for; it is for all
+    the rest unless ``exact``.
     """
 
-    def __init__(self, data: FitData, B: Array | None = None, *, exact: bool = True) -> None:
+    def __init__(
+        self, data: FitData, B: Array | None = None, *, exact: bool = True
+    ) -> None:
         self.data, self.group = data, data.curve_group
         self.precision: type[Any] = np.float64 if exact else data.precision
-        self.solved = NEARLY_SOLVED if self.precision is np.float32 else (SOLVED, SOLVED)
+        self.solved = (
+            NEARLY_SOLVED if self.precision is np.float32 else (SOLVED, SOLVED)
+        )
         self._fixed = data.predictor(self.precision, B=B)
         self._rows = list(blocks(*data.u.shape))
-        self._workspace = Workspace(self._rows, data.u.shape[1], self.precision, self.precision, np.intp, np.int32)
+        self._workspace = Workspace(
+            self._rows,
+            data.u.shape[1],
+            self.precision,
+            self.precision,
+            np.intp,
+            np.int32,
+        )
         size, k = data.cells.table.shape
         self._coarse = np.zeros((size, -(-k // LANES) * LANES), dtype=np.float32)
         self._coarse[:, :k] = data.cells.table
@@ -425,22 +534,24 @@ class CurveOnly(Objective):
 
         def part(rows: slice) -> list[Array]:
             y, w = data.y[rows], data.w[rows]
-            with self._workspace.taken(rows) as (p, t, cell, place):
-                place[:] = cell[:] = data.cells.cell[rows]
-                np.add(self._fixed[rows], bend.take(cell, mode="clip", out=t), out=p)
-                loss = softmax(p, y, w)
-                share = p.astype(np.float32, copy=False)
-                ends = np.arange(0, m * len(y) + 1, m, dtype=np.int32)
-                shares = scipy.sparse.csr_array((share.ravel(), place.ravel(), ends), shape=(len(y), size))
-                mean = shares @ self._coarse
-                p *= w[:, None]
-                return [
-                    np.asarray(loss),
-                    np.bincount(cell.ravel(), weights=p.ravel(), minlength=size),
-                    np.bincount(cell[np.arange(len(y)), y], weights=w, minlength=size),
-                    (mean.T * w) @ mean,
-                ]
+            p, t, cell, place = self._workspace.views(rows)
+            place[:] = cell[:] = data.cells.cell[rows]
+            np.add(self._fixed[rows], bend.take(cell, mode="clip", out=t), out=p)
+            loss = softmax(p, y, w)
+            share = p.astype(np.float32, copy=False)
+            ends = np.arange(0, m * len(y) + 1, m, dtype=np.int32)
+            shares = scipy.sparse.csr_array(
+                (share.ravel(), place.ravel(), ends), shape=(len(y), size)
+            )
+            mean = shares @ self._coarse
+            p *= w[:, None]
+            return [
+                np.asarray(loss),
+                np.bincount(cell.ravel(), weights=p.ravel(), minlength=size),
+                np.bincount(cell[np.arange(len(y)), y], weights=w, minlength=size),
+                (mean.T * w) @ mean,
+            ]
 
-        f, mass, observed, outer = added_up(part, self._rows, data.u.size)
+        f, mass, observed, outer = added_up(part, self._rows)
         hessian = (table * mass[:, None]).T @ table - outer[:k, :k]
         return Point(v, v, Local(float(f), (mass - observed) @ table, hessian))

@@ -1,1 +1,5 @@
-"""The report: sets of predictions judged on one self-contained HTML page."""
+"""The report: sets of predictions evaluated on one self-contained HTML page.
+
+Its charts are the only code that writes SVG; plots with matplotlib are drawn by the
+``plot`` methods of results (:mod:`calspline.display`).
+"""

@@ -1,25 +1,36 @@
-"""Charts for the SVG template: places, paths and labels of reliability diagrams and of the calibration curve."""
+"""Charts for the SVG template: places, paths and labels of diagrams and curves.
+
+This is the only code that draws SVG; ``.plot()`` methods draw with matplotlib.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline.arrays import Array, Counts
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.reliability import HISTOGRAM_CELLS, Reliability, reliability
+from calspline.evaluation.reliability import (
+    HISTOGRAM_CELLS,
+    Reliability,
+    diagram_predictions,
+)
 from calspline.formatting import percent, precise_percent
 from calspline.transforms import log_odds
 
 MAX_CLASSES, MAX_DIAGRAMS = 12, 24
 MIN_BINS, MAX_BINS, ROWS_PER_BIN = 4, 12, 20
+BAND_DRAWS = 100
+"""Of the band of the isotonic curve, which is hidden at first."""
 SCALES = ("linear", "logit")
 WIDTH, LEFT, TOP, RIGHT = 600.0, 66.0, 34.0, 16.0
 PLOT = WIDTH - LEFT - RIGHT
+CHARACTER, CHARACTER_ON_A_PHONE = 7.5, 12.0
+"""Width of a character of a label, in units of the chart."""
 CURVE_HEIGHT = 340.0
 GAP, STRIP, FOOT = 34.0, 76.0, 30.0
 
@@ -27,49 +38,82 @@ CURVE_POINTS, BAND_POINTS = 81, 61
 NEAREST, FARTHEST = 0.3, 1e-6
 """The logit axis goes at least from 0.3 to 0.7, and at most from a millionth to one minus that."""
 MIN_PROBABILITY = 1e-15
-COARSE_TICKS = (1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1 - 1e-5, 1 - 1e-6)
+COARSE_TICKS = (
+    1e-6,
+    1e-5,
+    0.0001,
+    0.001,
+    0.01,
+    0.1,
+    0.5,
+    0.9,
+    0.99,
+    0.999,
+    0.9999,
+    1 - 1e-5,
+    1 - 1e-6,
+)
 FINE_TICKS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """For axes of more than ten units of log-odds, and for shorter ones."""
 
 
 class Forecast(NamedTuple):
-    """What one set of predictions says on a question, and how reliable it is."""
+    """The predictions of one set for an event, and their reliability."""
 
     p: Array
     weight: Array | None
+    counts: Counts
     evaluation: Evaluation
     diagram: Reliability
 
 
 class View(NamedTuple):
-    """What each set says on a question: did the event, or this class, happen, or was the top label right."""
+    """Forecasts of each set for one event: a class, or that the top label is right."""
 
     name: str
     top_label: bool
     forecasts: dict[str, Forecast]
 
 
-def views(rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]) -> list[View]:
+def views(
+    rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
+) -> list[View]:
     """Two classes: one view. More: that of the top label, then those of the classes that are shown."""
     first = next(iter(rows.values()))
     if first.binary:
         found = {name: _forecast(one, evaluations[name]) for name, one in rows.items()}
         return [View(str(first.classes[1]), False, found)]
-    tops = {name: evaluation.top_label or evaluation for name, evaluation in evaluations.items()}
-    out = [View("top label", True, {name: _forecast(one.event, tops[name]) for name, one in rows.items()})]
+    tops = {
+        name: evaluation.top_label or evaluation
+        for name, evaluation in evaluations.items()
+    }
+    out = [
+        View(
+            "top label",
+            True,
+            {name: _forecast(one.event, tops[name]) for name, one in rows.items()},
+        )
+    ]
     # All classes or, of many, those whose miscalibration costs most.
-    costs = [[one.calibration_brier for one in e.per_class.values()] for e in evaluations.values()]
+    costs = [
+        [one.calibration_brier for one in e.per_class.values()]
+        for e in evaluations.values()
+    ]
     most = max(1, min(MAX_CLASSES, MAX_DIAGRAMS // len(evaluations)))
     for j in sorted(np.argsort(-np.max(costs, axis=0), kind="stable")[:most].tolist()):
         label = first.classes.tolist()[j]
-        found = {name: _forecast(one.against_rest(j), evaluations[name].per_class[label]) for name, one in rows.items()}
+        found = {
+            name: _forecast(one.against_rest[j], evaluations[name].per_class[label])
+            for name, one in rows.items()
+        }
         out.append(View(str(label), False, found))
     return out
 
 
 def _forecast(rows: Predictions, evaluation: Evaluation) -> Forecast:
     n_bins = int(np.clip(len(rows.probs) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
-    return Forecast(rows.probs, rows.weight, evaluation, reliability(None, rows, n_bins=n_bins))
+    diagram = diagram_predictions(rows, n_bins, band_draws=BAND_DRAWS)
+    return Forecast(rows.probs, rows.weight, rows.counts, evaluation, diagram)
 
 
 def starting_scale(view: View) -> str:
@@ -83,18 +127,43 @@ def reliability_charts(view: View) -> dict[str, Any]:
     """A view: its diagram on both scales, and the numbers of the bins as text."""
     forecasts = view.forecasts.values()
     bins, charts = [_bin_texts(forecast) for forecast in forecasts], []
-    across, up = ("Confidence", "Right") if view.top_label else ("Given probability", "Happened")
+    across, up = (
+        ("Confidence", "Accuracy")
+        if view.top_label
+        else ("Predicted probability", "Observed frequency")
+    )
     for scale in SCALES:
         axis = _probability_axis(view, scale)
         frame = Frame(axis, axis, PLOT)
         sets = [
-            {"name": name, "color": s, "paths": _paths(forecast.diagram, frame), "bins": _bins(forecast, texts, frame)}
-            for s, ((name, forecast), texts) in enumerate(zip(view.forecasts.items(), bins, strict=True))
+            {
+                "name": name,
+                "color": s,
+                "paths": _paths(forecast.diagram, frame),
+                "bins": _bins(forecast, texts, frame),
+            }
+            for s, ((name, forecast), texts) in enumerate(
+                zip(view.forecasts.items(), bins, strict=True)
+            )
         ]
-        label = f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against how often it came true"
+        label = f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against the observed frequency"
         shares = [_shares(forecast, axis) for forecast in forecasts]
-        charts.append(frame.chart(shares, scale=scale, label=label, titles=(across, up), sets=sets, diagonal=True))
-    return {"name": view.name, "top_label": view.top_label, "bins": bins, "charts": charts}
+        charts.append(
+            frame.chart(
+                shares,
+                scale=scale,
+                label=label,
+                titles=(across, up),
+                sets=sets,
+                diagonal=True,
+            )
+        )
+    return {
+        "name": view.name,
+        "top_label": view.top_label,
+        "bins": bins,
+        "charts": charts,
+    }
 
 
 def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
@@ -103,14 +172,28 @@ def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
     titles = "Confidence" if fit["top_label"] else "Score", "Calibrated"
     for scale in SCALES:
         y = _probability_axis(view, scale)
-        frame = Frame(y if of_probabilities else Axis(curve["score"][0], curve["score"][-1]), y, CURVE_HEIGHT)
+        frame = Frame(
+            y if of_probabilities else Axis(curve["score"][0], curve["score"][-1]),
+            y,
+            CURVE_HEIGHT,
+        )
         paths = [{"class": "curve", "d": frame.line(curve["score"], curve["value"])}]
         if curve["band"] is not None:
-            paths.insert(0, {"class": "band", "d": frame.area(curve["score"], *curve["band"])})
-        shares = [_shares(next(iter(view.forecasts.values())), y)] if of_probabilities else []
+            paths.insert(
+                0, {"class": "band", "d": frame.area(curve["score"], *curve["band"])}
+            )
+        shares = (
+            [_shares(next(iter(view.forecasts.values())), y)]
+            if of_probabilities
+            else []
+        )
         sets = [{"color": 1, "paths": paths, "bins": []}]
-        told = {"scale": scale, "label": f"Calibration curve, {scale} scale", "titles": titles}
-        out.append(frame.chart(shares, **told, sets=sets, diagonal=of_probabilities))
+        labels = {
+            "scale": scale,
+            "label": f"Calibration curve, {scale} scale",
+            "titles": titles,
+        }
+        out.append(frame.chart(shares, **labels, sets=sets, diagonal=of_probabilities))
     return out
 
 
@@ -138,8 +221,12 @@ class Axis(NamedTuple):
     def ticks(self) -> list[tuple[float, str]]:
         """Place and label of each tick."""
         if self.logit:
-            values = np.array(COARSE_TICKS if self.high - self.low > 10.0 else FINE_TICKS)
-            values = values[(self.low <= log_odds(values)) & (log_odds(values) <= self.high)]
+            values = np.array(
+                COARSE_TICKS if self.high - self.low > 10.0 else FINE_TICKS
+            )
+            values = values[
+                (self.low <= log_odds(values)) & (log_odds(values) <= self.high)
+            ]
         else:
             values = np.linspace(self.low, self.high, 6)
         of_probabilities = self.logit or (self.low == 0.0 and self.high <= 1.0)
@@ -152,11 +239,20 @@ def _probability_axis(view: View, scale: str) -> Axis:
     if scale == "linear":
         return Axis(0.0, 1.0)
     bins = [forecast.diagram.bins for forecast in view.forecasts.values()]
-    values = np.concatenate([column for b in bins for column in (b.mean_score, b.observed)])
+    values = np.concatenate(
+        [column for b in bins for column in (b.mean_score, b.observed)]
+    )
     # A bin without events lies at 0, which is infinitely far.
-    values = values[(values > 0.0) & (values < 1.0)] if np.any((values > 0.0) & (values < 1.0)) else values
+    values = (
+        values[(values > 0.0) & (values < 1.0)]
+        if np.any((values > 0.0) & (values < 1.0))
+        else values
+    )
     low, high = log_odds(
-        [np.clip(values.min(), FARTHEST, NEAREST), np.clip(values.max(), 1.0 - NEAREST, 1.0 - FARTHEST)]
+        [
+            np.clip(values.min(), FARTHEST, NEAREST),
+            np.clip(values.max(), 1.0 - NEAREST, 1.0 - FARTHEST),
+        ]
     ).tolist()
     margin = 0.04 * (high - low)
     return Axis(low - margin, high + margin, logit=True)
@@ -196,7 +292,10 @@ class Frame(NamedTuple):
         """A path around a band, as far as the axis goes."""
         inside = self.x_axis.contains(x)
         along = self.x(x)[inside]
-        there, back = _path(along, self.y(upper)[inside]), _path(along[::-1], self.y(lower)[inside][::-1])
+        there, back = (
+            _path(along, self.y(upper)[inside]),
+            _path(along[::-1], self.y(lower)[inside][::-1]),
+        )
         return f"{there}L{back[1:]}Z" if there else ""
 
     def _histograms(self, shares: list[Array]) -> list[str]:
@@ -212,12 +311,59 @@ class Frame(NamedTuple):
 
     def chart(self, shares: list[Array], **contents: Any) -> dict[str, Any]:
         """The chart for the template, with histograms of shares in the strip, which is not there without any."""
-        floor = self.floor if shares else self.bottom + 18.0
-        places = {"left": LEFT, "right": LEFT + PLOT, "top": TOP, "bottom": self.bottom, "floor": floor}
-        x_ticks = [(LEFT + PLOT * place, text) for place, text in self.x_axis.ticks()]
-        y_ticks = [(self.bottom - self.height * place, text) for place, text in self.y_axis.ticks()]
+        floor = self.floor if shares else self.bottom + 30.0
+        places = {
+            "left": LEFT,
+            "right": LEFT + PLOT,
+            "top": TOP,
+            "bottom": self.bottom,
+            "floor": floor,
+        }
+        x_ticks = label_ticks(self.x_axis.ticks())
+        y_ticks = [
+            (self.bottom - self.height * place, text)
+            for place, text in self.y_axis.ticks()
+        ]
         size, histograms = (WIDTH, floor + FOOT), self._histograms(shares)
-        return contents | places | {"size": size, "x_ticks": x_ticks, "y_ticks": y_ticks, "histograms": histograms}
+        return (
+            contents
+            | places
+            | {
+                "size": size,
+                "x_ticks": x_ticks,
+                "y_ticks": y_ticks,
+                "histograms": histograms,
+            }
+        )
+
+
+def label_ticks(ticks: list[tuple[float, str]]) -> list[tuple[float, str, bool]]:
+    """Place and label of the ticks that fit, and whether they do not fit on a phone.
+
+    The middle and the ends come first.
+    """
+    order = sorted(ticks, key=lambda tick: abs(abs(tick[0] - 0.5) - 0.25), reverse=True)
+    wide = _fitting(order, CHARACTER)
+    narrow = _fitting(order, CHARACTER_ON_A_PHONE)
+    return [
+        (LEFT + PLOT * place, text, (place, text) not in narrow)
+        for place, text in ticks
+        if (place, text) in wide
+    ]
+
+
+def _fitting(
+    ticks: list[tuple[float, str]], character: float
+) -> list[tuple[float, str]]:
+    """Ticks whose labels do not overlap those before."""
+    chosen: list[tuple[float, str]] = []
+    for place, text in ticks:
+        if all(
+            abs(place - other) * PLOT > character * (0.5 * (len(text) + len(label)) + 1)
+            for other, label in chosen
+        ):
+            chosen.append((place, text))
+    return chosen
 
 
 def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
@@ -225,14 +371,20 @@ def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
     corp, spline = found.corp, found.spline
     at = _thinned(len(corp.score), BAND_POINTS)
     expected = frame.area(corp.score[at], corp.band_lower[at], corp.band_upper[at])
-    out = [{"class": "band expected", "layer": "corp-band", "hidden": True, "d": expected}]
+    out = [
+        {"class": "band expected", "layer": "corp-band", "hidden": True, "d": expected}
+    ]
     if spline is not None:
         at = _thinned(len(spline.score), CURVE_POINTS)
         band = frame.area(spline.score[at], spline.lower[at], spline.upper[at])
-        out.append({"class": "band", "layer": "spline-band", "hidden": False, "d": band})
+        out.append(
+            {"class": "band", "layer": "spline-band", "hidden": False, "d": band}
+        )
         line = frame.line(spline.score[at], spline.value[at])
         out.append({"class": "curve", "layer": "spline", "hidden": False, "d": line})
-    steps = frame.line(np.column_stack([corp.lower, corp.upper]).ravel(), np.repeat(corp.value, 2))
+    steps = frame.line(
+        np.column_stack([corp.lower, corp.upper]).ravel(), np.repeat(corp.value, 2)
+    )
     return [*out, {"class": "steps", "layer": "corp", "hidden": True, "d": steps}]
 
 
@@ -240,7 +392,9 @@ def _thinned(n: int, most: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
-def _bins(forecast: Forecast, texts: list[dict[str, str]], frame: Frame) -> list[dict[str, Any]]:
+def _bins(
+    forecast: Forecast, texts: list[dict[str, str]], frame: Frame
+) -> list[dict[str, Any]]:
     """Places of the bins, the area of each growing with its weight."""
     b = forecast.diagram.bins
     columns = {
@@ -250,7 +404,10 @@ def _bins(forecast: Forecast, texts: list[dict[str, str]], frame: Frame) -> list
         "high": frame.y(b.interval_upper),
         "radius": np.maximum(3.0, 8.5 * np.sqrt(b.weight / b.weight.max())),
     }
-    return [{name: column[i] for name, column in columns.items()} | {"text": text} for i, text in enumerate(texts)]
+    return [
+        {name: column[i] for name, column in columns.items()} | {"text": text}
+        for i, text in enumerate(texts)
+    ]
 
 
 def _bin_texts(forecast: Forecast) -> list[dict[str, str]]:
@@ -258,9 +415,10 @@ def _bin_texts(forecast: Forecast) -> list[dict[str, str]]:
     return [
         {
             "range": f"{precise_percent(b.lower[i])} to {precise_percent(b.upper[i])}",
-            "rows": f"{b.count[i]:,}" + (f" (weight {b.weight[i]:,.4g})" if weighted else ""),
+            "rows": f"{b.count[i]:,}"
+            + (f" (weight {b.weight[i]:,.4g})" if weighted else ""),
             "given": precise_percent(b.mean_score[i]),
-            "happened": precise_percent(b.observed[i]),
+            "observed": precise_percent(b.observed[i]),
             "interval": f"{precise_percent(b.interval_lower[i])} to {precise_percent(b.interval_upper[i])}",
         }
         for i in range(len(b))
@@ -271,23 +429,28 @@ def _shares(forecast: Forecast, axis: Axis) -> Array:
     """Share of the rows in each cell of an axis of probabilities."""
     weight: NDArray[Any] = forecast.diagram.histogram_weight
     if axis.logit:
-        cell = np.minimum((axis(forecast.p) * HISTOGRAM_CELLS).astype(np.intp), HISTOGRAM_CELLS - 1)
+        cell = np.minimum(
+            (axis(forecast.p) * HISTOGRAM_CELLS).astype(np.intp), HISTOGRAM_CELLS - 1
+        )
         weight = np.bincount(cell, weights=forecast.weight, minlength=HISTOGRAM_CELLS)
     return np.asarray(weight / weight.sum())
 
 
 def _path(x: Array, y: Array) -> str:
-    """A path through points, without those that are less than half a pixel from the last one."""
-    if not len(x):
+    """A path through points, without those within half a pixel of the last one."""
+    points = list(zip(x.tolist(), y.tolist(), strict=True))
+    if not points:
         return ""
-    kept, last = [0], len(x) - 1
-    for i in range(1, len(x)):
-        if i == last or max(abs(x[i] - x[kept[-1]]), abs(y[i] - y[kept[-1]])) > 0.5:
-            kept.append(i)
-    return _points(x[kept], y[kept])
+    drawn = points[:1]
+    for point in points[1:-1]:
+        last = drawn[-1]
+        if max(abs(point[0] - last[0]), abs(point[1] - last[1])) > 0.5:
+            drawn.append(point)
+    drawn += points[-1:] if len(points) > 1 else []
+    return _points(*zip(*drawn, strict=True))
 
 
-def _points(x: Array, y: Array) -> str:
+def _points(x: Iterable[float], y: Iterable[float]) -> str:
     return "M" + "L".join(f"{pixels(a)},{pixels(b)}" for a, b in zip(x, y, strict=True))
 
 

@@ -17,11 +17,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from calspline.evaluation.compare import Comparison, compare
-from calspline.evaluation.decisions import Decision, decide
-from calspline.evaluation.predictions import Predictions, check_prediction_sets, grouping_hint
+from calspline.calibrators.checks import check_fitted_calibrator
+from calspline.evaluation.compare import Comparison, compare_predictions
+from calspline.evaluation.decisions import Decision, decide_predictions
+from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.formatting import format_number, percent, precise_percent
-from calspline.options import check_fitted_calibrator, check_text
+from calspline.options import check_text
 from calspline.persistence import write_whole
 from calspline.reporting import charts, sections, summary
 
@@ -65,14 +66,15 @@ class Report:
 
 
 def report(
-    path: str | os.PathLike[str] | None,
     y: Any,
-    predictions: Mapping[str, Any],
+    predictions: Any,
+    path: str | os.PathLike[str] | None = None,
     *,
     calibrator: Any = None,
     title: str | None = None,
     sample_weight: Any = None,
     labels: Any = None,
+    pos_label: Any = None,
     groups: Any = None,
     by: Any = None,
     costs: Mapping[str, float] | None = None,
@@ -80,24 +82,29 @@ def report(
 ) -> Report:
     """Write one self-contained, interactive HTML file: how good probabilities are, before and after.
 
-    The page says in plain words what the probabilities mean, with a table of measures, a reliability diagram,
-    where the loss comes from and how sure all this is. It asks nothing of the network, and the same input gives
-    the same page.
+    The page has a summary in words, a table of measures, reliability diagrams, and the
+    decomposition of the losses. It needs no network, and the same input gives the same
+    page. Its charts are the only SVG code of the library; ``.plot()`` of results draws
+    with matplotlib.
 
     Parameters
     ----------
-    path : str, path-like or None
-        Where to write. None: nowhere; the object has it all.
-    y, sample_weight, labels, groups, by
-        As for :func:`evaluate`. With ``by``, the page has a section on segments, which can be searched and sorted.
-    predictions : mapping of str to array-like
-        Probabilities by name, each as for :func:`evaluate`. The first is what is in use, the "before".
+    y, sample_weight, labels, pos_label, groups, by
+        As for :func:`evaluate`. With ``by``, the page has a section on segments, which
+        can be searched and sorted.
+    predictions : mapping of str to array-like, or array-like
+        Probabilities by name, each as for :func:`evaluate`. The first is what is in
+        use, the "before".
+    path : str or path-like, optional
+        Where to write the page. By default it is not written; a notebook shows the
+        result.
     calibrator : calibrator of calspline, optional
-        Fitted: its curve is drawn, and how it was fitted is told.
+        A fitted one: the report shows its curve and how it was fitted, and warns if
+        the first set holds the rows that it was fitted to.
     title : str, optional
     costs, thresholds : optional
-        As for :func:`decide`. With either, the page has a section on what the probabilities are worth to somebody who
-        acts on them. Two classes only, and rows that are independent of each other.
+        As for :func:`decide`. With either, the page has a section on what the
+        probabilities are worth to somebody who acts on them. Two classes only.
 
     Returns
     -------
@@ -115,34 +122,64 @@ def report(
     >>> from calspline import SplineCalibrator, report
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=4000)
-    >>> happened = rng.random(4000) < p
+    >>> y = rng.random(4000) < p
     >>> raw = p**3 / (p**3 + (1 - p) ** 3)
-    >>> cal = SplineCalibrator().fit(raw[:2000], happened[:2000])
+    >>> cal = SplineCalibrator().fit(raw[:2000], y[:2000])
     >>> sets = {"raw": raw[2000:], "calibrated": cal.calibrate(raw[2000:])}
-    >>> print(report(None, happened[2000:], sets, calibrator=cal))
-    Raw scores are over-confident: events given 90% happened 67% of the time. After calibration 90% means 89% ± 3.1%.
+    >>> print(report(y[2000:], sets, calibrator=cal))
+    Raw scores are over-confident: where 90% is predicted, the observed frequency is 67%. After calibration 90% means 89% ± 3.1%.
     """
-    rows = check_prediction_sets(y, predictions, sample_weight, labels, groups, by)
+    rows = check_prediction_sets(
+        y, predictions, sample_weight, labels, groups, by, pos_label=pos_label
+    )
+    return report_predictions(
+        rows,
+        path,
+        calibrator=calibrator,
+        title=title,
+        costs=costs,
+        thresholds=thresholds,
+    )
+
+
+def report_predictions(
+    rows: Mapping[str, Predictions],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    calibrator: Any = None,
+    title: str | None = None,
+    costs: Mapping[str, float] | None = None,
+    thresholds: Any = None,
+) -> Report:
+    """Report on checked predictions."""
     if calibrator is not None:
         check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
     if title is not None:
         check_text(title, "title")
     decision = None
     if costs is not None or thresholds is not None:
-        if groups is not None:
-            raise ValueError("costs and thresholds are for rows independent of each other; leave out groups")
-        decision = decide(None, rows, costs=costs, thresholds=thresholds)
-    comparison = compare(None, rows)
+        decision = decide_predictions(rows, costs=costs, thresholds=thresholds)
+    comparison = compare_predictions(rows)
     page = summarise(rows, comparison, calibrator, title, decision)
     html = render(page)
     where = None if path is None else Path(path)
     if where is not None:
         write_whole(where, html)
-    return Report(where, " ".join(sentence for _, sentence in page["headline"]), comparison, decision, html)
+    return Report(
+        where,
+        " ".join(sentence for _, sentence in page["headline"]),
+        comparison,
+        decision,
+        html,
+    )
 
 
 def summarise(
-    rows: Mapping[str, Predictions], comparison: Comparison, calibrator: Any, title: Any, decision: Decision | None
+    rows: Mapping[str, Predictions],
+    comparison: Comparison,
+    calibrator: Any,
+    title: Any,
+    decision: Decision | None,
 ) -> dict[str, Any]:
     """The page as data: numbers, strings and lists; :func:`render` makes it HTML."""
     first = next(iter(rows.values()))
@@ -151,11 +188,15 @@ def summarise(
     sentences = summary.headline(views[0], comparison)
     return {
         "title": "Calibration report" if title is None else title,
-        "headline": [(list(rows).index(name), sentence) for name, sentence in sentences],
+        "headline": [
+            (list(rows).index(name), sentence) for name, sentence in sentences
+        ],
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
+        "training": calibrator is not None
+        and summary.is_training_data(calibrator, first),
         "leave_it": comparison.recommended == comparison.reference,
         "facts": summary.facts(comparison, first),
-        "grouping": comparison.grouping or grouping_hint(first),
+        "grouping": comparison.grouping,
         "grouped": bool(comparison.grouping),
         "sets": list(rows),
         "level": percent(comparison.level),
@@ -164,16 +205,23 @@ def summarise(
         "scale": charts.starting_scale(views[0]),
         "views": [charts.reliability_charts(view) for view in views],
         "by_segment": sections.by_segment(rows, comparison),
-        "decisions": None if decision is None else sections.decisions(decision, comparison),
+        "decisions": None
+        if decision is None
+        else sections.decisions(decision, comparison),
         "losses": summary.losses(comparison),
         "judged": comparison.evaluations,
         "certainty": summary.certainty(views[0], comparison),
         "fit": fit,
-        "curve_charts": charts.calibrator_charts(fit, views[0]) if fit and fit["curve"] else [],
+        "curve_charts": charts.calibrator_charts(fit, views[0])
+        if fit and fit["curve"]
+        else [],
         "versions": summary.versions(),
         "fingerprints": summary.fingerprints(rows),
         "evaluations": {
-            name: {key: value if math.isfinite(value) else None for key, value in e.to_dict().items()}
+            name: {
+                key: value if math.isfinite(value) else None
+                for key, value in e.to_dict(limits=False).items()
+            }
             for name, e in comparison.evaluations.items()
         },
     }
@@ -182,7 +230,10 @@ def summarise(
 def render(page: dict[str, Any]) -> str:
     """The page in HTML, with everything in it: style, script, charts, numbers."""
     templates = files("calspline.reporting") / "templates"
-    script, style = (Markup((templates / name).read_text(encoding="utf-8")) for name in ("report.js", "report.css"))
+    script, style = (
+        Markup((templates / name).read_text(encoding="utf-8"))
+        for name in ("report.js", "report.css")
+    )
     # The browser runs this script and no other.
     script_hash = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = template_environment().get_template("report.html")
@@ -192,9 +243,22 @@ def render(page: dict[str, Any]) -> str:
 @cache
 def template_environment() -> Environment:
     """Templates that escape every value, and refuse names that have none and numbers that JSON does not have."""
-    layout: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    layout: dict[str, Any] = {
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+    }
     loader = PackageLoader("calspline.reporting")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **layout)
-    environment.filters |= {"pixels": charts.pixels, "number": format_number, "precise_percent": precise_percent}
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, **layout
+    )
+    environment.filters |= {
+        "pixels": charts.pixels,
+        "number": format_number,
+        "precise_percent": precise_percent,
+    }
+    environment.policies["json.dumps_kwargs"] = {
+        "allow_nan": False,
+        "separators": (",", ":"),
+    }
     return environment

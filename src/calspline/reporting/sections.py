@@ -13,7 +13,12 @@ from calspline.arrays import Array, Counts, run_starts
 from calspline.evaluation.compare import Comparison
 from calspline.evaluation.decisions import ALL, CostOfSet, Costs, Decision
 from calspline.evaluation.predictions import Predictions
-from calspline.evaluation.segments import NO_SEGMENT, Coded, SegmentEvaluation
+from calspline.evaluation.segments import (
+    FALSE_SHARE,
+    NO_SEGMENT,
+    Coded,
+    SegmentEvaluation,
+)
 from calspline.formatting import decimals, rounded_percent
 from calspline.reporting.charts import CURVE_HEIGHT, Axis, Frame
 from calspline.reporting.summary import MINUS, is_calibrated, table_row
@@ -24,7 +29,8 @@ WIDTH, NEAREST, FARTHEST = 240.0, 1.25, 8.0
 TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 LINE = 14
 ROWS = 1000
-"""Costs and net benefits are told per so many rows."""
+"""Costs and net benefits are given per so many rows."""
+ADVICE = "Fit the calibrator with by= to calibrate every segment."
 OUTCOMES = {
     "false_positive": "a false alarm",
     "false_negative": "a missed event",
@@ -33,37 +39,67 @@ OUTCOMES = {
 }
 
 
-def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[str, Any] | None:
+def by_segment(
+    rows: Mapping[str, Predictions], comparison: Comparison
+) -> dict[str, Any] | None:
     """The section as data; None if there are no segments. At most two sets are shown: the first, and the best other."""
-    before, by = comparison.evaluations[comparison.reference].segments, rows[comparison.reference].by
+    before, by = (
+        comparison.evaluations[comparison.reference].segments,
+        rows[comparison.reference].by,
+    )
     if before is None or by is None:
         return None
     best, code = comparison.best_other, Coded.of(by).code
     sets = [comparison.reference, *([best] if best is not None else [])]
-    found = [s for name in sets if (s := comparison.evaluations[name].segments) is not None]
+    found = [
+        s for name in sets if (s := comparison.evaluations[name].segments) is not None
+    ]
     colors = [list(rows).index(name) for name in sets]
-    ratios = np.concatenate([np.log(s.table["ratio"][(s.table["ratio"] > 0.0)]) for s in found])
-    reach = float(np.clip(np.quantile(np.abs(ratios), 0.98) * 1.3, np.log(NEAREST), np.log(FARTHEST)))
+    ratios = np.concatenate(
+        [np.log(s.table["ratio"][(s.table["ratio"] > 0.0)]) for s in found]
+    )
+    reach = float(
+        np.clip(
+            np.quantile(np.abs(ratios), 0.98) * 1.3, np.log(NEAREST), np.log(FARTHEST)
+        )
+    )
 
     def x(ratio: Any) -> Array:
         with np.errstate(divide="ignore"):
-            return np.asarray(WIDTH * (0.5 + 0.48 * np.clip(np.log(ratio) / reach, -1.0, 1.0)))
+            return np.asarray(
+                WIDTH * (0.5 + 0.48 * np.clip(np.log(ratio) / reach, -1.0, 1.0))
+            )
 
-    verdicts = [f"{_capital(name)}: {s.verdict}" for name, s in zip(sets, found, strict=True)]
+    verdicts = [
+        f"{_capital(name)}: {s.verdict}" for name, s in zip(sets, found, strict=True)
+    ]
     if best is not None:
-        verdicts.append(f"{_capital(best)} against {comparison.reference}: {comparison.segments[best].verdict}")
-    worst = list(dict.fromkeys(i for s in found for i in s.off))[:WORST]
-    ticks = [t for t in TICKS if abs(np.log(t)) <= reach and (reach < np.log(2.5) or t not in (0.8, 1.25))]
+        verdicts.append(
+            f"{_capital(best)} against {comparison.reference}: {comparison.segments[best].verdict}"
+        )
+    last = found[-1]
+    if last.p_value < FALSE_SHARE:
+        verdicts.append(ADVICE)
+    worst = list(dict.fromkeys(i for s in found for i in s.miscalibrated))[:WORST]
+    ticks = [
+        t
+        for t in TICKS
+        if abs(np.log(t)) <= reach and (reach < np.log(2.5) or t not in (0.8, 1.25))
+    ]
     n = before.table["rows"]
     return {
         "verdicts": verdicts,
-        "worst_title": "The farthest off" + (", before and after" if best is not None else ""),
+        "worst_title": "The most miscalibrated segments"
+        + (", before and after" if best is not None else ""),
         "worst": [
             {
                 "name": before.names[i],
                 "sentence": _sentence(found, i, best),
                 "sets": [
-                    {"color": color, "points": _points(rows[name].event, (code == i).any(axis=0))}
+                    {
+                        "color": color,
+                        "points": _points(rows[name].event, (code == i).any(axis=0)),
+                    }
                     for name, color in zip(sets, colors, strict=True)
                 ],
             }
@@ -76,7 +112,10 @@ def by_segment(rows: Mapping[str, Predictions], comparison: Comparison) -> dict[
         "height": LINE * len(found),
         "sets": [
             {"name": name, "color": color, "y": LINE * k + LINE // 2}
-            | {"table": s.table, "x": {key: x(s.table[key]) for key in ("ratio", "lower", "upper")}}
+            | {
+                "table": s.table,
+                "x": {key: x(s.table[key]) for key in ("ratio", "lower", "upper")},
+            }
             for k, (name, color, s) in enumerate(zip(sets, colors, found, strict=True))
         ],
     }
@@ -87,28 +126,34 @@ def _capital(name: str) -> str:
 
 
 def _sentence(found: list[SegmentEvaluation], i: int, best: str | None) -> str:
-    """What a manager reads: ``Portugal: said 37%, happened 52%; after calibration within chance``."""
+    """What a manager reads: ``Portugal: mean score 37%, event rate 52%; after calibration within chance``."""
     before = found[0]
     name = before.names[i]
     where = "Rows without a segment" if name == NO_SEGMENT else name
-    said, happened = (rounded_percent(float(before.table[key][i])) for key in ("said", "happened"))
-    how = before.table["how"][i]
-    start = f"{where}: said {said}, happened {happened}" + (f" ({how})" if how.endswith("confident") else "")
+    score = rounded_percent(float(before.table["mean_score"][i]))
+    rate = rounded_percent(float(before.table["event_rate"][i]))
+    how = before.table["verdict"][i]
+    start = f"{where}: mean score {score}, event rate {rate}"
+    if how.endswith("confident"):
+        start += f" ({how})"
     if best is None:
         return f"{start}."
     lead = "after calibration" if is_calibrated(best) else f"with {best}"
     after = found[1].table
-    if not after["off"][i]:
-        return f"{start}; {lead} within chance."
-    return f"{start}; {lead} said {rounded_percent(float(after['said'][i]))}, {after['how'][i]}."
+    if not after["miscalibrated"][i]:
+        return f"{start}; {lead} no evidence of miscalibration."
+    score = rounded_percent(float(after["mean_score"][i]))
+    return f"{start}; {lead} mean score {score}, {after['verdict'][i]}."
 
 
 def _points(rows: Predictions, inside: NDArray[np.bool_]) -> list[tuple[float, float]]:
     """Points of a small reliability diagram of the rows inside a segment."""
     parts = int(np.clip(inside.sum() // ROWS_IN_PART, 1, PARTS))
-    f = Counts.from_rows(rows.probs[inside], rows.codes[inside] == 1, rows.w[inside]).coarsened(parts)
+    f = Counts.from_rows(
+        rows.probs[inside], rows.codes[inside] == 1, rows.w[inside]
+    ).coarsened(parts)
     places = zip(f.x.tolist(), (f.positives / f.w).tolist(), strict=True)
-    return [(10.0 + 120.0 * said, 130.0 - 120.0 * happened) for said, happened in places]
+    return [(10.0 + 120.0 * score, 130.0 - 120.0 * rate) for score, rate in places]
 
 
 def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
@@ -118,13 +163,20 @@ def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
     rate = comparison.evaluations[found.reference].base_rate
     return {
         "per": f"{ROWS:,}",
-        "sentences": _ranges(found, best) if found.costs is None else _prices(found, found.costs, best, rate),
+        "sentences": _ranges(found, best)
+        if found.costs is None
+        else _prices(found, found.costs, best, rate),
         "table": _table(found, found.costs, sets) if found.costs is not None else [],
         "chart": _chart(found, sets) if len(found.thresholds) > 1 else None,
-        "marked": None if found.costs is None else rounded_percent(found.costs.threshold),
+        "marked": None
+        if found.costs is None
+        else rounded_percent(found.costs.threshold),
         "columns": [*sets, ALL],
         "net_benefit": [
-            (rounded_percent(found.thresholds[i]), [_cell(b.value[i], b.lower[i], b.upper[i]) for b in bands])
+            (
+                rounded_percent(found.thresholds[i]),
+                [_cell(b.value[i], b.lower[i], b.upper[i]) for b in bands],
+            )
             for i in found.shown
         ],
     }
@@ -132,14 +184,35 @@ def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
 
 def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> list[str]:
     """What to do at these costs, what it costs, and what that saves."""
-    given = {key: value for key, value in asdict(costs).items() if value or key.startswith("false")}
-    first, *more = [f"{OUTCOMES[key]} {'costs ' * (not i)}{value:,g}" for i, (key, value) in enumerate(given.items())]
-    said = " and ".join([", ".join([first, *more[:-1]]), more[-1]]).replace("-", MINUS)
-    out = [f"If {said}, it pays to act from a probability of {rounded_percent(costs.threshold)} on."]
-    one, reference = found.by_cost[best or found.reference], found.by_cost[found.reference]
+    given = {
+        key: value
+        for key, value in asdict(costs).items()
+        if value or key.startswith("false")
+    }
+    first, *more = [
+        f"{OUTCOMES[key]} {'costs ' * (not i)}{value:,g}"
+        for i, (key, value) in enumerate(given.items())
+    ]
+    given_costs = " and ".join([", ".join([first, *more[:-1]]), more[-1]]).replace(
+        "-", MINUS
+    )
+    out = [
+        f"If {given_costs}, it pays to act from a probability of {rounded_percent(costs.threshold)} on."
+    ]
+    one, reference = (
+        found.by_cost[best or found.reference],
+        found.by_cost[found.reference],
+    )
     width = one.cost_upper - one.cost_lower
-    cost, low, high, everywhere, nowhere = _told(
-        [one.cost, one.cost_lower, one.cost_upper, found.by_cost[ALL].cost, float(costs.waiting(np.array(rate)))], width
+    cost, low, high, everywhere, nowhere = _per_rows(
+        [
+            one.cost,
+            one.cost_lower,
+            one.cost_upper,
+            found.by_cost[ALL].cost,
+            float(costs.waiting(np.array(rate))),
+        ],
+        width,
     )
     against = "" if best is None else _against(one, found.reference)
     out.append(
@@ -149,51 +222,90 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
     if not reference.threshold_lower <= costs.threshold <= reference.threshold_upper:
         best_threshold = _threshold(reference)
         text, beside = best_threshold["text"], best_threshold["beside"]
-        out.append(f"Who has {found.reference} alone does best to act from {text} on ({beside}).")
+        out.append(
+            f"Who has {found.reference} alone does best to act from {text} on ({beside})."
+        )
     return out
 
 
 def _against(one: CostOfSet, reference: str) -> str:
     low, high = one.difference_lower, one.difference_upper
     if low <= 0.0 <= high:
-        less, more = _told([-low, high], high - low)
+        less, more = _per_rows([-low, high], high - low)
         return f", between {less} less and {more} more than acting on {reference}"
     sign, word = (-1.0, "less") if high < 0.0 else (1.0, "more")
-    by, *limits = _told(sign * np.array([one.difference, low, high]), high - low)
+    by, *limits = _per_rows(sign * np.array([one.difference, low, high]), high - low)
     return f", {by} {word} than acting on {reference} ({' to '.join(limits[:: int(sign)])})"
 
 
 def _ranges(found: Decision, best: str | None) -> list[str]:
     """At which thresholds the best of the others is worth more than the reference, or the only set than none."""
     if best is not None:
-        name, other, better, worse = best, found.reference, found.better(best), found.worse(best)
+        name, other, better, worse = (
+            best,
+            found.reference,
+            found.better(best),
+            found.worse(best),
+        )
     else:
         # The difference is that of acting on all.
-        name, other, better, worse = found.reference, "all rows alike", found.worse(ALL), found.better(ALL)
+        name, other, better, worse = (
+            found.reference,
+            "all rows alike",
+            found.worse(ALL),
+            found.better(ALL),
+        )
     parts = [
-        f"surely {word} than acting on {other} at thresholds of "
-        + " and ".join(" to ".join(dict.fromkeys(map(rounded_percent, run))) for run in runs)
+        f"significantly {word} than acting on {other} at thresholds of "
+        + " and ".join(
+            " to ".join(dict.fromkeys(map(rounded_percent, run))) for run in runs
+        )
         for word, runs in (("better", better), ("worse", worse))
         if runs
     ]
-    return [f"Acting on {name} is {', '.join(parts) or f'at no threshold surely better or worse than on {other}'}."]
+    return [
+        f"Acting on {name} is {', '.join(parts) or f'at no threshold significantly better or worse than acting on {other}'}."
+    ]
 
 
 def _table(found: Decision, costs: Costs, sets: list[str]) -> list[dict[str, Any]]:
     """Rows of the table of costs, with a cell for each set of predictions."""
-    known, level, t = [found.by_cost[name] for name in sets], f"{found.level:.0%} interval", costs.threshold
-    acting, where = f"acting from {rounded_percent(t)} on", f"where the event happens {rounded_percent(t)} of the time"
+    known, level, t = (
+        [found.by_cost[name] for name in sets],
+        f"{found.level:.0%} interval",
+        costs.threshold,
+    )
+    acting, where = (
+        f"acting from {rounded_percent(t)} on",
+        f"where the observed frequency is {rounded_percent(t)}",
+    )
     against = [
         _cell(o.difference, o.difference_lower, o.difference_upper)
-        | {"verdict": "better" if o.difference_upper < 0.0 else "worse" if o.difference_lower > 0.0 else "unclear"}
+        | {
+            "verdict": "better"
+            if o.difference_upper < 0.0
+            else "worse"
+            if o.difference_lower > 0.0
+            else "unclear"
+        }
         for o in known[1:]
     ]
     cost = [_cell(o.cost, o.cost_lower, o.cost_upper) for o in known]
-    best = [{"text": _told([o.best_cost], o.cost_upper - o.cost_lower)[0]} for o in known]
+    best = [
+        {"text": _per_rows([o.best_cost], o.cost_upper - o.cost_lower)[0]}
+        for o in known
+    ]
     rows = [
         table_row(f"Cost per {ROWS:,} rows", f"{acting}; {level}", cost),
-        table_row(f"against {found.reference}", f"paired, {level}", [{"text": ""}, *against], part=True),
-        table_row("Best threshold", f"{where}; {level}", [_threshold(o) for o in known]),
+        table_row(
+            f"against {found.reference}",
+            f"paired, {level}",
+            [{"text": ""}, *against],
+            part=True,
+        ),
+        table_row(
+            "Best threshold", f"{where}; {level}", [_threshold(o) for o in known]
+        ),
         table_row("cost with it", f"per {ROWS:,} rows", best, part=True),
     ]
     return rows if len(sets) > 1 else [rows[0], *rows[2:]]
@@ -202,25 +314,43 @@ def _table(found: Decision, costs: Costs, sets: list[str]) -> list[dict[str, Any
 def _chart(found: Decision, sets: list[str]) -> dict[str, Any]:
     """Net benefits with their bands; to act on all rows and on none; the threshold that follows from the costs."""
     t = found.thresholds
-    top = max(1e-9, *(ROWS * float(found.net_benefit[name].value.max()) for name in sets))
+    top = max(
+        1e-9, *(ROWS * float(found.net_benefit[name].value.max()) for name in sets)
+    )
     power = 10.0 ** np.floor(np.log10(1.1 * top / 4.0))
-    step = next(s * power for s in (1.0, 2.0, 2.5, 5.0, 10.0) if 4.0 * s * power >= 1.1 * top)
+    step = next(
+        s * power for s in (1.0, 2.0, 2.5, 5.0, 10.0) if 4.0 * s * power >= 1.1 * top
+    )
     # Four round steps above zero and one below: acting on all rows falls without end.
-    frame = Frame(Axis(0.0, 1.0 if t[-1] > 0.5 else float(t[-1])), Axis(-step, 4.0 * step), CURVE_HEIGHT)
+    frame = Frame(
+        Axis(0.0, 1.0 if t[-1] > 0.5 else float(t[-1])),
+        Axis(-step, 4.0 * step),
+        CURVE_HEIGHT,
+    )
     everything = ROWS * found.net_benefit[ALL].value
     lines = [{"class": "base", "d": frame.line([0.0, frame.x_axis.high], [0.0, 0.0])}]
     lines.append({"class": "diagonal", "d": _within(frame, t, everything)})
     if found.costs is not None and frame.x_axis.contains(found.costs.threshold).all():
-        lines.append({"class": "mark", "d": frame.line([found.costs.threshold] * 2, [-step, 4.0 * step])})
+        lines.append(
+            {
+                "class": "mark",
+                "d": frame.line([found.costs.threshold] * 2, [-step, 4.0 * step]),
+            }
+        )
     drawn: list[dict[str, Any]] = [{"color": 0, "paths": lines, "bins": []}]
     for i, name in enumerate(sets):
         band = found.net_benefit[name]
         area = frame.area(t, ROWS * band.lower, ROWS * band.upper)
-        paths = [{"class": "band", "d": area}, {"class": "curve", "d": _within(frame, t, ROWS * band.value)}]
+        paths = [
+            {"class": "band", "d": area},
+            {"class": "curve", "d": _within(frame, t, ROWS * band.value)},
+        ]
         drawn.append({"color": i, "paths": paths, "bins": []})
     titles = "Threshold", f"Net benefit per {ROWS:,} rows"
     label = "Decision curves: net benefit by the threshold from which one acts"
-    return frame.chart([], scale="decision", label=label, titles=titles, sets=drawn, diagonal=False)
+    return frame.chart(
+        [], scale="decision", label=label, titles=titles, sets=drawn, diagonal=False
+    )
 
 
 def _within(frame: Frame, x: Array, y: Array) -> str:
@@ -231,17 +361,23 @@ def _within(frame: Frame, x: Array, y: Array) -> str:
 
 
 def _threshold(one: CostOfSet) -> dict[str, str]:
-    low, high = rounded_percent(one.threshold_lower), rounded_percent(one.threshold_upper)
+    low, high = (
+        rounded_percent(one.threshold_lower),
+        rounded_percent(one.threshold_upper),
+    )
     return {"text": rounded_percent(one.threshold), "beside": f"{low} to {high}"}
 
 
 def _cell(value: float, low: float, high: float) -> dict[str, str]:
-    text, *limits = _told([value, low, high], high - low)
+    text, *limits = _per_rows([value, low, high], high - low)
     return {"text": text, "beside": " to ".join(limits)}
 
 
-def _told(values: Any, width: float) -> list[str]:
+def _per_rows(values: Any, width: float) -> list[str]:
     """Numbers per ``ROWS`` rows, all with as many decimals as show two digits of an interval's width."""
     digits = decimals(ROWS * width) if width > 0.0 else 1
     # Adding zero leaves no minus sign at a zero.
-    return [f"{round(ROWS * float(value), digits) + 0.0:,.{digits}f}".replace("-", MINUS) for value in values]
+    return [
+        f"{round(ROWS * float(value), digits) + 0.0:,.{digits}f}".replace("-", MINUS)
+        for value in values
+    ]

@@ -1,4 +1,4 @@
-"""What a page says, in plain words and numbers: the headline, the tables, how sure it is, and how a fit was made."""
+"""The words and numbers of a page: headline, tables, certainty, and the fit."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import hashlib
 import math
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-import calspline
+from calspline._version import __version__
 from calspline.arrays import Array
-from calspline.curve import CalibrationCurve
 from calspline.evaluation.compare import Comparison, Difference, Verdict
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
@@ -28,18 +28,23 @@ from calspline.formatting import (
     rounded_percent,
     rows_in_groups,
 )
+from calspline.maps.curve import CalibrationCurve
 from calspline.reporting.charts import Forecast, View
+from calspline.score_histogram import ScoreHistogram
 from calspline.transforms import log_odds
 
 NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
-LOSSES = {"log_loss": ("Log-loss", "mean surprise in nats"), "brier": ("Brier score", "mean squared error")}
-GRID = 101
+LOSSES = {
+    "log_loss": ("Log-loss", "mean surprise in nats"),
+    "brier": ("Brier score", "mean squared error"),
+}
+GRID, BAND_CELLS = 101, 512
 FAR = 9.2
 """Log-odds of 0.9999: how far a calibrator's curve is drawn."""
 MAX_VALUES = 8
 
 FACTS = {
-    "transform_": "Transform",
+    "scale_": "Scale",
     "smoothing_": "Smoothing (lambda)",
     "edf_": "Effective degrees of freedom",
     "n_effective_": "Independent rows it is worth",
@@ -50,9 +55,20 @@ FACTS = {
 """What a fit chose, by attribute."""
 
 Cell = dict[str, str]
-Kind = Literal["over-confident", "under-confident", "too high", "too low", "off", "right", "unknown", "one-sided"]
+Kind = Literal[
+    "over-confident",
+    "under-confident",
+    "too high",
+    "too low",
+    "miscalibrated",
+    "right",
+    "unknown",
+    "one-sided",
+]
 
-RARE = np.array([1e-6, 1e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05])
+RARE = np.array(
+    [1e-6, 1e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05]
+)
 LEVELS = np.concatenate([RARE, np.arange(1.0, 10.0) / 10.0, 1.0 - RARE[::-1]])
 """Round numbers to speak of."""
 USUAL, PLAIN = 0.9, 0.1
@@ -62,15 +78,22 @@ ALPHA = 0.05
 ONE_SIGN = 0.75
 """Share of all deviation that must be of one sign for "too high" or "too low"."""
 SLIGHT = 0.2
-"""Log-odds that are off by less are off slightly: 2% may be 1.7% or 2.4%."""
+"""Smaller errors of the log-odds are slight: 2% may be 1.7% or 2.4%."""
 WIDE, WIDE_LOG_ODDS = 0.1, 0.8
 """Half a band this wide tells next to nothing, in points or in log-odds: 2% may be 0.9% or 4.4%."""
 
 
 def facts(comparison: Comparison, rows: Predictions) -> list[str]:
     """How many rows, classes and sets there are."""
-    e, n_sets = comparison.evaluations[comparison.reference], len(comparison.evaluations)
-    weight = [] if math.isclose(e.total_weight, e.n_rows) else [f"total weight {e.total_weight:,.6g}"]
+    e, n_sets = (
+        comparison.evaluations[comparison.reference],
+        len(comparison.evaluations),
+    )
+    weight = (
+        []
+        if math.isclose(e.total_weight, e.n_rows)
+        else [f"total weight {e.total_weight:,.6g}"]
+    )
     classes = f"{len(rows.classes)} classes"
     if rows.binary:
         classes = f"event: {rows.classes.tolist()[1]} ({precise_percent(e.base_rate)} of rows)"
@@ -78,7 +101,9 @@ def facts(comparison: Comparison, rows: Predictions) -> list[str]:
     return [rows_in_groups(e.n_rows, e.n_groups), *weight, classes, sets]
 
 
-def table_row(label: str, hint: str, cells: list[Cell], *, part: bool = False) -> dict[str, Any]:
+def table_row(
+    label: str, hint: str, cells: list[Cell], *, part: bool = False
+) -> dict[str, Any]:
     """A row of a table of measures: a label, what it is, and a cell for each set of predictions."""
     return {"label": label, "hint": hint, "cells": cells, "part": part}
 
@@ -86,30 +111,80 @@ def table_row(label: str, hint: str, cells: list[Cell], *, part: bool = False) -
 def table(comparison: Comparison) -> list[dict[str, Any]]:
     """The table of measures."""
     evaluations, rows = comparison.evaluations.values(), []
-    top = " of the top label" if comparison.evaluations[comparison.reference].per_class else ""
+    top = (
+        " of the top label"
+        if comparison.evaluations[comparison.reference].per_class
+        else ""
+    )
 
-    def measured(label: str, hint: str, name: str, *, part: bool = False) -> dict[str, Any]:
-        return table_row(label, hint, [{"text": format_number(getattr(e, name))} for e in evaluations], part=part)
+    def measured(
+        label: str, hint: str, name: str, *, part: bool = False
+    ) -> dict[str, Any]:
+        return table_row(
+            label,
+            hint,
+            [_with_limits(e, name) for e in evaluations],
+            part=part,
+        )
 
     for name, (label, hint) in LOSSES.items():
         rows.append(measured(label, f"{hint}; lower is better", name))
-        rows.append(measured("calibration", "what better calibration would save", f"calibration_{name}", part=True))
-        rows.append(measured("refinement", "what would remain", f"refinement_{name}", part=True))
+        rows.append(
+            measured(
+                "calibration",
+                "avoidable by calibration",
+                f"calibration_{name}",
+                part=True,
+            )
+        )
+        rows.append(
+            measured(
+                "refinement",
+                "remaining after calibration",
+                f"refinement_{name}",
+                part=True,
+            )
+        )
         if len(evaluations) > 1:
-            cells = [_difference(getattr(comparison, name).get(one)) for one in comparison.evaluations]
+            cells = [
+                _difference(getattr(comparison, name).get(one))
+                for one in comparison.evaluations
+            ]
             hint = f"paired, {percent(comparison.level)} interval"
-            rows.append(table_row(f"against {comparison.reference}", hint, cells, part=True))
+            rows.append(
+                table_row(f"against {comparison.reference}", hint, cells, part=True)
+            )
     slopes = [_slope(e) for e in evaluations]
-    p_values = [{"text": p_value(e.calibration_p_value).replace(" ", NO_BREAK_SPACE)} for e in evaluations]
+    p_values = [
+        {"text": p_value(e.calibration_p_value).replace(" ", NO_BREAK_SPACE)}
+        for e in evaluations
+    ]
     return [
         *rows,
         measured("Accuracy", "share of right answers", "accuracy"),
         measured("AUC", "how well the scores rank", "auc"),
-        measured(f"ECE{top}", "mean gap between said and happened, 15 bins", "ece"),
+        measured(
+            f"ECE{top}", "mean distance from the observed frequency, 15 bins", "ece"
+        ),
         measured(f"Smooth ECE{top}", "the same without bins", "smooth_ece"),
-        table_row(f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", slopes),
-        table_row("Test of calibration", "p-value of “the probabilities are right”", p_values),
+        table_row(
+            f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", slopes
+        ),
+        table_row(
+            "Test of calibration",
+            "p-value; small values are evidence of miscalibration",
+            p_values,
+        ),
     ]
+
+
+def _with_limits(e: Evaluation, name: str) -> Cell:
+    cell = {"text": format_number(getattr(e, name))}
+    low, high = e.limits[name]
+    if not math.isnan(low):
+        shown = f"{format_number(low)} to {format_number(high)}"
+        cell["beside"] = shown.replace("-", MINUS)
+    return cell
 
 
 def _difference(d: Difference | None) -> Cell:
@@ -117,19 +192,30 @@ def _difference(d: Difference | None) -> Cell:
         return {"text": ""}
     # Differences too small for four digits get more, all three alike.
     digits = 4 if max(abs(d.lower), abs(d.upper)) >= 0.001 else 6
-    value, lower, upper = (f"{x:+.{digits}f}".replace("-", MINUS) for x in (d.value, d.lower, d.upper))
+    value, lower, upper = (
+        f"{x:+.{digits}f}".replace("-", MINUS) for x in (d.value, d.lower, d.upper)
+    )
     return {"text": value, "beside": f"{lower} to {upper}", "verdict": d.verdict}
 
 
 def _slope(e: Evaluation) -> Cell:
     slope, error = e.calibration_slope, e.calibration_slope_se
-    return {"text": format_number(slope)} if math.isnan(error) else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
+    return (
+        {"text": format_number(slope)}
+        if math.isnan(error)
+        else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
+    )
 
 
 def losses(comparison: Comparison) -> list[tuple[str, str, float]]:
     """Name and label of each loss, and the largest of all sets for the width of bars."""
     every = comparison.evaluations.values()
-    largest = {name: max(getattr(e, key) for e in every for key in (name, f"uncertainty_{name}")) for name in LOSSES}
+    largest = {
+        name: max(
+            getattr(e, key) for e in every for key in (name, f"uncertainty_{name}")
+        )
+        for name in LOSSES
+    }
     return [(name, label, largest[name] or 1.0) for name, (label, _) in LOSSES.items()]
 
 
@@ -137,10 +223,14 @@ def certainty(view: View, comparison: Comparison) -> list[str]:
     """For each set: the test, and how wide the band of its curve is."""
     out = []
     for name, forecast in view.forecasts.items():
-        spline, band = forecast.diagram.spline, "with one outcome only there is no curve"
+        spline, band = (
+            forecast.diagram.spline,
+            "with a single outcome there is no curve",
+        )
         if spline is not None:
-            lower, upper = spline.curve.band(forecast.p, comparison.level).T
-            width = 50.0 * float(np.average(upper - lower, weights=forecast.weight))
+            f = forecast.counts.coarsened(BAND_CELLS)
+            lower, upper = spline.curve.band(f.x, comparison.level).T
+            width = 50.0 * float(np.average(upper - lower, weights=f.w))
             band = f"the curve is known to ± {width:.{max(1, decimals(width))}f} points on average"
         out.append(f"{_test(comparison.evaluations[name])}; {band}.")
     return out
@@ -148,9 +238,15 @@ def certainty(view: View, comparison: Comparison) -> list[str]:
 
 def _test(e: Evaluation) -> str:
     p = e.calibration_p_value
-    verdict = "The probabilities are not right" if p < ALPHA else "Nothing speaks against the probabilities"
+    verdict = (
+        "The probabilities are miscalibrated"
+        if p < ALPHA
+        else "No evidence of miscalibration"
+    )
     rows = f"{e.impossible_weight:g} {'row' if e.impossible_weight == 1.0 else 'rows'}"
-    impossible = f"; {rows} happened with probability 0" if e.impossible_weight else ""
+    impossible = (
+        f"; {rows} with an outcome of probability 0" if e.impossible_weight else ""
+    )
     return f"{verdict} ({p_equals(p)}{impossible})"
 
 
@@ -159,14 +255,49 @@ def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
     name = type(calibrator).__name__
     return {
         "name": name,
-        "kind": calibrator.kind_,
+        "kind": calibrator.model_.kind.value_kind,
         "top_label": not rows.binary,
-        "summary": getattr(calibrator, "summary", lambda: f"{name} for {len(calibrator.classes_)} classes")(),
-        "parameters": {key: repr(value) for key, value in sorted(calibrator.get_params(deep=False).items())},
-        "facts": {label: _text(getattr(calibrator, key)) for key, label in FACTS.items() if hasattr(calibrator, key)},
+        "summary": getattr(
+            calibrator,
+            "summary",
+            lambda: f"{name} for {len(calibrator.classes_)} classes",
+        )(),
+        "parameters": {
+            key: repr(value)
+            for key, value in sorted(calibrator.get_params(deep=False).items())
+        },
+        "facts": {
+            label: _text(getattr(calibrator, key))
+            for key, label in FACTS.items()
+            if hasattr(calibrator, key)
+        },
         "falls": _falls(calibrator),
-        "curve": _binary_curve(calibrator) if rows.binary else _top_label_curve(calibrator, rows),
+        "curve": _binary_curve(calibrator)
+        if rows.binary
+        else _top_label_curve(calibrator, rows),
     }
+
+
+def is_training_data(calibrator: Any, rows: Predictions) -> bool:
+    """Whether these scores and outcomes are those that the calibrator was fitted to.
+
+    That can be detected for two classes and calibrators that hold their histogram.
+    """
+    fitted = getattr(calibrator, "histogram_", None)
+    if fitted is None or not rows.binary or fitted.kind != "probability":
+        return False
+    f = rows.counts
+    if not np.isclose(fitted.total, f.total) or not np.isclose(
+        fitted.positives.sum(), f.positives.sum()
+    ):
+        return False
+    given = ScoreHistogram.from_scores(
+        rows.probs, rows.codes, rows.weight, kind="probability", classes=[0, 1]
+    )
+    return len(given) == len(fitted) and all(
+        np.allclose(getattr(given, name), getattr(fitted, name))
+        for name in ("locations", "positives", "negatives")
+    )
 
 
 def _falls(calibrator: Any) -> str:
@@ -174,10 +305,14 @@ def _falls(calibrator: Any) -> str:
     curves = getattr(calibrator, "curves_", None) or []
     found = []
     for curve, label in zip(curves, calibrator.classes_[-len(curves) :], strict=False):
-        where = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in curve.falls())
+        where = " and ".join(
+            f"from {low:.3g} to {high:.3g}" for low, high in curve.falls()
+        )
         of = "The curve" if len(curves) == 1 else f"The curve of {label}"
         if where:
-            found.append(f"{of} falls {where}: there, a higher score means a lower probability.")
+            found.append(
+                f"{of} falls {where}: there, a higher score means a lower probability."
+            )
     return " ".join(found)
 
 
@@ -185,21 +320,32 @@ def _text(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (list, np.ndarray)):
-        return ", ".join(_text(one) for one in list(value)[:MAX_VALUES]) + (", …" if len(value) > MAX_VALUES else "")
+        return ", ".join(_text(one) for one in list(value)[:MAX_VALUES]) + (
+            ", …" if len(value) > MAX_VALUES else ""
+        )
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _binary_curve(calibrator: Any) -> dict[str, Any] | None:
     """The calibration curve with its band."""
-    if calibrator.kind_ == "margin":
+    if calibrator.model_.kind.value_kind == "margin":
         if not calibrator.curves_:
             return None
         curve = calibrator.curves_[0]
-        ends = curve.transform.inverse(curve.origin + curve.unit * curve.breaks[[0, -1]])
+        ends = curve.transform.inverse(
+            curve.origin + curve.unit * curve.breaks[[0, -1]]
+        )
         score = np.linspace(ends[0], ends[1], 2 * GRID)
     else:
         # Even in probability and in log-odds, so that both ends are smooth.
-        score = np.unique(np.concatenate([np.linspace(1e-4, 1.0 - 1e-4, GRID), expit(np.linspace(-FAR, FAR, GRID))]))
+        score = np.unique(
+            np.concatenate(
+                [
+                    np.linspace(1e-4, 1.0 - 1e-4, GRID),
+                    expit(np.linspace(-FAR, FAR, GRID)),
+                ]
+            )
+        )
     has_band = hasattr(calibrator, "interval") and calibrator.curves_[0].has_band
     band = calibrator.interval(score).T if has_band else None
     return {"score": score, "value": calibrator.calibrate(score), "band": band}
@@ -207,17 +353,23 @@ def _binary_curve(calibrator: Any) -> dict[str, Any] | None:
 
 def _top_label_curve(calibrator: Any, rows: Predictions) -> dict[str, Any] | None:
     """The calibrated probability of the most probable class by what it was: mean, and the middle 80% of rows."""
-    if calibrator.kind_ != "probability":
+    if calibrator.model_.kind.value_kind != "probability":
         return None
     order = np.argsort(rows.probs.max(axis=1), kind="stable")
     guess, weight = rows.probs[order].argmax(axis=1), rows.w[order]
-    before, after = rows.probs[order, guess], calibrator.predict_proba(rows.probs)[order, guess]
+    before, after = (
+        rows.probs[order, guess],
+        calibrator.predict_proba(rows.probs)[order, guess],
+    )
     cell = ((np.cumsum(weight) - 0.5 * weight) / weight.sum() * 24).astype(np.intp)
     inside = [cell == k for k in np.unique(cell)]
     return {
         "score": [float(np.average(before[k], weights=weight[k])) for k in inside],
         "value": [float(np.average(after[k], weights=weight[k])) for k in inside],
-        "band": [[_quantile(after[k], weight[k], share) for k in inside] for share in (0.1, 0.9)],
+        "band": [
+            [_quantile(after[k], weight[k], share) for k in inside]
+            for share in (0.1, 0.9)
+        ],
     }
 
 
@@ -227,40 +379,45 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
     return float(values[order][np.argmax(reached)])
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of what computed the numbers. There is no time, so that the same input gives the same page."""
     return {
-        "calspline": calspline.__version__,
+        "calspline": __version__,
         "Python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
     }
 
 
 def fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
-    """SHA-256 of what happened and of each set of predictions, as 64-bit little-endian numbers in the order of rows."""
+    """SHA-256 of the outcomes and of each set of predictions, as 64-bit little-endian numbers in the order of rows."""
     first = next(iter(rows.values()))
-    happened = first.codes.astype("<i8").tobytes()
+    outcomes = first.codes.astype("<i8").tobytes()
     if first.weight is not None:
-        happened += first.weight.astype("<f8").tobytes()
+        outcomes += first.weight.astype("<f8").tobytes()
     if first.groups is not None:
-        happened += first.groups.astype("<i8").tobytes()
+        outcomes += first.groups.astype("<i8").tobytes()
     for column in first.by.columns if first.by is not None else []:
-        happened += column.codes.astype("<i8").tobytes() + repr(column.values).encode()
-    inputs = {"what happened": happened} | {name: one.probs.astype("<f8").tobytes() for name, one in rows.items()}
-    return {name: hashlib.sha256(content).hexdigest() for name, content in inputs.items()}
+        outcomes += column.codes.astype("<i8").tobytes() + repr(column.values).encode()
+    inputs = {"outcomes": outcomes} | {
+        name: one.probs.astype("<f8").tobytes() for name, one in rows.items()
+    }
+    return {
+        name: hashlib.sha256(content).hexdigest() for name, content in inputs.items()
+    }
 
 
 class Finding(NamedTuple):
-    """What can be said of one set of predictions: a probability, ``level``, and the curve there with its band.
+    """A summary of one set of predictions: a probability, ``level``, and the curve there.
 
-    The kind is ``"right"`` if nothing speaks against the probabilities, ``"unknown"`` if nor could it, with so few
-    rows, and ``"one-sided"`` if the event happened always or never.
+    The kind is ``"right"`` without evidence of miscalibration, ``"unknown"`` if there
+    are too few rows for any, and ``"one-sided"`` if all outcomes are the same.
     """
 
     name: str
     kind: Kind
     level: float
-    happened: float
+    observed: float
     lower: float
     upper: float
 
@@ -270,13 +427,22 @@ def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
     reference, best = comparison.reference, comparison.best_other
     n = comparison.evaluations[reference].n_rows
     if best is None:
-        return [(reference, _reference_sentence(_judge(view, reference, LEVELS), view, n, alone=True))]
+        return [
+            (
+                reference,
+                _reference_sentence(
+                    _judge(view, reference, LEVELS), view, n, alone=True
+                ),
+            )
+        ]
     # At a level that both reach.
     before = _judge(view, reference, _within(LEVELS, view.forecasts[best].p))
     sentences = [(reference, _reference_sentence(before, view, n, alone=False))]
     if before.kind not in ("unknown", "one-sided"):
         after = _judge(view, best, LEVELS, before.level)
-        sentences.append((best, _other_sentence(after, before, n, comparison.log_loss[best].verdict)))
+        sentences.append(
+            (best, _other_sentence(after, before, n, comparison.log_loss[best].verdict))
+        )
     return sentences
 
 
@@ -288,28 +454,40 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
         rate = evaluation.base_rate
         return Finding(name, "one-sided", evaluation.mean_probability, rate, rate, rate)
     levels, near = _levels(p, forecast.weight, levels)
-    happened = spline.curve(levels)
+    observed = spline.curve(levels)
     lower, upper = spline.curve.band(levels, forecast.diagram.level).T
     rejected = evaluation.calibration_p_value < ALPHA
     if level is not None and level in levels:
         at = int(np.flatnonzero(levels == level)[0])
     elif rejected:
-        # Where the error is large and common; of much the same, at the plainer number, and where the model is sure.
+        # Where the error is large and common; of much the same, at the plainer number,
+        # and where the model is sure.
         outside = (levels < lower) | (levels > upper)
-        # In standard errors, so that a rare event given ten times too often is an error, however few points it is.
-        middle = 0.5 * (happened + levels)
-        error = np.abs(happened - levels) / np.sqrt(middle * (1.0 - middle))
+        # In standard errors, so that a rare event given ten times too often is an
+        # error, however few points it is.
+        middle = 0.5 * (observed + levels)
+        error = np.abs(observed - levels) / np.sqrt(middle * (1.0 - middle))
         weight = error * np.sqrt(near) * np.where(levels > 0.5, 1.1, 1.0)
         weight *= np.where((levels >= PLAIN) & (levels <= 1.0 - PLAIN), 1.5, 1.0)
+        # A prediction above one half is easier to understand, where there are any.
+        likely = outside & (levels > 0.5) & (near >= COMMON)
+        if likely.any():
+            outside = likely
         at = int(np.argmax(weight * np.where(outside, 1.0, 0.01)))
     else:
         common = near >= min(COMMON, near.max())
-        at = int(np.argmin(np.where(common, np.abs(log_odds(levels) - log_odds([USUAL])), np.inf)))
+        at = int(
+            np.argmin(
+                np.where(common, np.abs(log_odds(levels) - log_odds([USUAL])), np.inf)
+            )
+        )
     band = np.array([lower[at], upper[at]])
-    tells_nothing = 0.5 * np.ptp(band) > WIDE or 0.5 * np.ptp(log_odds(band)) > WIDE_LOG_ODDS
+    tells_nothing = (
+        0.5 * np.ptp(band) > WIDE or 0.5 * np.ptp(log_odds(band)) > WIDE_LOG_ODDS
+    )
     unrejected: Kind = "unknown" if tells_nothing else "right"
     kind = _kind(forecast, spline.curve, view.top_label) if rejected else unrejected
-    return Finding(name, kind, float(levels[at]), float(happened[at]), *band.tolist())
+    return Finding(name, kind, float(levels[at]), float(observed[at]), *band.tolist())
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
@@ -339,38 +517,43 @@ def _kind(forecast: Forecast, curve: CalibrationCurve, top_label: bool) -> Kind:
     slope, error = evaluation.calibration_slope, evaluation.calibration_slope_se
     if abs(slope - 1.0) > 1.96 * error:
         return "over-confident" if slope < 1.0 else "under-confident"
-    return "off"
+    return "miscalibrated"
 
 
 def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
     name, level = "raw scores" if _is_raw(f.name) else f.name, rounded_percent(f.level)
     if f.kind == "one-sided":
         e = view.forecasts[f.name].evaluation
-        what = "answers were right" if view.top_label else "events happened"
-        share = "All" if f.happened == 1.0 else "None"
+        what = "answers were right" if view.top_label else "rows are events"
+        share = "All" if f.observed == 1.0 else "None"
         return (
             f"{share} of the {n:,} {what}, where {name} expected {e.mean_probability * e.total_weight:.3g}: "
-            "with one outcome only, there is no more to say."
+            "calibration cannot be assessed with a single outcome."
         )
     if f.kind == "unknown":
         return (
-            f"{n:,} rows are too few to say whether {name} can be trusted: "
+            f"{n:,} rows are too few to assess the calibration of {name}: "
             f"{level} may mean anything from {rounded_percent(f.lower)} to {rounded_percent(f.upper)}."
         )
     if f.kind == "right":
         return f"{_subject(f.name)} {'' if alone else 'already '}well calibrated: {_meaning(f)}."
-    given, happened = log_odds([f.level, f.happened])
-    slightly = "slightly " if abs(given - happened) < SLIGHT else ""
-    what, verb = ("answers", "were right") if view.top_label else ("events", "happened")
-    said = f"{what} given {level} {verb} {rounded_percent(f.happened)} of the time"
-    return f"{_subject(f.name)} {slightly}{f.kind}: {said}."
+    given, observed = log_odds([f.level, f.observed])
+    slightly = "slightly " if abs(given - observed) < SLIGHT else ""
+    what = "observed frequency"
+    if view.top_label:
+        what = "accuracy"
+    observed_level = rounded_percent(f.observed)
+    return (
+        f"{_subject(f.name)} {slightly}{f.kind}: "
+        f"where {level} is predicted, the {what} is {observed_level}."
+    )
 
 
 def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> str:
     lead = "After calibration" if is_calibrated(f.name) else f"With {f.name},"
     if f.kind == "unknown":
         return (
-            f"{lead} nothing speaks against it, but {n:,} rows leave {rounded_percent(f.level)} "
+            f"{lead} there is no evidence of miscalibration, but {n:,} rows leave {rounded_percent(f.level)} "
             f"anywhere between {rounded_percent(f.lower)} and {rounded_percent(f.upper)}."
         )
     if f.kind == "right":
@@ -378,24 +561,37 @@ def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> st
     if before.kind == "right" or verdict == "worse":
         tail = "worse than before"
     else:
-        tail = "better, but not right yet" if verdict == "better" else "not right either"
+        tail = (
+            "better, but still miscalibrated"
+            if verdict == "better"
+            else "also miscalibrated"
+        )
     return f"{lead} {_meaning(f)}: {tail}."
 
 
 def _meaning(f: Finding) -> str:
     """``90% means 90% ± 1.6%``, or from where to where if the band is lopsided."""
-    up, down = f.upper - f.happened, f.happened - f.lower
+    up, down = f.upper - f.observed, f.observed - f.lower
     if max(up, down) > 1.5 * min(up, down):
         return f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} to {rounded_percent(f.upper)}"
     half = 50.0 * (f.upper - f.lower)
     digits = decimals(half) if half < 0.1 else 1
-    shown = f"{100.0 * f.happened:.{digits}f}%" if half < 0.5 else rounded_percent(f.happened)
+    shown = (
+        f"{100.0 * f.observed:.{digits}f}%"
+        if half < 0.5
+        else rounded_percent(f.observed)
+    )
     return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else digits}f}%"
 
 
 def is_calibrated(name: str) -> bool:
     """Whether a set has the name of the calibrated scores."""
-    return name.strip().lower() in ("calibrated", "after", "after calibration", "calibration")
+    return name.strip().lower() in (
+        "calibrated",
+        "after",
+        "after calibration",
+        "calibration",
+    )
 
 
 def _is_raw(name: str) -> bool:
@@ -405,5 +601,9 @@ def _is_raw(name: str) -> bool:
 def _subject(name: str) -> str:
     if _is_raw(name):
         return "Raw scores are"
-    start = name[0].upper() + name[1:] if name.replace(" ", "").isalpha() and name[0].islower() else name
+    start = (
+        name[0].upper() + name[1:]
+        if name.replace(" ", "").isalpha() and name[0].islower()
+        else name
+    )
     return f"{start} is"

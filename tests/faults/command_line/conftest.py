@@ -33,7 +33,9 @@ def fits(done, tmp_path):  # noqa: F811
     """The model that comes of fitting a file."""
 
     def call(content, *options, name="data.csv"):
-        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        (tmp_path / name).write_bytes(
+            content.encode() if isinstance(content, str) else content
+        )
         done("fit", name, "-o", "model.json", "--force", *options)
         return calspline.load(tmp_path / "model.json")
 
@@ -47,7 +49,9 @@ def agrees():
     def call(model, scores=(0.1, 0.6, 0.3, 0.8), y=(0, 1, 0, 1), weight=None):
         grid = np.linspace(0, 1, 21)
         expected = calspline.SplineCalibrator().fit(list(scores), list(y), weight)
-        np.testing.assert_allclose(model.calibrate(grid), expected.calibrate(grid), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            model.calibrate(grid), expected.calibrate(grid), rtol=0, atol=1e-9
+        )
 
     return call
 

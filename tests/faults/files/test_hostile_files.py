@@ -21,18 +21,53 @@ from calspline import (
 )
 from calspline.persistence import LARGEST_FILE, _checksum
 
-VALUES = [None, True, -1, 10**30, 1.5, 1e308, 5e-324, "\ud800", [], [[1e308]], {}, [None]]
+VALUES = [
+    None,
+    True,
+    -1,
+    10**30,
+    1.5,
+    1e308,
+    5e-324,
+    "\ud800",
+    [],
+    [[1e308]],
+    {},
+    [None],
+]
 
 
-@pytest.fixture(params=["spline", "margins", "structured", "isotonic", "beta", "temperature", "clipping"])
+@pytest.fixture(
+    params=[
+        "spline",
+        "margins",
+        "structured",
+        "isotonic",
+        "beta",
+        "temperature",
+        "clipping",
+    ]
+)
 def model(request, two, three):
     made = {
-        "spline": lambda: (SplineCalibrator(n_knots=4).fit(two.scores, two.y), two.scores),
-        "margins": lambda: (SplineCalibrator(n_knots=4).fit(two.margins, two.y), two.margins),
-        "structured": lambda: (SplineCalibrator().fit(three.scores, three.y), three.scores),
+        "spline": lambda: (
+            SplineCalibrator(n_knots=4).fit(two.scores, two.y),
+            two.scores,
+        ),
+        "margins": lambda: (
+            SplineCalibrator(n_knots=4).fit(two.margins, two.y),
+            two.margins,
+        ),
+        "structured": lambda: (
+            SplineCalibrator().fit(three.scores, three.y),
+            three.scores,
+        ),
         "isotonic": lambda: (IsotonicCalibrator().fit(two.scores, two.y), two.scores),
         "beta": lambda: (BetaCalibrator().fit(two.scores, two.y), two.scores),
-        "temperature": lambda: (TemperatureCalibrator().fit(three.scores, three.y), three.scores),
+        "temperature": lambda: (
+            TemperatureCalibrator().fit(three.scores, three.y),
+            three.scores,
+        ),
         "clipping": lambda: (ClippingCalibrator().fit(two.scores, two.y), two.scores),
     }
     return made[request.param]()
@@ -104,11 +139,15 @@ def test_55_a_wrong_value_anywhere_is_refused_or_harmless(model, tmp_path):
 
 
 @pytest.mark.slow
-def test_55_a_wrong_value_anywhere_in_a_histogram_is_refused_or_harmless(histogram, tmp_path):
+def test_55_a_wrong_value_anywhere_in_a_histogram_is_refused_or_harmless(
+    histogram, tmp_path
+):
     path = tmp_path / "h.json"
     body = body_of(histogram, path)
     tried = refused = taken = 0
-    for place, value in itertools.product(places(body), (None, -1, 63, 10**9, 1e308, "x", [], [[1]])):
+    for place, value in itertools.product(
+        places(body), (None, -1, 63, 10**9, 1e308, "x", [], [[1]])
+    ):
         sign(spoiled(body, place, value), path)
         tried += 1
         try:
@@ -142,17 +181,21 @@ NOT_JSON = {
 def test_55_what_is_not_strict_json_is_refused(tmp_path, text):
     path = tmp_path / "m.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"m.json is not a calspline model: it is not valid JSON"):
+    with pytest.raises(
+        ValueError, match=r"m.json is not a calspline model: it is not valid JSON"
+    ):
         load(path)
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900, 960, 980, 990, 995])
 def test_55_deep_but_readable_json_is_refused(tmp_path, depth):
     path = tmp_path / "m.json"
-    keys = ("parameters", "classes", "fitted", "curves", "structure")
+    keys = ("parameters", "classes", "kind", "map", "fit")
     deep = "[" * depth + "]" * depth
     fields = ", ".join(f'"{key}": {deep}' for key in keys)
-    path.write_text(f'{{"format": "calspline", "version": 1, "class": "SplineCalibrator", {fields}, "checksum": "x"}}')
+    path.write_text(
+        f'{{"format": "calspline", "version": 1, "class": "SplineCalibrator", {fields}, "checksum": "x"}}'
+    )
     with pytest.raises(ValueError, match=r"m.json is not a (valid )?calspline model"):
         load(path)
 
@@ -166,10 +209,21 @@ def limited(megabytes):
     return soft, hard
 
 
-@pytest.mark.parametrize("dtype", ["<U1000000000", "<U100000000", "<U9999999999", "(100000,100000)f8", "<V1000000000"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "<U1000000000",
+        "<U100000000",
+        "<U9999999999",
+        "(100000,100000)f8",
+        "<V1000000000",
+    ],
+)
 def test_56_a_dtype_cannot_ask_for_gigabytes(tmp_path, two, dtype):
     path = tmp_path / "m.json"
-    body = body_of(SplineCalibrator().fit(two.scores, np.array(["a", "b"])[two.y]), path)
+    body = body_of(
+        SplineCalibrator().fit(two.scores, np.array(["a", "b"])[two.y]), path
+    )
     body["classes"]["dtype"] = dtype
     sign(body, path)
     before = limited(512)
@@ -191,12 +245,17 @@ def test_56_a_dtype_cannot_ask_for_gigabytes(tmp_path, two, dtype):
         ("<i8", ["1", "2"]),
     ],
 )
-def test_55_a_dtype_that_cannot_hold_the_labels_is_refused(tmp_path, two, dtype, values):
+def test_55_a_dtype_that_cannot_hold_the_labels_is_refused(
+    tmp_path, two, dtype, values
+):
     path = tmp_path / "m.json"
     body = body_of(SplineCalibrator().fit(two.scores, two.y), path)
     body["classes"] = {"dtype": dtype, "values": values}
     sign(body, path)
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"m.json is not a valid calspline model"):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"m.json is not a valid calspline model"),
+    ):
         load(path)
 
 
@@ -204,7 +263,11 @@ def test_55_a_histogram_has_bounded_size(tmp_path):
     path = tmp_path / "h.json"
     body = body_of(ScoreHistogram.from_scores([0.1, 0.2], [0, 1]), path)
     n = 5000
-    body["histogram"] |= {"locations": list(range(n)), "positives": [1.0] * n, "negatives": [1.0] * n}
+    body["histogram"] |= {
+        "locations": list(range(n)),
+        "positives": [1.0] * n,
+        "negatives": [1.0] * n,
+    }
     sign(body, path)
     with pytest.raises(ValueError, match=r"locations must be at most 4096; got 5000"):
         load(path)
@@ -233,7 +296,9 @@ def test_56_loading_writes_nothing(tmp_path, two):
     path = tmp_path / "m.json"
     save(SplineCalibrator().fit(two.scores, two.y), path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # a byte written anywhere would end the process
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (0, hard)
+    )  # a byte written anywhere would end the process
     try:
         load(path)
     finally:
@@ -241,11 +306,25 @@ def test_56_loading_writes_nothing(tmp_path, two):
     assert [each.name for each in tmp_path.iterdir()] == ["m.json"]
 
 
-@pytest.mark.parametrize("name", ["os.system", "__import__", "BaseCalibrator", "calspline.load", "object", "", None, 3])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "__import__",
+        "BaseCalibrator",
+        "calspline.load",
+        "object",
+        "",
+        None,
+        3,
+    ],
+)
 def test_56_a_class_is_one_of_a_list(tmp_path, two, name):
     path = tmp_path / "m.json"
     body = body_of(SplineCalibrator().fit(two.scores, two.y), path)
     body["class"] = name
     sign(body, path)
-    with pytest.raises(ValueError, match=r"m.json is not a valid calspline model: class must be one of"):
+    with pytest.raises(
+        ValueError, match=r"m.json is not a valid calspline model: class must be one of"
+    ):
         load(path)

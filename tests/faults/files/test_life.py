@@ -22,10 +22,14 @@ def test_46_what_is_not_fitted_is_not_saved(cal, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_48_a_loaded_model_can_be_cloned_and_saved_again(cal, problem, loaded, tmp_path):
+def test_48_a_loaded_model_can_be_cloned_and_saved_again(
+    cal, problem, loaded, tmp_path
+):
     assert loaded.get_params() == cal.get_params()
     fresh = clone(loaded).fit(problem.scores, problem.y)
-    np.testing.assert_array_equal(fresh.predict_proba(problem.grid), cal.predict_proba(problem.grid))
+    np.testing.assert_array_equal(
+        fresh.predict_proba(problem.grid), cal.predict_proba(problem.grid)
+    )
     save(loaded, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "m.json").read_bytes()
 
@@ -34,18 +38,25 @@ def test_48_a_loaded_model_can_be_cloned_and_saved_again(cal, problem, loaded, t
 def test_51_sixteen_threads_agree(problem, loaded, tmp_path):
     expected = loaded.predict_proba(problem.grid)
     with ThreadPoolExecutor(16) as pool:
-        for out in pool.map(lambda _: load(tmp_path / "m.json").predict_proba(problem.grid), range(32)):
+        for out in pool.map(
+            lambda _: load(tmp_path / "m.json").predict_proba(problem.grid), range(32)
+        ):
             np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize(("option", "value"), [("cv", 1), ("smoothing", -1.0), ("transform", "probit"), ("knots", [2])])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("cv", 1), ("smoothing", -1.0), ("scale", "probit"), ("knots", [2])],
+)
 def test_54_a_wrong_option_in_a_file_is_named(two, tmp_path, option, value):
     save(SplineCalibrator().fit(two.scores, two.y), tmp_path / "m.json")
     body = json.loads((tmp_path / "m.json").read_text())
     body.pop("checksum")
     body["parameters"][option] = value
     (tmp_path / "m.json").write_text(json.dumps(body | {"checksum": _checksum(body)}))
-    with pytest.raises(ValueError, match=f"m.json is not a valid calspline model: {option} must be"):
+    with pytest.raises(
+        ValueError, match=f"m.json is not a valid calspline model: {option} must be"
+    ):
         load(tmp_path / "m.json")
 
 
@@ -56,7 +67,9 @@ def histogram(request, two):
         return ScoreHistogram.from_scores(p, p > 0.5)
     if request.param == "empty":
         return ScoreHistogram.from_scores([], [], classes=[0, 1])
-    return ScoreHistogram.from_scores(two.margins if request.param == "margins" else two.scores, two.y)
+    return ScoreHistogram.from_scores(
+        two.margins if request.param == "margins" else two.scores, two.y
+    )
 
 
 def test_55_a_histogram_comes_back_bit_for_bit(histogram, tmp_path):
@@ -71,12 +84,16 @@ def test_55_a_damaged_histogram_is_refused(histogram, tmp_path):
     path.write_text(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="not valid JSON"):
         load(path)
-    path.write_text(whole.replace('"kind": "', '"kind":  "', 1).replace('"level"', '"levels"'))
+    path.write_text(
+        whole.replace('"kind": "', '"kind":  "', 1).replace('"level"', '"levels"')
+    )
     with pytest.raises(ValueError, match="checksum"):
         load(path)
 
 
-def test_58_a_full_disk_leaves_the_old_histogram_and_no_other(histogram, tmp_path, disk_for):
+def test_58_a_full_disk_leaves_the_old_histogram_and_no_other(
+    histogram, tmp_path, disk_for
+):
     path = tmp_path / "h.json"
     save(histogram, path)
     before = path.read_bytes()

@@ -57,12 +57,19 @@ def test_41_negative_entries(fit, three, multiclass):
     bad["a"][3] = -0.2
     options = {"score": ABC, "multiclass": multiclass}
     if multiclass == "ovr":
-        with pytest.raises(ValueError, match=r"score must be probabilities in \[0, 1\]; column .* has -0.2"):
-            fit(bad, transform="logit", **options)
-    with pytest.raises(ValueError, match=r"probabilities in \[0, 1\]; .*-0.2.*1 of 200 rows"):
+        with pytest.raises(
+            ValueError,
+            match=r"score must be probabilities in \[0, 1\]; column .* has -0.2",
+        ):
+            fit(bad, scale="logit", **options)
+    with pytest.raises(
+        ValueError, match=r"probabilities in \[0, 1\]; .*-0.2.*1 of 200 rows"
+    ):
         fit(bad, **options)
     logits = three | {name: np.log(three[name]) for name in ABC}
-    p = fit(logits, **options).predict_proba(np.column_stack([logits[name] for name in ABC]))
+    p = fit(logits, **options).predict_proba(
+        np.column_stack([logits[name] for name in ABC])
+    )
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 
@@ -78,7 +85,9 @@ def test_43_a_class_without_rows(box, fit, three, multiclass):
 
 
 def test_46_applying_before_fitting(box, columns):
-    with pytest.raises(ValueError, match="calibrator must be fitted; this SplineCalibrator is not"):
+    with pytest.raises(
+        ValueError, match="calibrator must be fitted; this SplineCalibrator is not"
+    ):
         apply_frame(box(columns), SplineCalibrator(), score="p")
 
 
@@ -98,7 +107,9 @@ def test_51_sixteen_threads_agree(columns, fitted):
     frame = pd.DataFrame(columns)
     expected = fitted.calibrate(columns["p"])
     with ThreadPoolExecutor(16) as pool:
-        for out in pool.map(lambda _: apply_frame(frame, fitted, score="p")["calibrated"], range(32)):
+        for out in pool.map(
+            lambda _: apply_frame(frame, fitted, score="p")["calibrated"], range(32)
+        ):
             np.testing.assert_array_equal(out, expected)
 
 
@@ -112,11 +123,18 @@ def test_52_no_convergence(fit, columns, monkeypatch):
 @pytest.mark.parametrize("multiclass", ["ovr", "structured"])
 def test_53_row_order_is_irrelevant(fit, columns, three, same, multiclass):
     order = np.random.default_rng(0).permutation(200)
-    same(fit({name: values[order] for name, values in columns.items()}, weight="w"), fit(columns, weight="w"))
+    same(
+        fit({name: values[order] for name, values in columns.items()}, weight="w"),
+        fit(columns, weight="w"),
+    )
     p = np.column_stack([three[name] for name in ABC])
     options = {"score": ABC, "multiclass": multiclass}
-    shuffled = fit({name: values[order] for name, values in three.items()}, **options).predict_proba(p)
-    np.testing.assert_allclose(shuffled, fit(three, **options).predict_proba(p), rtol=0, atol=1e-9)
+    shuffled = fit(
+        {name: values[order] for name, values in three.items()}, **options
+    ).predict_proba(p)
+    np.testing.assert_allclose(
+        shuffled, fit(three, **options).predict_proba(p), rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,18 +142,44 @@ def test_53_row_order_is_irrelevant(fit, columns, three, same, multiclass):
     [
         ({"smoothing": -1.0}, ValueError, "smoothing must be"),
         ({"n_knots": 1}, ValueError, "n_knots must be"),
-        ({"missing": "ignore"}, ValueError, "missing must be one of 'error', 'drop'; got 'ignore'"),
-        ({"positive": 7}, ValueError, "positive must be a label; column 'y' has 0, 1, not 7"),
-        ({"score": "q"}, ValueError, "score must be a column of frame; there is no 'q'"),
+        (
+            {"missing": "ignore"},
+            ValueError,
+            "missing must be one of 'error', 'drop'; got 'ignore'",
+        ),
+        (
+            {"positive": 7},
+            ValueError,
+            "positive must be a label; column 'y' has 0, 1, not 7",
+        ),
+        (
+            {"score": "q"},
+            ValueError,
+            "score must be a column of frame; there is no 'q'",
+        ),
         ({"score": 3}, TypeError, "score must be the name of a column"),
         ({"score": []}, ValueError, "score must name at least one column"),
-        ({"label": "q"}, ValueError, "label must be a column of frame; there is no 'q'"),
-        ({"label": None}, TypeError, "label must be the name of a column; got NoneType"),
-        ({"weight": "q"}, ValueError, "weight must be a column of frame; there is no 'q'"),
+        (
+            {"label": "q"},
+            ValueError,
+            "label must be a column of frame; there is no 'q'",
+        ),
+        (
+            {"label": None},
+            TypeError,
+            "label must be the name of a column; got NoneType",
+        ),
+        (
+            {"weight": "q"},
+            ValueError,
+            "weight must be a column of frame; there is no 'q'",
+        ),
     ],
     ids=lambda v: str(v) if isinstance(v, dict) else "",
 )
-def test_54_a_wrong_option_is_an_error_that_names_it(fit, columns, options, error, message):
+def test_54_a_wrong_option_is_an_error_that_names_it(
+    fit, columns, options, error, message
+):
     with pytest.raises(error, match=message):
         fit(columns, **options)
 
@@ -150,25 +194,51 @@ def test_59_missing_values_are_counted_and_dropped_on_request(fit, columns, same
     same(fit(bad | {"y": columns["y"]}, weight="w", missing="drop"), wanted)
 
 
-@pytest.mark.parametrize("name", ['a"b', "it's", "x; DROP TABLE t; --", "a\\", "/* */", "new\nline", "`tick`", "ü ☃"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        'a"b',
+        "it's",
+        "x; DROP TABLE t; --",
+        "a\\",
+        "/* */",
+        "new\nline",
+        "`tick`",
+        "ü ☃",
+    ],
+)
 def test_62_names_are_quoted(box, columns, name):
     made = {name: columns["p"], f"{name}2": columns["y"], "p": columns["w"]}
     found = fit_frame(box(made), score=name, label=f"{name}2")
     out = apply_frame(box(made), found, score=name, output=f"{name}3")
-    np.testing.assert_allclose(box.column(out, f"{name}3"), found.calibrate(columns["p"]), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        box.column(out, f"{name}3"), found.calibrate(columns["p"]), rtol=0, atol=1e-9
+    )
 
 
 def test_62_class_labels_are_only_names(box, three):
     names = np.array(["a' OR 1=1; --", 'b"); DROP TABLE t; --', "c\\"])
-    made = {name: three[column] for name, column in zip(names, ABC, strict=True)} | {"y": names[three["y"]]}
+    made = {name: three[column] for name, column in zip(names, ABC, strict=True)} | {
+        "y": names[three["y"]]
+    }
     found = fit_frame(box(made), score=list(names), label="y", multiclass="ovr")
     out = apply_frame(box(made), found, score=list(names))
     p = np.column_stack([box.column(out, f"calibrated_{name}") for name in names])
-    np.testing.assert_allclose(p, found.predict_proba(np.column_stack([three[k] for k in ABC])), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        p,
+        found.predict_proba(np.column_stack([three[k] for k in ABC])),
+        rtol=0,
+        atol=1e-9,
+    )
 
 
+@pytest.mark.parametrize(
+    "box", ["pandas", "polars", "pyarrow", "duckdb"], indirect=True
+)
 def test_63_every_engine_agrees_with_arrays(fit, apply, columns, same):
     found = fit(columns, weight="w")
     same(found, SplineCalibrator().fit(columns["p"], columns["y"], columns["w"]))
     grid = np.concatenate([[0.0, 1.0, 5e-324], np.linspace(0, 1, 101)])
-    np.testing.assert_allclose(apply(found, grid), found.calibrate(grid), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        apply(found, grid), found.calibrate(grid), rtol=0, atol=1e-9
+    )

@@ -83,7 +83,7 @@
     tip.replaceChildren(
       name,
       line("mean score", text.given),
-      line("happened", text.happened),
+      line("observed frequency", text.observed),
       line("interval", text.interval),
       line("rows", text.rows),
       line("scores", text.range),

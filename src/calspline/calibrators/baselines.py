@@ -1,0 +1,433 @@
+"""Baselines: sigmoid, isotonic, beta, temperature and clipping."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from calspline.calibrators.base import BaseCalibrator
+from calspline.domains import Choice, Domain, Either
+from calspline.fits.baselines import (
+    Rows,
+    fit_beta,
+    fit_clipping,
+    fit_isotonic,
+    fit_sigmoid,
+    fit_temperature,
+)
+from calspline.maps.curve import CalibrationCurve
+from calspline.maps.model import Model
+from calspline.maps.one_vs_rest import maps_of
+from calspline.maps.parametric import (
+    FLOOR,
+    BetaMap,
+    Clipping,
+    ConstantRates,
+    Temperature,
+)
+from calspline.scores import Requirement
+
+
+class SigmoidCalibrator(BaseCalibrator):
+    r"""Calibrate scores with a sigmoid: Platt's method.
+
+    The calibrated probability is
+
+    .. math:: P = \frac{1}{1 + \exp(-(a x + b))}
+
+    where ``x`` is the log-odds of a probability (kept within those of 1e-9 and 1 -
+    1e-9), or a margin as it is. ``a`` and ``b`` maximise the likelihood of Platt's
+    smoothed targets: with :math:`n_1` positives and :math:`n_0` negatives, a positive
+    counts as :math:`(n_1 + 1) / (n_1 + 2)` and a negative as :math:`1 / (n_0 + 2)`, so
+    that the fit is finite even where scores separate the classes.
+
+    On log-odds, ``a = 1`` and ``b = 0`` change nothing, so scores that are calibrated
+    already stay as they are; on the probability itself no sigmoid does that.
+
+    Three or more classes: one sigmoid per class against the rest, then rows are
+    normalised. Margins are then each class's own, used as they are; for a network's
+    logits give their softmax. A class that no row shows gets ``1 / (n + 2)`` before
+    normalising.
+
+    Parameters
+    ----------
+    on : {"log_odds", "probability"}, default="log_odds"
+        What ``x`` is for scores that are probabilities. ``"probability"`` is the
+        textbook form, as in scikit-learn: the score itself.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    a_, b_ : float, or array of shape (n_classes,)
+        Slope and intercept of the log-odds in ``x``; arrays for three or more classes.
+        The slope is positive where larger scores mean larger probabilities. (Platt, and
+        scikit-learn, write both with the opposite sign.)
+    curves_ : list of CalibrationCurve
+        One curve for a two-class problem, else one per class.
+    converged_ : bool
+
+    See Also
+    --------
+    SplineCalibrator : A curve that may bend where the data ask for it.
+    BetaCalibrator : Three parameters, which can also leave calibrated scores alone.
+
+    References
+    ----------
+    J. Platt, *Probabilistic Outputs for Support Vector Machines and Comparisons to
+    Regularized Likelihood Methods* (1999).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SigmoidCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> log_odds = rng.normal(size=5000)
+    >>> y = rng.random(5000) < 1 / (1 + np.exp(-log_odds))
+    >>> overconfident = 1 / (1 + np.exp(-3 * log_odds))
+    >>> cal = SigmoidCalibrator().fit(overconfident, y)
+    >>> cal.calibrate([0.01, 0.5, 0.99]).round(2)
+    array([0.17, 0.5 , 0.83])
+    >>> round(cal.a_, 1)
+    0.3
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {
+        "on": Choice("log_odds", "probability")
+    }
+    _kinds_of_map = (CalibrationCurve,)
+    _prefers_margins: ClassVar[bool] = True
+
+    def __init__(self, *, on: Literal["log_odds", "probability"] = "log_odds") -> None:
+        self.on = on
+
+    def _fit(self, rows: Rows, options: dict[str, Any]) -> Model:
+        return fit_sigmoid(rows, options["on"])
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit converged."""
+        return self.model_.fit.converged
+
+    @property
+    def a_(self) -> Any:
+        """The slope; an array for three or more classes."""
+        return one_or_array([slope_of(curve) for curve in self.model_.base_curves])
+
+    @property
+    def b_(self) -> Any:
+        """The intercept; an array for three or more classes."""
+        curves = self.model_.base_curves
+        return one_or_array([intercept_of(curve) for curve in curves])
+
+
+class IsotonicCalibrator(BaseCalibrator):
+    r"""Calibrate scores by isotonic regression.
+
+    The calibrated probabilities :math:`f_i` minimise
+
+    .. math:: \sum_i w_i (y_i - f_i)^2 \quad \text{subject to} \quad f_i \le f_j \text{ wherever } s_i \le s_j ,
+
+    as :func:`scipy.optimize.isotonic_regression` finds them. Between the scores seen
+    the curve is linear, beyond them flat. Probabilities are kept within 1e-15 and 1 -
+    1e-15; where the first or the last scores are all of one class that is what they
+    get, so the log-loss of new rows can be large.
+
+    Probabilities and margins alike, as only their order counts. Three or more classes:
+    one curve per class against the rest, then rows are normalised. A class that no row
+    shows gets ``1 / (n + 2)`` before normalising.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    curves_ : list of CalibrationCurve
+        One curve for a two-class problem, else one per class.
+    converged_ : bool
+        Always True.
+
+    See Also
+    --------
+    SplineCalibrator : With ``monotone=True``, a smooth curve that never decreases.
+
+    References
+    ----------
+    B. Zadrozny and C. Elkan, *Transforming Classifier Scores into Accurate Multiclass
+    Probability Estimates* (2002).
+
+    Examples
+    --------
+    >>> from calspline import IsotonicCalibrator
+    >>> cal = IsotonicCalibrator().fit([0.1, 0.2, 0.4, 0.6, 0.8, 0.9], [0, 1, 0, 0, 1, 1])
+    >>> cal.calibrate([0.2, 0.5, 0.7]).round(3)
+    array([0.333, 0.333, 0.667])
+    """
+
+    _kinds_of_map = (CalibrationCurve,)
+    _prefers_margins: ClassVar[bool] = True
+
+    def _fit(self, rows: Rows, options: dict[str, Any]) -> Model:
+        return fit_isotonic(rows)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit converged."""
+        return self.model_.fit.converged
+
+
+class BetaCalibrator(BaseCalibrator):
+    r"""Calibrate scores with a beta curve.
+
+    If the scores of either class follow beta distributions, the calibrated probability
+    ``P`` of a score ``p`` is
+
+    .. math:: \ln \frac{P}{1 - P} = a \ln p - b \ln(1 - p) + c , \qquad a, b \ge 0 ,
+
+    and the three numbers are found by maximum likelihood. ``a = b = 1`` and ``c = 0``
+    change nothing.
+
+    Logarithms are taken of the log-odds ``x``, as ``ln p = -ln(1 + exp(-x))``, none
+    beyond 36, which is that of the distance from 1 to the next number. Margins are
+    taken for log-odds. A ridge penalty of a millionth of an observation on ``a`` and
+    ``b`` keeps them finite where scores separate the classes.
+
+    Three or more classes: one curve per class against the rest, then rows are
+    normalised; margins are taken for a network's logits, whose softmax is ``p``. A
+    class that no row shows gets ``1 / (n + 2)`` before normalising.
+
+    Parameters
+    ----------
+    parameters : {"abm", "am", "ab"}, default="abm"
+        Which are free: all three; ``a = b`` and ``c``, a sigmoid of the log-odds; or
+        ``a`` and ``b`` with 1/2 mapped to itself, ``c = (a - b) ln 2``. (``m`` is the
+        score mapped to 1/2.)
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    a_, b_, c_ : float, or array of shape (n_classes,)
+        The numbers in the formula; arrays for three or more classes.
+    curves_ : list
+        Empty: a beta curve is no :class:`~calspline.CalibrationCurve`.
+    converged_ : bool
+
+    See Also
+    --------
+    SigmoidCalibrator : The case ``a = b``, with Platt's smoothed targets.
+
+    References
+    ----------
+    M. Kull, T. Silva Filho and P. Flach, *Beta calibration: a well-founded and easily
+    implemented improvement on logistic calibration for binary classifiers* (AISTATS
+    2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import BetaCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.random(5000) < 0.5
+    >>> scores = np.where(y, rng.beta(4, 1, 5000), rng.beta(1, 2, 5000))
+    >>> cal = BetaCalibrator().fit(scores, y)
+    >>> cal.calibrate([0.2, 0.5, 0.8]).round(2)
+    array([0.02, 0.33, 0.85])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {
+        "parameters": Choice("abm", "am", "ab")
+    }
+    _kinds_of_map = (BetaMap,)
+
+    def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
+        self.parameters = parameters
+
+    def _fit(self, rows: Rows, options: dict[str, Any]) -> Model:
+        return fit_beta(rows, options["parameters"])
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit converged."""
+        return self.model_.fit.converged
+
+    @property
+    def a_(self) -> Any:
+        """The coefficient ``a``; an array for three or more classes."""
+        return one_or_array([part.a for part in maps_of(self.model_.base)])
+
+    @property
+    def b_(self) -> Any:
+        """The coefficient ``b``; an array for three or more classes."""
+        return one_or_array([part.b for part in maps_of(self.model_.base)])
+
+    @property
+    def c_(self) -> Any:
+        """The constant ``c``; an array for three or more classes."""
+        return one_or_array([part.c for part in maps_of(self.model_.base)])
+
+
+class TemperatureCalibrator(BaseCalibrator):
+    r"""Calibrate scores with a temperature.
+
+    The calibrated probabilities are
+
+    .. math:: \operatorname{softmax}(z / T)
+
+    where ``z`` are the logarithms of probabilities (none below that of 1e-9), or
+    margins as they are. With two classes this is the sigmoid of the log-odds, or of the
+    margin, divided by ``T``. ``T`` minimises the log-loss. It changes no row's ranking
+    of the classes.
+
+    Where scores separate the classes the best ``T`` is 0, and where they are no better
+    than chance it is infinite: ``T`` is kept within a thousandth and a thousand times
+    the mean size of the (centred) ``z``. Probabilities are kept about 1e-15 away from 0
+    and 1. Where all scores are equal there is nothing to scale, and the base rates are
+    the answer.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    temperature_ : float
+        Above 1 the scores were over-confident. NaN where all scores were equal.
+        (scikit-learn writes a two-class margin ``x`` as logits ``(-x, x)``, so that its
+        temperature is twice this one.)
+    beta_ : float
+        The inverse of the temperature, by scikit-learn's name.
+    curves_ : list of CalibrationCurve
+        One curve for a two-class problem, none for more classes.
+
+    See Also
+    --------
+    SplineCalibrator : Its multiclass fit begins with a temperature.
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun and K. Weinberger, *On Calibration of Modern Neural
+    Networks* (ICML 2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import TemperatureCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(5000, 3))
+    >>> y = (logits + rng.gumbel(size=(5000, 3))).argmax(axis=1)
+    >>> cal = TemperatureCalibrator().fit(2 * logits, y)
+    >>> round(cal.temperature_, 1)
+    2.0
+    """
+
+    _kinds_of_map = (CalibrationCurve, Temperature, ConstantRates)
+    _prefers_margins: ClassVar[bool] = True
+
+    def _fit(self, rows: Rows, options: dict[str, Any]) -> Model:
+        return fit_temperature(rows)
+
+    @property
+    def temperature_(self) -> float:
+        """The temperature; NaN if all scores were equal."""
+        temperature = temperature_of(self.model_)
+        return float("nan") if temperature is None else temperature
+
+    @property
+    def beta_(self) -> float:
+        """The inverse temperature, by scikit-learn's name."""
+        return 1.0 / self.temperature_
+
+
+def temperature_of(model: Model) -> float | None:
+    """The temperature of a fit; None if all scores were equal."""
+    base = model.base
+    if isinstance(base, Temperature):
+        return base.temperature
+    if isinstance(base, CalibrationCurve) and base.coefficients[2, 0]:
+        return 1.0 / float(base.coefficients[2, 0])
+    return None
+
+
+class ClippingCalibrator(BaseCalibrator):
+    r"""Clip probabilities: floor each class at ``p_min``, then normalise.
+
+    .. math:: P_j = \frac{\max(p_j, p_{min})}{\sum_k \max(p_k, p_{min})}
+
+    What the paper compares with: the usual remedy against the log-loss of
+    over-confident models. It takes probabilities only; margins are an error. It learns
+    nothing but ``p_min``, so scores that are all equal stay as they are.
+
+    Parameters
+    ----------
+    p_min : float or "best", default="best"
+        The floor, in (1e-15, 0.5). ``"best"`` is the one of the paper's four, 0.01,
+        0.001, 0.0001 and 0.00001, with the least log-loss on the calibration rows; of
+        equals, the smallest.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted: the order of columns.
+    p_min_ : float
+        The floor in use.
+    curves_ : list
+        Empty: clipping is no :class:`~calspline.CalibrationCurve`.
+
+    See Also
+    --------
+    SplineCalibrator : The paper's method.
+
+    References
+    ----------
+    B. Lucena, *Spline-Based Probability Calibration* (2018).
+
+    Examples
+    --------
+    >>> from calspline import ClippingCalibrator
+    >>> cal = ClippingCalibrator(p_min=0.01).fit([[0.98, 0.02, 0.0], [0.1, 0.9, 0.0], [0.3, 0.1, 0.6]], [0, 1, 2])
+    >>> cal.calibrate([[1.0, 0.0, 0.0]]).round(4)
+    array([[0.9804, 0.0098, 0.0098]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Domain]] = {
+        "p_min": Either(Choice("best"), FLOOR)
+    }
+    _kinds_of_map = (Clipping,)
+    _advice: ClassVar[str] = (
+        "Clipping is for probabilities only, not for margins such as a decision_function gives."
+    )
+    _fit_advice: ClassVar[str] = _advice
+
+    def __init__(self, p_min: float | Literal["best"] = "best") -> None:
+        self.p_min = p_min
+
+    def _fit(self, rows: Rows, options: dict[str, Any]) -> Model:
+        return fit_clipping(rows, options["p_min"])
+
+    def _required_scores(self, options: Any, margins: bool) -> Requirement:
+        if margins:
+            raise ValueError(
+                f"scores must be probabilities in [0, 1]; got margins. {self._advice}"
+            )
+        return "probability"
+
+    @property
+    def p_min_(self) -> float:
+        """The least probability in use."""
+        base = self.model_.base
+        assert isinstance(base, Clipping)
+        return base.p_min
+
+
+def slope_of(curve: CalibrationCurve) -> float:
+    """The slope of a line."""
+    return float(curve.coefficients[2, 0])
+
+
+def intercept_of(curve: CalibrationCurve) -> float:
+    """The value of a line at zero."""
+    return float(curve.coefficients[3, 0]) - slope_of(curve) * curve.origin
+
+
+def one_or_array(values: list[float]) -> Any:
+    """A number for two classes, an array for more."""
+    return values[0] if len(values) == 1 else np.array(values)

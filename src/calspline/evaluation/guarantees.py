@@ -1,0 +1,362 @@
+"""Thresholds with a guarantee: a constraint that holds with 95% confidence.
+
+A constraint is a bound on a share, such as "precision at least 0.9". Its one-sided
+confidence limit at a threshold is the exact binomial one (Clopper and Pearson), for as
+many independent rows as the weights and groups are worth. Looking at many thresholds
+would find one that passes by chance, so they are tested in a fixed sequence.
+
+* A share that can only fall or rise with the threshold (recall, alert rate, ...) is
+  tested from the threshold where it is satisfied, and testing stops at the first
+  failure. No correction is needed (Bauer 1991).
+* Precision and negative predictive value are not monotone, and few rows lie beyond
+  extreme thresholds. Sequences begin at several shares of rows acted on, each with an
+  equal part of the error probability (Angelopoulos et al. 2021).
+
+Several constraints share the error probability, and a threshold must pass all of them.
+
+References
+----------
+P. Bauer, *Multiple testing in clinical trials*, Statistics in Medicine 10, 1991.
+A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, *Learn then test:
+calibrating predictive algorithms to achieve risk control*, arXiv 2110.01052, 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, expit
+
+from calspline.arrays import Array
+from calspline.evaluation.predictions import Predictions
+from calspline.formatting import format_number, percent
+from calspline.options import check_number
+from calspline.plots import draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+GRID = np.unique(
+    np.concatenate([expit(np.linspace(-9.0, 9.0, 181)), np.arange(1, 100) / 100.0])
+)
+"""Thresholds that are tested, chosen without looking at the data."""
+STARTS = (0.5, 0.2, 0.1, 0.05, 0.02)
+"""Shares of rows acted on at which sequences of tests of precision begin."""
+MOST_ROWS = 1e9
+
+
+class Share(NamedTuple):
+    """A share of rows: of which rows, which of them count, and how it moves with the threshold.
+
+    ``direction`` is 1 if the share can only rise with the threshold, -1 if it can only
+    fall, and 0 if it is not monotone.
+    """
+
+    among: str
+    counted: str
+    direction: int
+
+
+SHARES = {
+    "precision": Share("acted on", "event", 0),
+    "negative_predictive_value": Share("left alone", "non-event", 0),
+    "recall": Share("event", "acted on", -1),
+    "specificity": Share("non-event", "left alone", 1),
+    "false_positive_rate": Share("non-event", "acted on", -1),
+    "alert_rate": Share("row", "acted on", -1),
+}
+
+
+class Constraint(NamedTuple):
+    """A bound on a share."""
+
+    name: str
+    bound: float
+    at_least: bool
+
+    def __str__(self) -> str:
+        side = "at least" if self.at_least else "at most"
+        return f"{self.name.replace('_', ' ')} {side} {percent(self.bound)}"
+
+
+class Achieved(NamedTuple):
+    """A share at the chosen threshold with its 95% limits."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Guarantee:
+    """A threshold that satisfies all constraints, with confidence ``level``.
+
+    Attributes
+    ----------
+    constraints : tuple of Constraint
+    threshold : float or None
+        None if no threshold can be guaranteed to satisfy them.
+    achieved : mapping of str to Achieved
+        Shares at the threshold with two-sided limits; empty without a threshold.
+    rows_needed : int or None
+        Without a threshold, about how many rows would be needed, if shares stayed as
+        they are; None if no threshold keeps the constraints on these rows.
+    n_rows : int
+    level : float
+    """
+
+    constraints: tuple[Constraint, ...]
+    threshold: float | None
+    achieved: Mapping[str, Achieved]
+    rows_needed: int | None
+    n_rows: int
+    level: float
+
+    @property
+    def statement(self) -> str:
+        """The result in a sentence."""
+        wanted = " and ".join(map(str, self.constraints))
+        if self.threshold is not None:
+            achieved = ", ".join(
+                f"{name.replace('_', ' ')} {format_number(one.value)} "
+                f"[{format_number(one.lower)}, {format_number(one.upper)}]"
+                for name, one in self.achieved.items()
+            )
+            return (
+                f"With {percent(self.level)} confidence, threshold {self.threshold:.4g} "
+                f"has {wanted} (here: {achieved})."
+            )
+        start = f"No threshold can guarantee {wanted} with {self.n_rows:,} rows"
+        if self.rows_needed is None:
+            return f"{start}; no threshold satisfies it on these rows."
+        return f"{start}; about {self.rows_needed:,} would be needed."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The threshold, the shares achieved and the statement, flat."""
+        out: dict[str, Any] = {
+            "guaranteed_threshold": self.threshold,
+            "rows_needed": self.rows_needed,
+            "statement": self.statement,
+        }
+        for key, share in self.achieved.items():
+            out[key] = share.value
+            out[f"{key}_lower"], out[f"{key}_upper"] = share.lower, share.upper
+        return out
+
+
+def check_constraints(at_least: Any, at_most: Any) -> tuple[Constraint, ...]:
+    """Constraints from two mappings of names to bounds."""
+    constraints = []
+    for argument, given in (("at_least", at_least), ("at_most", at_most)):
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f'{argument} must be a mapping such as {{"precision": 0.9}}; got {given!r}'
+            )
+        for name, bound in given.items():
+            if name not in SHARES:
+                raise ValueError(
+                    f"{argument} must be of {', '.join(SHARES)}; got {name!r}"
+                )
+            bound = check_number(bound, f'{argument}["{name}"]', above=0.0, below=1.0)
+            constraints.append(Constraint(name, bound, argument == "at_least"))
+    return tuple(constraints)
+
+
+class ShareCounts(NamedTuple):
+    """Rows that count, and all they are among, as numbers of independent rows, by threshold."""
+
+    counted: Array
+    among: Array
+
+    @property
+    def value(self) -> Array:
+        """The share; NaN where there are no rows."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.counted / self.among)
+
+    def lower(self, tail: float, scale: float = 1.0) -> Array:
+        """Exact lower limits that are wrong with probability ``tail``."""
+        counted = scale * self.counted
+        others = scale * np.maximum(self.among - self.counted, 0.0)
+        none = counted <= 0.0
+        return np.where(
+            none, 0.0, betaincinv(np.where(none, 1.0, counted), others + 1.0, tail)
+        )
+
+    def upper(self, tail: float, scale: float = 1.0) -> Array:
+        """Exact upper limits that are wrong with probability ``tail``."""
+        others = ShareCounts(np.maximum(self.among - self.counted, 0.0), self.among)
+        return 1.0 - others.lower(tail, scale)
+
+    def passes(
+        self, constraint: Constraint, tail: float, scale: float = 1.0
+    ) -> NDArray[np.bool_]:
+        """Where the limit keeps the constraint."""
+        if constraint.at_least:
+            return np.asarray(self.lower(tail, scale) >= constraint.bound)
+        return np.asarray(self.upper(tail, scale) <= constraint.bound)
+
+
+def count(rows: Predictions, thresholds: Array, name: str) -> ShareCounts:
+    """Count rows for a share at each threshold."""
+    acting = rows.probs[:, None] >= thresholds
+    masks = {
+        "acted on": acting,
+        "left alone": ~acting,
+        "event": np.broadcast_to((rows.codes == 1)[:, None], acting.shape),
+        "non-event": np.broadcast_to((rows.codes == 0)[:, None], acting.shape),
+        "row": np.ones(acting.shape, dtype=bool),
+    }
+    share = SHARES[name]
+    among = masks[share.among]
+    counted = among & masks[share.counted]
+    weight = rows.w
+    total = weight @ among
+    hits = weight @ counted
+    if not rows.unequal and rows.groups is None:
+        return ShareCounts(hits, total)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rate = np.where(total > 0.0, hits / total, 0.0)
+    effect = np.ones(len(thresholds))
+    for j in range(len(thresholds)):
+        residual = among[:, j] * (counted[:, j] - rate[j])
+        independent = float(weight @ residual**2)
+        if independent > 0.0:
+            effect[j] = float(rows.squared_sums(residual)) / independent
+    if rows.n_groups is not None:
+        effect *= rows.n_groups / (rows.n_groups - 1.0)
+    # Where all rows are alike nothing shows the effect; it is that of other thresholds.
+    effect = np.maximum(effect, np.median(effect))
+    if not rows.unequal:
+        effect = np.maximum(effect, 1.0)
+    return ShareCounts(hits / effect, total / effect)
+
+
+def certify(
+    rows: Predictions,
+    constraint: Constraint,
+    counts: ShareCounts,
+    thresholds: Array,
+    tail: float,
+) -> Any:
+    """Thresholds that satisfy a constraint, all of them but with probability ``tail``."""
+    direction = SHARES[constraint.name].direction * (1 if constraint.at_least else -1)
+    certified = np.zeros(len(thresholds), dtype=bool)
+    if direction != 0:
+        passed = counts.passes(constraint, tail)
+        # From the threshold where the constraint is easiest to keep.
+        order = slice(None, None, -1) if direction > 0 else slice(None)
+        certified[order] = np.logical_and.accumulate(passed[order])
+        return certified
+    passed = counts.passes(constraint, tail / len(STARTS))
+    downward = constraint.name == "precision"
+    if not constraint.at_least:
+        downward = not downward
+    for share in STARTS:
+        level = 1.0 - share if constraint.name == "precision" else share
+        begin = int(
+            np.clip(
+                np.searchsorted(thresholds, np.quantile(rows.probs, level)),
+                0,
+                len(thresholds) - 1,
+            )
+        )
+        step = -1 if downward else 1
+        for j in range(begin, -1 if downward else len(thresholds), step):
+            if not passed[j]:
+                break
+            certified[j] = True
+    return certified
+
+
+def guarantee(
+    rows: Predictions,
+    constraints: tuple[Constraint, ...],
+    thresholds: Array | None = None,
+    level: float = 0.95,
+) -> Guarantee:
+    """The best threshold that is guaranteed to satisfy all constraints.
+
+    If one of them asks for a high threshold (precision, alert rate), the lowest one is
+    best, which finds most events; otherwise the highest, which acts on fewest rows.
+    """
+    grid = GRID if thresholds is None else thresholds
+    tail = (1.0 - level) / len(constraints)
+    counted = {one.name: count(rows, grid, one.name) for one in constraints}
+    certified = np.ones(len(grid), dtype=bool)
+    wants_high = False
+    for one in constraints:
+        certified &= certify(rows, one, counted[one.name], grid, tail)
+        falls = (
+            SHARES[one.name].direction < 0 or one.name == "negative_predictive_value"
+        )
+        wants_high |= falls != one.at_least
+    n_rows = len(rows.codes)
+    if not certified.any():
+        needed = _rows_needed(n_rows, constraints, counted, tail)
+        return Guarantee(constraints, None, {}, needed, n_rows, level)
+    places = np.flatnonzero(certified)
+    best = places[0] if wants_high else places[-1]
+    achieved = {}
+    half = 0.5 * (1.0 - level)
+    for name, counts in counted.items():
+        lower = float(counts.lower(half)[best])
+        upper = float(counts.upper(half)[best])
+        achieved[name] = Achieved(float(counts.value[best]), lower, upper)
+    return Guarantee(constraints, float(grid[best]), achieved, None, n_rows, level)
+
+
+def _rows_needed(
+    n_rows: int,
+    constraints: tuple[Constraint, ...],
+    counted: Mapping[str, ShareCounts],
+    tail: float,
+) -> int | None:
+    """Rows with which some threshold would pass, to about 10%."""
+    scale = 1.0
+    while scale * n_rows < MOST_ROWS:
+        scale *= 1.1
+        passed = [
+            counted[one.name].passes(
+                one, tail if SHARES[one.name].direction else tail / len(STARTS), scale
+            )
+            for one in constraints
+        ]
+        if np.all(passed, axis=0).any():
+            return int(float(f"{scale * n_rows:.2g}"))
+    return None
+
+
+class RiskCoverage(NamedTuple):
+    """Error rate among the most confident rows, by the share of rows that they are."""
+
+    coverage: Array
+    risk: Array
+    area: float
+    """Mean risk over all coverages; lower is better."""
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the curve with matplotlib, into ``ax`` or a new figure."""
+        axes: Axes = draw(self, ax)
+        return axes
+
+
+def risk_coverage(rows: Predictions) -> RiskCoverage:
+    """The risk-coverage curve of predicting the more probable class."""
+    confidence = np.maximum(rows.probs, 1.0 - rows.probs)
+    wrong = (rows.probs > 0.5) != (rows.codes == 1)
+    order = np.argsort(-confidence, kind="stable")
+    weight = rows.w[order]
+    last = np.append(np.diff(confidence[order]) != 0.0, True)
+    covered = np.cumsum(weight)[last]
+    errors = np.cumsum(weight * wrong[order])[last]
+    risk = errors / covered
+    coverage = covered / covered[-1]
+    area = float(np.diff(coverage, prepend=0.0) @ risk)
+    return RiskCoverage(coverage, risk, area)

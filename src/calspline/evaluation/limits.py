@@ -1,0 +1,415 @@
+"""Confidence limits of what ``evaluate`` measures.
+
+**Means** (log-loss, Brier score, refinement) have the variance of a mean over
+independent units; limits are symmetric on the logarithmic scale, which suits skewed
+losses. **Shares** (accuracy, base rate) have Wilson's limits for as many independent
+rows as would have the same variance. **AUC**: the variance is DeLong's, as the squared
+sums of the influence of each unit, and limits are symmetric in log-odds.
+
+**Calibration component.** The simulated overfit of isotonic regression
+(:mod:`calspline.evaluation.overfit`) is subtracted from the component and added to the
+refinement. Its spread is part of the limits, beside the variance of the difference of
+the losses of the probabilities and of the spline's curve. The upper limit is at least
+that of Wilson's kind for a mean whose variance grows with it. We also tried: symmetric
+limits, which miss large components above (84 to 93% coverage with curved truths); the
+quantile of curves drawn from the posterior, which is too far with 200 rows (99 to
+100%); and inverting both limits, whose lower one misses in 6 to 20%.
+
+**Distances** (ECE, smooth ECE, ICI, E50, E90, Emax) are functions of the true curve at
+the rows, and limits are quantiles of these functions over curves drawn from the
+spline's posterior. Drawn curves always differ from the diagonal, so the lower limit is
+0 unless the calibration test rejects at the same level. Those of the maximum differ:
+the lower is the largest lower limit at any row, since noise adds to the maximum of a
+drawn curve (87% coverage with its quantiles), and the upper covers the lines at the
+limits of the calibration slope, since a spline of few rows is too close to the diagonal
+at its ends. The bootstrap is no
+alternative: the plain ECE of a resampled data set is biased twice.
+
+``python -m benchmarks.metrics`` measures the coverage of all limits.
+
+References
+----------
+E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, *Comparing the areas under two or
+more correlated receiver operating characteristic curves*, Biometrics 44, 1988.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.fft import dct
+from scipy.special import expit, logit
+from scipy.stats import t as student
+
+from calspline.arrays import Array, Counts, one_blas_thread
+from calspline.evaluation import calibration
+from calspline.evaluation.losses import row_briers, row_log_losses
+from calspline.evaluation.overfit import line
+from calspline.scores import check_binary_scores
+from calspline.transforms import Transform
+
+if TYPE_CHECKING:
+    from calspline.evaluation.predictions import Predictions
+    from calspline.evaluation.protocols import EvaluatedNumbers
+
+Limits = tuple[float, float]
+UNKNOWN = (float("nan"), float("nan"))
+
+LEVEL = 0.95
+CURVE_DRAWS, CURVE_CELLS = 200, 256
+SMOOTH_CELLS, SMOOTH_WAVES, HALVINGS = 128, 64, 10
+LOSSES = ("log_loss", "brier")
+PARTS = ("calibration", "refinement", "uncertainty", "discrimination")
+VARIANCE_OF_SAVINGS = 0.9
+"""Variance of the mean log-loss that calibration saves, over itself, times the rows.
+
+It is 2 where there is little to save and nothing to fit."""
+SHARES = ("accuracy", "base_rate")
+COX = ("calibration_in_the_large", "calibration_slope")
+DISTANCES = ("ece", "ece_debiased", "smooth_ece", "ici", "e50", "e90", "emax")
+NAMES = (
+    *LOSSES,
+    *(f"{part}_{loss}" for loss in LOSSES for part in PARTS),
+    *SHARES,
+    "mean_probability",
+    "auc",
+    *COX,
+    *DISTANCES,
+)
+CLASS_WISE = ("class_wise_ece", "class_wise_ece_debiased", "class_wise_smooth_ece")
+
+
+class LimitsOfEvaluation(Mapping[str, Limits]):
+    """Limits of the numbers of an evaluation by name, computed when they are read."""
+
+    def __init__(self, result: EvaluatedNumbers) -> None:
+        self.result = result
+        self.rows = result.rows
+        self._known: dict[str, Limits] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return NAMES if self.rows.binary else NAMES + CLASS_WISE
+
+    def __getitem__(self, name: str) -> Limits:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._known:
+            with one_blas_thread():
+                self._known |= self._compute(name)
+        return self._known[name]
+
+    def _compute(self, name: str) -> dict[str, Limits]:
+        """Limits of a number, and of others that are computed with it."""
+        rows, result = self.rows, self.result
+        for loss in LOSSES:
+            if name.endswith(loss):
+                return loss_limits(rows, result, loss)
+        if name == "auc":
+            return {name: auc_limits(rows, result.auc, mean_auc_influence(rows))}
+        if name in CLASS_WISE:
+            kind = name.removeprefix("class_wise_")
+            values = [one.drawn[kind.removesuffix("_debiased")] for one in self._parts]
+            known = [value for value in values if value is not None]
+            mean = np.mean(known, axis=0) if len(known) == len(values) else None
+            return {name: distance_limits(mean, result.class_wise_p_value)}
+        if result.top_label is not None:
+            of_event = "base_rate" if name == "accuracy" else name
+            return {name: result.top_label.limits[of_event]}
+        z = reach(rows)
+        if name in SHARES:
+            hit = rows.codes == 1
+            if name == "accuracy":
+                hit = (rows.probs > 0.5) == hit
+            return {name: share_limits(rows, hit, z)}
+        if name == "mean_probability":
+            half = z * float(np.sqrt(variance_of_mean(rows, rows.probs)))
+            low, high = result.mean_probability - half, result.mean_probability + half
+            return {name: (max(0.0, low), min(1.0, high))}
+        if name in COX:
+            half = z * float(getattr(result, f"{name}_se"))
+            value = float(getattr(result, name))
+            return {name: (value - half, value + half)}
+        drawn = self.drawn[name.removesuffix("_debiased")]
+        if name == "emax" and drawn is not None:
+            low, high = distance_limits(drawn, result.calibration_p_value)
+            if low > 0.0 and self.drawn.gaps is not None:
+                # The maximum of a drawn curve is too large: noise adds to it.
+                tail = 0.5 - 0.5 * LEVEL
+                distance = np.quantile(np.abs(self.drawn.gaps), tail, axis=0)
+                low = float(distance.max())
+            return {name: (low, max(high, self._farthest_line(z)))}
+        return {name: distance_limits(drawn, result.calibration_p_value)}
+
+    @cached_property
+    def drawn(self) -> DrawnDistances:
+        """Distances of curves drawn from the posterior."""
+        return DrawnDistances(self.rows)
+
+    def _farthest_line(self, z: float) -> float:
+        """Largest distance of the lines in log-odds at the limits of the slope.
+
+        With few rows, the spline is close to the diagonal at the ends.
+        """
+        f, error = self.rows.counts, self.result.calibration_slope_se
+        if np.isnan(error):
+            return 0.0
+        q = line(self.rows, f.x)
+        x = Transform("logit")(f.x)
+        away = x - np.average(x, weights=f.w * q * (1.0 - q))
+        slopes = np.array([[-z * error], [z * error]])
+        return float(np.abs(expit(logit(q) + slopes * away) - f.x).max())
+
+    @property
+    def _parts(self) -> list[LimitsOfEvaluation]:
+        limits = [one.limits for one in self.result.per_class.values()]
+        return [one for one in limits if isinstance(one, LimitsOfEvaluation)]
+
+
+def mean_auc_influence(rows: Predictions) -> Array | None:
+    """The influence of each row on the AUC, or on the mean of those of the classes."""
+    if rows.binary:
+        return auc_influence(rows)
+    influences = [auc_influence(problem) for problem in rows.against_rest]
+    known = [influence for influence in influences if influence is not None]
+    return np.mean(known, axis=0) if known else None
+
+
+def reach(rows: Predictions, level: float = LEVEL) -> float:
+    """Standard errors of limits: Student's where there are groups."""
+    freedom = np.inf if rows.n_groups is None else max(rows.n_groups - 1, 1)
+    return float(student.isf(0.5 - 0.5 * level, freedom))
+
+
+def variance_of_mean(rows: Predictions, values: Array) -> float:
+    """Variance of the weighted mean of values by row."""
+    mean = np.average(values, weights=rows.weight)
+    return variance_of_sum(rows, (values - mean) / rows.total)
+
+
+def variance_of_sum(rows: Predictions, influence: Array) -> float:
+    """Variance of a weighted sum of values by row whose mean is zero."""
+    units = float(rows.powers(0.0).sum()) if rows.n_groups is None else rows.n_groups
+    return float(rows.squared_sums(influence)) * units / max(units - 1.0, 1.0)
+
+
+def positive_limits(value: float, variance: float, z: float) -> Limits:
+    """Limits of a positive mean, symmetric on the logarithmic scale."""
+    if value <= 0.0:
+        return 0.0, z * float(np.sqrt(variance))
+    factor = float(np.exp(min(z * np.sqrt(variance) / value, 30.0)))
+    return value / factor, value * factor
+
+
+def share_limits(rows: Predictions, counted: Array, z: float) -> Limits:
+    """Wilson's limits of a share, for rows that may be weighted or dependent."""
+    values = np.asarray(counted, dtype=np.float64)
+    share = float(np.average(values, weights=rows.weight))
+    variance = variance_of_mean(rows, values)
+    n = rows.total**2 / float(rows.squares.sum())
+    if variance > 0.0:
+        n = share * (1.0 - share) / variance
+    middle = (share + 0.5 * z**2 / n) / (1.0 + z**2 / n)
+    half = np.sqrt(share * (1.0 - share) / n + 0.25 * (z / n) ** 2)
+    half = z * float(half) / (1.0 + z**2 / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def auc_influence(rows: Predictions) -> Array | None:
+    """The influence of each row on the AUC (DeLong); None if only one class occurs."""
+    f = rows.counts
+    w1 = float(f.positives.sum())
+    w0 = float(f.negatives.sum())
+    if w1 == 0.0 or w0 == 0.0:
+        return None
+    below = (np.cumsum(f.negatives) - 0.5 * f.negatives) / w0
+    above = 1.0 - (np.cumsum(f.positives) - 0.5 * f.positives) / w1
+    auc = float(f.positives @ below) / w1
+    place = np.searchsorted(f.x, rows.probs)
+    of_events = (below[place] - auc) / w1
+    of_others = (above[place] - auc) / w0
+    return np.where(rows.codes == 1, of_events, of_others)
+
+
+def auc_limits(rows: Predictions, auc: float, influence: Array | None) -> Limits:
+    """Limits of the AUC, symmetric in log-odds."""
+    if influence is None or np.isnan(auc):
+        return UNKNOWN
+    error = float(np.sqrt(variance_of_sum(rows, influence)))
+    # One more pair, ordered either way: a perfect order is not certain to last.
+    pairs = rows.total
+    auc = (auc * pairs + 0.5) / (pairs + 1.0)
+    half = reach(rows) * max(error, 0.5 / pairs) / (auc * (1.0 - auc))
+    low, high = expit(logit(auc) + np.array([-half, half])).tolist()
+    return low, high
+
+
+def loss_limits(
+    rows: Predictions, result: EvaluatedNumbers, name: str
+) -> dict[str, Limits]:
+    """Limits of a loss and its parts."""
+    z = reach(rows)
+    of_rows = {"log_loss": row_log_losses, "brier": row_briers}[name]
+    own = of_rows(rows.probs, rows.codes)
+    refined = of_rows(spline_probabilities(rows, name), rows.codes)
+    uncertain = _uncertainty_influence(rows, name)
+    extra = float(getattr(rows.overfit, name).var())
+
+    def value(part: str) -> float:
+        return float(getattr(result, f"{part}_{name}"))
+
+    def around(part: str, variance: float) -> Limits:
+        half = z * float(np.sqrt(variance))
+        return value(part) - half, value(part) + half
+
+    variance = variance_of_mean(rows, refined) + extra
+    low, high = around("uncertainty", variance_of_mean(rows, uncertain))
+    gains = variance_of_mean(rows, own - refined) + extra
+    gained = variance_of_mean(rows, uncertain - refined) + extra
+    # The more can be saved, the more it varies; the spline, which is smoother than the
+    # truth, shows too little of that.
+    per_unit = VARIANCE_OF_SAVINGS * rows.event.design_effect / rows.total
+    if name == "brier":
+        per_unit *= 2.0 * value("refinement") / (len(rows.classes) - 1)
+    saved = value("calibration")
+    shift = 0.5 * z**2 * per_unit
+    spread = extra + per_unit * max(saved, 0.0) + shift**2 / z**2
+    most = max(around("calibration", gains)[1], saved + shift + z * spread**0.5)
+    return {
+        name: positive_limits(getattr(result, name), variance_of_mean(rows, own), z),
+        f"calibration_{name}": (around("calibration", gains)[0], most),
+        f"refinement_{name}": positive_limits(value("refinement"), variance, z),
+        f"uncertainty_{name}": (max(0.0, low), high),
+        f"discrimination_{name}": around("discrimination", gained),
+    }
+
+
+def spline_probabilities(rows: Predictions, name: str) -> Array:
+    """Probabilities recalibrated by splines, each class by its own."""
+    if rows.binary:
+        return rows.probs if rows.spline is None else rows.spline.curve(rows.probs)
+    q = rows.probs.copy()
+    for j, problem in enumerate(rows.against_rest):
+        if problem.spline is not None:
+            q[:, j] = problem.spline.curve(rows.probs[:, j])
+    if name == "log_loss":
+        q /= q.sum(axis=1, keepdims=True)
+    return q
+
+
+def _uncertainty_influence(rows: Predictions, name: str) -> Array:
+    """The influence of each row on the loss of the base rates, up to a constant."""
+    shares = np.bincount(rows.codes, weights=rows.weight, minlength=len(rows.classes))
+    own = (shares / shares.sum())[rows.codes]
+    if name == "log_loss":
+        return np.asarray(-np.log(own))
+    # With two classes the Brier score is that of one of them.
+    return np.asarray(-own if rows.binary else -2.0 * own)
+
+
+class DrawnDistances:
+    """Distances of curves drawn from the spline's posterior, computed when read."""
+
+    def __init__(self, rows: Predictions, seed: int = 0) -> None:
+        self.rows, self.seed = rows, seed
+        self._known: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array | None:
+        """One distance of each curve; None without a curve."""
+        if self.gaps is None:
+            return None
+        if name not in self._known:
+            self._known |= self._compute(name, self.gaps)
+        return self._known[name]
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Rows in cells."""
+        return self.rows.counts.coarsened(CURVE_CELLS)
+
+    @cached_property
+    def gaps(self) -> Array | None:
+        """Drawn curves minus probabilities, by curve and cell."""
+        fit, f = self.rows.spline, self.counts
+        if fit is None:
+            return None
+        x = np.clip(f.x, 1e-9, 1.0 - 1e-9)
+        noise = fit.curve.noise(check_binary_scores(x, kind="probability"))
+        rng = np.random.default_rng(self.seed)
+        normal = rng.standard_normal((CURVE_DRAWS, len(noise)))
+        curves = expit(logit(fit.curve(x)) + normal @ noise)
+        return np.asarray(np.clip(curves, 1e-12, 1.0 - 1e-12) - f.x)
+
+    def _compute(self, name: str, gaps: Array) -> dict[str, Array]:
+        f = self.counts
+        share = f.w / f.total
+        if name == "ece":
+            bins = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
+            in_bins = np.zeros((calibration.ECE_BINS, len(f)))
+            in_bins[bins, np.arange(len(f))] = share
+            return {name: np.abs(gaps @ in_bins.T).sum(axis=1)}
+        if name == "smooth_ece":
+            return {name: _smooth_distances(f.x, gaps * share)}
+        distance = np.abs(gaps)
+        if name == "ici":
+            return {name: distance @ share}
+        if name == "emax":
+            return {name: distance.max(axis=1)}
+        return _quantiles(distance, share)
+
+
+def _quantiles(distance: Array, share: Array) -> dict[str, Array]:
+    """Median and 90th percentile of the distances of each curve."""
+    order = np.argsort(distance, axis=1)
+    reached = np.cumsum(share[order], axis=1)
+    ordered = np.take_along_axis(distance, order, axis=1)
+    draw = np.arange(len(distance))
+    quantiles = {}
+    for name, level in (("e50", 0.5), ("e90", 0.9)):
+        place = (reached < level - 1e-12).sum(axis=1)
+        quantiles[name] = ordered[draw, np.minimum(place, len(share) - 1)]
+    return quantiles
+
+
+def _smooth_distances(x: Array, residuals: Array) -> Array:
+    """Smooth ECE of many sets of residuals at ``x``, on a coarse grid."""
+    cell = np.minimum((x * SMOOTH_CELLS).astype(np.intp), SMOOTH_CELLS - 1)
+    in_cells = np.zeros((len(x), SMOOTH_CELLS))
+    in_cells[np.arange(len(x)), cell] = 1.0
+    on_grid = residuals @ in_cells
+    waves = dct(on_grid, axis=1)[:, :SMOOTH_WAVES]
+    frequency = np.pi * np.arange(SMOOTH_WAVES)
+    centres = (np.arange(SMOOTH_CELLS) + 0.5) / SMOOTH_CELLS
+    cosines = np.cos(np.outer(frequency, centres)) / SMOOTH_CELLS
+    cosines[0] *= 0.5
+    # The fixed point is at most the mean distance: there the sum is below the width.
+    low = np.zeros(len(residuals))
+    high = np.abs(on_grid).sum(axis=1)
+    for _ in range(HALVINGS):
+        width = 0.5 * (low + high)
+        damped = waves * np.exp(-0.5 * np.outer(width, frequency) ** 2)
+        above = np.abs(damped @ cosines).sum(axis=1) > width
+        low = np.where(above, width, low)
+        high = np.where(above, high, width)
+    return np.asarray(0.5 * (low + high))
+
+
+def distance_limits(drawn: Array | None, p_value: float) -> Limits:
+    """Limits of a distance; the lower one is 0 unless the test rejects."""
+    if drawn is None:
+        return UNKNOWN
+    tail = 0.5 - 0.5 * LEVEL
+    low, high = np.quantile(drawn, [tail, 1.0 - tail]).tolist()
+    return (0.0 if p_value > 1.0 - LEVEL else low), high

@@ -1,0 +1,155 @@
+"""What the parts of an evaluation need to know of each other.
+
+Predictions compute their overfit, and evaluations their limits, by functions of modules
+below them. These take any object with the attributes declared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array, Counts
+
+Ints = NDArray[np.intp]
+
+
+class EvaluatedRows(Protocol):
+    """Predictions of two classes; see :class:`calspline.evaluation.predictions`."""
+
+    @property
+    def probs(self) -> Array:
+        """Probabilities of the event."""
+        ...
+
+    @property
+    def codes(self) -> Ints:
+        """The class of each row."""
+        ...
+
+    @property
+    def groups(self) -> Ints | None:
+        """The group of each row, if rows depend on each other."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """The distinct probabilities with the weight of either outcome."""
+        ...
+
+    @property
+    def w(self) -> Array:
+        """The weight of each row."""
+        ...
+
+    @property
+    def n_groups(self) -> int | None:
+        """Number of groups."""
+        ...
+
+    @property
+    def unequal(self) -> bool:
+        """Whether weights do not just count rows."""
+        ...
+
+    @property
+    def squares(self) -> Array:
+        """Squared weights."""
+        ...
+
+    @property
+    def of_many(self) -> bool:
+        """Whether this is one of many classes against the rest."""
+        ...
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        ...
+
+    @property
+    def event(self) -> Any:
+        """The two-class problem of the event."""
+        ...
+
+    @property
+    def against_rest(self) -> Any:
+        """The two-class problems of three or more classes."""
+        ...
+
+    def score_variance(self, p: Array, features: Array) -> Array:
+        """Variance of summed residuals about ``p`` times features."""
+        ...
+
+
+class EvaluatedNumbers(Protocol):
+    """The numbers of an evaluation that limits are computed for."""
+
+    @property
+    def rows(self) -> Any:
+        """The predictions."""
+        ...
+
+    @property
+    def per_class(self) -> Mapping[Any, Any]:
+        """The evaluations of the classes."""
+        ...
+
+    @property
+    def calibration_slope_se(self) -> float:
+        """Standard error of the calibration slope."""
+        ...
+
+    @property
+    def mean_probability(self) -> float:
+        """Mean predicted probability."""
+        ...
+
+    @property
+    def auc(self) -> float:
+        """Area under the ROC curve."""
+        ...
+
+    @property
+    def calibration_p_value(self) -> float:
+        """P-value of perfect calibration."""
+        ...
+
+    @property
+    def class_wise_p_value(self) -> float:
+        """The same over all classes."""
+        ...
+
+    @property
+    def top_label(self) -> Any:
+        """The evaluation of the most probable class."""
+        ...
+
+
+class LossDifference(Protocol):
+    """Losses by row of a set of predictions minus those of a reference."""
+
+    @property
+    def rows(self) -> Any:
+        """The predictions of the set."""
+        ...
+
+    @property
+    def reference(self) -> Any:
+        """Those of the reference."""
+        ...
+
+    @property
+    def seen(self) -> Array:
+        """The observed difference of each row."""
+        ...
+
+    def if_outcome(self, codes: Ints | int) -> Array:
+        """The difference of each row if it were of these classes."""
+        ...
+
+
+PairedSets = Mapping[str, LossDifference]

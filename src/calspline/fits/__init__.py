@@ -1,0 +1,1 @@
+"""Fits: checked rows or histograms in, a model out."""

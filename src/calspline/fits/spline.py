@@ -1,0 +1,236 @@
+"""Spline fits: rows, or what they add up to, in; a model out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import one_blas_thread
+from calspline.fits.class_segments import fit_class_segments
+from calspline.fits.grouped import GroupedRows, estimate_dependence
+from calspline.fits.one_vs_rest import fit_one_vs_rest, share_out_classes
+from calspline.fits.options import Recipe
+from calspline.fits.rows import BinaryRows, MatrixRows
+from calspline.fits.segments import fit_segments
+from calspline.fits.structured import fit_structure
+from calspline.fits.summaries import reference_of_classes
+from calspline.fits.validated import fit_curve
+from calspline.fitting.groups import Parts
+from calspline.hints import (
+    warn_if_columns_shuffled,
+    warn_if_reversed,
+    warn_that_scores_are_equal,
+)
+from calspline.maps.base import CalibrationMap
+from calspline.maps.fit_info import FitInfo, FittedCurve
+from calspline.maps.model import Model
+from calspline.maps.one_vs_rest import OneVsRest
+from calspline.maps.segmented_classes import SegmentedClasses
+from calspline.multiclass.one_vs_rest import AgainstRest
+from calspline.multiclass.scale import rows_are_alike
+from calspline.score_histogram import ScoreHistogram
+from calspline.scores import ScoreKind
+from calspline.segment_histogram import SegmentHistograms
+from calspline.weights import row_weight
+
+
+def fit_binary(rows: BinaryRows, recipe: Recipe) -> Model:
+    """Fit two classes."""
+    histogram = ScoreHistogram.collect(rows.scores, rows.positive, rows.weight)
+    histogram = histogram.of_classes(rows.classes)
+    counts = None
+    if rows.by is not None:
+        counts = SegmentHistograms.collect(
+            histogram, rows.scores, rows.positive, rows.weight, rows.by
+        )
+    fitted_to = histogram
+    parts = None
+    if rows.groups is not None:
+        fitted_to, parts, recipe = _share_out(rows, histogram, recipe)
+    model = fit_histogram(
+        histogram,
+        rows.classes,
+        rows.kind,
+        recipe,
+        counts=counts,
+        fitted_to=fitted_to,
+        parts=parts,
+    )
+    effect = model.fit.design_effect * row_weight(rows.weight)
+    warn_if_reversed(histogram.counts, rows.classes, effect)
+    return model
+
+
+def _share_out(
+    rows: BinaryRows, histogram: ScoreHistogram, recipe: Recipe
+) -> tuple[ScoreHistogram, Parts | None, Recipe]:
+    """The histogram with the weights that grouped rows count for.
+
+    Also whole groups to leave out together, and the recipe with its design effects.
+    """
+    assert rows.groups is not None
+    grouped = GroupedRows(rows.weight, rows.groups)
+    segments = [] if rows.by is None else [column.codes for column in rows.by.columns]
+    residuals = grouped.residuals(histogram, rows.scores, rows.positive, segments)
+    contrasts = [residuals.contrast_effect(rows.groups)] if segments else []
+    sums = residuals.sums(rows.groups)
+    dependence = estimate_dependence([sums], contrasts, grouped.sizes)
+    shared = grouped.shared(dependence)
+    recipe = dependence.in_recipe(recipe, grouped.sizes)
+    fitted_to = histogram
+    if shared is not grouped:
+        fitted_to = ScoreHistogram.collect(rows.scores, rows.positive, shared.weight)
+    parts = shared.parts(fitted_to, rows.scores, rows.positive, recipe)
+    return fitted_to, parts, recipe
+
+
+def fit_histogram(
+    histogram: ScoreHistogram,
+    classes: NDArray[Any],
+    kind: ScoreKind,
+    recipe: Recipe,
+    *,
+    counts: SegmentHistograms | None = None,
+    fitted_to: ScoreHistogram | None = None,
+    parts: Parts | None = None,
+    n_effective: float | None = None,
+) -> Model:
+    """Fit two classes from their histogram, with segments if there are ``counts``.
+
+    The curve is that of ``fitted_to``, the same rows with other weights, if given.
+    """
+    with one_blas_thread():
+        fitted = fit_curve(fitted_to or histogram, recipe, parts)
+        curves = add_segments([fitted], [] if counts is None else [counts], recipe)
+    if np.isinf(fitted.smoothing):
+        warn_that_scores_are_equal()
+    if n_effective is None:
+        n_effective = histogram.total / recipe.design_effect
+    info = FitInfo(
+        n_effective,
+        recipe.design_effect,
+        curves.converged,
+        tuple(curves.fits),
+        histogram=histogram,
+        segment_histograms=counts,
+    )
+    return Model(classes, kind, curves.maps[0], info)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMaps:
+    """Fitted curves and the maps they make, with segments if there are any."""
+
+    fits: Sequence[FittedCurve]
+    maps: tuple[Any, ...]
+
+    @property
+    def converged(self) -> bool:
+        """Whether all curves converged."""
+        return all(fit.converged for fit in self.fits)
+
+
+def add_segments(
+    fits: list[FittedCurve], counts: Sequence[SegmentHistograms], recipe: Recipe
+) -> FittedMaps:
+    """Fitted curves with what segments add to each, if there are ``counts`` of them."""
+    if not counts:
+        return FittedMaps(fits, tuple(fit.curve for fit in fits))
+    if recipe.loss != "log":
+        raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
+    pairs = zip(counts, fits, strict=True)
+    results = [fit_segments(each, fitted, recipe) for each, fitted in pairs]
+    common = [fitted for fitted, _ in results]
+    return FittedMaps(common, tuple(segmented for _, segmented in results))
+
+
+def fit_multiclass(rows: MatrixRows, recipe: Recipe, multiclass: str) -> Model:
+    """Fit three or more classes."""
+    structured = multiclass == "structured"
+    keeps_ranking = structured and recipe.monotone is True
+    if not keeps_ranking and rows_are_alike(rows.scores):
+        warn_that_scores_are_equal()
+        # Each row of logits may have a constant of its own, which leaves rounding.
+        first = np.repeat(rows.scores.values[:1], len(rows.codes), axis=0)
+        rows = replace(rows, scores=replace(rows.scores, values=first))
+        structured = False  # a curve per class gives the base rates
+    with one_blas_thread():
+        grouped = None
+        if rows.groups is not None:
+            grouped, recipe = _share_out_classes(rows, recipe)
+        fit = _fit_structured if structured else _fit_one_vs_rest
+        fitted_map, info = fit(rows, recipe, grouped)
+    values = rows.scores.values
+    warn_if_columns_shuffled(
+        values, rows.codes, rows.weight, rows.classes, info.design_effect
+    )
+    reference = reference_of_classes(rows, fitted_map)
+    return Model(
+        rows.classes, rows.kind, fitted_map, replace(info, reference=reference)
+    )
+
+
+def _share_out_classes(rows: MatrixRows, recipe: Recipe) -> tuple[GroupedRows, Recipe]:
+    """The weights that grouped rows count for, and the recipe with design effects."""
+    assert rows.groups is not None
+    grouped = GroupedRows(rows.weight, rows.groups)
+    segments = [] if rows.by is None else [column.codes for column in rows.by.columns]
+    columns = AgainstRest(rows.scores, recipe.scale)
+    return share_out_classes(columns, rows.codes, grouped, recipe, segments)
+
+
+def _fit_one_vs_rest(
+    rows: MatrixRows, recipe: Recipe, grouped: GroupedRows | None
+) -> tuple[CalibrationMap[Any], FitInfo]:
+    """Fit a curve for each class against the rest: the paper's Algorithm 3."""
+    columns = AgainstRest(rows.scores, recipe.scale)
+    weight = rows.weight if grouped is None else grouped.weight
+    fits = fit_one_vs_rest(columns, rows.codes, weight, recipe, grouped)
+    counts = []
+    if rows.by is not None:
+        for j in range(rows.n_classes):
+            column = columns[j]
+            of_class = rows.codes == j
+            histogram = ScoreHistogram.collect(column, of_class, rows.weight)
+            counts.append(
+                SegmentHistograms.collect(
+                    histogram, column, of_class, rows.weight, rows.by
+                )
+            )
+    return one_vs_rest_map(fits, counts, rows.total, recipe)
+
+
+def one_vs_rest_map(
+    fits: list[FittedCurve],
+    counts: Sequence[SegmentHistograms],
+    total: float,
+    recipe: Recipe,
+) -> tuple[CalibrationMap[Any], FitInfo]:
+    """Curves of all classes as one map, with segments if there are ``counts``."""
+    curves = add_segments(fits, counts, recipe)
+    effect = recipe.design_effect
+    info = FitInfo(total / effect, effect, curves.converged, tuple(curves.fits))
+    return OneVsRest(curves.maps, own_only=recipe.scale == "identity"), info
+
+
+def _fit_structured(
+    rows: MatrixRows, recipe: Recipe, grouped: GroupedRows | None
+) -> tuple[CalibrationMap[Any], FitInfo]:
+    """Fit one curve shared by all classes, a matrix and intercepts."""
+    weight = rows.weight if grouped is None else grouped.weight
+    structure = fit_structure(rows.scores, rows.codes, weight, recipe)
+    converged = structure.converged
+    fitted_map: CalibrationMap[Any] = structure
+    if rows.by is not None:
+        p = structure.probabilities(rows.scores)
+        segments, done = fit_class_segments(
+            rows.scores, p, rows.codes, rows.weight, rows.by, recipe
+        )
+        converged = converged and done
+        fitted_map = SegmentedClasses(structure, segments)
+    effect = recipe.design_effect
+    return fitted_map, FitInfo(rows.total / effect, effect, converged)

@@ -1,0 +1,98 @@
+"""Choice of the smoothing by k-fold cross-validation, as in the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calspline.arrays import Array
+from calspline.fitting.coordinates import Coordinates
+from calspline.fitting.fit import SplineTask
+from calspline.fitting.groups import Parts
+from calspline.fitting.newton import Problem
+from calspline.fitting.smoothing import (
+    Chosen,
+    SearchOptions,
+    SmoothingPath,
+)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The bins of one fold held out: what is fitted without it, and its own sums."""
+
+    problem: Problem
+    w: Array
+    positives: Array
+
+    def lost(self, eta: Array) -> float:
+        """The loss of what was held out."""
+        return self.problem.loss(eta, self.w, self.positives).value
+
+
+def cross_validation_search(task: SplineTask, options: SearchOptions) -> Chosen:
+    """Choose the smoothing of a task by cross-validation over its parts or random folds."""
+    folds = task_folds(task, options)
+    return cross_validation(task.problem, task.coordinates, options.values, folds)
+
+
+def cross_validation(
+    problem: Problem, coordinates: Coordinates, grid: Array, folds: list[HeldOut]
+) -> Chosen:
+    """Smoothing with the least loss on folds held out."""
+    path = SmoothingPath(problem, coordinates, grid)
+    paths = [SmoothingPath(fold.problem, coordinates, grid) for fold in folds]
+    total = float(problem.w.sum())
+    return path.choose(
+        {
+            i: sum(
+                fold.lost(each.at(i).eta)
+                for fold, each in zip(folds, paths, strict=True)
+            )
+            / total
+            for i in path.downwards
+        }
+    )
+
+
+def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
+    """Split weights over ``k`` folds: shape (k, n), summing to ``w``.
+
+    Of ``w_b`` rows with the same score and label every fold gets its even share, and
+    the remainder goes to folds drawn at random, dealt out in turn so that the
+    folds stay balanced. So the folds depend on the data and the seed, not on the
+    order of the rows; a row repeated and a row of weight two are the same.
+    """
+    even = np.floor(w / k)
+    folds = np.repeat(even[None, :], k, axis=0)
+    remainder = np.clip(w - k * even, 0.0, k)  # large weights are rounded
+    units = np.ceil(remainder).astype(np.intp)
+    bins = np.repeat(np.arange(len(w)), units)
+    shuffled_bins = rng.permutation(len(w))
+    order = np.argsort(shuffled_bins[bins], kind="stable")
+    dealt = np.empty(len(bins), dtype=np.intp)
+    dealt[order] = np.arange(len(bins)) % k
+    amounts = np.ones(len(bins))
+    last = np.cumsum(units)[units > 0] - 1
+    amounts[last] = (remainder - (units - 1))[units > 0]
+    np.add.at(folds, (dealt, bins), amounts)
+    return folds
+
+
+def task_folds(task: SplineTask, options: SearchOptions) -> list[HeldOut]:
+    """The folds of a task's bins: its parts, if it has some."""
+    k, rng = options.cv, np.random.default_rng([options.seed, 1])
+    problem, bins = task.problem, task.bins
+    low, high = task.targets(bins)
+    parts = task.parts or Parts(
+        split_folds(bins.positives, k, rng), split_folds(bins.negatives, k, rng)
+    )
+    return [
+        HeldOut(
+            replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0),
+            w1 + w0,
+            w1,
+        )
+        for w1, w0 in zip(*parts, strict=True)
+    ]

@@ -1,0 +1,58 @@
+"""Groups of rows that depend on each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.labels import check_label_array
+
+
+def check_groups(
+    groups: Any, n: int, name: str = "groups", *, beside: str = "scores"
+) -> NDArray[np.intp] | None:
+    """The number of each row's group, from 0 and in sorted order; None stays None."""
+    if groups is None:
+        return None
+    if isinstance(groups, list) or getattr(
+        getattr(groups, "dtype", None), "kind", ""
+    ) in ("M", "m"):
+        groups = np.asarray(groups, dtype=object)
+    array = check_label_array(groups, n, name, beside=beside)
+    if array.dtype.kind == "O":
+        values = array.tolist()
+        try:
+            order = {
+                value: place
+                for place, value in enumerate(sorted(set(values), key=_by_type))
+            }
+        except TypeError:
+            raise TypeError(
+                f"{name} must be one hashable value a row; row 0 is {values[0]!r}"
+            ) from None
+        array = np.array([order[value] for value in values], dtype=np.intp)
+    return np.asarray(np.unique(array, return_inverse=True)[1], dtype=np.intp)
+
+
+def _by_type(value: Any) -> tuple[Any, ...]:
+    """Sorts numbers by size and the rest by type, so that 1 and "1" are two groups."""
+    number = isinstance(value, (int, float, np.number))
+    return (
+        ("", value)
+        if number
+        else (type(value).__name__, value if isinstance(value, str) else repr(value))
+    )
+
+
+def several_groups(group: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+    """The groups, of which there have to be two at least; None if each row is one of its own."""
+    if group is None:
+        return None
+    n_groups = int(group.max()) + 1
+    if n_groups < 2:  # one alone says nothing about how groups differ
+        raise ValueError(
+            "groups must have at least two groups that count; all rows are of one"
+        )
+    return group if n_groups < len(group) else None

@@ -1,0 +1,1 @@
+"""Fitted maps from scores to probabilities, and the model that holds one."""

@@ -1,0 +1,119 @@
+"""The protocol of fitted maps.
+
+A map is immutable. It turns checked scores into probabilities, and it does not depend
+on how it was fitted. Segments and base-rate shifts are maps that wrap other maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.expression import Lookup, Program
+from calspline.maps.log_odds import LogOdds
+from calspline.scores import BinaryScores, Kind, MatrixScores
+from calspline.transforms import Source
+
+if TYPE_CHECKING:
+    from calspline.maps.segment_columns import SegmentColumn
+
+Codes = NDArray[np.intp]
+Segments = Sequence[Codes]
+"""The place of each row's segment, by column of segments; -1 if it was never seen."""
+Scores = TypeVar("Scores", BinaryScores, MatrixScores, contravariant=True)
+
+
+class CalibrationMap(Protocol[Scores]):
+    """Checked scores in, probabilities out.
+
+    Results have shape (n,) for the second of two classes, or (n, m) for several.
+    """
+
+    def suits(self, kind: Kind, n_classes: int) -> bool:
+        """Whether the map is one for scores of a kind and so many classes."""
+        ...
+
+    def probabilities(self, scores: Scores, segments: Segments | None = None) -> Array:
+        """Calibrated probabilities."""
+        ...
+
+    def log_odds(
+        self,
+        scores: Scores,
+        segments: Segments | None = None,
+        *,
+        at: Array | None = None,
+    ) -> LogOdds | None:
+        """Log-odds and their standard deviations; None if the errors are unknown.
+
+        ``at`` has the probabilities of several classes, if they are not the map's own.
+        """
+        ...
+
+    def noise(self, scores: Scores) -> Array:
+        """Independent errors of the log-odds of two classes, shape (r, n).
+
+        Each is one standard deviation; there are none (r = 0) if they are unknown.
+        """
+        ...
+
+    def sum_variance(self, scores: Scores, weights: Array) -> float:
+        """Variance of a weighted sum of log-probabilities, 0 if it is unknown.
+
+        The sum is over rows and several classes, before rows are normalized.
+        """
+        ...
+
+    def formula(self, source: Source, kind: Kind) -> Program:
+        """The map in steps that every export can write."""
+        ...
+
+    def describe(self) -> list[str]:
+        """The map in words, for a summary."""
+        ...
+
+    @property
+    def segment_columns(self) -> Sequence[SegmentColumn]:
+        """The columns of segments that the map distinguishes."""
+        ...
+
+    @property
+    def lookups(self) -> list[Lookup]:
+        """What the names of segment effects in :meth:`formula` stand for."""
+        ...
+
+
+class WithoutSegments:
+    """A map that does not distinguish segments."""
+
+    @property
+    def segment_columns(self) -> Sequence[SegmentColumn]:
+        """None."""
+        return ()
+
+    @property
+    def lookups(self) -> list[Lookup]:
+        """None."""
+        return []
+
+
+class WithoutPosterior:
+    """A map that does not know its own errors."""
+
+    def log_odds(
+        self, scores: Any, segments: Segments | None = None, *, at: Array | None = None
+    ) -> None:
+        """Unknown."""
+        return
+
+    def noise(self, scores: Any) -> Array:
+        """Unknown."""
+        return np.empty((0, len(scores.values)))
+
+    def sum_variance(self, scores: Any, weights: Array) -> float:
+        """Unknown."""
+        return 0.0

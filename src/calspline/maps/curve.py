@@ -1,0 +1,563 @@
+"""CalibrationCurve: what a fit leaves behind, and what everything else evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calspline.arrays import Array, filled
+from calspline.codec import check_fields, from_json, to_json
+from calspline.domains import Number, Numbers, optional
+from calspline.expression import (
+    Expression,
+    Pieces,
+    Program,
+    between,
+    call,
+    name,
+    number,
+)
+from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
+from calspline.maps.base import Segments, WithoutSegments
+from calspline.maps.log_odds import LogOdds, critical_value
+from calspline.options import check_number
+from calspline.scores import (
+    LARGEST_MARGIN,
+    BinaryScores,
+    Kind,
+    check_binary_scores,
+    check_numeric_array,
+)
+from calspline.transforms import (
+    SMALLEST_PROBABILITY,
+    Source,
+    Transform,
+    log_odds_formula,
+)
+
+MAX_BREAKS = 100_000
+BISECTIONS = 64
+Moved = Callable[
+    [Expression, Expression, Callable[[str, Expression], Expression]], Expression
+]
+"""Other log-odds, given ``x``, log-odds, and what gives a name to a step."""
+PER_PIECE = 32
+"""Places on each piece at which a fall is looked for."""
+NEAR = 1e-90
+"""Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
+NARROW, FARTHEST = 1e-8, 1e300
+"""A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
+
+V = TypeVar("V")
+Inside = Annotated[float, Number(above=0.0, below=1.0)]
+
+
+class WhenRead(Generic[V]):
+    """An attribute that may be set to a function of nothing, which is called when the attribute is first read."""
+
+    def __init__(self, default: V) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> V:
+        value = (
+            self.default
+            if instance is None
+            else instance.__dict__.get(self.name, self.default)
+        )
+        if callable(value):
+            value = instance.__dict__[self.name] = value()
+        return cast("V", value)
+
+    def __set__(self, instance: Any, value: V | Callable[[], V]) -> None:
+        instance.__dict__[self.name] = value
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationCurve(WithoutSegments):
+    """A calibration function: score in, probability out. Small, frozen, self-contained.
+
+    A score becomes ``x`` by the transform and ``z = (x - origin) / unit``. In ``z`` the
+    curve is piecewise cubic: with ``t = z - anchor`` it is ``((c0 t + c1) t + c2) t +
+    c3``, where the anchor is the break at the piece's left end (for the first piece, at
+    its right end). Before the first break and after the last it is a line. The result
+    is a log-odds or a probability, as ``link`` says, kept within ``clip``.
+
+    Parameters
+    ----------
+    transform : Transform
+    breaks : array of shape (K,)
+        Increasing, in ``z``.
+    coefficients : array of shape (4, K + 1)
+        Highest power first.
+    origin, unit : float
+    link : {"logit", "identity"}
+    clip : (float, float)
+        Least and largest probability.
+    variance : array of shape (7, K + 1), optional
+        Posterior variance of the curve, the same way, with powers 6 to 0.
+    tube : float
+        Length of the normalised basis on the sphere, for simultaneous bands.
+    modes : array of shape (r, K), optional
+        Main directions of the posterior covariance, at the breaks: their squares add up
+        to the variance there, but for a hundredth. They tell how errors at different
+        scores go together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calspline import SplineCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> curve = SplineCalibrator().fit(p, rng.random(2000) < p**2).curves_[0]
+    >>> curve([0.2, 0.5, 0.8]).round(2)
+    array([0.05, 0.23, 0.64])
+    >>> curve.inverse(curve([0.3])).round(6)
+    array([0.3])
+    """
+
+    transform: Transform
+    breaks: Annotated[Array, Numbers("K", least=2, most=MAX_BREAKS, increasing=True)]
+    coefficients: Annotated[Array, Numbers(4, "K+1")]
+    origin: float = 0.0
+    unit: Annotated[float, Number(above=0.0)] = 1.0
+    link: Literal["logit", "identity"] = "logit"
+    clip: tuple[Inside, Inside] = (1e-15, 1.0 - 1e-15)
+    variance: Annotated[WhenRead[Array | None], optional(Numbers(7, "K+1"))] = WhenRead(
+        None
+    )
+    tube: Annotated[WhenRead[float], Number(not_negative=True)] = WhenRead(0.0)
+    modes: Annotated[WhenRead[Array | None], optional(Numbers("r", "K"))] = WhenRead(
+        None
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.clip[0] < self.clip[1]:
+            raise ValueError(f"clip must be sorted, without repeats; got {self.clip}")
+        c = self.coefficients
+        if c[0, 0] or c[1, 0] or c[0, -1] or c[1, -1]:
+            raise ValueError(
+                "coefficients must be those of a line before the first break and after "
+                "the last"
+            )
+        if not self._is_surely_finite() and not self._is_finite():
+            raise ValueError("coefficients must give finite numbers between the breaks")
+
+    def _is_surely_finite(self) -> bool:
+        """Whether no piece can overflow, by a bound that takes no time."""
+        reach = 1.0 + float(self.breaks[-1]) - float(self.breaks[0])
+        largest = max(float(self.coefficients.max()), -float(self.coefficients.min()))
+        return 4.0 * largest * reach * reach * reach < np.inf
+
+    def _is_finite(self) -> bool:
+        with np.errstate(over="ignore"):
+            gaps = np.concatenate([[0.0], np.diff(self.breaks), [0.0]])
+            largest = np.polyval(np.abs(self.coefficients), gaps)
+        return bool(np.isfinite(largest).all())
+
+    def suits(self, kind: Kind, n_classes: int) -> bool:
+        """Whether there are two classes, and scores are what the transform takes."""
+        takes_kind = kind == "probability" or not self.transform.takes_probabilities
+        return n_classes == 2 and takes_kind
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __call__(self, scores: ArrayLike) -> Array:
+        """Calibrated probabilities of scores in one column."""
+        checked = check_binary_scores(scores, kind=self._kind)
+        return self.probabilities(checked).reshape(
+            checked.shape if checked.first is None else -1
+        )
+
+    def probabilities(
+        self, scores: BinaryScores, segments: Segments | None = None
+    ) -> Array:
+        """Calibrated probabilities of checked scores, chunk by chunk."""
+        return filled(
+            np.empty(len(scores)),
+            lambda rows: self.respond(self.value(self.place(scores, rows))),
+        )
+
+    def band(
+        self,
+        scores: ArrayLike | BinaryScores,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> Array:
+        """Lower and upper limit of the curve at each score, shape (n, 2).
+
+        The pointwise band is the Bayesian one, which has close to its nominal coverage
+        averaged over the scores. The simultaneous band covers the whole curve between
+        the end breaks at once; its critical value solves the tube formula of Sun and
+        Loader (1994).
+        """
+        checked = check_binary_scores(scores, kind=self._kind)
+        critical = self.critical(
+            check_number(level, "level", above=0.0, below=1.0), simultaneous
+        )
+
+        def limits(rows: slice) -> Array:
+            z = self.place(checked, rows)
+            value = np.clip(self.value(z), -FARTHEST, FARTHEST)
+            reach = critical * np.sqrt(self._variance(z))
+            return np.column_stack(
+                [self.respond(value - reach), self.respond(value + reach)]
+            )
+
+        return filled(np.empty((len(checked), 2)), limits)
+
+    @property
+    def has_band(self) -> bool:
+        """Whether the curve has bands: it is one of log-odds, and carries its variance."""
+        return self.variance is not None and self.link == "logit"
+
+    def variance_at(self, scores: ArrayLike) -> Array:
+        """Variance of the curve, before the link, at each score in one column."""
+        checked = check_binary_scores(scores, kind=self._kind)
+        return filled(
+            np.empty(len(checked)),
+            lambda rows: self._variance(self.place(checked, rows)),
+        )
+
+    def _variance(self, z: Array) -> Array:
+        if self.variance is None or not self.has_band:
+            raise ValueError('this curve has no band; splines with loss="log" have one')
+        with np.errstate(over="ignore"):
+            return np.maximum(
+                evaluate_pieces(self.variance, *self.cubic.locate(z)), 0.0
+            )
+
+    def critical(self, level: float, simultaneous: bool) -> float:
+        """How many standard deviations a band reaches."""
+        return critical_value(level, self.tube if simultaneous else 0.0)
+
+    def log_odds(
+        self,
+        scores: BinaryScores,
+        segments: Segments | None = None,
+        *,
+        at: Array | None = None,
+    ) -> LogOdds | None:
+        """Log-odds of checked scores and their standard deviations; None for a curve without a posterior."""
+        if not self.has_band:
+            return None
+        z = self.place(scores)
+        mean = np.clip(self.value(z), -FARTHEST, FARTHEST)
+        return LogOdds(mean, np.sqrt(self._variance(z)), self.tube)
+
+    def sum_variance(self, scores: BinaryScores, weights: Array) -> float:
+        """Zero: the variance of sums over several classes is not that of one curve."""
+        return 0.0
+
+    def formula(self, source: Source, kind: Kind) -> Program:
+        """The curve in steps that every export can write."""
+        return self.program(source)
+
+    @property
+    def shape(self) -> str:
+        """Where the curve falls, in words."""
+        falls = [f"from {low:.3g} to {high:.3g}" for low, high in self.falls()]
+        return f"falls {' and '.join(falls)}" if falls else "increasing"
+
+    def describe(self) -> list[str]:
+        """The scale and the shape in words."""
+        return [f"{self.transform.name}, {self.shape}"]
+
+    def noise(self, scores: BinaryScores) -> Array:
+        """Independent errors of the log-odds of checked scores, one standard deviation each, shape (r, n).
+
+        None where the curve carries no modes. Between the breaks they are linear,
+        beyond them constant.
+        """
+        if self.modes is None:
+            return np.empty((0, len(scores)))
+        z = self.place(scores)
+        return np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
+
+    def shifted(self, log_odds: float, variance: float = 0.0) -> CalibrationCurve:
+        """The curve of log-odds with something added to them, which has a variance of its own.
+
+        A negative variance takes away that of the last shift.
+        """
+        if self.link != "logit":
+            raise ValueError(
+                "the curve is one of probabilities; only one of log-odds can be shifted"
+            )
+        moved = self.coefficients.copy()
+        moved[-1] += log_odds
+        spread, modes = self.variance, self.modes
+        if spread is not None and variance:
+            spread = spread.copy()
+            spread[-1] += variance
+        if modes is not None and variance > 0.0:
+            modes = np.vstack([modes, np.full((1, modes.shape[1]), np.sqrt(variance))])
+        elif modes is not None and variance < 0.0:
+            modes = modes[:-1]
+        return replace(self, coefficients=moved, variance=spread, modes=modes)
+
+    def derivative(self, scores: ArrayLike) -> Array:
+        """Derivative of the calibrated probability in the score; zero where clipped."""
+        checked = check_binary_scores(scores, kind=self._kind)
+        z = self.place(checked)
+        slope = (
+            self.cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
+        )
+        p, (low, high) = self.respond(self.value(z)), self.clip
+        return np.where(
+            (p > low) & (p < high),
+            slope * (p * (1.0 - p) if self.link == "logit" else 1.0),
+            0.0,
+        )
+
+    @cached_property
+    def is_monotone(self) -> bool:
+        """Whether the curve never decreases."""
+        return self.cubic.smallest_slope >= 0.0
+
+    def falls(self) -> list[tuple[float, float]]:
+        """Where the curve decreases: the scores between which it does.
+
+        Examples
+        --------
+        >>> from calspline import ScoreHistogram, SplineCalibrator
+        >>> counts = ScoreHistogram.from_counts([0.2, 0.5, 0.8], positives=[30, 80, 50], totals=[100, 100, 100])
+        >>> curve = SplineCalibrator().fit_histogram(counts).curves_[0]
+        >>> [(round(low, 2), round(high, 2)) for low, high in curve.falls()]
+        [(0.53, 0.8)]
+        """
+        span = self.breaks[-1] - self.breaks[0]
+        # Points in every piece, and one beyond either end, which stands for all that is
+        # there.
+        inside = (
+            self.breaks[:-1, None]
+            + np.diff(self.breaks)[:, None] * np.arange(PER_PIECE) / PER_PIECE
+        ).ravel()
+        z = np.concatenate(
+            [[self.breaks[0] - span], inside, [self.breaks[-1], self.breaks[-1] + span]]
+        )
+        turns = np.diff((np.diff(self.value(z)) < 0.0).astype(int), prepend=0, append=0)
+        starts, ends = np.flatnonzero(turns == 1), np.flatnonzero(turns == -1)
+        scores = self.transform.inverse(self.origin + self.unit * z)
+        return [
+            (float(scores[i]), float(scores[j]))
+            for i, j in zip(starts, ends, strict=True)
+        ]
+
+    def inverse(self, probabilities: ArrayLike) -> Array:
+        """The scores that the curve maps to these probabilities.
+
+        Needs a curve that never decreases. Probabilities beyond what any score reaches
+        give the end of the range of scores; where the curve is flat any score of the
+        flat part is right.
+        """
+        if not self.is_monotone:
+            raise ValueError(
+                "the curve decreases somewhere, so it has no inverse; fit with monotone=True"
+            )
+        p = check_numeric_array(probabilities, "probabilities")
+        if p.size and (p.min() < 0.0 or p.max() > 1.0):
+            row = int(np.argmax((p < 0.0) | (p > 1.0)))
+            raise ValueError(
+                f"probabilities must be in [0, 1]; row {row} is {p.flat[row]:g}"
+            )
+        low, high = self.clip
+        p = np.clip(p, low, high)
+        target = np.log(p / (1.0 - p)) if self.link == "logit" else p
+        left, right = (np.full_like(target, end) for end in self.breaks[[0, -1]])
+        for _ in range(BISECTIONS):
+            z = 0.5 * (left + right)
+            below = self.value(z) < target
+            left, right = np.where(below, z, left), np.where(below, right, z)
+        # Beyond the breaks there are lines; one that is flat gets there at no score.
+        slope, value = self.coefficients[2:]
+        for end, beyond in ((0, target < value[0]), (-1, target > value[-1])):
+            with np.errstate(divide="ignore"):
+                z[beyond] = self.breaks[end] + (target[beyond] - value[end]) / np.abs(
+                    slope[end]
+                )
+        return self.transform.inverse(self.origin + self.unit * z)
+
+    @property
+    def _kind(self) -> Literal["probability", "margin"]:
+        return "probability" if self.transform.takes_probabilities else "margin"
+
+    def place(self, scores: BinaryScores, rows: slice = slice(None)) -> Array:
+        """Where checked scores lie: ``z``."""
+        if self.transform.takes_probabilities:
+            x = self.transform.from_log_odds(scores.locations(rows))
+        else:
+            x = scores.values[rows].astype(np.float64, copy=False)
+        return self._relative(x)
+
+    def locate(self, locations: Array, kind: Kind) -> Array:
+        """Where locations of a histogram of this kind of scores lie: ``z``."""
+        x = (
+            self.transform.from_log_odds(locations)
+            if kind == "probability"
+            else locations
+        )
+        return self._relative(x)
+
+    def _relative(self, x: Array) -> Array:
+        if self.unit > NARROW:
+            return (x - self.origin) / self.unit
+        with np.errstate(over="ignore"):
+            return np.asarray(
+                np.clip((x - self.origin) / self.unit, -FARTHEST, FARTHEST)
+            )
+
+    @cached_property
+    def cubic(self) -> PiecewiseCubic:
+        """The curve as a function of ``z``."""
+        return PiecewiseCubic(self.breaks, self.coefficients)
+
+    def value(self, z: Array) -> Array:
+        """The curve at ``z``, before the link."""
+        with np.errstate(over="ignore"):
+            return self.cubic(z)
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """The clip before the link: of log-odds, as 1 - p would round to a different end."""
+        low, high = self.clip
+        return (
+            (float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high))))
+            if self.link == "logit"
+            else self.clip
+        )
+
+    def respond(self, value: Array) -> Array:
+        """Probabilities of values of the curve."""
+        value = np.clip(value, *self._limits)
+        if self.link == "identity":
+            return value
+        np.negative(value, out=value)
+        np.exp(value, out=value)
+        value += 1.0
+        return np.asarray(np.divide(1.0, value, out=value))
+
+    def program(
+        self, source: Source = "one", moved: Moved | None = None, widest: float = 1.0
+    ) -> Program:
+        """The curve in steps that every export can write, from one probability or two, or from a margin.
+
+        They neither overflow nor underflow, however large or small a margin is.
+        ``moved`` makes other log-odds of ``x`` and those of the curve, which need be
+        ``widest`` times as large to reach its limits.
+        """
+        steps: list[tuple[str, Expression]] = []
+
+        def let(what: str, value: Expression) -> Expression:
+            steps.append((what, value))
+            return name(what)
+
+        low, high = self._limits
+        pieces = Pieces(
+            self.breaks.tolist(), self.coefficients.T.tolist(), self.origin, self.unit
+        )
+        p = name("p")
+        if self.transform.takes_probabilities:
+            share = p if source == "one" else p / (p + name("rest"))
+            x = let(
+                "x", self.transform.formula(share, let("u", log_odds_formula(source)))
+            )
+        else:
+            near = max((NEAR if pieces.bent else 0.0) * self.unit, SMALLEST_PROBABILITY)
+            ends = [
+                self.origin + self.unit * end
+                for end in _reach(pieces, widest * low, widest * high)
+            ]
+            left, right = (
+                min(max(end, -LARGEST_MARGIN), LARGEST_MARGIN) for end in ends
+            )
+            x = let("x", between(p, (-near, near), number(0.0), p).clipped(left, right))
+        if pieces.line is None:
+            y = let("f", Expression("cubic", (x,), pieces))
+        else:
+            slope, intercept = pieces.line
+            if slope == 0.0 and moved is None:
+                return Program(
+                    [], response(number(min(max(intercept, low), high)), self.link)
+                )
+            y = slope * pieces.place(x) if slope else number(intercept)
+            y = y + intercept if intercept and slope else y
+        if moved is not None:
+            y = moved(x, y, let)
+        return Program(
+            steps, response(let("y", y.clipped(low, high)), self.link)
+        ).trimmed()
+
+    def __repr__(self) -> str:
+        shape = "increasing" if self.is_monotone else "not monotone"
+        ends = self.transform.inverse(self.origin + self.unit * self.breaks[[0, -1]])
+        return (
+            f"CalibrationCurve({self.transform.name}, {len(self.breaks)} breaks on "
+            f"[{ends[0]:.4g}, {ends[1]:.4g}], {shape})"
+        )
+
+    def __str__(self) -> str:
+        scores = self.transform.inverse(
+            self.origin + self.unit * np.linspace(self.breaks[0], self.breaks[-1], 9)
+        )
+        rows = [
+            f"{score:>12.6g}  {p:>10.6f}"
+            for score, p in zip(scores, self(scores), strict=True)
+        ]
+        return "\n".join([repr(self), f"{'score':>12}  {'calibrated':>10}", *rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, for JSON."""
+        return to_json(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
+        """The curve that :meth:`to_dict` described; anything else is an error."""
+        return from_json(cls, data)
+
+
+def response(y: Expression, link: str) -> Expression:
+    """The probability, given what the link makes of it."""
+    return 1.0 / (1.0 + call("exp", -y)) if link == "logit" else y
+
+
+def _reach(pieces: Pieces, low: float, high: float) -> tuple[float, float]:
+    """Where the outer lines have long left ``low`` and ``high``: beyond, nothing changes."""
+
+    def distance(coefficients: list[float]) -> float:
+        c, d = coefficients[2:]
+        return min(
+            2.0 * (abs(d) + abs(low) + abs(high)) / abs(c) + 1.0 if c else 1.0,
+            LARGEST_MARGIN,
+        )
+
+    return pieces.breaks[0] - distance(pieces.coefficients[0]), pieces.breaks[
+        -1
+    ] + distance(pieces.coefficients[-1])
+
+
+def line(
+    transform: Transform, slope: float, intercept: float, *, origin: float = 0.0
+) -> CalibrationCurve:
+    """``log-odds = intercept + slope * (x - origin)``."""
+    coefficients = np.zeros((4, 3))
+    coefficients[2] = slope
+    coefficients[3] = intercept, intercept, intercept + slope
+    return CalibrationCurve(
+        transform, np.array([0.0, 1.0]), coefficients, origin=origin
+    )
+
+
+def constant(kind: Kind, rate: float) -> CalibrationCurve:
+    """The probability ``rate`` for every score."""
+    transform = Transform("logit" if kind == "probability" else "identity")
+    return line(transform, 0.0, float(np.log(rate / (1.0 - rate))))

@@ -1,0 +1,136 @@
+"""OneVsRest: a map for each class against the rest, then rows are normalized."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy
+
+from calspline.arrays import Array
+from calspline.codec import check_fields
+from calspline.expression import Lookup, Program, one_vs_rest
+from calspline.maps.base import Segments
+from calspline.maps.curve import CalibrationCurve
+from calspline.maps.log_odds import LogOdds, log_odds_of_rows
+from calspline.maps.parametric import BetaMap
+from calspline.maps.segmented import SegmentedCurve, lookups
+from calspline.multiclass.one_vs_rest import (
+    LEAST_LOG_PROBABILITY,
+    AgainstRest,
+    normalise,
+)
+from calspline.scores import Kind, MatrixScores
+from calspline.transforms import Source
+
+if TYPE_CHECKING:
+    from calspline.maps.segment_columns import SegmentColumn
+
+Logits = Literal["as_given", "log_softmax", "softmax"]
+"""What becomes of margins before each class has its own map."""
+ClassMap = CalibrationCurve | SegmentedCurve | BetaMap
+
+
+@dataclass(frozen=True, eq=False)
+class OneVsRest:
+    """``f_j(s_j) / sum_k f_k(s_k)``, with ``s_j`` the score of class j against the rest.
+
+    With ``own_only``, maps take a class's own probability as a plain number.
+    """
+
+    maps: tuple[ClassMap, ...]
+    logits: Logits = "log_softmax"
+    own_only: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def suits(self, kind: Kind, n_classes: int) -> bool:
+        """Whether each class has a map, which suits the scores against the rest."""
+        own = self._column_kind(kind)
+        suit = all(each.suits(own, 2) for each in self.maps)
+        return n_classes == len(self.maps) > 2 and suit
+
+    def columns(self, scores: MatrixScores) -> AgainstRest:
+        """The score of each class against the rest."""
+        if scores.kind == "margin" and self.logits == "softmax":
+            p = scipy.special.softmax(scores.values.astype(np.float64), axis=1)
+            scores = MatrixScores("probability", p)
+        transform = "identity" if self.own_only else "logit"
+        return AgainstRest(scores, transform, logits=self.logits == "log_softmax")
+
+    def probabilities(
+        self, scores: MatrixScores, segments: Segments | None = None
+    ) -> Array:
+        """Probabilities of all classes; a row whose sum vanishes is uniform."""
+        p = np.empty(scores.values.shape)
+        for j, column in enumerate(self.columns(scores)):
+            p[:, j] = self.maps[j].probabilities(column, segments)
+        normalise(p)
+        return p
+
+    def log_odds(
+        self,
+        scores: MatrixScores,
+        segments: Segments | None = None,
+        *,
+        at: Array | None = None,
+    ) -> LogOdds | None:
+        """Log-odds of every class, with the standard deviations of its own curve.
+
+        Probabilities sum to one, so errors of the other curves only make up for that of
+        its own: if each curve is right, so is the sum before rows are normalized.
+        """
+        p = self.probabilities(scores, segments) if at is None else at
+        sd = np.empty(p.shape)
+        for j, column in enumerate(self.columns(scores)):
+            own = self.maps[j].log_odds(column, segments)
+            if own is None:
+                return None
+            sd[:, j] = own.sd
+        return LogOdds(log_odds_of_rows(p), sd)
+
+    def noise(self, scores: MatrixScores) -> Array:
+        """None: errors of several classes are not kept one by one."""
+        return np.empty((0, len(scores.values)))
+
+    def sum_variance(self, scores: MatrixScores, weights: Array) -> float:
+        """Unknown: curves do not know how their errors are correlated."""
+        return 0.0
+
+    def formula(self, source: Source, kind: Kind) -> Program:
+        """The map in steps that every export can write."""
+        programs = [each.formula("pair", self._column_kind(kind)) for each in self.maps]
+        if kind == "margin" and self.logits == "log_softmax":
+            return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
+        if kind == "margin" and self.logits == "softmax":
+            return one_vs_rest(programs, "softmax")
+        return one_vs_rest(programs)
+
+    def _column_kind(self, kind: Kind) -> Kind:
+        return "probability" if self.logits == "softmax" else kind
+
+    def describe(self) -> list[str]:
+        """The map of each class in words."""
+        return [line for each in self.maps for line in each.describe()]
+
+    @property
+    def _segmented(self) -> list[SegmentedCurve]:
+        return [each for each in self.maps if isinstance(each, SegmentedCurve)]
+
+    @property
+    def segment_columns(self) -> Sequence[SegmentColumn]:
+        """The columns of segments, those of the first class."""
+        return self._segmented[0].columns if self._segmented else ()
+
+    @property
+    def lookups(self) -> list[Lookup]:
+        """What the names of segment effects stand for."""
+        return lookups(self._segmented) if self._segmented else []
+
+
+def maps_of(fitted: Any) -> tuple[Any, ...]:
+    """The map of each class, or the map itself."""
+    return fitted.maps if isinstance(fitted, OneVsRest) else (fitted,)

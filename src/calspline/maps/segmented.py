@@ -1,0 +1,258 @@
+"""SegmentedCurve: a common curve, and what each segment adds to it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Annotated, Any
+
+import numpy as np
+
+from calspline.arrays import Array, filled
+from calspline.codec import check_fields
+from calspline.domains import Numbers
+from calspline.expression import Expression, Lookup, Pieces, Program, call, name, number
+from calspline.fitting.basis import NaturalSpline, evaluate_pieces
+from calspline.maps.base import Segments
+from calspline.maps.curve import CalibrationCurve
+from calspline.maps.log_odds import LogOdds
+from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
+from calspline.scores import BinaryScores, Kind
+from calspline.segment_labels import Codes
+from calspline.transforms import Source
+
+EFFECT, NEW = "effect_{}_{}", "new_{}"
+"""Names in programs: the effect of a column's segment in a direction, and whether the segment is a new one."""
+
+STRAIGHT = 1e-12
+"""Bends this small, in proportion, are rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedCurve:
+    """A common curve, that of a segment without effects, and what segments add to it.
+
+    ``directions``, of shape (K, m), has coefficients of the functions that segments
+    differ by, constant beyond the breaks. ``covariance`` is that of the common curve in
+    these directions, ``alone`` what it would be if no segment differed. The effects of
+    several ``columns`` are added up.
+    """
+
+    curve: CalibrationCurve
+    directions: Annotated[Array, Numbers("K", "m")]
+    covariance: Annotated[Array, Numbers("m", "m")]
+    alone: Annotated[Array, Numbers("m", "m")]
+    columns: Columns
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if len(self.directions) != len(self.curve.breaks):
+            raise ValueError("directions must have a row for each break of the curve")
+        check_columns(self.columns, self.directions.shape[1])
+        if any(column.difference is None for column in self.columns):
+            raise ValueError("columns must have a difference")
+
+    def suits(self, kind: Kind, n_classes: int) -> bool:
+        """Whether the common curve does."""
+        return self.curve.suits(kind, n_classes)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether any segment departs from the common curve."""
+        return any(column.spread.any() for column in self.columns)
+
+    def probabilities(
+        self, scores: BinaryScores, segments: Segments | None = None
+    ) -> Array:
+        """Calibrated probabilities of checked scores.
+
+        ``segments`` has the place of each row's segment in each column, -1 for one
+        never seen; None is that for all. The probability of a segment never seen is the
+        mean over what such segments may be, for a normal spread of log-odds close to
+        ``eta / sqrt(1 + pi/8 var)`` (MacKay 1992).
+        """
+        if not self.has_effects:
+            return self.curve.probabilities(scores)
+
+        def respond(rows: slice) -> Array:
+            eta, R, _ = self._at(scores, rows, segments)
+            spread = np.zeros(len(eta))
+            for column, code in self._each(rows, segments):
+                spread += np.where(code < 0, R**2 @ column.spread, 0.0)
+            return self.curve.respond(eta / np.sqrt(1.0 + np.pi / 8.0 * spread))
+
+        return filled(np.empty(len(scores)), respond)
+
+    def log_odds(
+        self,
+        scores: BinaryScores,
+        segments: Segments | None = None,
+        *,
+        at: Array | None = None,
+    ) -> LogOdds | None:
+        """Log-odds and their standard deviations, which for a new segment include the spread between segments."""
+        if not self.curve.has_band or not self.directions.shape[1]:
+            return self.curve.log_odds(scores)
+        rows = slice(0, len(scores))
+        eta, R, pooled = self._at(scores, rows, segments)
+        rest = np.maximum(pooled - _quadratic(R, self.alone), 0.0)
+        own = _quadratic(R, self.covariance)
+        for column, code in self._each(rows, segments):
+            assert column.difference is not None
+            excess = _quadratic(R, column.difference[code])
+            own += np.where(code < 0, R**2 @ column.new, excess)
+        return LogOdds(eta, np.sqrt(rest + np.maximum(own, 0.0)), self.curve.tube)
+
+    def noise(self, scores: BinaryScores) -> Array:
+        """Independent errors of the common curve."""
+        return self.curve.noise(scores)
+
+    def sum_variance(self, scores: BinaryScores, weights: Array) -> float:
+        """Zero, as for a curve."""
+        return 0.0
+
+    def formula(self, source: Source, kind: Kind) -> Program:
+        """The curves in steps that every export can write."""
+        return self.program(source)
+
+    def describe(self) -> list[str]:
+        """The common curve in words."""
+        return self.curve.describe()
+
+    @property
+    def segment_columns(self) -> Sequence[SegmentColumn]:
+        """The columns of segments."""
+        return self.columns
+
+    @property
+    def lookups(self) -> list[Lookup]:
+        """What the names of segment effects stand for."""
+        return lookups([self])
+
+    def program(self, source: Source = "one") -> Program:
+        """The curves in steps that every export can write; :func:`lookups` has what a row's segment adds."""
+        if not self.has_effects:
+            return self.curve.program(source)
+        ends = np.abs(self._pieces[3][[0, -1]])
+        added = sum(
+            float((ends @ np.abs(column.theta).T).max(initial=0.0))
+            for column in self.columns
+        )
+        spread = sum(float((ends**2 @ column.spread).max()) for column in self.columns)
+        return self.curve.program(
+            source, self._moved, np.sqrt(1.0 + np.pi / 8.0 * spread) + added
+        )
+
+    def _moved(
+        self, x: Expression, y: Expression, let: Callable[[str, Expression], Expression]
+    ) -> Expression:
+        """Log-odds with the effects of segments, those of new ones softened as :meth:`evaluate` does."""
+        directions = [self._direction(k, x) for k in range(self.directions.shape[1])]
+        R = [
+            each if each.operation == "number" else let(f"r{k}", each)
+            for k, each in enumerate(directions)
+        ]
+        variances = []
+        for c, column in enumerate(self.columns):
+            for k in np.flatnonzero(column.theta.any(axis=0)):
+                effect = name(EFFECT.format(c, k))
+                y = y + (effect if R[k].value == 1.0 else effect * R[k])
+            terms = [
+                number(spread * r.value**2)
+                if r.operation == "number"
+                else spread * (r * r)
+                for spread, r in zip(
+                    (np.pi / 8.0 * column.spread).tolist(), R, strict=True
+                )
+                if spread
+            ]
+            if terms:
+                variances.append(
+                    name(NEW.format(c)) * let(f"v{c}", reduce(operator.add, terms))
+                )
+        return (
+            y / let("s", call("sqrt", 1.0 + reduce(operator.add, variances)))
+            if variances
+            else y
+        )
+
+    def _direction(self, k: int, x: Expression) -> Expression:
+        """What is a constant, or a line between the ends, is written as such."""
+        curve, pieces = self.curve, self._pieces[:, :, k]
+        gaps = np.concatenate([[0.0], np.diff(curve.breaks), [0.0]])
+        size = np.abs(pieces * gaps ** np.array([[3], [2], [1], [0]])).max(axis=1)
+        whole = Pieces(
+            curve.breaks.tolist(), pieces.T.tolist(), curve.origin, curve.unit
+        )
+        if max(size[:2]) > STRAIGHT * size[3]:
+            return Expression("cubic", (x,), whole)
+        if size[2] <= STRAIGHT * size[3]:
+            return number(round(float(pieces[3, 0]), 12))
+        slope = float(pieces[2, 1])
+        low, high = (curve.origin + curve.unit * curve.breaks[[0, -1]]).tolist()
+        return slope * whole.place(x.clipped(low, high)) + float(
+            pieces[3, 0] - slope * curve.breaks[0]
+        )
+
+    def _each(
+        self, rows: slice, codes: Sequence[Codes] | None
+    ) -> list[tuple[SegmentColumn, Any]]:
+        n = rows.stop - rows.start
+        return [
+            (column, np.full(n, -1) if codes is None else codes[k][rows])
+            for k, column in enumerate(self.columns)
+        ]
+
+    def _at(
+        self, scores: BinaryScores, rows: slice, codes: Sequence[Codes] | None
+    ) -> tuple[Array, Array, Array]:
+        """Log-odds, directions, and the variance of the curve of all rows, at some scores."""
+        z = self.curve.place(scores, rows)
+        with np.errstate(over="ignore"):
+            where = self.curve.cubic.locate(z)
+            variance = (
+                np.zeros(len(z))
+                if self.curve.variance is None
+                else evaluate_pieces(self.curve.variance, *where)
+            )
+        eta, R = self.curve.value(z), evaluate_pieces(self._pieces, *where)
+        for column, code in self._each(rows, codes):
+            eta = eta + np.einsum("ij,ij->i", R, column.effects[code])
+        return eta, R, variance
+
+    @cached_property
+    def _pieces(self) -> Array:
+        return flat_beyond(self.curve.breaks, self.directions)
+
+
+def lookups(curves: Sequence[SegmentedCurve]) -> list[Lookup]:
+    """What the names in the program of a curve, or in those of several classes, stand for in each segment."""
+    found = []
+    for c, column in enumerate(curves[0].columns):
+        S = len(column.known.labels)
+        numbers = {NEW.format(c): np.append(np.zeros(S), 1.0)}
+        for k in range(max(curve.directions.shape[1] for curve in curves)):
+            each = [curve.columns[c].effect(k) for curve in curves]
+            numbers[EFFECT.format(c, k)] = (
+                each[0] if len(each) == 1 else np.column_stack(each)
+            )
+        found.append(Lookup(column.name, list(column.known.labels), numbers))
+    return found
+
+
+def flat_beyond(breaks: Array, directions: Array) -> Array:
+    """Local coefficients of functions given by those of B-splines; constant beyond the breaks."""
+    pieces = NaturalSpline(breaks).pieces @ directions
+    pieces[2, [0, -1]] = 0.0
+    return np.asarray(pieces)
+
+
+def _quadratic(R: Array, M: Array) -> Array:
+    """``r' M r`` of each row, for one matrix or one a row."""
+    return np.asarray(
+        np.einsum("ij,ijk,ik->i", R, M, R)
+        if M.ndim == 3
+        else np.einsum("ij,jk,ik->i", R, M, R)
+    )

@@ -1,0 +1,87 @@
+"""Rows of a fit: scores, labels, weights, groups and segments that go together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array
+from calspline.groups import check_groups, several_groups
+from calspline.labels import check_label_array
+from calspline.scores import GivenScores, check_given_columns, check_scores
+from calspline.weights import (
+    check_weights,
+    check_weights_as_counts,
+    counted_columns,
+    importance_unit,
+)
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows that count: none has weight zero.
+
+    ``groups`` are numbers of groups, None if every row is one of its own; ``by`` has
+    columns of segments.
+    """
+
+    scores: GivenScores
+    labels: NDArray[Any]
+    weight: Array | None
+    groups: NDArray[np.intp] | None = None
+    by: Any = None
+
+    def check_weights_as_counts(self) -> None:
+        """Warn if weights do not look like counts of rows."""
+        if self.weight is None:
+            return
+        columns = counted_columns(self.scores.values, self.by, self.groups)
+        check_weights_as_counts(self.weight, labels=self.labels, scores=columns)
+
+    def with_importance_weights(self) -> LabelledRows:
+        """The same rows, with weights of which only the ratios count."""
+        if self.weight is None:
+            return self
+        return replace(self, weight=self.weight / importance_unit(self.weight))
+
+
+def check_rows(
+    scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: Any = None
+) -> LabelledRows:
+    """Check the arguments of a fit; ``by`` has checked columns of segments."""
+    given = check_scores(scores)
+    rows = label_scores(given, y, sample_weight, groups, by)
+    check_given_columns(rows.scores, rows.labels)
+    return rows
+
+
+def label_scores(
+    scores: GivenScores,
+    y: Any,
+    sample_weight: Any = None,
+    groups: Any = None,
+    by: Any = None,
+) -> LabelledRows:
+    """Scores with checked labels, weights and groups: at least two rows that count."""
+    n = len(scores)
+    weight = check_weights(sample_weight, n)
+    labels = check_label_array(y, n)
+    group = check_groups(groups, n)
+    if weight is not None and weight.size and weight.min() == 0.0:
+        present = weight > 0.0
+        scores = replace(scores, values=scores.values[present])
+        labels = labels[present]
+        weight = weight[present]
+        if group is not None:
+            group = np.unique(group[present], return_inverse=True)[1]
+        if by is not None:
+            by = by.of(present)
+    if len(scores) < 2:
+        raise ValueError(
+            "scores must have at least two rows, of different classes; got "
+            f"{len(scores)}"
+        )
+    return LabelledRows(scores, labels, weight, several_groups(group), by)

@@ -1,1 +1,0 @@
-"""Segments that differ: their labels, their histograms, and the curve of each."""

@@ -1,0 +1,18 @@
+"""Warnings that point at the user's own line."""
+
+import sys
+import warnings
+
+
+def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called into this package, however deep the call."""
+    level = 1
+    frame = sys._getframe()
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level += 1
+        frame = frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("calspline.")

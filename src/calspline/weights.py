@@ -1,0 +1,247 @@
+"""Weights of rows, and whether they count rows, as fits take them to.
+
+A weight of 2 is a row seen twice. Survey weights, weights by inverse probability and
+class weights are not such counts: only their ratios matter. If they are taken for
+counts, their sum ``sum w`` is the number of rows, where they are worth ``(sum w)^2 /
+sum w^2``. The ratio of the two, ``sum w^2 / sum w``, is how many times too small the
+variance of the fit is. If it is large, weights are taken for counts only if they look
+like counts:
+
+- most of them are 1, as of rows without their duplicates; or
+- rows are distinct, and the same scores occur with several labels, as in a table of
+  counts of scores and labels;
+
+but not if each class has a weight of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calspline.arrays import Array, run_starts
+from calspline.hints import warn_of_weights
+from calspline.labels import one_column
+from calspline.scores import check_numeric_array
+
+WHOLE_ROUNDING = 1e-6
+"""Relative distance from a whole number that is rounding."""
+FEWEST_A_ROW = 0.1
+"""Mean weight below which weights make no sense as counts."""
+LARGEST_UNIT = 2.5
+"""Ratio of the sum of weights to what they are worth, from which they have to look like
+counts. Intervals at 95% then cover about 90%."""
+FEWEST_ROWS = 10
+"""Whole weights of fewer rows are taken for counts."""
+SHARE_OF_ONES = 0.5
+"""Share of weights that are 1, from which whole weights are counts."""
+SHARED_SCORES, FEWEST_SHARED = 0.01, 2
+"""Share and number of scores with several labels in a table of counts, at least."""
+
+
+class Repetition(NamedTuple):
+    """How many rows, distinct rows and distinct scores there are.
+
+    ``shared`` scores occur with several labels.
+    """
+
+    rows: int
+    distinct: int
+    scores: int
+    shared: int
+
+    @property
+    def is_of_counts(self) -> bool:
+        """Whether the rows look like a table of counts of scores and labels."""
+        least = max(FEWEST_SHARED, SHARED_SCORES * self.scores)
+        repeated = self.rows - self.distinct
+        return self.shared >= least and self.shared > 2 * repeated
+
+
+class WeightSums(NamedTuple):
+    """Sums over the rows with positive weight: of weights, squares and ones."""
+
+    rows: int
+    total: float
+    squares: float
+    ones: int
+    whole: bool
+
+    @classmethod
+    def of(cls, weight: Array) -> WeightSums:
+        """The sums of weights."""
+        present = weight[weight > 0.0]
+        largest = float(present.max(initial=1e-300))
+        scaled = present / largest
+        return cls(
+            rows=len(present),
+            total=float(present.sum()),
+            squares=largest * float(scaled @ scaled) * largest,
+            ones=int(np.count_nonzero(present == 1.0)),
+            whole=are_whole(present),
+        )
+
+    @property
+    def unit(self) -> float:
+        """How much weight is worth a row if only ratios count."""
+        return self.squares / self.total
+
+    @property
+    def too_small(self) -> bool:
+        """Whether they say that there is much less data than there are rows."""
+        return self.total < FEWEST_A_ROW * self.rows
+
+    @property
+    def too_large(self) -> bool:
+        """Whether they say that there is much more data than ratios would."""
+        few = self.whole and self.rows < FEWEST_ROWS
+        return self.unit > LARGEST_UNIT and not few
+
+    @property
+    def mostly_ones(self) -> bool:
+        """Whether most of them are 1, and the others whole."""
+        return self.whole and self.ones >= SHARE_OF_ONES * self.rows
+
+    def warn(self, name: str, remedy: str) -> None:
+        """Warn that weights are taken for counts."""
+        warn_of_weights(name, self.rows, self.total, self.unit, remedy)
+
+
+class WeightedRepetition(NamedTuple):
+    """How rows repeat, and the range of the weights of each class."""
+
+    rows: Repetition
+    ranges: list[tuple[float, float]]
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[NDArray[Any]],
+        codes: NDArray[np.intp],
+        weight: Array,
+    ) -> WeightedRepetition:
+        """Of scores in columns, (n,) or (n, m), codes of labels, and weights."""
+        order = np.argsort(codes, kind="stable")
+        starts = run_starts(codes[order])
+        low = np.minimum.reduceat(weight[order], starts)
+        high = np.maximum.reduceat(weight[order], starts)
+        ranges = list(zip(low.tolist(), high.tolist(), strict=True))
+        return cls(repetition(columns, codes), ranges)
+
+    def is_of_counts(self, sums: WeightSums) -> bool:
+        """Whether whole weights with these sums look like counts."""
+        if self._are_class_weights:
+            return False
+        return sums.mostly_ones or self.rows.is_of_counts
+
+    @property
+    def _are_class_weights(self) -> bool:
+        """Whether each class has one weight, and not all the same."""
+        constant = all(low == high for low, high in self.ranges)
+        return constant and len({low for low, _ in self.ranges}) > 1
+
+
+def check_weights(
+    sample_weight: Any,
+    n: int,
+    name: str = "sample_weight",
+    *,
+    some: bool = True,
+    beside: str = "scores",
+) -> Array | None:
+    """Weights as float64, finite, not negative, ``some`` positive; None stays None."""
+    if sample_weight is None:
+        return None
+    array = check_numeric_array(sample_weight, name)
+    array = one_column(array, n, name, beside, type(sample_weight))
+    if array.size and array.min() < 0.0:
+        row = int(np.argmax(array < 0.0))
+        raise ValueError(f"{name} must not be negative; row {row} is {array[row]:g}")
+    if some and array.size and array.max() == 0.0:
+        raise ValueError(f"{name} must not be all zero")
+    if array.size and not np.isfinite(float(array.max()) * len(array)):
+        raise ValueError(
+            f"{name} must have a finite sum; the largest is {array.max():g}"
+        )
+    return array
+
+
+def row_weight(weight: Array | None) -> float:
+    """Weight per row: 1 if all weights are integers, else as of importance weights."""
+    if weight is None or are_whole(weight):
+        return 1.0
+    return importance_unit(weight)
+
+
+def importance_unit(weight: Array) -> float:
+    """Weight per row if only ratios count: ``sum(w**2) / sum(w)``."""
+    largest = float(weight.max())
+    scaled = weight / largest
+    return largest * float(scaled @ scaled / scaled.sum())
+
+
+def counted_columns(
+    scores: NDArray[Any], by: Any = None, groups: NDArray[np.intp] | None = None
+) -> list[NDArray[Any]]:
+    """What a table of counts would be grouped by, besides labels."""
+    segments = [] if by is None else [column.codes for column in by.columns]
+    return [scores, *segments, *([] if groups is None else [groups])]
+
+
+FIT_REMEDY = 'use SplineCalibrator(weights="importance") or '
+
+
+def check_weights_as_counts(
+    weight: Array,
+    name: str = "sample_weight",
+    *,
+    labels: NDArray[Any],
+    scores: Sequence[NDArray[Any]],
+    remedy: str = FIT_REMEDY,
+) -> None:
+    """Warn if weights, which count rows, do not look like counts.
+
+    ``scores`` are columns that a table of counts would be grouped by, labels aside.
+    """
+    sums = WeightSums.of(weight)
+    if not sums.rows:
+        return
+    if sums.too_small:
+        sums.warn(name, remedy)
+        return
+    if not sums.too_large:
+        return
+    if sums.whole:
+        present = weight > 0.0
+        codes = np.unique(labels[present], return_inverse=True)[1].reshape(-1)
+        columns = [np.asarray(column)[present] for column in scores]
+        repetition_of_rows = WeightedRepetition.of(columns, codes, weight[present])
+        if repetition_of_rows.is_of_counts(sums):
+            return
+    sums.warn(name, remedy)
+
+
+def repetition(columns: Sequence[NDArray[Any]], codes: NDArray[np.intp]) -> Repetition:
+    """Count rows of scores in columns, (n,) or (n, m), and of labels."""
+    n, n_classes = len(codes), int(codes.max()) + 1
+    place, n_scores = np.zeros(n, dtype=np.intp), 1
+    for values in (part for column in columns for part in column.reshape(n, -1).T):
+        if n_scores == n:
+            break
+        distinct, inverse = np.unique(values, return_inverse=True)
+        key = place * len(distinct) + inverse.reshape(-1)
+        scores, place = np.unique(key, return_inverse=True)
+        n_scores = len(scores)
+    rows = np.unique(place * n_classes + codes)
+    labels_of_score = np.bincount(rows // n_classes)
+    shared = int(np.count_nonzero(labels_of_score > 1))
+    return Repetition(n, len(rows), n_scores, shared)
+
+
+def are_whole(weight: Array) -> bool:
+    """Whether weights are whole numbers, but for rounding."""
+    distance = np.abs(weight - np.rint(weight))
+    return bool(np.all(distance <= WHOLE_ROUNDING * np.minimum(weight, 1.0)))
