@@ -19,7 +19,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 from tests.golden import data
 from tests.golden.data import COUNTRIES, Rows
-from tests.golden.record import Area, Case, plain
+from tests.golden.record import TOLERANCE, Area, Case, plain
 
 from calspline import (
     BetaCalibrator,
@@ -52,6 +52,7 @@ SINGLE = {
     "reason": "single precision in the covariance of four and more classes",
 }
 RIDGE = {
+    "tolerance": 1e-9,
     "looser": {"edf": 1e-7},
     "reason": "the basis of truncated powers is badly conditioned",
 }
@@ -103,8 +104,13 @@ class Fit:
     make: Callable[[], Any]
     rows: Callable[[], Rows]
     intervals: bool = True
+    tolerance: float = TOLERANCE
     looser: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+
+    def case(self, make: Callable[[], Any]) -> Case:
+        """A case with the tolerances of this fit."""
+        return Case(make, self.tolerance, self.looser, self.reason)
 
     def result(self, *, disturbed: bool = False) -> dict[str, Any]:
         rows = self.rows()
@@ -584,15 +590,10 @@ CLASSIFIERS = {
 
 
 def cases() -> dict[str, Case]:
-    found = {
-        name: Case(fit.result, looser=fit.looser, reason=fit.reason)
-        for name, fit in FITS.items()
-    }
+    found = {name: fit.case(fit.result) for name, fit in FITS.items()}
     for name in SHIFTED:
         fit = FITS[name]
-        found[f"{name}-shifted"] = Case(
-            only_shift(shifted(fit)), looser=fit.looser, reason=fit.reason
-        )
+        found[f"{name}-shifted"] = fit.case(only_shift(shifted(fit)))
     found |= {f"spline-{name}": Case(make) for name, make in PARTS.items()}
     found |= {
         name: Case(make, 1e-9, reason=FOLDS) for name, make in CLASSIFIERS.items()

@@ -86,10 +86,18 @@ class Area:
         text = to_json(result) + "\n" if self.suffix == ".json" else result
         self.path(name).write_text(text, encoding="utf-8")
 
+    def changes(self, name: str) -> str:
+        """Where the result differs from the stored one; empty if they agree."""
+        return self.cases[name].explain(self.result(name), self.read(name))
+
+    def is_current(self, name: str) -> bool:
+        """Whether the stored result exists and agrees with the present one."""
+        return self.path(name).exists() and not self.changes(name)
+
     def check(self, name: str) -> None:
         """Fail with the largest differences if the result is not the stored one."""
         case = self.cases[name]
-        report = case.explain(self.result(name), self.read(name))
+        report = self.changes(name)
         assert not report, (
             f"{self.name}/{name} has changed; tolerance {case.tolerance:g}\n{report}"
         )
