@@ -103,7 +103,8 @@ def read_batches(
             or dim % scores.ndim == 0
         ):
             raise ValueError(
-                f"dim must be a dimension of the scores after the first; batch {k} has shape {scores.shape}"
+                f"dim must be a dimension of the scores after the first; batch {k} has "
+                f"shape {scores.shape}"
             )
         m = scores.shape[dim]
         if n_classes not in (None, m):
@@ -114,7 +115,8 @@ def read_batches(
         table = np.moveaxis(scores, dim, -1)
         if labels.shape != table.shape[:-1]:
             raise ValueError(
-                f"labels of batch {k} must have the shape {table.shape[:-1]}; got {labels.shape}"
+                f"labels of batch {k} must have the shape {table.shape[:-1]}; got "
+                f"{labels.shape}"
             )
         rows_per_group = int(np.prod(table.shape[1:-1]))
         groups = n_groups + np.arange(len(table)).repeat(rows_per_group)

@@ -139,11 +139,13 @@ def classes_of_columns(
         return np.arange(n_columns, dtype=found.dtype)
     if doubtful and found[-1] <= n_columns:
         raise ValueError(
-            f"{name} shows {len(found)} of the classes of {n_columns} columns, {shown}, which may be those from 0 to "
+            f"{name} shows {len(found)} of the classes of {n_columns} columns, "
+            f"{shown}, which may be those from 0 to "
             f"{n_columns - 1} or from 1 to {n_columns}. {advice}"
         )
     raise ValueError(
-        f"{name} must show as many classes as {beside} has columns, or be integers from 0 to {n_columns - 1}; "
+        f"{name} must show as many classes as {beside} has columns, or be integers "
+        f"from 0 to {n_columns - 1}; "
         f"got {len(found)} classes for {n_columns} columns: {shown}. {advice}"
     )
 
@@ -251,8 +253,10 @@ def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
             else "some of them after the same one, or not after every one"
         )
         raise ValueError(
-            f"the columns of {name} must be named after the classes, or none of them: {hits[0]!r} is, {trouble}. "
-            f"The columns are {short_list(names)}, and the classes {short_list(plain_labels(classes))}. Rename the "
+            f"the columns of {name} must be named after the classes, or none of them: "
+            f"{hits[0]!r} is, {trouble}. "
+            f"The columns are {short_list(names)}, and the classes "
+            f"{short_list(plain_labels(classes))}. Rename the "
             "columns, or give an array whose columns are in the order of the classes"
         )
 
@@ -266,6 +270,7 @@ def _check_one_name(column: Any, classes: list[Any], name: str) -> None:
     if first in map(by_value, tails) and second not in map(by_value, tails):
         shown = plain_labels(classes)
         raise ValueError(
-            f"{name} in one column must be those of the class {shown[1]!r}; the column {column!r} is named after "
+            f"{name} in one column must be those of the class {shown[1]!r}; the column "
+            f"{column!r} is named after "
             f"{shown[0]!r}. Give the other column, or both"
         )

@@ -216,7 +216,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if isinstance(self.cv, str):
             if groups is not None:
                 raise ValueError(
-                    'groups must be None with cv="oob": trees that did not draw a row did draw others of its group. '
+                    'groups must be None with cv="oob": trees that did not draw a row '
+                    "did draw others of its group. "
                     "Use folds, such as cv=5, which keep groups together"
                 )
             folds = [crossfit.fit_out_of_bag(estimator, training)]
@@ -280,8 +281,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if isinstance(self.cv, str):
             if self.cv != "oob":
                 raise ValueError(
-                    f'cv must be a number of folds, a splitter, splits or "oob"; got {self.cv!r}. To calibrate a model '
-                    "that is fitted already, give FrozenEstimator(model) and rows that it has not seen."
+                    'cv must be a number of folds, a splitter, splits or "oob"; got '
+                    f"{self.cv!r}. To calibrate a model "
+                    "that is fitted already, give FrozenEstimator(model) and rows that "
+                    "it has not seen."
                 )
             if self.ensemble is True:
                 raise ValueError(
@@ -312,7 +315,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             hasattr(self.method, "fit") and hasattr(self.method, "predict_proba")
         ):
             raise TypeError(
-                f"method must be one of {', '.join(map(repr, calibrators.names()))}, or a calibrator with fit and "
+                f"method must be one of {', '.join(map(repr, calibrators.names()))}, "
+                "or a calibrator with fit and "
                 f"predict_proba; got {self.method!r}"
             )
         return self.method
@@ -345,7 +349,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 params["sample_weight"] = weight
             else:
                 warnings.warn(
-                    f"{type(estimator).__name__}.fit does not take sample_weight: the weights are used for the "
+                    f"{type(estimator).__name__}.fit does not take sample_weight: the "
+                    "weights are used for the "
                     "calibration only, not for the model",
                     stacklevel=3,
                 )
@@ -420,16 +425,19 @@ def segments_of(X: Any, by: Any, n: int) -> By:
         if isinstance(frame, nw.DataFrame):
             if column not in frame.columns:
                 raise ValueError(
-                    f"by must name columns of X; {column!r} is none of {', '.join(map(repr, frame.columns))}"
+                    f"by must name columns of X; {column!r} is none of "
+                    f"{', '.join(map(repr, frame.columns))}"
                 )
             columns.append(frame[column].to_native())
         elif not isinstance(column, (int, np.integer)):
             raise TypeError(
-                f"by must be numbers of columns where X is no data frame; got {column!r}"
+                "by must be numbers of columns where X is no data frame; got "
+                f"{column!r}"
             )
         elif np.ndim(X) != 2 or not 0 <= column < np.shape(X)[1]:
             raise ValueError(
-                f"by must be a column of X, whose shape is {np.shape(X)}; got {column!r}"
+                f"by must be a column of X, whose shape is {np.shape(X)}; got "
+                f"{column!r}"
             )
         else:
             columns.append(np.asarray(X)[:, column])
@@ -519,7 +527,8 @@ def _classes(
     strange = rows[classes[codes[rows]] != y[rows]]
     if len(strange):
         raise ValueError(
-            f"y must have classes that the frozen estimator knows; row {strange[0]} is {y[strange[0]]!r}"
+            f"y must have classes that the frozen estimator knows; row {strange[0]} is "
+            f"{y[strange[0]]!r}"
         )
     return classes, codes
 

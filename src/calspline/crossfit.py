@@ -81,7 +81,8 @@ def model_scores(
     method = next((method for method in methods if hasattr(model, method)), None)
     if method is None:
         raise TypeError(
-            f"estimator must have predict_proba or decision_function; {name} has neither"
+            f"estimator must have predict_proba or decision_function; {name} has "
+            "neither"
         )
     said = getattr(model, method)(X)
     raw = as_numpy(said)
@@ -101,7 +102,8 @@ def model_scores(
         raw = np.column_stack([np.zeros_like(margin), margin])
     if raw.ndim != 2 or raw.shape[1] != len(known):
         raise ValueError(
-            f"{method} of {name} must give a column for each of {len(known)} classes; got shape {raw.shape}"
+            f"{method} of {name} must give a column for each of {len(known)} classes; "
+            f"got shape {raw.shape}"
             + (
                 ' (with SVC, use decision_function_shape="ovr")'
                 if method == "decision_function"
@@ -188,7 +190,8 @@ class Training:
         )
         if not len(train) or not len(held_out) or np.isin(held_out, train).any():
             raise ValueError(
-                "eval_set must split rows into two parts that hold some each, and none in common"
+                "eval_set must split rows into two parts that hold some each, and none "
+                "in common"
             )
         return rows[np.asarray(train)], rows[np.asarray(held_out)]
 
@@ -261,12 +264,14 @@ def split_rows(
     )
     if fewest < n_folds:
         raise ValueError(
-            f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples "
+            f"Requesting {n_folds}-fold cross-validation but provided less than "
+            f"{n_folds} examples "
             "for at least one class."
         )
     if every_class and isinstance(cv, LeaveOneOut):
         raise ValueError(
-            "LeaveOneOut cross-validation does not allow all classes to be present in test splits; "
+            "LeaveOneOut cross-validation does not allow all classes to be present in "
+            "test splits; "
             "use folds of several rows, or ensemble=False"
         )
     if isinstance(cv, int) and "groups" in params:
@@ -354,12 +359,15 @@ def _of_known_classes(
         left = np.unique(np.concatenate([training.codes[fold.rows] for fold in kept]))
         if len(left) < 2:
             raise ValueError(
-                f"cv must give folds whose models see the classes they score; not seen: {shown}. Too few rows are left "
+                "cv must give folds whose models see the classes they score; not "
+                f"seen: {shown}. Too few rows are left "
                 "to calibrate on; shuffle the rows, or use stratified folds"
             )
         warn_user(
-            f"some classes were not among the rows that a fold's model was fitted on: {shown}. Their rows there are "
-            "not used for calibration; use stratified folds, or more rows of these classes"
+            "some classes were not among the rows that a fold's model was fitted on: "
+            f"{shown}. Their rows there are "
+            "not used for calibration; use stratified folds, or more rows of these "
+            "classes"
         )
     return kept
 
@@ -375,18 +383,22 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
     params = model.get_params()
     if f"{prefix}oob_score" not in params:
         raise ValueError(
-            'cv="oob" needs a bagging estimator, one with the parameter oob_score, such as RandomForestClassifier or '
+            'cv="oob" needs a bagging estimator, one with the parameter oob_score, '
+            "such as RandomForestClassifier or "
             f"BaggingClassifier; got {type(model).__name__}"
         )
     if params.get(f"{prefix}bootstrap") is False:
         raise ValueError(
-            'cv="oob" needs trees that leave rows out; set bootstrap=True on the estimator'
+            'cv="oob" needs trees that leave rows out; set bootstrap=True on the '
+            "estimator"
         )
     supervised = [type(step).__name__ for _, step in before if _sees_labels(step)]
     if supervised:
         warn_user(
-            f'cv="oob" lets {", ".join(supervised)} see the labels of every row, so that the out-of-bag votes are too '
-            "good: use folds, such as cv=5, or fit such steps inside the bagging estimator"
+            f'cv="oob" lets {", ".join(supervised)} see the labels of every row, so '
+            "that the out-of-bag votes are too "
+            "good: use folds, such as cv=5, or fit such steps inside the bagging "
+            "estimator"
         )
     model.set_params(**{f"{prefix}oob_score": True})
     with warnings.catch_warnings():
@@ -403,7 +415,8 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
     voted = np.isfinite(votes).all(axis=1) & (votes.sum(axis=1) > 0.0)
     if not voted.any():
         raise ValueError(
-            'cv="oob" found no row that some tree did not draw; use more trees, or folds'
+            'cv="oob" found no row that some tree did not draw; use more trees, or '
+            "folds"
         )
     known = np.arange(len(training.classes))
     return Fold(
@@ -466,7 +479,9 @@ def _check_probabilities(
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise ValueError(
-            f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of those it was asked about has "
-            f"{show_outside(values[row, column])}. {outside.any(axis=1).sum()} of {len(values)} rows are outside"
+            f"predict_proba of {model} must give probabilities in [0, 1]; row {row} of "
+            "those it was asked about has "
+            f"{show_outside(values[row, column])}. {outside.any(axis=1).sum()} of "
+            f"{len(values)} rows are outside"
         )
     return np.asarray(clipped)

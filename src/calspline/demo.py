@@ -137,7 +137,8 @@ def main(folder: str = ".") -> None:
     for name, before, after in demonstration.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
     print(
-        "\nHow often it was odd (up), against the probability given (right); dots are where right ones lie:\n"
+        "\nHow often it was odd (up), against the probability given (right); dots are "
+        "where right ones lie:\n"
     )
     ascii_only = (
         not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")

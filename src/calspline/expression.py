@@ -27,9 +27,10 @@ ROW_OPERATIONS = (
     "classes",
 )
 NUMPY: dict[str, Callable[..., Array]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "negative": np.negative, "abs": np.abs,
-    "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp, "asinh": np.arcsinh,
-    "sqrt": np.sqrt,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "negative": np.negative, "abs": np.abs,
+    "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp,
+    "asinh": np.arcsinh, "sqrt": np.sqrt,
 }  # fmt: skip
 STEEP, STRETCH = 1e30, 2.0**100
 """Slopes beyond which float32 has to stretch the distance, and by how much."""

@@ -147,11 +147,17 @@ def grouping(n_rows: int, n_groups: int | None, n_effective: float) -> str:
         return ""
     rows = rows_in_groups(n_rows, n_groups)
     if n_effective > ALMOST_ALL * n_rows:
-        return f"Rows of a group hardly depend on each other: these {rows} are worth about as many independent ones."
+        return (
+            f"Rows of a group hardly depend on each other: "
+            f"these {rows} are worth about as many independent ones."
+        )
     worth = (
         f"{float(f'{n_effective:.2g}'):,.0f}" if n_effective >= 1.0 else "not even one"
     )
-    return f"Rows of a group depend on each other: these {rows} are worth about {worth} independent ones."
+    return (
+        f"Rows of a group depend on each other: "
+        f"these {rows} are worth about {worth} independent ones."
+    )
 
 
 def short_list(values: Sequence[object], most: int = 6) -> str:
@@ -197,11 +203,15 @@ def html_table(
         first, *others = cells
         right = ' style="text-align:right"'
         inner = [
-            f'<th scope="{"col" if tag == "th" else "row"}" style="text-align:left">{escape(first)}</th>'
+            f'<th scope="{"col" if tag == "th" else "row"}" '
+            f'style="text-align:left">{escape(first)}</th>'
         ]
         inner += [f"<{tag}{right}>{escape(cell)}</{tag}>" for cell in others]
         return f"<tr>{''.join(inner)}</tr>"
 
     head = "" if header is None else f"<thead>{line(header, 'th')}</thead>"
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}{head}<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"
+    return (
+        f"<table>{title}{head}"
+        f"<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"
+    )

@@ -113,7 +113,8 @@ class BinnedScores:
         if np.any(w1 > total):
             row = int(np.argmax(w1 > total))
             raise ValueError(
-                f"positives must not exceed totals; row {row} has {w1[row]:g} of {total[row]:g}"
+                f"positives must not exceed totals; row {row} has {w1[row]:g} of "
+                f"{total[row]:g}"
             )
         return cls.from_locations(checked.kind, checked.locations(), w1, total - w1)
 
@@ -207,7 +208,8 @@ class BinnedScores:
             return only if only.classes == classes else replace(only, classes=classes)
         if self.kind != other.kind:
             raise ValueError(
-                f"cannot add a histogram of {other.kind} scores to one of {self.kind} scores"
+                f"cannot add a histogram of {other.kind} scores to one of {self.kind} "
+                "scores"
             )
         if self.exact and other.exact:
             total = self.from_locations(
@@ -235,7 +237,8 @@ class BinnedScores:
             by_value(label) for label in other.classes
         ]:
             raise ValueError(
-                f"cannot add a histogram of the classes {list(other.classes)} to one of {list(self.classes)}: "
+                f"cannot add a histogram of the classes {list(other.classes)} to one "
+                f"of {list(self.classes)}: "
                 "positives must be the same class in both"
             )
         return self.classes
@@ -253,7 +256,8 @@ class BinnedScores:
         )
         if own != wanted and (own == wanted[::-1] or [0, 1] not in (own, wanted)):
             raise ValueError(
-                f"{name} must be of the classes {list(classes)}, as the calibrator is; it is of {list(self.classes)}"
+                f"{name} must be of the classes {list(classes)}, as the calibrator is; "
+                f"it is of {list(self.classes)}"
             )
 
     def of_classes(self, classes: NDArray[Any] | Sequence[Any]) -> Self:

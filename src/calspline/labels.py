@@ -88,7 +88,8 @@ def one_column(
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(
-            f"{name} must have one dimension; got {given.__name__} of shape {array.shape}"
+            f"{name} must have one dimension; got {given.__name__} of shape "
+            f"{array.shape}"
         )
     if len(array) != n:
         raise ValueError(
@@ -126,7 +127,8 @@ def check_label_array(
         bad = ~np.isfinite(array)
         if bad.any():
             raise ValueError(
-                f"{name} has missing or infinite labels; the first is in row {int(np.argmax(bad))}"
+                f"{name} has missing or infinite labels; the first is in row "
+                f"{int(np.argmax(bad))}"
             )
     elif kind in "cmMV":
         raise TypeError(f"{name} must be class labels; got dtype {array.dtype}")
@@ -147,7 +149,8 @@ def check_binary_labels(
     if positive is None:
         row = int(np.argmax((array != classes[0]) & (array != classes[1])))
         raise ValueError(
-            f"{name} must be one of the classes {classes[0]!r} and {classes[1]!r}; row {row} is {array[row]!r}"
+            f"{name} must be one of the classes {classes[0]!r} and {classes[1]!r}; row "
+            f"{row} is {array[row]!r}"
         )
     return classes, positive
 
@@ -172,7 +175,8 @@ def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
                     f"{name} must be labels that can be sorted; row 0 is {array[0]!r}"
                 ) from None
             raise TypeError(
-                f"{name} must be labels of one type; row 0 is {array[0]!r} and row {other} is {array[other]!r}"
+                f"{name} must be labels of one type; row 0 is {array[0]!r} and row "
+                f"{other} is {array[other]!r}"
             ) from None
         if any(isinstance(label, CONTAINERS) for label in labels):
             check_hashable(array, name)
@@ -183,7 +187,8 @@ def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
     if found.dtype.kind == "f" and np.any(found != np.floor(found)):
         row = int(np.argmax(array != np.floor(array)))
         raise ValueError(
-            f"{name} must be class labels, not continuous values; row {row} is {float(array[row])!r}"
+            f"{name} must be class labels, not continuous values; row {row} is "
+            f"{float(array[row])!r}"
         )
     return found
 
@@ -193,7 +198,8 @@ def check_hashable(values: Iterable[Any], name: str) -> None:
     for row, value in enumerate(values):
         if isinstance(value, CONTAINERS) or not _is_hashable(value):
             raise TypeError(
-                f"{name} must be labels, such as texts, numbers or booleans; row {row} is {value!r}, a "
+                f"{name} must be labels, such as texts, numbers or booleans; row {row} "
+                f"is {value!r}, a "
                 f"{type(value).__name__}"
             )
 
@@ -224,7 +230,8 @@ def _two_classes(
     if len(found) > 2:
         shown = ", ".join(repr(value) for value in found[:5].tolist())
         raise ValueError(
-            f"{name} must have two classes for one column of scores; got {len(found)}: {shown}"
+            f"{name} must have two classes for one column of scores; got {len(found)}: "
+            f"{shown}"
         )
     return found, _second(array, found)
 

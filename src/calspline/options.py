@@ -45,7 +45,8 @@ def check_by_name(given: Any, name: str, alone: str | None) -> dict[str, Any]:
         given, name = {"" if alone is None else alone: given}, "name"
     elif alone is not None:
         raise ValueError(
-            f"name must be None when {name} is a mapping, which has names of its own; got {alone!r}"
+            f"name must be None when {name} is a mapping, which has names of its own; "
+            f"got {alone!r}"
         )
     elif not given:
         raise ValueError(f"{name} must hold at least one set")

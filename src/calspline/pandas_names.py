@@ -92,11 +92,13 @@ def place_of(frame: Any, name: Any, argument: str, what: str = "frame") -> int:
     if not places:
         known = short_list(list(frame.columns), SHOWN)
         raise ValueError(
-            f"{argument} must be a column of {what}; there is no {name!r}. Its columns are {known}."
+            f"{argument} must be a column of {what}; there is no {name!r}. Its columns "
+            f"are {known}."
         )
     if len(places) > 1:
         raise ValueError(
-            f"{argument} must be one column of {what}; {len(places)} columns are named {name!r}. Rename all but one"
+            f"{argument} must be one column of {what}; {len(places)} columns are named "
+            f"{name!r}. Rename all but one"
         )
     return places[0]
 

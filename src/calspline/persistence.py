@@ -80,7 +80,8 @@ def text_of(calibrator: Any) -> str:
     name = type(calibrator).__name__
     if name not in (*OTHERS, *homes()) or type(calibrator) is not _class_of(name):
         raise TypeError(
-            f"calibrator must be a fitted calibrator of calspline, a ScoreHistogram or a Monitor; got {name}"
+            "calibrator must be a fitted calibrator of calspline, a ScoreHistogram or "
+            f"a Monitor; got {name}"
         )
     described = calibrator.to_dict()
     if name in OTHERS:
@@ -90,7 +91,8 @@ def text_of(calibrator: Any) -> str:
     excess = _excess(text.encode())
     if excess:
         raise ValueError(
-            f"the {name} is too large to be saved, because load would refuse it: {excess}"
+            f"the {name} is too large to be saved, because load would refuse it: "
+            f"{excess}"
         )
     return text
 
@@ -173,7 +175,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     if type(body.get("version")) is not int or body["version"] != VERSION:
         raise ValueError(
-            f"{path} has format version {body.get('version')!r}; this calspline reads version {VERSION}"
+            f"{path} has format version {body.get('version')!r}; this calspline reads "
+            f"version {VERSION}"
         )
     name = body.get("class")
     other = OTHERS.get(name) if isinstance(name, str) else None

@@ -137,6 +137,7 @@ def _zero_and_one(labels: NDArray[Any]) -> NDArray[Any] | None:
         return None
     if labels.dtype.kind != "b" and labels.size and labels.min() == 1:
         raise ValueError(
-            "y shows one class, 1; give both as classes, the second being what scores are of"
+            "y shows one class, 1; give both as classes, the second being what scores "
+            "are of"
         )
     return np.array([0, 1], dtype=labels.dtype)

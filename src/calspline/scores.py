@@ -188,7 +188,8 @@ class ScoreKind:
             return BinaryScores("probability", array[:, 1], array[:, 0], array.shape)
         if self.name == "margin" and scores.n_off:
             raise ValueError(
-                f"{scores.name} must be one column of margins, as in the fit; got two columns "
+                f"{scores.name} must be one column of margins, as in the fit; got two "
+                "columns "
                 f"that are not probabilities either: {scores.example_off()}"
             )
         values = array.astype(np.float64, copy=False)[:, 1]

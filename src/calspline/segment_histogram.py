@@ -162,7 +162,8 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
         for label, histogram in histograms.items():
             if not isinstance(histogram, BinnedScores):
                 raise TypeError(
-                    f"histogram must map labels to ScoreHistogram; {label!r} has {type(histogram).__name__}"
+                    f"histogram must map labels to ScoreHistogram; {label!r} has "
+                    f"{type(histogram).__name__}"
                 )
         labels = _sorted(label for label in histograms if len(histograms[label]))
         if not labels:

@@ -142,7 +142,8 @@ def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
         for each in names:
             if names.count(each) > 1:
                 raise ValueError(
-                    f"{name} must have columns of different names; {names.count(each)} are named {each!r}"
+                    f"{name} must have columns of different names; {names.count(each)} "
+                    f"are named {each!r}"
                 )
         return [(by.iloc[:, j], each) for j, each in enumerate(names)]
     import narwhals as nw
@@ -301,7 +302,8 @@ class Known:
         """Complain that labels of a kind are ``found`` where no known label is of it; None: the kind is not known."""
         if kind is not None and self._families and kind not in self._families:
             raise TypeError(
-                f"by must have labels like those of the fit ({_shown(self._families)}, such as {self.labels[0]!r}); "
+                f"by must have labels like those of the fit ({_shown(self._families)}, "
+                f"such as {self.labels[0]!r}); "
                 f"{found}"
             )
 
@@ -341,7 +343,8 @@ def warn_of_new(n_new: int, n: int) -> None:
     """Warn if rows are of segments never seen."""
     if n_new:
         warn_user(
-            f"{n_new} of {n} rows are of segments that the fit has not seen: they get the probability of a new segment"
+            f"{n_new} of {n} rows are of segments that the fit has not seen: they get "
+            "the probability of a new segment"
         )
 
 
@@ -353,7 +356,8 @@ def check_alike(known: Iterable[Any], new: Iterable[Any]) -> None:
     families = {family(label) for label in ours}
     if ours and theirs and not families & {family(label) for label in theirs}:
         raise TypeError(
-            f"by must have labels like those of earlier rows ({_shown(families)}, such as {ours[0]!r}); got "
+            f"by must have labels like those of earlier rows ({_shown(families)}, such "
+            f"as {ours[0]!r}); got "
             f"{theirs[0]!r}, a {family(theirs[0])}"
         )
 

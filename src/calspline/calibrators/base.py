@@ -52,7 +52,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     _prefers_margins: ClassVar[bool] = False
     """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
     _fit_advice: ClassVar[str] = (
-        'Margins of which so few lie outside [0, 1] are for SplineCalibrator(scale="identity").'
+        "Margins of which so few lie outside [0, 1] are for "
+        'SplineCalibrator(scale="identity").'
     )
     _advice: ClassVar[str] = ADVICE
 

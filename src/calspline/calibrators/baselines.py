@@ -393,7 +393,8 @@ class ClippingCalibrator(BaseCalibrator):
     }
     _kinds_of_map = (Clipping,)
     _advice: ClassVar[str] = (
-        "Clipping is for probabilities only, not for margins such as a decision_function gives."
+        "Clipping is for probabilities only, not for margins such as a "
+        "decision_function gives."
     )
     _fit_advice: ClassVar[str] = _advice
 

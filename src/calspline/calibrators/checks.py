@@ -13,7 +13,8 @@ def check_fitted(calibrator: Any) -> None:
     """Raise scikit-learn's error of an estimator that is not fitted yet."""
     if not calibrator.__sklearn_is_fitted__():
         raise NotFittedError(
-            f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
+            f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' "
+            "with appropriate arguments "
             "before using this estimator."
         )
 
@@ -23,7 +24,8 @@ def check_fitted_calibrator(value: Any, n_classes: int) -> None:
     classes = classes_of_calibrator(value)
     if len(classes) != n_classes:
         raise ValueError(
-            f"calibrator must be of the {n_classes} classes of predictions; it has {len(classes)}"
+            f"calibrator must be of the {n_classes} classes of predictions; it has "
+            f"{len(classes)}"
         )
 
 

@@ -383,7 +383,8 @@ class SplineCalibrator(BaseCalibrator):
             return required_scores(options.scale)
         if options.scale not in ("auto", "identity"):
             raise ValueError(
-                f'scale must be "auto" or "identity" for margins; got {self.scale!r}, which needs '
+                f'scale must be "auto" or "identity" for margins; got {self.scale!r}, '
+                "which needs "
                 'probabilities. To calibrate margins, use scale="identity".'
             )
         return "margin"
@@ -416,7 +417,8 @@ class SplineCalibrator(BaseCalibrator):
         seen = self._seen_rows()
         if self.weights == "importance" and sample_weight is not None:
             raise ValueError(
-                'weights must be "frequency" for partial_fit: the ratio to weights to come is not known'
+                'weights must be "frequency" for partial_fit: the ratio to weights to '
+                "come is not known"
             )
         given = check_scores(scores)
         weight = check_weights(sample_weight, len(given), some=False)
@@ -459,7 +461,8 @@ class SplineCalibrator(BaseCalibrator):
         model = self.model_
         if isinstance(model.map, Shifted):
             raise ValueError(
-                "this calibrator was shifted; update the one that it came from, and shift that again"
+                "this calibrator was shifted; update the one that it came from, and "
+                "shift that again"
             )
         if model.n_classes > 2:
             raise ValueError(
@@ -468,7 +471,8 @@ class SplineCalibrator(BaseCalibrator):
         histogram = model.fit.histogram
         if histogram is None:
             raise ValueError(
-                "this calibrator was loaded from a file, without the rows it was fitted on; fit a new one"
+                "this calibrator was loaded from a file, without the rows it was "
+                "fitted on; fit a new one"
             )
         fit = model.fit
         return SeenRows(
@@ -553,7 +557,8 @@ class SplineCalibrator(BaseCalibrator):
             raise ValueError("histogram must hold both classes")
         if self.weights == "importance" and n_effective is None:
             raise ValueError(
-                'n_effective must be given with weights="importance": a histogram has sums of weights, and they do not '
+                'n_effective must be given with weights="importance": a histogram has '
+                "sums of weights, and they do not "
                 "say how many rows these are worth"
             )
         classes = label_array(
@@ -602,7 +607,8 @@ class SplineCalibrator(BaseCalibrator):
         curves = model.base_curves
         if curves and curves[0].link != "logit":
             raise ValueError(
-                'interval needs loss="log"; bands about a fit by loss="brier" would not hold what they say'
+                'interval needs loss="log"; bands about a fit by loss="brier" would '
+                "not hold what they say"
             )
         if model.n_classes > 2 and simultaneous:
             raise ValueError("simultaneous must be False for more than two classes")
@@ -731,7 +737,8 @@ class SplineCalibrator(BaseCalibrator):
         histogram = self.model_.fit.histogram
         if histogram is None:
             raise AttributeError(
-                f"this {type(self).__name__} has no histogram_: it was loaded, or has more classes"
+                f"this {type(self).__name__} has no histogram_: it was loaded, or has "
+                "more classes"
             )
         return histogram
 
@@ -741,7 +748,8 @@ class SplineCalibrator(BaseCalibrator):
         model = self.model_
         if not model.segment_columns:
             raise AttributeError(
-                f"this {type(self).__name__} was fitted without segments, and has no segments_"
+                f"this {type(self).__name__} was fitted without segments, and has no "
+                "segments_"
             )
         parts = maps_of(model.base)
         segmented = [part for part in parts if isinstance(part, SegmentedCurve)]
@@ -799,6 +807,7 @@ def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:
     worth = check_number(n_effective, "n_effective", above=0.0)
     if worth > histogram.total * (1.0 + ROUNDING):
         raise ValueError(
-            f"n_effective must be at most the weight of the rows, {histogram.total:g}; got {worth:g}"
+            f"n_effective must be at most the weight of the rows, {histogram.total:g}; "
+            f"got {worth:g}"
         )
     return worth

@@ -124,7 +124,8 @@ class CalibrationCurveDisplay(Display):
         check_fitted(calibrator)
         if not calibrator.curves_:
             raise ValueError(
-                f"calibrator must have a curve for each class; this {type(calibrator).__name__} has none "
+                "calibrator must have a curve for each class; this "
+                f"{type(calibrator).__name__} has none "
                 '(a spline for three or more classes has them with multiclass="ovr")'
             )
         names = [str(label) for label in calibrator.classes_.tolist()]

@@ -176,7 +176,8 @@ class ReliabilityDisplay(Display):
         for key, one in estimator.items():
             if not hasattr(one, "predict_proba"):
                 raise TypeError(
-                    f"estimator must have predict_proba; {key!r} is a {type(one).__name__} without"
+                    f"estimator must have predict_proba; {key!r} is a "
+                    f"{type(one).__name__} without"
                 )
         options = {"labels": _common_classes(estimator)} | options
         return cls.from_predictions(
@@ -246,7 +247,8 @@ class ReliabilityDisplay(Display):
             panels = style.small_multiples(ax, len(chosen), 0.2 if histogram else None)
         else:
             raise TypeError(
-                f"histogram must be True or False with several diagrams; got {histogram!r}"
+                "histogram must be True or False with several diagrams; got "
+                f"{histogram!r}"
             )
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
         for i, (place, own, strip) in enumerate(
@@ -287,7 +289,8 @@ class ReliabilityDisplay(Display):
         unknown = [label for label in wanted if label not in names]
         if unknown or not wanted:
             raise ValueError(
-                f"classes must be 'top', 'all' or a list of some of {names}; got {list(classes)!r}"
+                f"classes must be 'top', 'all' or a list of some of {names}; got "
+                f"{list(classes)!r}"
             )
         return [names.index(label) + 1 for label in wanted]
 
@@ -373,7 +376,8 @@ def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
     """Functions of the score by name: callables, or calibrators of two classes fitted on probabilities."""
     if curves is not None and not isinstance(curves, Mapping):
         raise TypeError(
-            f'curves must be a mapping such as {{"spline": calibrator}}; got {type(curves).__name__}'
+            f'curves must be a mapping such as {{"spline": calibrator}}; got '
+            f"{type(curves).__name__}"
         )
     found = check_by_name(curves, "curves", None) if curves else {}
     for name, curve in found.items():
@@ -381,18 +385,21 @@ def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
             if not callable(curve):
                 what = type(curve).__name__
                 raise TypeError(
-                    f"curves[{name!r}] must be a fitted calibrator or a callable; got {what}"
+                    f"curves[{name!r}] must be a fitted calibrator or a callable; got "
+                    f"{what}"
                 )
         elif len(getattr(curve, "classes_", (0, 1))) > 2:
             raise ValueError(
-                f"curves[{name!r}] must be of two classes; it was fitted to {len(curve.classes_)}"
+                f"curves[{name!r}] must be of two classes; it was fitted to "
+                f"{len(curve.classes_)}"
             )
         elif (
             isinstance(curve, BaseCalibrator)
             and not curve.model_.kind.lies_in_unit_interval
         ):
             raise ValueError(
-                f"curves[{name!r}] must be fitted on probabilities; it was fitted on margins"
+                f"curves[{name!r}] must be fitted on probabilities; it was fitted on "
+                "margins"
             )
     return {name: getattr(curve, "calibrate", curve) for name, curve in found.items()}
 
@@ -404,6 +411,7 @@ def _check_limits(limits: Any, *, open_: bool) -> tuple[float, float]:
     outside = low <= 0.0 or high >= 1.0 if open_ else low < 0.0 or high > 1.0
     if len(array) != 2 or outside:
         raise ValueError(
-            f"limits must be two numbers in {'(0, 1)' if open_ else '[0, 1]'}; got {array.tolist()}"
+            f"limits must be two numbers in {'(0, 1)' if open_ else '[0, 1]'}; got "
+            f"{array.tolist()}"
         )
     return low, high

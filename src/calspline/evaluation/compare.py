@@ -230,7 +230,10 @@ class Comparison(Result):
         return self.evaluations[self.reference].grouping
 
     def __repr__(self) -> str:
-        return f"Comparison({', '.join(self.evaluations)}; recommended: {self.recommended})"
+        return (
+            f"Comparison({', '.join(self.evaluations)}; "
+            f"recommended: {self.recommended})"
+        )
 
 
 def compare(
@@ -366,8 +369,10 @@ def compare_predictions(
         by_log = found["log_loss"][best].verdict == "better"
         d = found["log_loss" if by_log else "brier"][best]
         sentence = (
-            f"Use {best}: its {'log-loss' if by_log else 'Brier score'} is lower than that of {reference} by "
-            f"{-d.value:.4f} ({percent(level)} interval {-d.upper:.4f} to {-d.lower:.4f})."
+            f"Use {best}: its {'log-loss' if by_log else 'Brier score'} is lower than "
+            f"that of {reference} by "
+            f"{-d.value:.4f} ({percent(level)} interval {-d.upper:.4f} to "
+            f"{-d.lower:.4f})."
         )
     return Comparison(
         reference=reference,

@@ -145,7 +145,8 @@ def check_costs(costs: Any) -> Costs:
     names = [each.name for each in fields(Costs)]
     if not isinstance(costs, Mapping):
         raise TypeError(
-            f'costs must be a mapping such as {{"false_positive": 1, "false_negative": 5}}; got {costs!r}'
+            f'costs must be a mapping such as {{"false_positive": 1, "false_negative": '
+            f"5}}; got {costs!r}"
         )
     for name in costs:
         if name not in names:
@@ -164,7 +165,8 @@ def check_costs(costs: Any) -> Costs:
         or checked.false_negative <= checked.true_positive
     ):
         raise ValueError(
-            "costs must be higher for a false_positive than a true_negative, and for a false_negative than "
+            "costs must be higher for a false_positive than a true_negative, and for a "
+            "false_negative than "
             "a true_positive; otherwise no threshold makes sense"
         )
     return checked
@@ -348,9 +350,10 @@ class Decision(Result):
                 )
                 if runs
             ]
-            out.append(
-                f"{name}: {'; '.join(parts) or f'no significant difference from {self.reference}'}."
-            )
+            found = "; ".join(parts)
+            if not found:
+                found = f"no significant difference from {self.reference}"
+            out.append(f"{name}: {found}.")
         return out
 
     def __repr__(self) -> str:

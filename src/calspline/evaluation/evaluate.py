@@ -84,8 +84,9 @@ OF_EVENT = (
 OF_TOP_LABEL = ", most probable class"
 SIGNIFICANT = 0.05
 SCORERS = (
-    "log_loss", "brier", "accuracy", "auc", "calibration_log_loss", "refinement_log_loss", "calibration_brier",
-    "refinement_brier", "ece", "ece_debiased", "smooth_ece", "ici", "emax",
+    "log_loss", "brier", "accuracy", "auc", "calibration_log_loss",
+    "refinement_log_loss", "calibration_brier", "refinement_brier", "ece",
+    "ece_debiased", "smooth_ece", "ici", "emax",
 )  # fmt: skip
 MORE_IS_BETTER = ("accuracy", "auc")
 

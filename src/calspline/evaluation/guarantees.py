@@ -127,7 +127,8 @@ class Guarantee:
                 for name, one in self.achieved.items()
             )
             return (
-                f"With {percent(self.level)} confidence, threshold {self.threshold:.4g} "
+                f"With {percent(self.level)} confidence, threshold "
+                f"{self.threshold:.4g} "
                 f"has {wanted} (here: {achieved})."
             )
         start = f"No threshold can guarantee {wanted} with {self.n_rows:,} rows"
@@ -156,7 +157,8 @@ def check_constraints(at_least: Any, at_most: Any) -> tuple[Constraint, ...]:
             continue
         if not isinstance(given, Mapping):
             raise TypeError(
-                f'{argument} must be a mapping such as {{"precision": 0.9}}; got {given!r}'
+                f'{argument} must be a mapping such as {{"precision": 0.9}}; got '
+                f"{given!r}"
             )
         for name, bound in given.items():
             if name not in SHARES:

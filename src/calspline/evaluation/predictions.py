@@ -258,7 +258,8 @@ def check_predictions(
     given = check_scores(probs, name)
     if given.values.size == 0:
         raise ValueError(
-            f"{name} must have at least one row and one column; got shape {given.values.shape}"
+            f"{name} must have at least one row and one column; got shape "
+            f"{given.values.shape}"
         )
     decide_kind(given, "probability", "")
     n, n_classes = len(given), max(given.n_columns, 2)
@@ -272,7 +273,8 @@ def check_predictions(
         and not MIN_TOTAL_WEIGHT <= float(weight.sum()) <= MAX_TOTAL_WEIGHT
     ):
         raise ValueError(
-            f"sample_weight counts rows, so its sum must be between {MIN_TOTAL_WEIGHT:g} and {MAX_TOTAL_WEIGHT:g}; "
+            "sample_weight counts rows, so its sum must be between "
+            f"{MIN_TOTAL_WEIGHT:g} and {MAX_TOTAL_WEIGHT:g}; "
             f"got {weight.sum():g}"
         )
     group = check_groups(groups, n, beside=name)
@@ -326,7 +328,8 @@ def _known_pair(found: NDArray[Any], pos_label: Any) -> NDArray[Any] | None:
     only = values.tolist()[0]
     if pos_label is None or pos_label == only:
         raise ValueError(
-            f"y shows one class, {only!r}; give both as labels, the second being what probs is of"
+            f"y shows one class, {only!r}; give both as labels, the second being what "
+            "probs is of"
         )
     return label_array([only, pos_label])
 
@@ -354,7 +357,8 @@ def _given_classes(
     values = classes.tolist()
     if len(values) != count or len(set(values)) != count:
         raise ValueError(
-            f"labels must be {count} different classes, one a column of probs; got {labels!r}"
+            f"labels must be {count} different classes, one a column of probs; got "
+            f"{labels!r}"
         )
     codes = np.full(len(found), -1, dtype=np.intp)
     for j, value in enumerate(values):
@@ -415,7 +419,8 @@ def check_prediction_sets(
     for name, rows in checked.items():
         if len(rows.classes) != n_classes:
             raise ValueError(
-                f"predictions must all be of the same classes; {first} has {n_classes} and {name} has "
+                f"predictions must all be of the same classes; {first} has {n_classes} "
+                f"and {name} has "
                 f"{len(rows.classes)}"
             )
     return checked

@@ -232,7 +232,10 @@ class SegmentEvaluation(JudgedSegments):
         ]
 
     def __repr__(self) -> str:
-        return f"SegmentEvaluation({len(self)} segments: miscalibrated={len(self.miscalibrated)}, p_value={self.p_value:.3g})"
+        return (
+            f"SegmentEvaluation({len(self)} segments: "
+            f"miscalibrated={len(self.miscalibrated)}, p_value={self.p_value:.3g})"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -250,7 +250,8 @@ def c_label(label: Any) -> str:
         return repr(label if isinstance(label, float) else int(label))
     if "\0" in label:
         raise ValueError(
-            f"segments must be texts that C has, without a null character; got {label!r}"
+            "segments must be texts that C has, without a null character; got "
+            f"{label!r}"
         )
     plain = (
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}"
@@ -292,7 +293,8 @@ class CSource:
         kind = kind_of(labels)
         if kind == "mixed":
             raise ValueError(
-                "segments must all be texts or all be numbers for this language; by has "
+                "segments must all be texts or all be numbers for this language; by "
+                "has "
                 "both"
             )
         is_integer = all(isinstance(label, int) for label in labels)

@@ -114,7 +114,10 @@ def _rows_of(labels: list[str]) -> str:
 
 def _among_values(value: str, labels: list[str], known: str) -> str:
     rows = f"{indented(_rows_of(labels))} AS {known}({known}_segment, {known}_place)"
-    return f"(\n  SELECT {known}_place FROM {rows}\n  WHERE {known}_segment = {indented(value)}\n)"
+    return (
+        f"(\n  SELECT {known}_place FROM {rows}\n  "
+        f"WHERE {known}_segment = {indented(value)}\n)"
+    )
 
 
 def _among_rows(value: str, labels: list[str], known: str) -> str:
@@ -122,13 +125,19 @@ def _among_rows(value: str, labels: list[str], known: str) -> str:
     rows = (
         f"WITH {known}({known}_segment, {known}_place) AS {indented(_rows_of(labels))}"
     )
-    return f"(\n  {rows}\n  SELECT {known}_place FROM {known} WHERE {known}_segment = {indented(value)}\n)"
+    return (
+        f"(\n  {rows}\n  SELECT {known}_place FROM {known} "
+        f"WHERE {known}_segment = {indented(value)}\n)"
+    )
 
 
 def _select(variable: str, value: str, body: str, once: str = "") -> str:
     """``body``, ``variable`` being bound to ``value``: a subquery without a table."""
     name = "bound_" + variable.rstrip("0123456789")
-    return f"(\n  SELECT {indented(body)}\n  FROM (SELECT {indented(value)} AS {variable}{once}) AS {name}\n)"
+    return (
+        f"(\n  SELECT {indented(body)}\n  "
+        f"FROM (SELECT {indented(value)} AS {variable}{once}) AS {name}\n)"
+    )
 
 
 def _list_lambda(values: str, variable: str, body: str) -> str:
@@ -183,7 +192,8 @@ def _names(types: str) -> str:
 
 
 _DUCKDB_NUMBERS = _names(
-    "TINYINT, SMALLINT, INTEGER, BIGINT, HUGEINT, UTINYINT, USMALLINT, UINTEGER, UBIGINT, UHUGEINT, FLOAT, DOUBLE, "
+    "TINYINT, SMALLINT, INTEGER, BIGINT, HUGEINT, UTINYINT, USMALLINT, UINTEGER, "
+    "UBIGINT, UHUGEINT, FLOAT, DOUBLE, "
     "BOOLEAN"
 )
 _POSTGRES_NUMBERS = _names("int2, int4, int8, float4, float8, numeric, bool")
@@ -206,7 +216,9 @@ DIALECTS: dict[str, Dialect] = {
     "duckdb": Dialect(
         column="{}::DOUBLE",
         first=1,
-        is_number=f"typeof({{0}}) IN ({_DUCKDB_NUMBERS}) OR typeof({{0}}) LIKE 'DECIMAL%'",
+        is_number=(
+            f"typeof({{0}}) IN ({_DUCKDB_NUMBERS}) OR typeof({{0}}) LIKE 'DECIMAL%'"
+        ),
         is_text="typeof({0}) IN ('VARCHAR', 'JSON') OR typeof({0}) LIKE 'ENUM%'",
         as_number="TRY_CAST({} AS DOUBLE)",
         position=_among_values,
@@ -228,10 +240,14 @@ DIALECTS: dict[str, Dialect] = {
         column="{}::float8",
         first=1,
         is_number=f"pg_typeof({{}}) IN ({_POSTGRES_NUMBERS})",
-        is_text=f"pg_typeof({{}}) NOT IN ({_POSTGRES_NUMBERS}, {_POSTGRES_OTHERS})",  # any enumeration is a text, too
+        # Any enumeration is text, too.
+        is_text=f"pg_typeof({{}}) NOT IN ({_POSTGRES_NUMBERS}, {_POSTGRES_OTHERS})",
         # Of any type there is a text; a cast to a number is an error before a row is
         # read where there is none.
-        as_number="CASE {0}::text WHEN 'true' THEN 1e0 WHEN 'false' THEN 0e0 ELSE {0}::text::float8 END",
+        as_number=(
+            "CASE {0}::text WHEN 'true' THEN 1e0 WHEN 'false' THEN 0e0 "
+            "ELSE {0}::text::float8 END"
+        ),
         as_text="{}::text",
         position=_among_values,
         types=("text", "float8"),
@@ -241,14 +257,18 @@ DIALECTS: dict[str, Dialect] = {
             breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"
         ),
         not_nan="{}::float8 <> 'NaN'::float8",
-        refuse="('{}: ' || {}::text)::float8",  # says what it cannot read; a column keeps it from reading it at once
+        # The error quotes what cannot be read. It contains a column, so that it is not
+        # evaluated before a row needs it.
+        refuse="('{}: ' || {}::text)::float8",
         barrier="OFFSET 0",
     ),
     "spark": Dialect(
         quote="`",
         column="double({})",
         first=0,
-        is_number=f"typeof({{0}}) IN ({_SPARK_NUMBERS}) OR typeof({{0}}) LIKE 'decimal%'",
+        is_number=(
+            f"typeof({{0}}) IN ({_SPARK_NUMBERS}) OR typeof({{0}}) LIKE 'decimal%'"
+        ),
         is_text="typeof({}) LIKE 'string%'",
         as_text="CAST({} AS STRING)",
         position=lambda value, labels, known: lines_of(
@@ -266,7 +286,8 @@ DIALECTS: dict[str, Dialect] = {
         escapes={"\\": "\\\\", "'": "\\'"},
     ),
     "sqlite": Dialect(
-        quote="`",  # in double quotes a name that is no column would be taken for a string
+        # In double quotes, a name that is not a column would be read as a string.
+        quote="`",
         column="{}",  # a cast would make zeros of what is no number
         functions={"log": "ln"},
         first=0,

@@ -38,7 +38,8 @@ Dtype = Literal["float64", "float32"]
 ML, LABEL_ENCODER_SINCE = "ai.onnx.ml", 2
 NAMES = {
     "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg",
-    "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs", "sqrt": "Sqrt",
+    "max": "Max", "min": "Min", "log": "Log", "exp": "Exp", "abs": "Abs",
+    "sqrt": "Sqrt",
 }  # fmt: skip
 OPPOSITE = 1e-3
 """Share of their size by which two margins that are opposite may differ."""
@@ -111,7 +112,8 @@ def to_onnx(
     if is_classifier(calibrator):
         if after is not None:
             raise ValueError(
-                "after is for a calibrator; a CalibratedClassifierCV has its model already"
+                "after is for a calibrator; a CalibratedClassifierCV has its model "
+                "already"
             )
         models = []
         for pair, model in converted(calibrator, dtype):
@@ -282,7 +284,8 @@ class _Graph:
             array: NDArray[Any] = np.asarray(values, dtype=dtype or self._dtype)
         if np.isinf(array).any():
             raise ValueError(
-                'dtype must be "float64" for this calibrator: its scores are beyond float32'
+                'dtype must be "float64" for this calibrator: its scores are beyond '
+                "float32"
             )
         key = f"{array.dtype}{array.shape}", array.tobytes()
         if key not in self._known:

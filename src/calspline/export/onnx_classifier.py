@@ -56,17 +56,20 @@ class ClassifierScores:
         """Complain if a calibrator, which takes probabilities if ``proper``, was not fitted on such scores."""
         if self.kind == "probability" and not proper:
             raise ValueError(
-                "after gives probabilities, and the calibrator was fitted on margins; convert the model with "
+                "after gives probabilities, and the calibrator was fitted on margins; "
+                "convert the model with "
                 "raw_scores=True, or fit the calibrator on its predict_proba"
             )
         if self.kind == "margin" and formula.kind == "probability":
             raise ValueError(
-                "after gives margins, and the calibrator was fitted on probabilities; convert the model without "
+                "after gives margins, and the calibrator was fitted on probabilities; "
+                "convert the model without "
                 "raw_scores, or fit the calibrator on its decision_function"
             )
         if self.reversed:
             raise ValueError(
-                "after is a support vector machine, whose two margins ONNX has in the reverse order of its classes; "
+                "after is a support vector machine, whose two margins ONNX has in the "
+                "reverse order of its classes; "
                 "convert it with raw_scores=True"
             )
 
@@ -75,7 +78,8 @@ class ClassifierScores:
         if self.labels is None:
             if self.columns > 1 and classes != sorted(classes):
                 warnings.warn(
-                    f"after does not name its classes: its columns are taken in the calibrator's order, {classes}",
+                    "after does not name its classes: its columns are taken in the "
+                    f"calibrator's order, {classes}",
                     stacklevel=4,
                 )
             return None
@@ -89,13 +93,15 @@ class ClassifierScores:
         as_they_are = list(range(len(classes)))
         if set(places) != set(as_they_are):
             raise ValueError(
-                f"after must have the classes of the calibrator, {classes}; it has {self.labels}"
+                f"after must have the classes of the calibrator, {classes}; it has "
+                f"{self.labels}"
             )
         if places == as_they_are:
             return None
         if self.columns == 1:
             raise ValueError(
-                f"after gives the score of {self.labels[1]!r}, and the calibrator was fitted on that of {classes[1]!r}"
+                f"after gives the score of {self.labels[1]!r}, and the calibrator was "
+                f"fitted on that of {classes[1]!r}"
             )
         return places
 
@@ -146,10 +152,14 @@ def with_usual_opset(model: Any, tensor: str) -> Any:
     newest = defs.onnx_opset_version()
     if version is not None and MIN_OPSET <= version <= newest:
         return model
-    advice = f"Convert the model with another one, as in skl2onnx.to_onnx(model, X, target_opset={OPSET})"
+    advice = (
+        f"Convert the model with another one, "
+        f"as in skl2onnx.to_onnx(model, X, target_opset={OPSET})"
+    )
     if version is None or version > newest:
         raise ValueError(
-            f"after must have an opset that the installed onnx knows, up to {newest}; got {version}. {advice}"
+            f"after must have an opset that the installed onnx knows, up to {newest}; "
+            f"got {version}. {advice}"
         )
     kept = [
         opset for opset in model.opset_import if opset.domain not in ("", "ai.onnx")
@@ -164,7 +174,8 @@ def with_usual_opset(model: Any, tensor: str) -> Any:
         found = version_converter.convert_version(model, OPSET)
     except Exception as error:  # onnx has several of its own
         raise ValueError(
-            f"after must have an opset of {MIN_OPSET} or more; got {version}, which onnx cannot convert ({error}). "
+            f"after must have an opset of {MIN_OPSET} or more; got {version}, which "
+            f"onnx cannot convert ({error}). "
             f"{advice}"
         ) from error
     known = {opset.domain for opset in found.opset_import}
@@ -316,7 +327,8 @@ def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
                 if j not in pair.known
             ]
             raise ValueError(
-                f"calibrator has a model that knows nothing of class {missing[0]!r}, which has no export"
+                f"calibrator has a model that knows nothing of class {missing[0]!r}, "
+                "which has no export"
             )
         model = (
             pair.estimator.estimator
@@ -325,8 +337,10 @@ def converted(classifier: Any, dtype: str) -> list[tuple[Any, Any]]:
         )
         if not hasattr(model, "n_features_in_"):
             raise TypeError(
-                f"calibrator must have a model of columns of numbers; got {type(model).__name__}. Convert the model "
-                "yourself, and give the result as after, with calibrated_classifiers_[0].calibrators[0]."
+                "calibrator must have a model of columns of numbers; got "
+                f"{type(model).__name__}. Convert the model "
+                "yourself, and give the result as after, with "
+                "calibrated_classifiers_[0].calibrators[0]."
             )
         last = model
         while isinstance(last, Pipeline):
@@ -381,7 +395,8 @@ def check_agreement(model: Any, pair: Any, dtype: str) -> None:
             ) from error
     if not (off := np.abs(got - expected).max()) < AGREEMENT:
         raise ValueError(
-            f"calibrator has a model, {name}, that skl2onnx converts wrongly, by up to {off:.2g}; {advice}"
+            f"calibrator has a model, {name}, that skl2onnx converts wrongly, by up to "
+            f"{off:.2g}; {advice}"
         )
 
 

@@ -137,7 +137,8 @@ def to_sql(
     formula = formula_of(calibrator)
     if table is not None and (by is None or not _is_name(table)):
         raise ValueError(
-            f"table must be the name of a table, for a calibrator with by; got {table!r}"
+            "table must be the name of a table, for a calibrator with by; got "
+            f"{table!r}"
         )
     if (by is None) != (not formula.lookups):
         named = (

@@ -98,7 +98,10 @@ class Statement:
         self._syntax = Syntax(
             number=numeral,
             functions=writer.functions,
-            choice="CASE WHEN {value} BETWEEN {low} AND {high} THEN {inside} ELSE {outside} END",
+            choice=(
+                "CASE WHEN {value} BETWEEN {low} AND {high} THEN {inside} "
+                "ELSE {outside} END"
+            ),
             cubic=self._cubic,
             width=WIDTH,
         )
@@ -129,7 +132,10 @@ class Statement:
             f"{self._write(self._effects[key][0])} = 0" for key in sorted(new)
         )
         own = self._value(program.given(dict.fromkeys(new, 0.0)).blended(), known)
-        return f"CASE WHEN {tests} THEN\n  {indented(own)}\nELSE\n  {indented(self._value(program, known))}\nEND"
+        return (
+            f"CASE WHEN {tests} THEN\n  {indented(own)}\n"
+            f"ELSE\n  {indented(self._value(program, known))}\nEND"
+        )
 
     def effects(self, formula: Formula) -> tuple[list[str], str]:
         """What makes and fills the tables of effects, and what joins them."""
@@ -171,7 +177,8 @@ class Statement:
 
         def joined(table: str, column: str, numbers: list[float]) -> Expression:
             return name(
-                f"coalesce({self._quoted(table)}.{writer.identifier(column)}, {numeral(numbers[0])})"
+                f"coalesce({self._quoted(table)}.{writer.identifier(column)}, "
+                f"{numeral(numbers[0])})"
             )
 
         def at_place(
@@ -221,11 +228,13 @@ class Statement:
         if texts:
             if len(texts) < len(labels):
                 raise ValueError(
-                    f"segments must be all texts or all numbers in SQL; column {column!r} has both"
+                    "segments must be all texts or all numbers in SQL; column "
+                    f"{column!r} has both"
                 )
             if any("\0" in text for text in texts):
                 raise ValueError(
-                    f"segments must not hold the character 0 in SQL; one of column {column!r} does"
+                    "segments must not hold the character 0 in SQL; one of column "
+                    f"{column!r} does"
                 )
             fits, value, kind = writer.is_text, writer.as_text, "texts"
             listed = [
@@ -234,7 +243,8 @@ class Statement:
         else:
             if any(abs(label) >= LARGEST_INTEGER for label in labels):
                 raise ValueError(
-                    f"segments must be numbers below 2**53 in SQL; one of column {column!r} is larger"
+                    "segments must be numbers below 2**53 in SQL; one of column "
+                    f"{column!r} is larger"
                 )
             fits, value, kind = writer.is_number, writer.as_number, "numbers"
             listed = [*map(numeral, labels)]
@@ -247,7 +257,8 @@ class Statement:
         )
         own, other = f"WHEN {fits.format(quoted)}", f"WHEN {quoted} IS NOT NULL"
         return (
-            f"CASE\n  {own}\n  THEN {value.format(quoted)}\n  {other}\n  THEN {error}\nEND",
+            f"CASE\n  {own}\n  THEN {value.format(quoted)}\n  {other}\n  THEN "
+            f"{error}\nEND",
             listed,
         )
 

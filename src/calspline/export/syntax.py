@@ -71,7 +71,8 @@ class Syntax:
         # Rounding depends on the order of operations, so a + (b + c) keeps its
         # parentheses.
         return (
-            f"{self._part(left, strength)} {operation} {self._part(right, strength + 1)}",
+            f"{self._part(left, strength)} {operation} "
+            f"{self._part(right, strength + 1)}",
             strength,
         )
 

@@ -369,7 +369,8 @@ def warn_if_dominated(correlation: float, weights: Array) -> None:
         return
     warn_user(
         f"one group has {largest:.6g} of {total:.6g} rows, and they are worth only "
-        f"{largest / effect:.1f} independent rows, as rows of a group may agree: the fit "
+        f"{largest / effect:.1f} independent rows, as rows of a group may agree: the "
+        "fit "
         "rests on the other groups; leave out groups if all rows are independent"
     )
 

@@ -234,7 +234,8 @@ def fit_effects(likelihood: Likelihood, S: int, components: Components) -> Effec
         change, edf, gain = arrow.scoring(now.beta, now.theta, arrow.P)
         if promised < CLOSE and gain.sum() < SETTLED:
             converged = bool((tau < LARGEST_VARIANCE).all())
-            break  # the step was so small that the Hessian is still that of the arrowhead
+            # The step was so small that the Hessian is still that of the arrowhead.
+            break
         # The secant: as far as the last step went, for as much as it took off what was
         # left to go.
         less = last - change

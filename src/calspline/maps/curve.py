@@ -362,7 +362,8 @@ class CalibrationCurve(WithoutSegments):
         """
         if not self.is_monotone:
             raise ValueError(
-                "the curve decreases somewhere, so it has no inverse; fit with monotone=True"
+                "the curve decreases somewhere, so it has no inverse; fit with "
+                "monotone=True"
             )
         p = check_numeric_array(probabilities, "probabilities")
         if p.size and (p.min() < 0.0 or p.max() > 1.0):

@@ -34,7 +34,10 @@ from calspline.scores import (
 from calspline.segment_labels import By, SegmentCodes, check_by, warn_of_new
 from calspline.user_warnings import warn_user
 
-ADVICE = "This calibrator was fitted on probabilities; to calibrate margins, fit it on margins."
+ADVICE = (
+    "This calibrator was fitted on probabilities; "
+    "to calibrate margins, fit it on margins."
+)
 
 
 TOLERANCE = 1e-6

@@ -210,7 +210,8 @@ class SegmentTable(Result, dict[str, Any]):
             score = format_number(self["mean_score"][i])
             rate = format_number(self["event_rate"][i])
             lines.append(
-                f"    {self._name(i)}: {self['rows'][i]:g} rows, mean score {score}, event rate {rate}, "
+                f"    {self._name(i)}: {self['rows'][i]:g} rows, mean score {score}, "
+                f"event rate {rate}, "
                 f"intercept {self['intercept'][i]:+.3f}, slope {self['slope'][i]:+.3f}"
             )
         return lines

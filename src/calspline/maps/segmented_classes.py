@@ -175,7 +175,8 @@ class SegmentedClasses:
     ) -> None:
         """Unknown: the errors of the effects are not kept."""
         raise ValueError(
-            'interval knows segments (by=) of several classes only with multiclass="ovr"'
+            "interval knows segments (by=) of several classes only with "
+            'multiclass="ovr"'
         )
 
     def noise(self, scores: MatrixScores) -> Array:

@@ -175,7 +175,8 @@ class StructuredMap(WithoutSegments):
         """Variance of the log-odds of every class, shape (n, m), at checked scores with probabilities ``p``."""
         if self.spread is None:
             raise ValueError(
-                "this calibrator was saved by a version that did not keep what limits of several classes need; "
+                "this calibrator was saved by a version that did not keep what limits "
+                "of several classes need; "
                 "fit it again"
             )
         u = self._tempered(scores)
@@ -299,8 +300,10 @@ class StructuredMap(WithoutSegments):
             else "a diagonal"
         )
         return (
-            f"StructuredMap({len(self.b)} classes, inverse temperature {self.inverse_temperature:.4g}, "
-            f"{len(self.breaks)} breaks, {matrix}, {1.0 + self.effective.sum():.4g} effective parameters)"
+            f"StructuredMap({len(self.b)} classes, inverse temperature "
+            f"{self.inverse_temperature:.4g}, "
+            f"{len(self.breaks)} breaks, {matrix}, {1.0 + self.effective.sum():.4g} "
+            "effective parameters)"
         )
 
     @property

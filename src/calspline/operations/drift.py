@@ -389,7 +389,8 @@ def _check_histograms(reference: Any, current: Any) -> None:
             raise ValueError(f"{name} must hold rows; it is empty")
     if reference.kind != current.kind:
         raise ValueError(
-            f"reference and current must be of one kind; got {reference.kind} and {current.kind} scores"
+            f"reference and current must be of one kind; got {reference.kind} and "
+            f"{current.kind} scores"
         )
 
 

@@ -116,7 +116,10 @@ class Expected(Result):
         }
 
     def __repr__(self) -> str:
-        return f"Expected({self.n_rows:,.0f} rows: log_loss={self.log_loss:.4g}, rate={self.rate:.4g})"
+        return (
+            f"Expected({self.n_rows:,.0f} rows: "
+            f"log_loss={self.log_loss:.4g}, rate={self.rate:.4g})"
+        )
 
 
 def expected(

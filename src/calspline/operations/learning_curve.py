@@ -137,9 +137,15 @@ class CalibrationLearningCurve(Result):
     def verdict(self) -> str:
         """The answer in a sentence."""
         if self.enough <= self.sizes[0]:
-            return f"{self.sizes[0]:,} {self.unit} are enough: more would gain less than {self.gain:g}."
+            return (
+                f"{self.sizes[0]:,} {self.unit} are enough: "
+                f"more would gain less than {self.gain:g}."
+            )
         if self.enough <= self.sizes[-1]:
-            return f"About {self.amount} are enough: more would gain less than {self.gain:g}."
+            return (
+                f"About {self.amount} are enough: "
+                f"more would gain less than {self.gain:g}."
+            )
         more = f"More than the {self.sizes[-1]:,} {self.unit} here would help"
         return f"{more}: about {self.amount} leave less than {self.gain:g} to gain."
 
@@ -237,7 +243,8 @@ def calibration_learning_curve(
     n, fewest = len(codes), int(np.bincount(codes).min())
     if fewest < cv:
         raise ValueError(
-            f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest has {fewest}"
+            f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest "
+            f"has {fewest}"
         )
     units = np.arange(n) if data.groups is None else data.groups
     n_units = int(units.max()) + 1
@@ -302,7 +309,8 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
     sizes = check_increasing(given, "sizes", least=2)
     if sizes[0] < 2 * n_classes or sizes[-1] > most or np.any(sizes != np.floor(sizes)):
         raise ValueError(
-            f"sizes must be whole numbers between {2 * n_classes} (two rows a class) and {most} (the rows "
+            f"sizes must be whole numbers between {2 * n_classes} (two rows a class) "
+            f"and {most} (the rows "
             f"outside a fold); got {np.asarray(given).tolist()}"
         )
     return sizes.astype(np.intp)

@@ -323,7 +323,8 @@ class Monitor(Result):
             before = self.batches.get(check_text(batch, "batch"))
             if before is not None:
                 warn_user(
-                    f"batch {batch!r} was taken in before, as update {before!r}; it does not count again"
+                    f"batch {batch!r} was taken in before, as update {before!r}; it "
+                    "does not count again"
                 )
                 return self
         if when is not None:
@@ -337,11 +338,13 @@ class Monitor(Result):
                 raise TypeError(f"the names of segments must be strings; got {name!r}")
             if not isinstance(part, ScoreHistogram):
                 raise TypeError(
-                    f"histogram must be a ScoreHistogram, or a mapping of them; got {type(part).__name__}"
+                    "histogram must be a ScoreHistogram, or a mapping of them; got "
+                    f"{type(part).__name__}"
                 )
             if len(part) and part.kind != self.calibrator.model_.kind.value_kind:
                 raise ValueError(
-                    f"histogram must hold {self.calibrator.model_.kind.value_kind} scores, as the calibrator takes"
+                    f"histogram must hold {self.calibrator.model_.kind.value_kind} "
+                    "scores, as the calibrator takes"
                 )
             part.check_classes(self.calibrator.classes_.tolist(), "histogram")
         with one_blas_thread():
@@ -435,7 +438,10 @@ class Monitor(Result):
         if not self.log:
             return "There are no data yet."
         if not self.alarm:
-            so_far = f"evidence {self.evidence:.3g} of {1.0 / self.alpha:g} after {len(self.log)} updates"
+            so_far = (
+                f"evidence {self.evidence:.3g} of {1.0 / self.alpha:g} "
+                f"after {len(self.log)} updates"
+            )
             return f"No alarm: {so_far}; the calibrator may be right."
         stream, h = self._worst, self._worst.lately
         assert h is not None
@@ -450,8 +456,10 @@ class Monitor(Result):
         cure = "Fit it again on the rows since the change."
         if stream.what == "level":
             cure = (
-                "A shift will do if rows of either class still have the scores they had: calibrator.shifted("
-                "base_rate=...), with the rate since the change; otherwise fit it again."
+                "A shift will do if rows of either class still have the scores they "
+                "had: calibrator.shifted("
+                "base_rate=...), with the rate since the change; otherwise fit it "
+                "again."
             )
         return f"Alarm: the {stream.what} has changed{where} (lately {lately}). {cure}"
 

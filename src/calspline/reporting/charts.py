@@ -146,7 +146,10 @@ def reliability_charts(view: View) -> dict[str, Any]:
                 zip(view.forecasts.items(), bins, strict=True)
             )
         ]
-        label = f"Reliability diagram of {view.name}, {scale} scale: {across.lower()} against the observed frequency"
+        label = (
+            f"Reliability diagram of {view.name}, {scale} scale: "
+            f"{across.lower()} against the observed frequency"
+        )
         shares = [_shares(forecast, axis) for forecast in forecasts]
         charts.append(
             frame.chart(
@@ -419,7 +422,10 @@ def _bin_texts(forecast: Forecast) -> list[dict[str, str]]:
             + (f" (weight {b.weight[i]:,.4g})" if weighted else ""),
             "given": precise_percent(b.mean_score[i]),
             "observed": precise_percent(b.observed[i]),
-            "interval": f"{precise_percent(b.interval_lower[i])} to {precise_percent(b.interval_upper[i])}",
+            "interval": (
+                f"{precise_percent(b.interval_lower[i])} to "
+                f"{precise_percent(b.interval_upper[i])}"
+            ),
         }
         for i in range(len(b))
     ]

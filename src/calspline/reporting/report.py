@@ -60,7 +60,8 @@ class Report:
         """The page in a frame of its own, so that neither its style nor its script meets the notebook's."""
         style = f"width:100%;height:{INLINE_HEIGHT}px;border:0"
         return (
-            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" title="Calibration report" '
+            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" '
+            'title="Calibration report" '
             f'style="{style}"></iframe>'
         )
 

@@ -75,7 +75,8 @@ def by_segment(
     ]
     if best is not None:
         verdicts.append(
-            f"{_capital(best)} against {comparison.reference}: {comparison.segments[best].verdict}"
+            f"{_capital(best)} against {comparison.reference}: "
+            f"{comparison.segments[best].verdict}"
         )
     last = found[-1]
     if last.p_value < FALSE_SHARE:
@@ -197,7 +198,8 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
         "-", MINUS
     )
     out = [
-        f"If {given_costs}, it pays to act from a probability of {rounded_percent(costs.threshold)} on."
+        f"If {given_costs}, it pays to act from a probability of "
+        f"{rounded_percent(costs.threshold)} on."
     ]
     one, reference = (
         found.by_cost[best or found.reference],
@@ -216,14 +218,16 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
     )
     against = "" if best is None else _against(one, found.reference)
     out.append(
-        f"Acting on {best or found.reference} then costs {cost} per {ROWS:,} rows ({low} to {high}){against}. "
+        f"Acting on {best or found.reference} then costs {cost} per {ROWS:,} rows "
+        f"({low} to {high}){against}. "
         f"To act on all rows would cost {everywhere}, on none {nowhere}."
     )
     if not reference.threshold_lower <= costs.threshold <= reference.threshold_upper:
         best_threshold = _threshold(reference)
         text, beside = best_threshold["text"], best_threshold["beside"]
         out.append(
-            f"Who has {found.reference} alone does best to act from {text} on ({beside})."
+            f"Who has {found.reference} alone does best to act from {text} on "
+            f"({beside})."
         )
     return out
 
@@ -235,7 +239,8 @@ def _against(one: CostOfSet, reference: str) -> str:
         return f", between {less} less and {more} more than acting on {reference}"
     sign, word = (-1.0, "less") if high < 0.0 else (1.0, "more")
     by, *limits = _per_rows(sign * np.array([one.difference, low, high]), high - low)
-    return f", {by} {word} than acting on {reference} ({' to '.join(limits[:: int(sign)])})"
+    interval = " to ".join(limits[:: int(sign)])
+    return f", {by} {word} than acting on {reference} ({interval})"
 
 
 def _ranges(found: Decision, best: str | None) -> list[str]:
@@ -263,9 +268,12 @@ def _ranges(found: Decision, best: str | None) -> list[str]:
         for word, runs in (("better", better), ("worse", worse))
         if runs
     ]
-    return [
-        f"Acting on {name} is {', '.join(parts) or f'at no threshold significantly better or worse than acting on {other}'}."
-    ]
+    verdict = ", ".join(parts)
+    if not verdict:
+        verdict = (
+            f"at no threshold significantly better or worse than acting on {other}"
+        )
+    return [f"Acting on {name} is {verdict}."]
 
 
 def _table(found: Decision, costs: Costs, sets: list[str]) -> list[dict[str, Any]]:

@@ -96,7 +96,10 @@ def facts(comparison: Comparison, rows: Predictions) -> list[str]:
     )
     classes = f"{len(rows.classes)} classes"
     if rows.binary:
-        classes = f"event: {rows.classes.tolist()[1]} ({precise_percent(e.base_rate)} of rows)"
+        classes = (
+            f"event: {rows.classes.tolist()[1]} "
+            f"({precise_percent(e.base_rate)} of rows)"
+        )
     sets = "1 set of predictions" if n_sets == 1 else f"{n_sets} sets of predictions"
     return [rows_in_groups(e.n_rows, e.n_groups), *weight, classes, sets]
 
@@ -231,7 +234,10 @@ def certainty(view: View, comparison: Comparison) -> list[str]:
             f = forecast.counts.coarsened(BAND_CELLS)
             lower, upper = spline.curve.band(f.x, comparison.level).T
             width = 50.0 * float(np.average(upper - lower, weights=f.w))
-            band = f"the curve is known to ± {width:.{max(1, decimals(width))}f} points on average"
+            band = (
+                f"the curve is known to ± {width:.{max(1, decimals(width))}f} points "
+                f"on average"
+            )
         out.append(f"{_test(comparison.evaluations[name])}; {band}.")
     return out
 
@@ -527,16 +533,19 @@ def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
         what = "answers were right" if view.top_label else "rows are events"
         share = "All" if f.observed == 1.0 else "None"
         return (
-            f"{share} of the {n:,} {what}, where {name} expected {e.mean_probability * e.total_weight:.3g}: "
+            f"{share} of the {n:,} {what}, where {name} expected "
+            f"{e.mean_probability * e.total_weight:.3g}: "
             "calibration cannot be assessed with a single outcome."
         )
     if f.kind == "unknown":
         return (
             f"{n:,} rows are too few to assess the calibration of {name}: "
-            f"{level} may mean anything from {rounded_percent(f.lower)} to {rounded_percent(f.upper)}."
+            f"{level} may mean anything from {rounded_percent(f.lower)} to "
+            f"{rounded_percent(f.upper)}."
         )
     if f.kind == "right":
-        return f"{_subject(f.name)} {'' if alone else 'already '}well calibrated: {_meaning(f)}."
+        already = "" if alone else "already "
+        return f"{_subject(f.name)} {already}well calibrated: {_meaning(f)}."
     given, observed = log_odds([f.level, f.observed])
     slightly = "slightly " if abs(given - observed) < SLIGHT else ""
     what = "observed frequency"
@@ -553,8 +562,10 @@ def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> st
     lead = "After calibration" if is_calibrated(f.name) else f"With {f.name},"
     if f.kind == "unknown":
         return (
-            f"{lead} there is no evidence of miscalibration, but {n:,} rows leave {rounded_percent(f.level)} "
-            f"anywhere between {rounded_percent(f.lower)} and {rounded_percent(f.upper)}."
+            f"{lead} there is no evidence of miscalibration, but {n:,} rows leave "
+            f"{rounded_percent(f.level)} "
+            f"anywhere between {rounded_percent(f.lower)} and "
+            f"{rounded_percent(f.upper)}."
         )
     if f.kind == "right":
         return f"{lead} {_meaning(f)}."
@@ -573,7 +584,10 @@ def _meaning(f: Finding) -> str:
     """``90% means 90% ± 1.6%``, or from where to where if the band is lopsided."""
     up, down = f.upper - f.observed, f.observed - f.lower
     if max(up, down) > 1.5 * min(up, down):
-        return f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} to {rounded_percent(f.upper)}"
+        return (
+            f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} "
+            f"to {rounded_percent(f.upper)}"
+        )
     half = 50.0 * (f.upper - f.lower)
     digits = decimals(half) if half < 0.1 else 1
     shown = (
@@ -581,7 +595,10 @@ def _meaning(f: Finding) -> str:
         if half < 0.5
         else rounded_percent(f.observed)
     )
-    return f"{rounded_percent(f.level)} means {shown} ± {half:.{0 if half >= 10.0 else digits}f}%"
+    return (
+        f"{rounded_percent(f.level)} means {shown} "
+        f"± {half:.{0 if half >= 10.0 else digits}f}%"
+    )
 
 
 def is_calibrated(name: str) -> bool:
