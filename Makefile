@@ -36,7 +36,7 @@ test: $(VENV)/.dev lint
 	$(PYTEST) -n $(shell expr 2 \* $(CORES)) -m 'not thorough' --cov --cov-report=
 	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=99 \
-		--include='src/calspline/fitting/*,src/calspline/maps/curve.py,src/calspline/histogram.py,src/calspline/grid.py,src/calspline/transforms.py' >/dev/null
+		--include='src/calspline/fitting/*,src/calspline/maps/curve.py,src/calspline/histograms/histogram.py,src/calspline/histograms/grid.py,src/calspline/transforms.py' >/dev/null
 
 # The long runs, within three hours on two cores: simulations, browsers, builds, examples and the combinations of
 # parameters that make test leaves out, 1,000 examples of every property, 600 nasty data sets, 100,000 hostile

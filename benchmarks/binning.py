@@ -19,7 +19,8 @@ from scipy.special import expit, logit
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from calspline import ScoreHistogram, SplineCalibrator, histogram
+from calspline import ScoreHistogram, SplineCalibrator
+from calspline.histograms import histogram
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.datasets import grouped_names, load_grouped
 from benchmarks.tables import table
 from calspline import BetaCalibrator, SplineCalibrator, compare, evaluate
-from calspline.arrays import Counts, one_blas_thread
+from calspline._arrays import Counts, one_blas_thread
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

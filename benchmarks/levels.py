@@ -26,7 +26,7 @@ from calspline import (
     compare,
     drift,
 )
-from calspline.arrays import one_blas_thread
+from calspline._arrays import one_blas_thread
 from calspline.evaluation.calibration import calibration_p_value
 from calspline.evaluation.compare import PairedDifference
 from calspline.evaluation.losses import row_briers, row_log_losses

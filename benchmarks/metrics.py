@@ -21,7 +21,7 @@ from scipy.special import expit, ndtr, softmax
 
 from benchmarks.tables import table
 from calspline import evaluate
-from calspline.arrays import Counts, one_blas_thread
+from calspline._arrays import Counts, one_blas_thread
 from calspline.evaluation import calibration, losses
 
 Array = NDArray[np.float64]

@@ -28,7 +28,7 @@ from scipy.stats import binomtest
 
 from benchmarks.tables import table
 from calspline import Monitor, ScoreHistogram, SplineCalibrator, drift
-from calspline.scores import BinaryScores
+from calspline._input.scores import BinaryScores
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calspline import SplineCalibrator, sample_batches
-from calspline.batches import BatchRows, Reservoir
+from calspline._input.batches import BatchRows, Reservoir
 
 
 def images(n, m=4, size=8, seed=0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calspline import ScoreHistogram
-from calspline.arrays import CHUNK, Workspace, added_up, blocks, filled
+from calspline._arrays import CHUNK, Workspace, added_up, blocks, filled
 
 ROWS = 6 * CHUNK + 17
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from calspline.codec import NOT_STORED, check_fields, from_json, stored_fields, to_json
-from calspline.domains import (
+from calspline._codec import NOT_STORED, check_fields, from_json, stored_fields, to_json
+from calspline._domains import (
     Choice,
     ClassLabels,
     Either,

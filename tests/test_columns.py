@@ -8,8 +8,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from calspline.class_columns import classes_of_columns, column_names, order_columns
-from calspline.labels import by_value
+from calspline._input.class_columns import (
+    classes_of_columns,
+    column_names,
+    order_columns,
+)
+from calspline._input.labels import by_value
 
 D = decimal.Decimal
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from calspline.arrays import Counts, run_starts
+from calspline._arrays import Counts, run_starts
 
 
 def test_rows_with_the_same_value_are_merged_and_values_sorted():

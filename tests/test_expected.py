@@ -16,7 +16,7 @@ from calspline import (
     load,
     save,
 )
-from calspline.scores import check_binary_scores
+from calspline._input.scores import check_binary_scores
 
 COSTS = {"false_positive": 1.0, "false_negative": 5.0}
 MEASURES = ("log_loss", "brier", "auc", "accuracy", "rate", "cost")

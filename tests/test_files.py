@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from calspline.persistence import atomic_path, write_whole
+from calspline._persistence import atomic_path, write_whole
 
 STALE = ".model.json.0123456789abcdef.part"
 
@@ -44,7 +44,7 @@ def test_files_of_others_stay(name, tmp_path):
 @pytest.mark.process
 def test_what_another_process_is_writing_stays(tmp_path):
     script = (
-        "import sys, pathlib, calspline.persistence as files\n"
+        "import sys, pathlib, calspline._persistence as files\n"
         "with files.atomic_path(pathlib.Path(sys.argv[1])) as part:\n"
         "    print(part, flush=True)\n"
         "    sys.stdin.read()\n"
@@ -147,7 +147,7 @@ def test_a_group_that_cannot_be_kept_gives_its_permissions_to_nobody_else():
     another = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from calspline.persistence import write_whole\n"
+        "from calspline._persistence import write_whole\n"
         "os.setgid(12345), os.setuid(12345)\n"
         "write_whole(Path(sys.argv[1]), 'new')\n"
     )
@@ -206,13 +206,13 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
 
 
 class _InterruptAtLine:
-    """A trace function that raises KeyboardInterrupt at the given line of what runs in ``calspline.persistence``."""
+    """A trace function that raises KeyboardInterrupt at the given line of what runs in ``calspline._persistence``."""
 
     def __init__(self, which):
         self.left = which
 
     def __call__(self, frame, event, _):
-        if frame.f_globals.get("__name__") != "calspline.persistence":
+        if frame.f_globals.get("__name__") != "calspline._persistence":
             return None
         if event == "line":
             self.left -= 1

@@ -6,8 +6,8 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from calspline import ScoreHistogram, SplineCalibrator
-from calspline.arrays import CHUNK
-from calspline.grid import MAX_POINTS, cells_of, coarser
+from calspline._arrays import CHUNK
+from calspline.histograms.grid import MAX_POINTS, cells_of, coarser
 from calspline.transforms import log_odds
 
 
@@ -75,7 +75,7 @@ def test_the_order_of_rows_and_the_size_of_chunks_do_not_matter(monkeypatch):
     whole = ScoreHistogram.from_scores(p, y)
     shuffle = np.random.default_rng(1).permutation(30_000)
     assert_same(ScoreHistogram.from_scores(p[shuffle], y[shuffle]), whole)
-    monkeypatch.setattr("calspline.arrays.CHUNK", 1000)
+    monkeypatch.setattr("calspline._arrays.CHUNK", 1000)
     assert_same(ScoreHistogram.from_scores(p, y), whole)
 
 
@@ -352,7 +352,7 @@ def test_binning_hardly_changes_the_fit(monkeypatch):
     p, y = scores_and_labels(60_000)
     binned = SplineCalibrator().fit(p, y)
     assert not binned.histogram_.exact
-    monkeypatch.setattr("calspline.histogram.MAX_POINTS", 10**9)
+    monkeypatch.setattr("calspline.histograms.histogram.MAX_POINTS", 10**9)
     exact = SplineCalibrator().fit(p, y)
     assert exact.histogram_.exact
     grid = np.quantile(p, np.linspace(0, 1, 2001))

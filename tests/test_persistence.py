@@ -11,8 +11,9 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
-from calspline import SplineCalibrator, load, persistence, save
-from calspline.persistence import _checksum
+from calspline import SplineCalibrator, load, save
+from calspline import _persistence as persistence
+from calspline._persistence import _checksum
 
 GRID = np.linspace(0, 1, 2001)
 

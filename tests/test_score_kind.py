@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from calspline import SplineCalibrator, fit_frame
-from calspline.hints import FEWEST_FEATURE_ROWS
-from calspline.scores import GivenScores, decide_kind
+from calspline._input.hints import FEWEST_FEATURE_ROWS
+from calspline._input.scores import GivenScores, decide_kind
 
 RNG = np.random.default_rng(0)
 P = RNG.uniform(size=200)
@@ -82,7 +82,7 @@ def test_logits_with_a_common_sum_of_zero_stay_margins():
     assert decide_kind(GivenScores(centered)).name == "margin"
 
 
-@pytest.mark.filterwarnings("ignore::calspline.hints.ClassOrderWarning")
+@pytest.mark.filterwarnings("ignore::calspline._input.hints.ClassOrderWarning")
 @pytest.mark.parametrize("m", [3, 4])
 def test_features_of_two_classes_cause_a_warning(m):
     features = np.random.default_rng(1).normal(size=(300, m))

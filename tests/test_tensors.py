@@ -20,7 +20,7 @@ from calspline import (
     evaluate,
     report,
 )
-from calspline.arrays import as_numpy
+from calspline._arrays import as_numpy
 from calspline.calibrators.array_api import evaluate_array
 
 METHODS = [

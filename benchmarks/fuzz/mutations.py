@@ -7,7 +7,7 @@ import json
 from random import Random
 from typing import Any
 
-from calspline.persistence import _checksum
+from calspline._persistence import _checksum
 
 VALUES: tuple[Any, ...] = (
     None,

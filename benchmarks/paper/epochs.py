@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._formatting import percent
+from calspline._input.options import check_by_name, check_increasing
+from calspline._input.scores import check_numeric_array
 from calspline.display import style
 from calspline.display.style import (
     Display,
@@ -17,9 +20,6 @@ from calspline.display.style import (
 )
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import check_predictions
-from calspline.formatting import percent
-from calspline.options import check_by_name, check_increasing
-from calspline.scores import check_numeric_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

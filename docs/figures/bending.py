@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline import SplineCalibrator, reliability
+from calspline._formatting import scientific
 from calspline.display import CalibrationCurveDisplay, style
-from calspline.formatting import scientific
 
 Array = NDArray[np.float64]
 

@@ -11,12 +11,14 @@ array([0.5])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from calspline._plots import Drawing, register_drawing
 from calspline._version import __version__ as __version__
 from calspline.calibrators import homes
-from calspline.plots import Drawing, register_drawing
 
 if TYPE_CHECKING:  # "as" says that names are passed on
-    from calspline.batches import sample_batches as sample_batches
+    from calspline._input.batches import sample_batches as sample_batches
+    from calspline._persistence import load as load
+    from calspline._persistence import save as save
     from calspline.calibrators.baselines import BetaCalibrator as BetaCalibrator
     from calspline.calibrators.baselines import ClippingCalibrator as ClippingCalibrator
     from calspline.calibrators.baselines import IsotonicCalibrator as IsotonicCalibrator
@@ -34,6 +36,7 @@ if TYPE_CHECKING:  # "as" says that names are passed on
     from calspline.evaluation.evaluate import evaluate as evaluate
     from calspline.evaluation.evaluate import scorer as scorer
     from calspline.evaluation.reliability import reliability as reliability
+    from calspline.histograms.score_histogram import ScoreHistogram as ScoreHistogram
     from calspline.maps.curve import CalibrationCurve as CalibrationCurve
     from calspline.operations.drift import drift as drift
     from calspline.operations.expected import expected as expected
@@ -41,10 +44,7 @@ if TYPE_CHECKING:  # "as" says that names are passed on
         calibration_learning_curve as calibration_learning_curve,
     )
     from calspline.operations.monitor import Monitor as Monitor
-    from calspline.persistence import load as load
-    from calspline.persistence import save as save
     from calspline.reporting.report import report as report
-    from calspline.score_histogram import ScoreHistogram as ScoreHistogram
 
 # scikit-learn takes seconds to import on a slow machine, so names load when used.
 _HOMES = homes() | {
@@ -52,7 +52,7 @@ _HOMES = homes() | {
     "CalibrationCurve": "calspline.maps.curve",
     "Monitor": "calspline.operations.monitor",
     "ReliabilityDisplay": "calspline.display.reliability",
-    "ScoreHistogram": "calspline.score_histogram",
+    "ScoreHistogram": "calspline.histograms.score_histogram",
     "apply_frame": "calspline.engines.frames",
     "calibration_learning_curve": "calspline.operations.learning_curve",
     "compare": "calspline.evaluation.compare",
@@ -61,11 +61,11 @@ _HOMES = homes() | {
     "evaluate": "calspline.evaluation.evaluate",
     "expected": "calspline.operations.expected",
     "fit_frame": "calspline.engines.frames",
-    "load": "calspline.persistence",
+    "load": "calspline._persistence",
     "reliability": "calspline.evaluation.reliability",
     "report": "calspline.reporting.report",
-    "sample_batches": "calspline.batches",
-    "save": "calspline.persistence",
+    "sample_batches": "calspline._input.batches",
+    "save": "calspline._persistence",
     "scorer": "calspline.evaluation.evaluate",
 }
 

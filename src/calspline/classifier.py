@@ -23,17 +23,17 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from calspline import calibrators, crossfit
-from calspline.arrays import Array
+from calspline import _crossfit, calibrators
+from calspline._arrays import Array
+from calspline._crossfit import Fold, ResponseMethod, Training, model_scores, pool
+from calspline._input.groups import check_groups
+from calspline._input.labels import check_label_array
+from calspline._input.options import check_integer, check_one_of
+from calspline._input.pandas_names import has_odd_names, listed, place_of
+from calspline._input.scores import check_scores
+from calspline._input.segment_labels import By, check_by
+from calspline._input.weights import check_weights, check_weights_as_counts
 from calspline.calibrators.base import BaseCalibrator
-from calspline.crossfit import Fold, ResponseMethod, Training, model_scores, pool
-from calspline.groups import check_groups
-from calspline.labels import check_label_array
-from calspline.options import check_integer, check_one_of
-from calspline.pandas_names import has_odd_names, listed, place_of
-from calspline.scores import check_scores
-from calspline.segment_labels import By, check_by
-from calspline.weights import check_weights, check_weights_as_counts
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
@@ -220,15 +220,15 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                     "did draw others of its group. "
                     "Use folds, such as cv=5, which keep groups together"
                 )
-            folds = [crossfit.fit_out_of_bag(estimator, training)]
+            folds = [_crossfit.fit_out_of_bag(estimator, training)]
         elif frozen and not ensemble:
             folds = [Fold(estimator, rows, training.scores(estimator, rows))]
         else:
-            splits = crossfit.split_rows(
+            splits = _crossfit.split_rows(
                 training, self.cv, split_params, every_class=ensemble
             )
             show = bool(self.verbose)
-            folds = crossfit.fit_folds(
+            folds = _crossfit.fit_folds(
                 estimator,
                 training,
                 splits,

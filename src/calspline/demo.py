@@ -21,7 +21,7 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.evaluation.evaluate import evaluate
 from calspline.evaluation.reliability import Bins, reliability

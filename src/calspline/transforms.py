@@ -27,8 +27,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calspline.arrays import Array
-from calspline.expression import Expression, between, call, evaluate, name
+from calspline._arrays import Array
+from calspline._expression import Expression, between, call, evaluate, name
 
 Source = Literal["one", "pair", "row"]
 """Whether a probability comes alone, or with that of everything else."""

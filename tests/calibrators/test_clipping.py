@@ -4,7 +4,7 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from calspline import ClippingCalibrator
-from calspline.scores import check_scores
+from calspline._input.scores import check_scores
 
 PAPERS = [0.01, 0.001, 0.0001, 0.00001]
 

@@ -19,9 +19,9 @@ from sklearn.model_selection import cross_val_predict
 
 import calspline
 from calspline import ScoreHistogram, SplineCalibrator
+from calspline._input.scores import MatrixScores
+from calspline._input.segment_labels import Known
 from calspline.export import to_sql
-from calspline.scores import MatrixScores
-from calspline.segment_labels import Known
 
 NAMES = np.array(["at", "be", "ch", "de", "es", "fr", "gb", "hu", "it", "jp"])
 GRID = np.linspace(0.02, 0.98, 25)

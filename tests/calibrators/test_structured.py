@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss
 
 from calspline import SplineCalibrator, load, save
-from calspline.codec import from_json, to_json
+from calspline._codec import from_json, to_json
 from calspline.fits import structured as structured_fit
 from calspline.maps.structured import StructuredMap
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import read, write
 
 import calspline
-from calspline.hints import ClassOrderWarning
+from calspline._input.hints import ClassOrderWarning
 
 NAMES = ["cat", "dog", "eel"]
 

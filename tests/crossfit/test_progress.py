@@ -1,7 +1,7 @@
 import io
 
-from calspline.crossfit import show_progress
-from calspline.formatting import duration
+from calspline._crossfit import show_progress
+from calspline._formatting import duration
 
 
 class Terminal(io.StringIO):

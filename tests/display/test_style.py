@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from calspline._formatting import percent
 from calspline.display import style
 from calspline.display.style import ticks
-from calspline.formatting import percent
 
 # Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as people without one
 # kind of cone see it.

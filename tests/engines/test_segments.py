@@ -8,7 +8,11 @@ from tests.engines.conftest import ENGINES
 
 from calspline import ScoreHistogram, SplineCalibrator, apply_frame, fit_frame
 from calspline.engines import aggregate
-from calspline.segment_histogram import FEWEST_CELLS, MOST_SUMS, SegmentHistograms
+from calspline.histograms.segment_histogram import (
+    FEWEST_CELLS,
+    MOST_SUMS,
+    SegmentHistograms,
+)
 
 AGREE = {"rtol": 0, "atol": 1e-9}
 
@@ -233,7 +237,7 @@ def test_what_comes_back_is_bounded_however_many_segments_there_are(brought):
 
 def test_many_segments_are_counted_on_the_same_grid_in_arrays(monkeypatch):
     """Fewer sums than rows, so that cells are made wider in both."""
-    monkeypatch.setattr("calspline.segment_histogram.MOST_SUMS", 1000)
+    monkeypatch.setattr("calspline.histograms.segment_histogram.MOST_SUMS", 1000)
     for decimals in (None, 3):
         frame = duckdb_rows(50_000, 12, decimals)
         found = fit_frame(frame, score="p", label="y", by="s")

@@ -4,7 +4,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2
 
 from calspline import evaluate
-from calspline.arrays import Counts, one_blas_thread
+from calspline._arrays import Counts, one_blas_thread
 from calspline.evaluation.calibration import (
     calibration_p_value,
     combined_p_value,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline import evaluate
-from calspline.arrays import Counts
+from calspline._arrays import Counts
 from calspline.evaluation.calibration import ece, equal_width_bins
 
 

@@ -4,7 +4,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from calspline import evaluate
-from calspline.arrays import Counts
+from calspline._arrays import Counts
 from calspline.evaluation.calibration import recalibration
 from calspline.transforms import Transform
 

@@ -16,7 +16,7 @@ from calspline import (
     expected,
     reliability,
 )
-from calspline.results import Result
+from calspline._results import Result
 
 pandas = pytest.importorskip("pandas")
 

@@ -9,10 +9,10 @@ from scipy.special import expit
 from scipy.stats import binom, norm
 
 from calspline import compare, evaluate
+from calspline._input.segment_labels import check_by
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.segment_test import SegmentSums, corrected, root
 from calspline.evaluation.segments import Coded, multicalibration_error
-from calspline.segment_labels import check_by
 
 
 def rows(seed=0, n=4000, n_segments=20, spread=0.0, mean=-1.0):

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta, binom
 
 from calspline import evaluate, reliability
-from calspline.arrays import Counts
+from calspline._arrays import Counts
 from calspline.evaluation.calibration import Flips
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions

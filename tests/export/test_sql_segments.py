@@ -13,10 +13,10 @@ from scipy.special import expit, softmax
 from tests.export.conftest import values
 
 from calspline import SplineCalibrator
+from calspline._expression import call, evaluate, weights_of
+from calspline._expression import name as named
 from calspline.export import to_sql
 from calspline.export.dialects import DIALECTS
-from calspline.expression import call, evaluate, weights_of
-from calspline.expression import name as named
 
 ODD = [
     "c0",

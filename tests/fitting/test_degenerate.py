@@ -3,11 +3,11 @@
 import numpy as np
 
 from calspline import SplineCalibrator
+from calspline._input.scores import check_binary_scores
 from calspline.fitting.groups import _inverse, _lower_quantile
 from calspline.fitting.new_segments import new_variance
 from calspline.fitting.newton import DenseDesign, Problem, brier_loss, log_loss
 from calspline.maps.curve import line
-from calspline.scores import check_binary_scores
 from calspline.transforms import Transform
 
 

@@ -32,7 +32,7 @@ def test_beyond_all_scores_the_log_odds_are_no_steeper_than_theirs(scale):
     assert slopes(cal, below).max() <= 1.0 + 1e-6
 
 
-@pytest.mark.filterwarnings("ignore::calspline.hints.ClassOrderWarning")
+@pytest.mark.filterwarnings("ignore::calspline._input.hints.ClassOrderWarning")
 def test_nor_are_they_if_they_fall():
     p, y = under_confident(slope=-3.0)
     cal = SplineCalibrator(monotone=False).fit(p, y)
@@ -83,7 +83,7 @@ def test_exports_extrapolate_alike():
     np.testing.assert_allclose(exported, cal.calibrate(at), rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::calspline.hints.ClassOrderWarning")
+@pytest.mark.filterwarnings("ignore::calspline._input.hints.ClassOrderWarning")
 @given(
     st.integers(0, 10_000),
     st.integers(10, 300),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import PPoly
 
-from calspline.arrays import Counts
+from calspline._arrays import Counts
 from calspline.fitting import smoothing as smooth
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
 from calspline.fitting.fit import CurveSpread, Line, Shape, SplineTask

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from calspline.arrays import Counts
+from calspline._arrays import Counts
 from calspline.fitting.groups import (
     WEAK_RIDGE,
     Direction,

@@ -42,7 +42,7 @@ def test_raw_scores_are_kept_where_they_are_better():
 
 
 @pytest.mark.usefixtures("broken")
-@pytest.mark.filterwarnings("ignore::calspline.hints.ClassOrderWarning")
+@pytest.mark.filterwarnings("ignore::calspline._input.hints.ClassOrderWarning")
 @pytest.mark.parametrize("scores", ["margins", "reversed"])
 def test_the_base_rate_is_kept_otherwise(scores):
     u, y = rows(300, 1.0)

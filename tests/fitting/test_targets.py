@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from calspline import SplineCalibrator
-from calspline.arrays import Counts
+from calspline._arrays import Counts
 from calspline.fitting.fit import HEDGE, soft_targets, trusted_line
 
 PLATT = (1.0 / 12.0, 4.0 / 5.0)

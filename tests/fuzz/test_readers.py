@@ -12,7 +12,7 @@ from benchmarks.fuzz.readers import BODIES, fit_hostile, load_hostile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calspline.persistence import _checksum
+from calspline._persistence import _checksum
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 few = settings(same_folder, max_examples=max(settings().max_examples // 5, 1))
@@ -75,7 +75,7 @@ def test_a_label_type_of_gigabytes_is_refused_in_little_memory(tmp_path):
     path.write_text(json.dumps(body))
     code = (
         "import json, resource, sys, calspline\n"
-        "from calspline.persistence import _checksum\n"
+        "from calspline._persistence import _checksum\n"
         "path = sys.argv[1]\n"
         "body = json.loads(open(path).read())\n"
         "body.pop('checksum')\n"

@@ -11,9 +11,9 @@ from calspline import (
     TemperatureCalibrator,
     fit_frame,
 )
+from calspline._input.scores import MatrixScores
 from calspline.export import to_python
 from calspline.multiclass.scale import unmasked
-from calspline.scores import MatrixScores
 
 CALIBRATORS = {
     "temperature": TemperatureCalibrator(),

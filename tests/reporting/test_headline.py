@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from calspline import report
-from calspline.formatting import rounded_percent
+from calspline._formatting import rounded_percent
 
 N = 4000
 rng = np.random.default_rng(1)

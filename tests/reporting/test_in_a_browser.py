@@ -7,7 +7,7 @@ import pytest
 from tests.reporting.conftest import two_classes
 
 from calspline import evaluate, reliability, report
-from calspline.formatting import format_number, p_value
+from calspline._formatting import format_number, p_value
 
 COSTS = {"false_positive": 1, "false_negative": 5}
 WHOLE_CELLS = ("against raw", "Test of calibration")

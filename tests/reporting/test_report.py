@@ -14,7 +14,7 @@ from calspline import (
     evaluate,
     report,
 )
-from calspline.formatting import format_number, precise_percent
+from calspline._formatting import format_number, precise_percent
 from calspline.reporting.charts import MAX_CLASSES
 
 

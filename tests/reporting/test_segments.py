@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from calspline import report
-from calspline.formatting import rounded_percent
+from calspline._formatting import rounded_percent
 
 
 def segmented(n_segments=300, n=30_000):

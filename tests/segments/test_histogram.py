@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calspline import ScoreHistogram
-from calspline.scores import check_binary_scores
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import check_by
+from calspline._input.scores import check_binary_scores
+from calspline._input.segment_labels import check_by
+from calspline.histograms.segment_histogram import SegmentHistograms
 
 KINDS = ["exact", "cells", "margins", "ends", "wide"]
 

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from calspline.segment_labels import Known, check_by, family, in_order
+from calspline._input.segment_labels import Known, check_by, family, in_order
 
 
 def column(by, n=4):

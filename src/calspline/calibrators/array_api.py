@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from calspline.arrays import as_numpy, is_foreign, is_tensor, like
+from calspline._arrays import as_numpy, is_foreign, is_tensor, like
 from calspline.calibrators.checks import check_fitted
 from calspline.maps.evaluators import evaluator_of, with_arrays
 from calspline.maps.model import Model

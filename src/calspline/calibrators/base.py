@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from calspline.arrays import Array, filled
+from calspline._arrays import Array, filled
+from calspline._codec import from_json, to_json
+from calspline._domains import Domain
+from calspline._input.rows import LabelledRows, check_rows, label_scores
+from calspline._input.scores import (
+    GivenScores,
+    Requirement,
+    check_scores,
+)
+from calspline._input.segment_labels import (
+    By,
+    check_by,
+)
+from calspline._user_warnings import warn_user
 from calspline.calibrators.array_api import keeps_kind
 from calspline.calibrators.checks import check_fitted
-from calspline.codec import from_json, to_json
-from calspline.domains import Domain
 from calspline.fits.rows import BinaryRows, MatrixRows, rows_of_classes
 from calspline.fits.shift import shift_model
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.model import ADVICE, Model
 from calspline.maps.one_vs_rest import maps_of
 from calspline.maps.shifted import Shifted
-from calspline.rows import LabelledRows, check_rows, label_scores
-from calspline.scores import (
-    GivenScores,
-    Requirement,
-    check_scores,
-)
-from calspline.segment_labels import (
-    By,
-    check_by,
-)
-from calspline.user_warnings import warn_user
 
 
 class BaseCalibrator(ClassifierMixin, BaseEstimator):

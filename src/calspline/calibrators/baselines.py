@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from calspline._domains import Choice, Domain, Either
+from calspline._input.scores import Requirement
 from calspline.calibrators.base import BaseCalibrator
-from calspline.domains import Choice, Domain, Either
 from calspline.fits.baselines import (
     Rows,
     fit_beta,
@@ -26,7 +27,6 @@ from calspline.maps.parametric import (
     ConstantRates,
     Temperature,
 )
-from calspline.scores import Requirement
 
 
 class SigmoidCalibrator(BaseCalibrator):

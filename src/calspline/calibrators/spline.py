@@ -9,10 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calspline.arrays import Array
-from calspline.calibrators.base import BaseCalibrator
-from calspline.calibrators.checks import check_fitted
-from calspline.domains import (
+from calspline._arrays import Array
+from calspline._domains import (
     BOOLEAN,
     Choice,
     Domain,
@@ -23,11 +21,31 @@ from calspline.domains import (
     Seed,
     optional,
 )
+from calspline._input.hints import warn_if_reversed
+from calspline._input.labels import check_binary_labels, check_two_classes, label_array
+from calspline._input.options import check_number, check_one_of
+from calspline._input.rows import label_scores
+from calspline._input.scores import (
+    MARGIN_ADVICE,
+    Requirement,
+    ScoreKind,
+    check_given_columns,
+    check_scores,
+    decide_kind,
+)
+from calspline._input.segment_labels import check_by
+from calspline._input.weights import (
+    check_weights,
+    check_weights_as_counts,
+    counted_columns,
+)
+from calspline.calibrators.base import BaseCalibrator
+from calspline.calibrators.checks import check_fitted
 from calspline.fits.options import Recipe, required_scores
 from calspline.fits.rows import BinaryRows, MatrixRows
 from calspline.fits.spline import fit_binary, fit_histogram, fit_multiclass
-from calspline.hints import warn_if_reversed
-from calspline.labels import check_binary_labels, check_two_classes, label_array
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.model import Model
 from calspline.maps.one_vs_rest import maps_of
@@ -36,21 +54,7 @@ from calspline.maps.segmented import SegmentedCurve
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
-from calspline.options import check_number, check_one_of
-from calspline.rows import label_scores
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import (
-    MARGIN_ADVICE,
-    Requirement,
-    ScoreKind,
-    check_given_columns,
-    check_scores,
-    decide_kind,
-)
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import check_by
 from calspline.transforms import TRANSFORMS
-from calspline.weights import check_weights, check_weights_as_counts, counted_columns
 
 ROUNDING = 1e-9
 """Of a sum of weights."""

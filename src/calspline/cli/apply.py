@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from calspline import export as exports
+from calspline._persistence import load
 from calspline.cli.columns import model_columns, segment_columns
 from calspline.cli.data import HELPER, Data, last
 from calspline.cli.files import TEXT, Source, format_of, open_source, write_batches
@@ -23,7 +24,6 @@ from calspline.cli.output import (
 )
 from calspline.engines.calibrate import Calibrate
 from calspline.export.dialects import DIALECTS
-from calspline.persistence import load
 
 
 def apply(options: argparse.Namespace) -> None:

@@ -8,11 +8,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from calspline.class_columns import USUAL_PREFIX, classes_of_columns, order_columns
+from calspline._formatting import short_list
+from calspline._input.class_columns import (
+    USUAL_PREFIX,
+    classes_of_columns,
+    order_columns,
+)
+from calspline._input.labels import WHOLE, label_array
 from calspline.cli.arguments import LABEL_NAMES, SCORE_NAMES
 from calspline.cli.output import InputError
-from calspline.formatting import short_list
-from calspline.labels import WHOLE, label_array
 
 Value = bool | int | str
 

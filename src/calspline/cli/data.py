@@ -16,7 +16,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.labels import MAX_LABELS, label_array
+from calspline._input.scores import ROUNDING, ROW_SUM_TOLERANCE, show_outside
+from calspline._input.segment_labels import By, check_by
 from calspline.cli.columns import (
     WORDS,
     Value,
@@ -31,9 +34,6 @@ from calspline.cli.columns import (
 from calspline.cli.files import Source, identifier, literal, open_source
 from calspline.cli.output import InputError, note
 from calspline.export.dialects import DIALECTS
-from calspline.labels import MAX_LABELS, label_array
-from calspline.scores import ROUNDING, ROW_SUM_TOLERANCE, show_outside
-from calspline.segment_labels import By, check_by
 
 NUMBERS = ("DOUBLE", "FLOAT", "BOOLEAN", "VARCHAR", "DECIMAL", "INT")
 MISSING = ("", *WORDS)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from calspline._input.scores import check_scores
+from calspline._persistence import load, locked, text_of
 from calspline.cli.columns import in_class_order, named, score_columns
 from calspline.cli.data import Data, last, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
@@ -28,11 +30,9 @@ from calspline.cli.output import (
 from calspline.evaluation import compare as comparisons
 from calspline.evaluation import evaluate as evaluations
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.operations.monitor import Monitor
-from calspline.persistence import load, locked, text_of
 from calspline.reporting import report as reports
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import check_scores
 
 
 def evaluate(options: argparse.Namespace) -> None:

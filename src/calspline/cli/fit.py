@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.hints import ClassOrderWarning
+from calspline._input.scores import (
+    check_given_columns,
+    check_scores,
+)
+from calspline._input.segment_labels import check_by
+from calspline._input.weights import check_weights_as_counts, counted_columns
+from calspline._persistence import text_of
 from calspline.calibrators import find
 from calspline.calibrators.base import as_matrix
 from calspline.cli.columns import Value, score_columns
@@ -31,15 +39,7 @@ from calspline.cli.output import (
     write_text,
 )
 from calspline.evaluation.losses import row_briers, row_log_losses
-from calspline.hints import ClassOrderWarning
-from calspline.persistence import text_of
-from calspline.scores import (
-    check_given_columns,
-    check_scores,
-)
-from calspline.segment_labels import check_by
 from calspline.transforms import expit
-from calspline.weights import check_weights_as_counts, counted_columns
 
 Codes = NDArray[np.int64]
 FOLDS = 5

@@ -169,7 +169,7 @@ def whole(name: str, *, force: bool) -> Iterator[Path]:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    from calspline.persistence import atomic_path  # with numpy: not for --help
+    from calspline._persistence import atomic_path  # with numpy: not for --help
 
     try:
         with atomic_path(Path(name), Path.replace if force else _link) as part:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 import calspline.display.style as style
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._formatting import percent
+from calspline._input.options import check_number, check_one_of
 from calspline.calibrators.base import BaseCalibrator
 from calspline.calibrators.checks import check_fitted
 from calspline.display.style import (
@@ -20,9 +22,7 @@ from calspline.display.style import (
     Scale,
 )
 from calspline.evaluation.reliability import probability_grid
-from calspline.formatting import percent
 from calspline.maps.curve import CalibrationCurve
-from calspline.options import check_number, check_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

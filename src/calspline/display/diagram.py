@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 import calspline.display.style as style
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._formatting import percent
 from calspline.display.style import (
     INK,
     MUTED,
@@ -20,7 +21,6 @@ from calspline.display.style import (
 )
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.reliability import Reliability
-from calspline.formatting import percent
 from calspline.transforms import log_odds
 
 if TYPE_CHECKING:

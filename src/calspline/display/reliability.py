@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 import calspline.display.style as style
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.options import check_by_name, check_increasing, check_one_of
+from calspline._input.scores import check_numeric_array
 from calspline.calibrators.base import BaseCalibrator
 from calspline.display.diagram import Diagram, ScoreSpread, Series, log_odds_spreads
 from calspline.display.style import (
@@ -21,8 +23,6 @@ from calspline.display.style import (
 )
 from calspline.evaluation.predictions import check_predictions
 from calspline.evaluation.reliability import Reliability, diagram_predictions
-from calspline.options import check_by_name, check_increasing, check_one_of
-from calspline.scores import check_numeric_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import calspline.display.style as style
+from calspline._formatting import percent
 from calspline.display.reliability import ReliabilityDisplay
 from calspline.display.style import BLUE, INK, MUTED, RULE, VERMILION
 from calspline.evaluation.decisions import ALL, Decision
 from calspline.evaluation.guarantees import RiskCoverage
 from calspline.evaluation.reliability import Reliability
 from calspline.evaluation.segments import SegmentEvaluation
-from calspline.formatting import percent
 from calspline.operations.learning_curve import (
     MIN_ROWS_FOR_RATE,
     CalibrationLearningCurve,

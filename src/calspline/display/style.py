@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._formatting import percent
 from calspline.evaluation.reliability import probability_grid
-from calspline.formatting import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

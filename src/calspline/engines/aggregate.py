@@ -7,7 +7,7 @@ result is the histogram of the same rows in arrays: exact if there are few disti
 scores, else on the finest grid on which the scores occupy at most 4096 cells.
 
 Locations of scores and their cells are expressions that every engine can run. They
-repeat :func:`calspline.transforms.log_odds` and :func:`calspline.grid.cells_of` with
+repeat :func:`calspline.transforms.log_odds` and :func:`calspline.histograms.grid.cells_of` with
 logarithms, floors and comparisons alone. An engine's logarithm may differ from numpy's
 in the last bit; exact 0 and 1, which are told from others by their location, are put
 where numpy has them.
@@ -25,15 +25,22 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.scores import Kind
+from calspline._input.segment_labels import check_by
 from calspline.engines.rows import LazyFrame
 from calspline.fitting.groups import GroupSums, PooledLine
-from calspline.grid import CORE, FINEST, FIRST_CELL, LAST_CELL, MAX_POINTS, Cells
+from calspline.histograms.grid import (
+    CORE,
+    FINEST,
+    FIRST_CELL,
+    LAST_CELL,
+    MAX_POINTS,
+    Cells,
+)
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms, level_of
 from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import Kind
-from calspline.segment_histogram import SegmentHistograms, level_of
-from calspline.segment_labels import check_by
 from calspline.transforms import (
     ONE,
     SMALLEST_COMPLEMENT,

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.scores import (
+from calspline._arrays import Array
+from calspline._input.scores import (
     check_scores,
 )
-from calspline.segment_labels import SegmentCodes, warn_of_new
+from calspline._input.segment_labels import SegmentCodes, warn_of_new
 
 IN_A_PART = (
     " (rows are counted from the beginning of a part of the frame, as it is computed "

@@ -9,12 +9,28 @@ from typing import Any, Literal, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from calspline.arrays import one_blas_thread
-from calspline.calibrators.checks import classes_of_calibrator
-from calspline.calibrators.spline import SeenRows, SplineCalibrator
-from calspline.class_columns import (
+from calspline._arrays import one_blas_thread
+from calspline._input.class_columns import (
     order_columns,
 )
+from calspline._input.hints import warn_if_reversed
+from calspline._input.labels import distinct_labels
+from calspline._input.options import check_one_of, check_text
+from calspline._input.pandas_names import (
+    has_odd_names,
+    names_of,
+    with_columns,
+    with_text_names,
+)
+from calspline._input.scores import (
+    GivenScores,
+    ScoreKind,
+    check_columns_are_scores,
+    decide_kind,
+)
+from calspline._input.segment_labels import places_by_name
+from calspline.calibrators.checks import classes_of_calibrator
+from calspline.calibrators.spline import SeenRows, SplineCalibrator
 from calspline.engines import aggregate
 from calspline.engines.backends import open_frame
 from calspline.engines.calibrate import Calibrate
@@ -36,25 +52,9 @@ from calspline.fits.grouped import estimate_dependence, pooled_line
 from calspline.fits.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.fits.options import Recipe, required_scores
 from calspline.fits.spline import one_vs_rest_map
-from calspline.hints import warn_if_reversed
-from calspline.labels import distinct_labels
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.model import Model
-from calspline.options import check_one_of, check_text
-from calspline.pandas_names import (
-    has_odd_names,
-    names_of,
-    with_columns,
-    with_text_names,
-)
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import (
-    GivenScores,
-    ScoreKind,
-    check_columns_are_scores,
-    decide_kind,
-)
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import places_by_name
 
 
 def fit_frame(

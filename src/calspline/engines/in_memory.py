@@ -10,7 +10,24 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.labels import (
+    check_hashable,
+    distinct_labels,
+    is_missing,
+    label_array,
+)
+from calspline._input.scores import (
+    LARGEST_MARGIN,
+    BinaryScores,
+    GivenScores,
+    MatrixScores,
+    check_columns_are_scores,
+    decide_kind,
+    show_outside,
+)
+from calspline._input.segment_labels import By, check_by
+from calspline._input.weights import check_weights_as_counts, counted_columns
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines.rows import (
     Columns,
@@ -21,21 +38,9 @@ from calspline.engines.rows import (
 )
 from calspline.fits.options import required_scores
 from calspline.fitting.groups import GroupSums, PooledLine
-from calspline.labels import check_hashable, distinct_labels, is_missing, label_array
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import (
-    LARGEST_MARGIN,
-    BinaryScores,
-    GivenScores,
-    MatrixScores,
-    check_columns_are_scores,
-    decide_kind,
-    show_outside,
-)
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import By, check_by
-from calspline.weights import check_weights_as_counts, counted_columns
 
 if TYPE_CHECKING:
     pass

@@ -13,6 +13,13 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline._input.labels import MAX_LABELS, is_missing, label_array
+from calspline._input.scores import (
+    ROUNDING,
+    ROW_SUM_TOLERANCE,
+)
+from calspline._input.segment_labels import By
+from calspline._input.weights import Repetition, WeightedRepetition
 from calspline.engines import aggregate
 from calspline.engines.aggregate import (
     check_no_groups,
@@ -36,13 +43,6 @@ from calspline.engines.rows import (
     check_label_count,
 )
 from calspline.fitting.groups import GroupSums, PooledLine
-from calspline.labels import MAX_LABELS, is_missing, label_array
-from calspline.scores import (
-    ROUNDING,
-    ROW_SUM_TOLERANCE,
-)
-from calspline.segment_labels import By
-from calspline.weights import Repetition, WeightedRepetition
 
 if TYPE_CHECKING:
     from calspline.engines.engine import Engine

@@ -11,18 +11,18 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.class_columns import (
+from calspline._arrays import Array
+from calspline._formatting import short_list
+from calspline._input.class_columns import (
     check_matrix_labels,
     order_columns,
 )
-from calspline.formatting import short_list
-from calspline.labels import MAX_LABELS, distinct_labels
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import Kind, is_outside, show_outside
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import By
-from calspline.weights import FIT_REMEDY, WeightedRepetition, WeightSums
+from calspline._input.labels import MAX_LABELS, distinct_labels
+from calspline._input.scores import Kind, is_outside, show_outside
+from calspline._input.segment_labels import By
+from calspline._input.weights import FIT_REMEDY, WeightedRepetition, WeightSums
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms
 
 LazyFrame = nw.LazyFrame[Any]
 Found = ScoreHistogram | SegmentHistograms
@@ -186,7 +186,7 @@ class ColumnStats(RowStats):
 
     ``weight_sums`` has the sum of the weights, that of their squares, that of their
     fractions, and the number of ones. The other fields are those of a
-    :class:`~calspline.scores.ScoreSummary`; ``n_improper`` counts rows that are not
+    :class:`~calspline._input.scores.ScoreSummary`; ``n_improper`` counts rows that are not
     probabilities.
     """
 
@@ -346,7 +346,7 @@ def check_label_type(name: str, argument: str, schema: nw.Schema) -> None:
 
 
 def family_of_type(dtype: nw.dtypes.DType) -> str | None:
-    """What labels of a column are; see :func:`calspline.segment_labels.family`."""
+    """What labels of a column are; see :func:`calspline._input.segment_labels.family`."""
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
         return "number"
     if isinstance(dtype, (nw.String, nw.Categorical, nw.Enum)):

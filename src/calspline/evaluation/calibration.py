@@ -75,7 +75,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from calspline.arrays import Array, Counts, run_starts
+from calspline._arrays import Array, Counts, run_starts
 from calspline.evaluation.protocols import EvaluatedRows
 from calspline.fits.options import Recipe
 from calspline.fits.validated import fit_curve
@@ -88,8 +88,8 @@ from calspline.fitting.newton import (
     log_loss,
     minimize,
 )
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
-from calspline.score_histogram import ScoreHistogram
 from calspline.transforms import Transform, log_odds
 
 Ints = NDArray[np.intp]

@@ -37,7 +37,15 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import t as student
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
+from calspline._formatting import (
+    Row,
+    format_number,
+    p_value,
+    percent,
+)
+from calspline._input.options import check_number, check_seed
+from calspline._results import Block, Result, Table
 from calspline.evaluation.calibration import Ints, recalibrated_log_odds
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.losses import row_briers, row_log_losses
@@ -47,14 +55,6 @@ from calspline.evaluation.predictions import (
     largest_normal,
 )
 from calspline.evaluation.segments import SegmentDifferences, segment_differences
-from calspline.formatting import (
-    Row,
-    format_number,
-    p_value,
-    percent,
-)
-from calspline.options import check_number, check_seed
-from calspline.results import Block, Result, Table
 from calspline.transforms import Transform
 
 Verdict = Literal["better", "no worse", "worse", "unclear"]

@@ -39,7 +39,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from calspline.arrays import Array, Counts, one_blas_thread, run_starts
+from calspline._arrays import Array, Counts, one_blas_thread, run_starts
+from calspline._formatting import Row, format_number, percent
+from calspline._input.options import check_increasing, check_number
+from calspline._plots import draw
+from calspline._results import Block, Result, Table
 from calspline.evaluation.guarantees import (
     Constraint,
     Guarantee,
@@ -54,11 +58,7 @@ from calspline.evaluation.predictions import (
     largest_normal,
 )
 from calspline.evaluation.segments import Coded
-from calspline.formatting import Row, format_number, percent
 from calspline.maps.fit_info import FittedCurve
-from calspline.options import check_increasing, check_number
-from calspline.plots import draw
-from calspline.results import Block, Result, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

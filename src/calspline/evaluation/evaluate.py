@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from calspline.arrays import one_blas_thread
-from calspline.evaluation import calibration, losses
-from calspline.evaluation.calibration import combined_p_value
-from calspline.evaluation.limits import Limits, LimitsOfEvaluation
-from calspline.evaluation.predictions import Predictions, check_predictions
-from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
-from calspline.formatting import (
+from calspline._arrays import one_blas_thread
+from calspline._formatting import (
     Row,
     format_number,
     grouping,
@@ -24,8 +19,13 @@ from calspline.formatting import (
     rounded_percent,
     rows_in_groups,
 )
-from calspline.options import check_one_of
-from calspline.results import Block, Result, Table, text_of_blocks
+from calspline._input.options import check_one_of
+from calspline._results import Block, Result, Table, text_of_blocks
+from calspline.evaluation import calibration, losses
+from calspline.evaluation.calibration import combined_p_value
+from calspline.evaluation.limits import Limits, LimitsOfEvaluation
+from calspline.evaluation.predictions import Predictions, check_predictions
+from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
 
 NUMBERS: tuple[str, ...] = (
     "n_rows", "total_weight", "log_loss", "brier", "accuracy", "auc",

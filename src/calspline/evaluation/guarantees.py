@@ -31,11 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._formatting import format_number, percent
+from calspline._input.options import check_number
+from calspline._plots import draw
 from calspline.evaluation.predictions import Predictions
-from calspline.formatting import format_number, percent
-from calspline.options import check_number
-from calspline.plots import draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from calspline.arrays import Array, run_starts
+from calspline._arrays import Array, run_starts
 
 Ints = NDArray[np.intp]
 

@@ -44,11 +44,11 @@ from scipy.fft import dct
 from scipy.special import expit, logit
 from scipy.stats import t as student
 
-from calspline.arrays import Array, Counts, one_blas_thread
+from calspline._arrays import Array, Counts, one_blas_thread
+from calspline._input.scores import check_binary_scores
 from calspline.evaluation import calibration
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.overfit import line
-from calspline.scores import check_binary_scores
 from calspline.transforms import Transform
 
 if TYPE_CHECKING:

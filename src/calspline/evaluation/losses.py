@@ -39,7 +39,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
 
 MIN_PROBABILITY = float(np.finfo(np.float64).eps)
 """The least probability that the log-loss counts, as in scikit-learn. An event that happened although its probability

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, ndtr, ndtri
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
 from calspline.evaluation.calibration import (
     NEARLY_CERTAIN,
     Ints,

@@ -29,8 +29,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
-from calspline.class_columns import check_matrix_labels
+from calspline._arrays import Array, Counts
+from calspline._input.class_columns import check_matrix_labels
+from calspline._input.groups import check_groups, several_groups
+from calspline._input.labels import (
+    check_binary_labels,
+    check_label_array,
+    distinct_labels,
+    label_array,
+)
+from calspline._input.scores import check_scores, decide_kind
+from calspline._input.segment_labels import By, check_by
+from calspline._input.weights import (
+    are_whole,
+    check_weights,
+    check_weights_as_counts,
+    counted_columns,
+)
 from calspline.evaluation.calibration import Ints, spline_curve
 from calspline.evaluation.losses import recalibrated
 from calspline.evaluation.overfit import (
@@ -38,23 +53,8 @@ from calspline.evaluation.overfit import (
     simulate_overfit,
     simulate_overfit_of_classes,
 )
-from calspline.groups import check_groups, several_groups
-from calspline.labels import (
-    check_binary_labels,
-    check_label_array,
-    distinct_labels,
-    label_array,
-)
 from calspline.maps.fit_info import FittedCurve
-from calspline.scores import check_scores, decide_kind
-from calspline.segment_labels import By, check_by
 from calspline.transforms import Transform
-from calspline.weights import (
-    are_whole,
-    check_weights,
-    check_weights_as_counts,
-    counted_columns,
-)
 
 MANY_CLASSES = 20
 """With more classes, simulations of each against the rest are replaced or shortened."""

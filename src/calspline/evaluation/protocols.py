@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
 
 Ints = NDArray[np.intp]
 

@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import betaincinv, expit
 
-from calspline.arrays import Array, Counts, one_blas_thread, run_starts
+from calspline._arrays import Array, Counts, one_blas_thread, run_starts
+from calspline._formatting import (
+    Row,
+    grouping,
+    percent,
+    rows_in_groups,
+)
+from calspline._input.options import check_integer, check_number, check_one_of
+from calspline._plots import draw
+from calspline._results import Block, Result, Table
 from calspline.evaluation.calibration import equal_width_bins, flips_like
 from calspline.evaluation.predictions import (
     Predictions,
     check_predictions,
     group_squares,
 )
-from calspline.formatting import (
-    Row,
-    grouping,
-    percent,
-    rows_in_groups,
-)
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.fit_info import FittedCurve
-from calspline.options import check_integer, check_number, check_one_of
-from calspline.plots import draw
-from calspline.results import Block, Result, Table
 from calspline.transforms import log_odds
 
 BAND_CELLS, BAND_DRAWS = 256, 500

@@ -49,7 +49,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit, ndtr
 from scipy.stats import t as student
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.evaluation.calibration import SEED, Ints, combined_p_value, gamma_tail
 from calspline.evaluation.lattice_tail import CoinFlips, upper_tails
 from calspline.evaluation.losses import probability_of_outcome

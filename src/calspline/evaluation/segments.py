@@ -13,22 +13,22 @@ from scipy.special import expit, ndtri
 from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
-from calspline.arrays import Array, run_starts
-from calspline.evaluation.calibration import Ints
-from calspline.evaluation.losses import row_log_losses
-from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
-from calspline.evaluation.protocols import LossDifference, PairedSets
-from calspline.evaluation.segment_test import SegmentSums, root
-from calspline.formatting import (
+from calspline._arrays import Array, run_starts
+from calspline._formatting import (
     Row,
     format_number,
     p_equals,
     p_value,
     percent,
 )
-from calspline.plots import draw
-from calspline.results import Block, Result, Table
-from calspline.segment_labels import By
+from calspline._input.segment_labels import By
+from calspline._plots import draw
+from calspline._results import Block, Result, Table
+from calspline.evaluation.calibration import Ints
+from calspline.evaluation.losses import row_log_losses
+from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
+from calspline.evaluation.protocols import LossDifference, PairedSets
+from calspline.evaluation.segment_test import SegmentSums, root
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ A fitted map reaches its targets in one of three forms.
   numbers, which ``code.py`` writes behind the evaluator of the language. Evaluators
   are ordinary files in ``evaluators/``; their functions have the same names.
 - SQL and ONNX write formulas: ``model.formula()`` gives named steps of arithmetic and
-  of operations on rows (``calspline.expression``), which ``sql.py`` and ``onnx.py``
+  of operations on rows (``calspline._expression``), which ``sql.py`` and ``onnx.py``
   write one by one.
 
 So a new kind of map needs a record in ``maps/evaluators.py``, a table in ``tables.py``

@@ -46,7 +46,7 @@ class Dialect:
     functions: Mapping[str, str] = field(
         default_factory=lambda: {"max": "greatest", "min": "least", "log": "ln"}
     )
-    """Names of functions that :class:`~calspline.expression.Expression` calls otherwise."""
+    """Names of functions that :class:`~calspline._expression.Expression` calls otherwise."""
     not_nan: str = "NOT isnan({})"
     """Whether a quoted column holds a number."""
     within: str = "{} BETWEEN {}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from calspline._expression import Formula
 from calspline.calibrators import homes
 from calspline.calibrators.base import BaseCalibrator
 from calspline.calibrators.checks import check_fitted
-from calspline.expression import Formula
 from calspline.maps.model import Model
 
 

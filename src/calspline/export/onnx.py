@@ -17,6 +17,9 @@ except ModuleNotFoundError as error:
         "to_onnx needs onnx: pip install 'calspline[onnx]'"
     ) from error
 
+from calspline._expression import Expression, Formula, Lookup, Pieces, Program
+from calspline._input.options import check_one_of
+from calspline._input.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 from calspline._version import __version__
 from calspline.export.formulas import formula_of
 from calspline.export.onnx_classifier import (
@@ -29,10 +32,7 @@ from calspline.export.onnx_classifier import (
     scores_of,
     with_usual_opset,
 )
-from calspline.expression import Expression, Formula, Lookup, Pieces, Program
 from calspline.maps.structured import SAFE_EXPONENT
-from calspline.options import check_one_of
-from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 
 Dtype = Literal["float64", "float32"]
 ML, LABEL_ENCODER_SINCE = "ai.onnx.ml", 2

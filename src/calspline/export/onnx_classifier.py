@@ -22,9 +22,9 @@ from onnx import (
     version_converter,
 )
 
-from calspline.expression import Formula
-from calspline.labels import by_value
-from calspline.scores import Kind
+from calspline._expression import Formula
+from calspline._input.labels import by_value
+from calspline._input.scores import Kind
 
 OPSET, IR_VERSION = 17, 8
 MIN_OPSET = 13

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
+from calspline._expression import Expression, Formula, Program, name
+from calspline._input.options import check_one_of
+from calspline._input.segment_labels import places_by_name
 from calspline.export.dialects import DIALECTS, Dialect, numeral
 from calspline.export.formulas import formula_of
 from calspline.export.sql_statement import Statement, with_names
-from calspline.expression import Expression, Formula, Program, name
-from calspline.options import check_one_of
-from calspline.segment_labels import places_by_name
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 By = str | Sequence[str] | None

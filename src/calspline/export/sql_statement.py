@@ -9,16 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calspline.export.dialects import (
-    BLOCK,
-    WIDTH,
-    Dialect,
-    comparisons,
-    indented,
-    numeral,
-)
-from calspline.export.syntax import Syntax
-from calspline.expression import (
+from calspline._expression import (
     Expression,
     Formula,
     Lookup,
@@ -28,9 +19,18 @@ from calspline.expression import (
     name,
     number,
 )
+from calspline._input.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
+from calspline.export.dialects import (
+    BLOCK,
+    WIDTH,
+    Dialect,
+    comparisons,
+    indented,
+    numeral,
+)
+from calspline.export.syntax import Syntax
 from calspline.maps.segmented import NEW
 from calspline.maps.structured import SAFE_EXPONENT
-from calspline.scores import ROW_SUM_TOLERANCE, SCORE_LIMITS, Kind
 
 Row = list[Expression]
 """A number for each class."""

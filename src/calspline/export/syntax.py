@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from calspline.expression import Expression
+from calspline._expression import Expression
 
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
 ATOM = 4

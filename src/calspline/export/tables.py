@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.scores import SCORE_LIMITS
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.evaluators import class_effects, logit, value_limits
 from calspline.maps.model import Model
@@ -21,7 +22,6 @@ from calspline.maps.segmented import SegmentedCurve, flat_beyond
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
-from calspline.scores import SCORE_LIMITS
 from calspline.transforms import LOGIT_CLIP, compact_logit_slope
 
 Table = dict[str, Any]

@@ -14,11 +14,11 @@ except ModuleNotFoundError as error:
         "to_torch needs torch: pip install 'calspline[torch]'"
     ) from error
 
+from calspline._input.segment_labels import Known, check_by
 from calspline.export.formulas import check_exportable
 from calspline.maps.evaluators import evaluator_of, with_arrays
 from calspline.maps.model import Model
 from calspline.maps.namespaces import TORCH
-from calspline.segment_labels import Known, check_by
 
 BLOCK = 1 << 16
 """Numbers in a block of rows: a few arrays of that size fit into the cache."""

@@ -10,16 +10,18 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import MIN_SPAN, Array, Counts, filled, one_blas_thread
-from calspline.fits.one_vs_rest import fit_classes
-from calspline.fits.rows import BinaryRows, MatrixRows
-from calspline.fits.summaries import reference_of_classes, reference_of_two
-from calspline.fitting.newton import fit_logistic, log_loss
-from calspline.hints import (
+from calspline._arrays import MIN_SPAN, Array, Counts, filled, one_blas_thread
+from calspline._input.hints import (
     warn_if_columns_shuffled,
     warn_if_rows_reversed,
     warn_that_scores_are_equal,
 )
+from calspline._input.scores import BinaryScores, Kind
+from calspline._input.weights import row_weight
+from calspline.fits.one_vs_rest import fit_classes
+from calspline.fits.rows import BinaryRows, MatrixRows
+from calspline.fits.summaries import reference_of_classes, reference_of_two
+from calspline.fitting.newton import fit_logistic, log_loss
 from calspline.maps.base import CalibrationMap
 from calspline.maps.curve import CalibrationCurve, constant, line
 from calspline.maps.fit_info import FitInfo
@@ -45,9 +47,7 @@ from calspline.multiclass.scale import (
     softmax_loss,
     unmasked,
 )
-from calspline.scores import BinaryScores, Kind
 from calspline.transforms import Transform
-from calspline.weights import row_weight
 
 Rows = BinaryRows | MatrixRows
 Positive = NDArray[np.bool_]

@@ -13,7 +13,9 @@ from typing import Self
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.scores import MatrixScores
+from calspline._input.segment_labels import By, Codes, Known
 from calspline.fits.options import Recipe
 from calspline.fitting.label_weights import RIDGE, best_common_effect, class_weights
 from calspline.fitting.newton import Local
@@ -30,8 +32,6 @@ from calspline.fitting.segments import (
 )
 from calspline.maps.segment_columns import SegmentColumn
 from calspline.maps.segmented_classes import LEAST, ClassSegments, added, scaled
-from calspline.scores import MatrixScores
-from calspline.segment_labels import By, Codes, Known
 
 SMALLEST = 0.01
 """Inverse temperature that is left where rows have to keep their ranking."""

@@ -18,7 +18,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
+from calspline._input.scores import Kind
 from calspline.fits.limits import are_rounded, least_rounded, score_limits
 from calspline.fits.options import Recipe
 from calspline.fitting.fit import (
@@ -40,10 +41,9 @@ from calspline.fitting.smoothing import (
     fixed,
     reml_search,
 )
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.curve import CalibrationCurve, line
 from calspline.maps.fit_info import FittedCurve
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import Kind
 from calspline.transforms import (
     LOGIT_CLIP,
     SMALLEST_PROBABILITY,

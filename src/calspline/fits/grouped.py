@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
+from calspline._input.scores import BinaryScores
 from calspline.fits.limits import score_limits
 from calspline.fits.options import Recipe
 from calspline.fitting.groups import (
@@ -24,8 +25,7 @@ from calspline.fitting.groups import (
     mean_contrast,
     warn_if_dominated,
 )
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import BinaryScores
+from calspline.histograms.score_histogram import ScoreHistogram
 
 
 class Dependence(NamedTuple):

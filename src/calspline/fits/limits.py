@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.score_histogram import ScoreHistogram
+from calspline._arrays import Array
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.transforms import LOGIT_CLIP, ZERO, exactly_one, expit
 
 ATOM = np.array([0.5, 0.25])

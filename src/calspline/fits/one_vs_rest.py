@@ -8,15 +8,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.scores import BinaryScores, Kind
 from calspline.fits.curve import constant_fit
 from calspline.fits.grouped import GroupedRows, estimate_dependence
 from calspline.fits.options import Recipe
 from calspline.fits.validated import fit_curve
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import BinaryScores, Kind
 from calspline.transforms import Transform
 
 MOST_CLASSES = 32

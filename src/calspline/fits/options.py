@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from calspline.arrays import Array
-from calspline.scores import Requirement
+from calspline._arrays import Array
+from calspline._input.scores import Requirement
 from calspline.transforms import TRANSFORMS
 
 

@@ -47,8 +47,8 @@ from calspline.fitting.fit import (
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import brier_loss, log_loss
 from calspline.fitting.smoothing import Chosen
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
-from calspline.score_histogram import ScoreHistogram
 from calspline.transforms import TRANSFORMS, Transform, epsilon_from_log_odds
 
 LABELS = (0.0, 1.0)

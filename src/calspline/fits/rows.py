@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.class_columns import check_matrix_labels
-from calspline.hints import warn_if_features
-from calspline.labels import check_binary_labels
-from calspline.rows import LabelledRows
-from calspline.scores import (
+from calspline._arrays import Array
+from calspline._input.class_columns import check_matrix_labels
+from calspline._input.hints import warn_if_features
+from calspline._input.labels import check_binary_labels
+from calspline._input.rows import LabelledRows
+from calspline._input.scores import (
     BinaryScores,
     GivenScores,
     MatrixScores,
@@ -22,7 +22,7 @@ from calspline.scores import (
     ScoreKind,
     decide_kind,
 )
-from calspline.segment_labels import By
+from calspline._input.segment_labels import By
 
 Codes = NDArray[np.intp]
 

@@ -14,7 +14,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, blocks
+from calspline._arrays import Array, blocks
+from calspline._input.segment_labels import Known, in_order
 from calspline.fits.options import Recipe
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_pieces
 from calspline.fitting.fit import CLEAR_FALL, LEAST_INFORMATION, quantile_knots
@@ -33,12 +34,11 @@ from calspline.fitting.segments import (
     Summed,
 )
 from calspline.fitting.smoothing import curvature_coordinates
+from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.fit_info import FittedCurve
 from calspline.maps.segment_columns import SegmentColumn
 from calspline.maps.segmented import SegmentedCurve, flat_beyond
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import Known, in_order
 
 PLACES = 96
 """Places that the scores of all segments are merged to."""

@@ -40,13 +40,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
+from calspline._input.options import check_number
+from calspline._user_warnings import warn_user
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.model import ADVICE, Model
 from calspline.maps.reference import Reference
 from calspline.maps.shifted import Shifted, log_odds_error
-from calspline.options import check_number
-from calspline.score_histogram import ScoreHistogram
-from calspline.user_warnings import warn_user
 
 LEAST_SHARE = 1e-9
 """Of a class that a fit did not see."""

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import one_blas_thread
+from calspline._arrays import one_blas_thread
+from calspline._input.hints import (
+    warn_if_columns_shuffled,
+    warn_if_reversed,
+    warn_that_scores_are_equal,
+)
+from calspline._input.scores import ScoreKind
+from calspline._input.weights import row_weight
 from calspline.fits.class_segments import fit_class_segments
 from calspline.fits.grouped import GroupedRows, estimate_dependence
 from calspline.fits.one_vs_rest import fit_one_vs_rest, share_out_classes
@@ -20,11 +27,8 @@ from calspline.fits.structured import fit_structure
 from calspline.fits.summaries import reference_of_classes
 from calspline.fits.validated import fit_curve
 from calspline.fitting.groups import Parts
-from calspline.hints import (
-    warn_if_columns_shuffled,
-    warn_if_reversed,
-    warn_that_scores_are_equal,
-)
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.base import CalibrationMap
 from calspline.maps.fit_info import FitInfo, FittedCurve
 from calspline.maps.model import Model
@@ -32,10 +36,6 @@ from calspline.maps.one_vs_rest import OneVsRest
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.multiclass.one_vs_rest import AgainstRest
 from calspline.multiclass.scale import rows_are_alike
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import ScoreKind
-from calspline.segment_histogram import SegmentHistograms
-from calspline.weights import row_weight
 
 
 def fit_binary(rows: BinaryRows, recipe: Recipe) -> Model:

@@ -35,7 +35,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Workspace, added_up, blocks
+from calspline._arrays import Array, Workspace, added_up, blocks
+from calspline._input.scores import MatrixScores
 from calspline.fits.options import Recipe
 from calspline.fitting.basis import anchors
 from calspline.fitting.newton import Constraints, minimize
@@ -67,7 +68,6 @@ from calspline.multiclass.solver import (
     solve,
 )
 from calspline.multiclass.spread import DENSE_CLASSES, Spread
-from calspline.scores import MatrixScores
 
 JOINT_CLASSES = 32
 JOINT_COST = 4e9

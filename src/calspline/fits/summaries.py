@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from calspline.arrays import blocks
+from calspline._arrays import blocks
+from calspline._input.scores import MatrixScores
 from calspline.fits.rows import BinaryRows, MatrixRows
 from calspline.maps.base import CalibrationMap
 from calspline.maps.reference import Reference
-from calspline.scores import MatrixScores
 
 VALUES_AT_ONCE = 1 << 21
 """Probabilities that are computed at a time, in memory that is used again."""

@@ -11,9 +11,9 @@ from calspline.fits.options import Recipe
 from calspline.fits.paper import fit_paper_curve
 from calspline.fitting.groups import Parts
 from calspline.fitting.validation import is_worse_than_start
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.curve import CalibrationCurve, constant, line
 from calspline.maps.fit_info import FittedCurve
-from calspline.score_histogram import ScoreHistogram
 from calspline.transforms import Transform
 
 TOLERANCE, TOLERANCE_PER_ROW = 5.0, 0.005

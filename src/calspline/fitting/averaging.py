@@ -28,7 +28,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
 from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.newton import Problem, Solution, minimize

@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 
 
 @dataclass(frozen=True)

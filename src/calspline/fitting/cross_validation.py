@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.fit import SplineTask
 from calspline.fitting.groups import Parts

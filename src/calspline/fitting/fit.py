@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from calspline.arrays import Array, Counts, run_starts
+from calspline._arrays import Array, Counts, run_starts
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
 from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.groups import Parts

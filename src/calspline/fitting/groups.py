@@ -68,9 +68,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
+from calspline._user_warnings import warn_user
 from calspline.fitting.newton import fit_logistic
-from calspline.user_warnings import warn_user
 
 Codes = NDArray[np.intp]
 

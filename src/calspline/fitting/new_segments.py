@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 
 SPREADS = np.geomspace(0.03, 50.0, 30)
 """Standard deviations that are averaged over, in units of the usual one."""

@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
 
 MAX_ITERATIONS = 200

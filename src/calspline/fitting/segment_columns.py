@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.fitting.segments import (
     CLOSE,
     LARGEST_VARIANCE,

@@ -40,7 +40,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.fitting.new_segments import new_variance
 from calspline.fitting.smoothing import WEAK_PRIOR
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 from calspline.fitting.averaging import Average, average
 from calspline.fitting.basis import NaturalSpline, PiecewiseDesign, natural_cubic_basis
 from calspline.fitting.coordinates import Coordinates

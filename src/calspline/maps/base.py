@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.expression import Lookup, Program
+from calspline._arrays import Array
+from calspline._expression import Lookup, Program
+from calspline._input.scores import BinaryScores, Kind, MatrixScores
 from calspline.maps.log_odds import LogOdds
-from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import Source
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.expression import Pieces
+from calspline._arrays import Array
+from calspline._expression import Pieces
 from calspline.fitting.basis import PiecewiseCubic
 
 FEWEST_CELLS = 256

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calspline.arrays import Array, filled
-from calspline.codec import check_fields, from_json, to_json
-from calspline.domains import Number, Numbers, optional
-from calspline.expression import (
+from calspline._arrays import Array, filled
+from calspline._codec import check_fields, from_json, to_json
+from calspline._domains import Number, Numbers, optional
+from calspline._expression import (
     Expression,
     Pieces,
     Program,
@@ -22,17 +22,17 @@ from calspline.expression import (
     name,
     number,
 )
-from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
-from calspline.maps.base import Segments, WithoutSegments
-from calspline.maps.log_odds import LogOdds, critical_value
-from calspline.options import check_number
-from calspline.scores import (
+from calspline._input.options import check_number
+from calspline._input.scores import (
     LARGEST_MARGIN,
     BinaryScores,
     Kind,
     check_binary_scores,
     check_numeric_array,
 )
+from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
+from calspline.maps.base import Segments, WithoutSegments
+from calspline.maps.log_odds import LogOdds, critical_value
 from calspline.transforms import (
     SMALLEST_PROBABILITY,
     Source,

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calspline.arrays import Array
-from calspline.expression import Pieces, rounded
+from calspline._arrays import Array
+from calspline._expression import Pieces, rounded
+from calspline._input.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 from calspline.maps.cells import cell_table
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.model import Model
@@ -42,7 +43,6 @@ from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
 from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
 from calspline.multiclass.scale import MAX_EXPONENT
-from calspline.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 from calspline.transforms import (
     ASINH_SCALE,
     LOGIT_CLIP,
@@ -219,7 +219,7 @@ class PieceValues:
 
     The pieces of several curves are in one list, where those of a class begin at its
     ``first``; each is preceded by its break. ``farthest`` limits the distance from a
-    break, so that powers of it are finite. See :class:`~calspline.expression.Tables`
+    break, so that powers of it are finite. See :class:`~calspline._expression.Tables`
     for ``stretch``, ``high`` and ``low``.
     """
 

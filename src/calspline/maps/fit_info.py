@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from calspline.arrays import Array
-from calspline.codec import NOT_STORED, check_fields
-from calspline.domains import Integer, Number, Numbers
+from calspline._arrays import Array
+from calspline._codec import NOT_STORED, check_fields
+from calspline._domains import Integer, Number, Numbers
+from calspline.histograms.score_histogram import ScoreHistogram
+from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.reference import Reference
-from calspline.score_histogram import ScoreHistogram
-from calspline.segment_histogram import SegmentHistograms
 
 
 @dataclass(frozen=True, eq=False)

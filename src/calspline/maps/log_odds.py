@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
+from calspline._arrays import Array
 
 LEAST_PROBABILITY = 1e-15
 MOST_STANDARD_DEVIATIONS = 40.0

@@ -10,19 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.codec import Kinds, check_fields
-from calspline.domains import ClassLabels
-from calspline.expression import Formula
-from calspline.maps.base import CalibrationMap
-from calspline.maps.curve import CalibrationCurve
-from calspline.maps.fit_info import FitInfo
-from calspline.maps.one_vs_rest import maps_of
-from calspline.maps.reference import Reference
-from calspline.maps.segment_columns import SegmentColumn
-from calspline.maps.segmented import SegmentedCurve
-from calspline.maps.shifted import BASE_MAPS, Shifted
-from calspline.scores import (
+from calspline._arrays import Array
+from calspline._codec import Kinds, check_fields
+from calspline._domains import ClassLabels
+from calspline._expression import Formula
+from calspline._input.scores import (
     BinaryScores,
     GivenScores,
     Kind,
@@ -31,8 +23,16 @@ from calspline.scores import (
     check_binary_scores,
     check_scores,
 )
-from calspline.segment_labels import By, SegmentCodes, check_by, warn_of_new
-from calspline.user_warnings import warn_user
+from calspline._input.segment_labels import By, SegmentCodes, check_by, warn_of_new
+from calspline._user_warnings import warn_user
+from calspline.maps.base import CalibrationMap
+from calspline.maps.curve import CalibrationCurve
+from calspline.maps.fit_info import FitInfo
+from calspline.maps.one_vs_rest import maps_of
+from calspline.maps.reference import Reference
+from calspline.maps.segment_columns import SegmentColumn
+from calspline.maps.segmented import SegmentedCurve
+from calspline.maps.shifted import BASE_MAPS, Shifted
 
 ADVICE = (
     "This calibrator was fitted on probabilities; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from calspline.arrays import is_tensor
+from calspline._arrays import is_tensor
 
 
 class TorchNamespace:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
-from calspline.codec import check_fields
-from calspline.expression import Lookup, Program, one_vs_rest
+from calspline._arrays import Array
+from calspline._codec import check_fields
+from calspline._expression import Lookup, Program, one_vs_rest
+from calspline._input.scores import Kind, MatrixScores
 from calspline.maps.base import Segments
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds, log_odds_of_rows
@@ -22,7 +23,6 @@ from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     normalise,
 )
-from calspline.scores import Kind, MatrixScores
 from calspline.transforms import Source
 
 if TYPE_CHECKING:

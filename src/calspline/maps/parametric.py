@@ -9,13 +9,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, filled
-from calspline.codec import check_fields
-from calspline.domains import Number, Numbers
-from calspline.expression import Constant, Program, between, call, name, number
+from calspline._arrays import Array, filled
+from calspline._codec import check_fields
+from calspline._domains import Number, Numbers
+from calspline._expression import Constant, Program, between, call, name, number
+from calspline._input.scores import BinaryScores, Kind, MatrixScores
 from calspline.maps.base import Segments, WithoutPosterior, WithoutSegments
 from calspline.maps.curve import response
-from calspline.scores import BinaryScores, Kind, MatrixScores
 from calspline.transforms import SMALLEST_PROBABILITY, Source, log_odds_formula
 
 MAX_LOG_ODDS = float(np.log((1.0 - 1e-15) / 1e-15))

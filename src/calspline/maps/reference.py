@@ -9,9 +9,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts, run_starts
-from calspline.codec import check_fields
-from calspline.domains import Numbers
+from calspline._arrays import Array, Counts, run_starts
+from calspline._codec import check_fields
+from calspline._domains import Numbers
 
 BINS = 20
 TINY = 1e-12

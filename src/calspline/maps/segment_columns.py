@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
-from calspline.codec import Record, TupleOf, check_fields
-from calspline.domains import Numbers, Symmetric
+from calspline._arrays import Array
+from calspline._codec import Record, TupleOf, check_fields
+from calspline._domains import Numbers, Symmetric
+from calspline._formatting import Row, format_number, percent
+from calspline._input.segment_labels import Codes, Known
+from calspline._results import Block, Result, Table
 from calspline.fitting.segments import Effects
-from calspline.formatting import Row, format_number, percent
-from calspline.results import Block, Result, Table
-from calspline.segment_labels import Codes, Known
 
 LEVEL = 0.95
 FARTHEST = 3

@@ -10,17 +10,25 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from calspline.arrays import Array, filled
-from calspline.codec import check_fields
-from calspline.domains import Numbers
-from calspline.expression import Expression, Lookup, Pieces, Program, call, name, number
+from calspline._arrays import Array, filled
+from calspline._codec import check_fields
+from calspline._domains import Numbers
+from calspline._expression import (
+    Expression,
+    Lookup,
+    Pieces,
+    Program,
+    call,
+    name,
+    number,
+)
+from calspline._input.scores import BinaryScores, Kind
+from calspline._input.segment_labels import Codes
 from calspline.fitting.basis import NaturalSpline, evaluate_pieces
 from calspline.maps.base import Segments
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds
 from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
-from calspline.scores import BinaryScores, Kind
-from calspline.segment_labels import Codes
 from calspline.transforms import Source
 
 EFFECT, NEW = "effect_{}_{}", "new_{}"

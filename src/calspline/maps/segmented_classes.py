@@ -18,15 +18,15 @@ from typing import Annotated
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
-from calspline.codec import check_fields
-from calspline.domains import Number, Numbers
-from calspline.expression import Constant, Lookup, Program, call, name, number
+from calspline._arrays import Array
+from calspline._codec import check_fields
+from calspline._domains import Number, Numbers
+from calspline._expression import Constant, Lookup, Program, call, name, number
+from calspline._input.scores import Kind, MatrixScores
+from calspline._input.segment_labels import Codes
 from calspline.maps.base import Segments
 from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
 from calspline.maps.structured import StructuredMap
-from calspline.scores import Kind, MatrixScores
-from calspline.segment_labels import Codes
 from calspline.transforms import Source
 
 LEAST = 1e-15

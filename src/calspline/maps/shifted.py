@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 import scipy
 
-from calspline.arrays import Array
-from calspline.codec import Kinds, check_fields
-from calspline.domains import Number, Numbers
-from calspline.expression import Constant, Lookup, Program, call, name
+from calspline._arrays import Array
+from calspline._codec import Kinds, check_fields
+from calspline._domains import Number, Numbers
+from calspline._expression import Constant, Lookup, Program, call, name
+from calspline._input.options import check_number
+from calspline._input.scores import Kind
 from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds
@@ -23,8 +25,6 @@ from calspline.maps.segment_columns import SegmentColumn
 from calspline.maps.segmented import SegmentedCurve
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.maps.structured import StructuredMap
-from calspline.options import check_number
-from calspline.scores import Kind
 from calspline.transforms import Source
 
 LEAST_PROBABILITY = 1e-15

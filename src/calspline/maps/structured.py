@@ -11,10 +11,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Workspace, blocks, one_blas_thread
-from calspline.codec import check_fields
-from calspline.domains import MatrixOrDiagonal, Numbers
-from calspline.expression import (
+from calspline._arrays import Array, Workspace, blocks, one_blas_thread
+from calspline._codec import check_fields
+from calspline._domains import MatrixOrDiagonal, Numbers
+from calspline._expression import (
     Constant,
     Expression,
     Pieces,
@@ -24,6 +24,7 @@ from calspline.expression import (
     name,
     number,
 )
+from calspline._input.scores import Kind, MatrixScores
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.maps.base import Segments, WithoutSegments
 from calspline.maps.log_odds import LogOdds, log_odds_of_rows
@@ -33,7 +34,6 @@ from calspline.multiclass.scale import (
     log_scores,
 )
 from calspline.multiclass.spread import LARGEST_NUMBER, LEAST, Spread
-from calspline.scores import Kind, MatrixScores
 from calspline.transforms import SMALLEST_PROBABILITY, Source
 
 Indices = NDArray[np.int64]

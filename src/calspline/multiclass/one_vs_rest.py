@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import scipy
 
-from calspline.arrays import Array, filled
-from calspline.scores import BinaryScores, Kind, MatrixScores
+from calspline._arrays import Array, filled
+from calspline._input.scores import BinaryScores, Kind, MatrixScores
 
 LEAST_LOG_PROBABILITY = float(np.log(1e-15))
 """Of a class's logit against the rest: masked classes, at -1e9 or the like, are no further down."""

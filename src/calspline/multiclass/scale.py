@@ -23,13 +23,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import MIN_SPAN, Array, Workspace, added_up, blocks
-from calspline.codec import check_fields
-from calspline.domains import Number
+from calspline._arrays import MIN_SPAN, Array, Workspace, added_up, blocks
+from calspline._codec import check_fields
+from calspline._domains import Number
+from calspline._input.scores import MatrixScores
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, anchors
 from calspline.fitting.fit import apart
 from calspline.fitting.smoothing import from_second_derivatives
-from calspline.scores import MatrixScores
 
 MIN_LOG_PROBABILITY = -87.5
 """``log(1e-38)``."""

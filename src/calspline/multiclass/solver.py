@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Workspace, added_up, blocks, filled
+from calspline._arrays import Array, Workspace, added_up, blocks, filled
 from calspline.fitting.newton import Local, Newton, Objective, Point, inverse_root
 from calspline.multiclass.scale import (
     N_KNOTS,

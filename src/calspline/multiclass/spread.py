@@ -26,9 +26,9 @@ from typing import Annotated, Any
 import numpy as np
 import scipy
 
-from calspline.arrays import Array, blocks
-from calspline.codec import check_fields
-from calspline.domains import Numbers
+from calspline._arrays import Array, blocks
+from calspline._codec import check_fields
+from calspline._domains import Numbers
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_pieces
 
 DENSE_CLASSES = 12

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import chi2_contingency, norm
 
-from calspline.arrays import Array, Counts, one_blas_thread, run_starts
+from calspline._arrays import Array, Counts, one_blas_thread, run_starts
+from calspline._formatting import Row, format_number, p_value, percent
+from calspline._input.options import check_number
+from calspline._input.scores import check_scores
+from calspline._input.segment_labels import check_by
+from calspline._results import Block, Result, Table
 from calspline.calibrators.checks import check_fitted_calibrator
 from calspline.calibrators.spline import SplineCalibrator
 from calspline.evaluation.calibration import calibration_p_value, recalibration
-from calspline.formatting import Row, format_number, p_value, percent
-from calspline.grid import cells_of, coarser
-from calspline.options import check_number
-from calspline.results import Block, Result, Table
-from calspline.score_histogram import ScoreHistogram
-from calspline.scores import check_scores
-from calspline.segment_labels import check_by
+from calspline.histograms.grid import cells_of, coarser
+from calspline.histograms.score_histogram import ScoreHistogram
 
 Interval = tuple[float, float]
 

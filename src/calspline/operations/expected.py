@@ -28,14 +28,14 @@ from typing import Any
 import numpy as np
 from scipy.special import entr, ndtri
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
+from calspline._formatting import Row, format_number, percent
+from calspline._input.options import check_number
+from calspline._results import Block, Result, Table
 from calspline.calibrators.checks import classes_of_calibrator
 from calspline.evaluation import losses
 from calspline.evaluation.decisions import Costs, check_costs
 from calspline.fits.shift import Unlabelled, check_unlabelled
-from calspline.formatting import Row, format_number, percent
-from calspline.options import check_number
-from calspline.results import Block, Result, Table
 
 Limits = tuple[float, float]
 

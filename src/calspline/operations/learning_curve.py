@@ -15,13 +15,18 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from calspline.arrays import Array
-from calspline.class_columns import check_matrix_labels
-from calspline.formatting import Row, decimals, percent
-from calspline.options import check_increasing, check_integer, check_number, check_seed
-from calspline.plots import draw
-from calspline.results import Block, Result, Table
-from calspline.rows import LabelledRows, check_rows
+from calspline._arrays import Array
+from calspline._formatting import Row, decimals, percent
+from calspline._input.class_columns import check_matrix_labels
+from calspline._input.options import (
+    check_increasing,
+    check_integer,
+    check_number,
+    check_seed,
+)
+from calspline._input.rows import LabelledRows, check_rows
+from calspline._plots import draw
+from calspline._results import Block, Result, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

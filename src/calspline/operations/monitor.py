@@ -41,20 +41,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import numpy as np
 from scipy.special import expit
 
-from calspline.arrays import Array, Counts, one_blas_thread
+from calspline._arrays import Array, Counts, one_blas_thread
+from calspline._codec import check_fields, from_json, to_json
+from calspline._domains import Integer, Number, Numbers
+from calspline._formatting import Row
+from calspline._input.options import check_number, check_text
+from calspline._plots import draw
+from calspline._results import Block, Result, Table
+from calspline._user_warnings import warn_user
 from calspline.calibrators.checks import check_fitted_calibrator
-from calspline.codec import check_fields, from_json, to_json
-from calspline.domains import Integer, Number, Numbers
 from calspline.evaluation.calibration import on_a_line, recalibration
 from calspline.fits.options import Recipe
 from calspline.fits.validated import fit_curve
-from calspline.formatting import Row
-from calspline.options import check_number, check_text
-from calspline.plots import draw
-from calspline.results import Block, Result, Table
-from calspline.score_histogram import ScoreHistogram
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.transforms import log_odds
-from calspline.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
+from calspline._arrays import Array, Counts
+from calspline._formatting import percent, precise_percent
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
 from calspline.evaluation.reliability import (
@@ -19,7 +20,6 @@ from calspline.evaluation.reliability import (
     Reliability,
     diagram_predictions,
 )
-from calspline.formatting import percent, precise_percent
 from calspline.transforms import log_odds
 
 MAX_CLASSES, MAX_DIAGRAMS = 12, 24

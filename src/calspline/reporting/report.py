@@ -17,13 +17,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from calspline._formatting import format_number, percent, precise_percent
+from calspline._input.options import check_text
+from calspline._persistence import write_whole
 from calspline.calibrators.checks import check_fitted_calibrator
 from calspline.evaluation.compare import Comparison, compare_predictions
 from calspline.evaluation.decisions import Decision, decide_predictions
 from calspline.evaluation.predictions import Predictions, check_prediction_sets
-from calspline.formatting import format_number, percent, precise_percent
-from calspline.options import check_text
-from calspline.persistence import write_whole
 from calspline.reporting import charts, sections, summary
 
 INLINE_HEIGHT = 860

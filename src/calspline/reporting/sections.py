@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts, run_starts
+from calspline._arrays import Array, Counts, run_starts
+from calspline._formatting import decimals, rounded_percent
 from calspline.evaluation.compare import Comparison
 from calspline.evaluation.decisions import ALL, CostOfSet, Costs, Decision
 from calspline.evaluation.predictions import Predictions
@@ -19,7 +20,6 @@ from calspline.evaluation.segments import (
     Coded,
     SegmentEvaluation,
 )
-from calspline.formatting import decimals, rounded_percent
 from calspline.reporting.charts import CURVE_HEIGHT, Axis, Frame
 from calspline.reporting.summary import MINUS, is_calibrated, table_row
 

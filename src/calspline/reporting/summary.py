@@ -13,12 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from calspline._version import __version__
-from calspline.arrays import Array
-from calspline.evaluation.compare import Comparison, Difference, Verdict
-from calspline.evaluation.evaluate import Evaluation
-from calspline.evaluation.predictions import Predictions
-from calspline.formatting import (
+from calspline._arrays import Array
+from calspline._formatting import (
     decimals,
     format_number,
     p_equals,
@@ -28,9 +24,13 @@ from calspline.formatting import (
     rounded_percent,
     rows_in_groups,
 )
+from calspline._version import __version__
+from calspline.evaluation.compare import Comparison, Difference, Verdict
+from calspline.evaluation.evaluate import Evaluation
+from calspline.evaluation.predictions import Predictions
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.curve import CalibrationCurve
 from calspline.reporting.charts import Forecast, View
-from calspline.score_histogram import ScoreHistogram
 from calspline.transforms import log_odds
 
 NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calspline import ClippingCalibrator, SplineCalibrator
-from calspline.scores import check_scores
+from calspline._input.scores import check_scores
 
 BAD = (ValueError, TypeError)
 

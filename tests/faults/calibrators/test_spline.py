@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from calspline import SplineCalibrator
-from calspline.arrays import CHUNK
+from calspline._arrays import CHUNK
 
 
 @pytest.mark.parametrize("scale", ["logit", "compact_logit", "asinh_logit"])

@@ -19,7 +19,7 @@ from calspline import (
     load,
     save,
 )
-from calspline.persistence import LARGEST_FILE, _checksum
+from calspline._persistence import LARGEST_FILE, _checksum
 
 VALUES = [
     None,

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from calspline import ScoreHistogram, SplineCalibrator, load, save
-from calspline.persistence import _checksum
+from calspline._persistence import _checksum
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calspline import SplineCalibrator, load, save
-from calspline.persistence import _checksum
+from calspline._persistence import _checksum
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.labels import check_label_array
+from calspline._input.labels import check_label_array
 
 
 def check_groups(

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, run_starts
-from calspline.hints import warn_of_weights
-from calspline.labels import one_column
-from calspline.scores import check_numeric_array
+from calspline._arrays import Array, run_starts
+from calspline._input.hints import warn_of_weights
+from calspline._input.labels import one_column
+from calspline._input.scores import check_numeric_array
 
 WHOLE_ROUNDING = 1e-6
 """Relative distance from a whole number that is rounding."""

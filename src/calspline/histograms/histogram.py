@@ -9,10 +9,23 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import CHUNK, Array, Counts, chunks, run_starts
-from calspline.codec import check_fields, from_json, to_json
-from calspline.domains import Integer, Integers, Labels, Number, Numbers
-from calspline.grid import (
+from calspline._arrays import CHUNK, Array, Counts, chunks, run_starts
+from calspline._codec import check_fields, from_json, to_json
+from calspline._domains import Integer, Integers, Labels, Number, Numbers
+from calspline._input.labels import (
+    by_value,
+    plain_labels,
+)
+from calspline._input.options import check_integer, check_one_of
+from calspline._input.scores import (
+    BinaryScores,
+    Kind,
+    check_binary_scores,
+)
+from calspline._input.weights import (
+    check_weights,
+)
+from calspline.histograms.grid import (
     COARSEST,
     FINEST_MARGINS,
     MAX_POINTS,
@@ -21,20 +34,7 @@ from calspline.grid import (
     cells_of,
     finest_level,
 )
-from calspline.labels import (
-    by_value,
-    plain_labels,
-)
-from calspline.options import check_integer, check_one_of
-from calspline.scores import (
-    BinaryScores,
-    Kind,
-    check_binary_scores,
-)
 from calspline.transforms import expit, highest_location
-from calspline.weights import (
-    check_weights,
-)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import as_numpy, chunks, is_masked
+from calspline._arrays import as_numpy, chunks, is_masked
 
 NEVER_MISSING = {str, bytes, int, bool}
 CONTAINERS = (tuple, frozenset)

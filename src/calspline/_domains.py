@@ -1,7 +1,7 @@
 """Domains: what an option or a stored field may be, and how JSON has it.
 
 A domain is declared once. Estimators declare those of their parameters, frozen
-dataclasses those of their fields (see :mod:`calspline.codec`). ``check`` refuses what
+dataclasses those of their fields (see :mod:`calspline._codec`). ``check`` refuses what
 lies outside, with an error that begins with the name of the value.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.scores import check_numeric_array
+from calspline._arrays import Array
+from calspline._input.scores import check_numeric_array
 
 SCALARS = (bool, int, float, str)
 """Types of labels that JSON has."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calspline.formatting import Row, html_table, text_table
+from calspline._formatting import Row, html_table, text_table
 
 if TYPE_CHECKING:
     import pandas

@@ -11,8 +11,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, chunks
-from calspline.grid import (
+from calspline._arrays import Array, chunks
+from calspline._input.scores import BinaryScores
+from calspline._input.segment_labels import (
+    By,
+    Codes,
+    Column,
+    check_alike,
+    in_order,
+    places_by_name,
+)
+from calspline.histograms.grid import (
     FIRST_CELL,
     LAST_CELL,
     Cells,
@@ -21,16 +30,7 @@ from calspline.grid import (
     finest_level,
     levels_to_go,
 )
-from calspline.histogram import BinnedScores
-from calspline.scores import BinaryScores
-from calspline.segment_labels import (
-    By,
-    Codes,
-    Column,
-    check_alike,
-    in_order,
-    places_by_name,
-)
+from calspline.histograms.histogram import BinnedScores
 from calspline.transforms import highest_location
 
 Names = Sequence[str | None]

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from calspline.class_columns import name_as_text
-from calspline.formatting import short_list
+from calspline._formatting import short_list
+from calspline._input.class_columns import name_as_text
 
 SHOWN = 5
 

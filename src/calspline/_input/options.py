@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calspline.arrays import Array
-from calspline.domains import Integer, Number, Numbers, Seed, Text
-from calspline.domains import check_one_of as check_one_of
+from calspline._arrays import Array
+from calspline._domains import Integer, Number, Numbers, Seed, Text
+from calspline._domains import check_one_of as check_one_of
 
 
 def check_number(

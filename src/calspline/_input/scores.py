@@ -15,18 +15,18 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, as_numpy, filled, is_masked
-from calspline.class_columns import (
+from calspline._arrays import Array, as_numpy, filled, is_masked
+from calspline._input.class_columns import (
     are_named_after_classes,
     column_names,
     order_columns,
 )
-from calspline.hints import (
+from calspline._input.hints import (
     FEATURES_ADVICE,
     warn_if_probabilities,
     warn_of_percentages,
 )
-from calspline.labels import distinct_labels, is_missing
+from calspline._input.labels import distinct_labels, is_missing
 from calspline.transforms import log_odds, log_odds_from_pair
 
 Kind = Literal["probability", "margin"]

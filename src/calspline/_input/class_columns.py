@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.formatting import first_few, short_list
-from calspline.hints import warn_of_unnamed_columns
-from calspline.labels import (
+from calspline._formatting import first_few, short_list
+from calspline._input.hints import warn_of_unnamed_columns
+from calspline._input.labels import (
     WHOLE,
     by_value,
     check_label_array,

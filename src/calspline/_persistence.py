@@ -2,7 +2,7 @@
 
 The file is an object with ``format`` ("calspline"), ``version`` (of the format),
 ``class``, ``parameters``, what the :class:`~calspline.maps.model.Model` has (``classes``,
-``kind``, ``map`` and ``fit``, as :mod:`calspline.codec` writes them) and ``checksum``
+``kind``, ``map`` and ``fit``, as :mod:`calspline._codec` writes them) and ``checksum``
 (SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``, and that of a
 :class:`~calspline.Monitor` ``monitor``, in place of what is between ``class`` and
 ``checksum``. Numbers are written so that they read back bit for bit. Nothing in a file
@@ -27,11 +27,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from calspline._codec import stored_fields
+from calspline._input.options import check_one_of
 from calspline.calibrators import find_class, homes
-from calspline.codec import stored_fields
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.model import Model
-from calspline.options import check_one_of
-from calspline.score_histogram import ScoreHistogram
 
 if sys.platform != "win32":
     import fcntl

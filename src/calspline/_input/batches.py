@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, as_numpy
-from calspline.options import check_integer, check_seed
+from calspline._arrays import Array, as_numpy
+from calspline._input.options import check_integer, check_seed
 
 Codes = NDArray[np.intp]
 

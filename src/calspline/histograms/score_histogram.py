@@ -8,23 +8,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.histogram import BinnedScores
-from calspline.labels import (
+from calspline._input.labels import (
     check_binary_labels,
     check_label_array,
     check_two_classes,
     plain_labels,
 )
-from calspline.options import check_one_of
-from calspline.scores import check_scores, decide_kind
-from calspline.segment_histogram import SegmentHistograms
-from calspline.segment_labels import check_by
-from calspline.weights import (
+from calspline._input.options import check_one_of
+from calspline._input.scores import check_scores, decide_kind
+from calspline._input.segment_labels import check_by
+from calspline._input.weights import (
     check_weights,
     check_weights_as_counts,
     counted_columns,
     row_weight,
 )
+from calspline.histograms.histogram import BinnedScores
+from calspline.histograms.segment_histogram import SegmentHistograms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +104,7 @@ class ScoreHistogram(BinnedScores):
         -------
         ScoreHistogram
             With ``by``, a mapping from segments to their histograms on one grid
-            (:class:`~calspline.segment_histogram.SegmentHistograms`), which adds up
+            (:class:`~calspline.histograms.segment_histogram.SegmentHistograms`), which adds up
             likewise.
         """
         check_one_of(kind, "kind", ("auto", "probability", "margin"))

@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from calspline.domains import (
+from calspline._domains import (
     BOOLEAN,
     Choice,
     Domain,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.groups import check_groups, several_groups
-from calspline.labels import check_label_array
-from calspline.scores import GivenScores, check_given_columns, check_scores
-from calspline.weights import (
+from calspline._arrays import Array
+from calspline._input.groups import check_groups, several_groups
+from calspline._input.labels import check_label_array
+from calspline._input.scores import GivenScores, check_given_columns, check_scores
+from calspline._input.weights import (
     check_weights,
     check_weights_as_counts,
     counted_columns,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array
-from calspline.scores import Kind
+from calspline._arrays import Array
+from calspline._input.scores import Kind
 from calspline.transforms import ONE, ZERO, exactly_one, highest_location
 
 Cells = NDArray[np.int64]

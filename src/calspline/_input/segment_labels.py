@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import is_masked
-from calspline.class_columns import name_as_text
-from calspline.codec import check_fields
-from calspline.domains import Labels
-from calspline.labels import is_missing
-from calspline.user_warnings import warn_user
+from calspline._arrays import is_masked
+from calspline._codec import check_fields
+from calspline._domains import Labels
+from calspline._input.class_columns import name_as_text
+from calspline._input.labels import is_missing
+from calspline._user_warnings import warn_user
 
 Codes = NDArray[np.intp]
 

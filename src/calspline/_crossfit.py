@@ -26,11 +26,11 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from calspline.arrays import Array, as_numpy
-from calspline.class_columns import column_names, order_columns
-from calspline.formatting import duration, short_list
-from calspline.scores import ROUNDING, show_outside
-from calspline.user_warnings import warn_user
+from calspline._arrays import Array, as_numpy
+from calspline._formatting import duration, short_list
+from calspline._input.class_columns import column_names, order_columns
+from calspline._input.scores import ROUNDING, show_outside
+from calspline._user_warnings import warn_user
 
 T = TypeVar("T")
 ResponseMethod = Literal["predict_proba", "decision_function"]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline.arrays import Array, Counts
-from calspline.formatting import first_few
-from calspline.labels import plain_labels
-from calspline.user_warnings import warn_user
+from calspline._arrays import Array, Counts
+from calspline._formatting import first_few
+from calspline._input.labels import plain_labels
+from calspline._user_warnings import warn_user
 
 CLEARLY = -4.0
 """Standard errors below chance: one in 30,000 fits of scores without information."""

@@ -1,0 +1,1 @@
+"""What rows add up to: weights for each score, with which any fit can do."""
