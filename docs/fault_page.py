@@ -19,20 +19,23 @@ PAGE = ROOT / "docs" / "faults.md"
 INTRODUCTION = """\
 # How bad and odd input is handled
 
-A calibrator sits between a model and a decision, so it must never be silently wrong. This is the contract, and every
-line of it is tested on every surface that has such an input. An *error* is a `ValueError` or `TypeError` that names the
-argument, what was expected and the first bad row (in frames: the column and a count; on the command line: one
-line and exit code 2). Everything else is a finite result in (0, 1) of the right shape.
+A calibrator sits between a model and a decision, so it must never be silently wrong.
+This is the contract, and every line of it is tested on every surface that has such an
+input. An *error* is a `ValueError` or `TypeError` that names the argument, what was
+expected and the first bad row (in frames: the column and a count; on the command line:
+one line and exit code 2). Everything else is a finite result in (0, 1) of the right
+shape.
 
-This page is written by `make faults` from the table of the tests. How other libraries fare on the same
-cases is in [benchmarks/FAULTS.md](../benchmarks/FAULTS.md).
+This page is written by `make faults` from the table of the tests. How other libraries
+fare on the same cases is in [benchmarks/FAULTS.md](../benchmarks/FAULTS.md).
 """
 
 
 LEGEND = """
-Numbers count the inputs and tests of a case. Two calibrators, a spline and a baseline, meet
-all of them, the others those where the method matters. + means more tests outside
-`tests/faults`; - means that the surface has no such input, for a reason given at the end."""
+Numbers count the inputs and tests of a case. Two calibrators, a spline and a baseline,
+meet all of them, the others those where the method matters. + means more tests outside
+`tests/faults`; - means that the surface has no such input, for a reason given at the
+end."""
 
 
 def table() -> str:
