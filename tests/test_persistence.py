@@ -187,7 +187,7 @@ def huge_coefficients(body):
         (_set("fit", "n_effective", -5), "fit.n_effective must be a number in"),
         (_set("fit", "design_effect", 0.0), "fit.design_effect must be a number in"),
         (_set("fit", "converged", 1), "fit.converged must be one of True, False"),
-        (_set("fit", "curves", []), "fit.curves must be as many as the curves"),
+        (_set("fit", "curves", []), "fit.curves must have one entry per curve"),
         (_set("fit", "curves", 0, {}), r"fit.curves\[0\] must be a dict with the keys"),
         (_set("fit", "curves", 0, "edf", -1), r"fit.curves\[0\].edf must be a number"),
         (_set("fit", "curves", 0, "criterion", [1.0]), "criterion must have shape"),

@@ -542,7 +542,7 @@ def test_there_is_no_interval_about_a_brier_fit(simulated):
     # 100%, by the truth's bends.
     p, y, _ = simulated(300)
     cal = SplineCalibrator(loss="brier").fit(p, y)
-    with pytest.raises(ValueError, match='interval needs loss="log"'):
+    with pytest.raises(ValueError, match='interval requires loss="log"'):
         cal.interval(p)
     assert not cal.curves_[0].has_band
     with pytest.raises(ValueError, match='no band; splines with loss="log"'):

@@ -1,8 +1,8 @@
 """Calibrators by name.
 
-This list is all that has to know a calibrator: the public names of the package,
-``CalibratedClassifierCV(method=...)``, the command line's ``--method`` and
-:func:`~calspline.load` read it. Classes are imported when they are asked for.
+A calibrator is registered here only: the public names of the package,
+``CalibratedClassifierCV(method=...)``, the option ``--method`` of the command line and
+:func:`~calspline.load` read this table. Classes are imported when they are used.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def find(name: str) -> type[BaseCalibrator]:
 
 
 def find_class(name: str) -> type[BaseCalibrator]:
-    """The class of this name of its own, as a saved model has it."""
+    """The class with this class name, as it is stored in a saved model."""
     cls: type[BaseCalibrator] = getattr(import_module(homes()[name]), name)
     return cls
 
 
 def classes() -> dict[str, type[BaseCalibrator]]:
-    """Every class, by its own name, as a saved model names it."""
+    """All classes by their class names, as stored in saved models."""
     return {name: find_class(name) for name in homes()}

@@ -1,4 +1,4 @@
-"""Calibrators of tensors and of arrays of other libraries."""
+"""Predictions for tensors and for arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def keeps_kind(method: Method) -> Method:
-    """Let a calibrator's method return the kind of array that it is given.
+    """Make a method of a calibrator return the type of array that it was given.
 
-    Probabilities are computed by the array's own library, so gradients flow. If the
-    scores are invalid, or the library has no float64, NumPy does it, and raises the
-    error.
+    Probabilities are computed by the library of the array, so gradients flow. If the
+    scores are invalid or the library has no float64, NumPy is used instead, which also
+    raises the error.
     """
 
     @wraps(method)
@@ -42,7 +42,7 @@ def keeps_kind(method: Method) -> Method:
 
 
 def evaluate_array(model: Model, scores: Any, by: Any = None) -> Any:
-    """Calibrated probabilities in the shape of the scores; None if NumPy has to do it."""
+    """Calibrated probabilities in the shape of the scores; None if NumPy is needed."""
     xp = namespace_of(scores)
     columns = scores.shape[1] if scores.ndim == 2 else 1
     is_one_score = model.n_classes == 2 and columns == 1

@@ -39,47 +39,50 @@ from calspline.maps.shifted import Shifted
 class BaseCalibrator(ClassifierMixin, BaseEstimator):
     """Base class of all calibrators: classifiers whose features are scores.
 
-    A calibrator says how checked rows become a :class:`~calspline.maps.model.Model`
-    (``_fit``). Fitted attributes are views of ``model_``.
+    Subclasses implement ``_fit``, which turns validated rows into a
+    :class:`~calspline.maps.model.Model`. Fitted attributes are views of ``model_``.
     """
 
     model_: Model
 
     _parameter_constraints: ClassVar[dict[str, Domain]] = {}
-    """Options of the constructor, with their domains."""
+    """Domain of each constructor parameter."""
     _kinds_of_map: ClassVar[tuple[type, ...]] = ()
-    """What a class, or two classes, may be mapped by."""
+    """Types of map that a fit may produce."""
     _prefers_margins: ClassVar[bool] = False
-    """Whether a model's ``decision_function`` is read before its ``predict_proba``."""
+    """Whether ``decision_function`` is preferred to ``predict_proba``."""
     _fit_advice: ClassVar[str] = (
-        "Margins of which so few lie outside [0, 1] are for "
+        "To calibrate margins of which only a few lie outside [0, 1], use "
         'SplineCalibrator(scale="identity").'
     )
     _advice: ClassVar[str] = ADVICE
 
     @abstractmethod
     def _fit(self, rows: BinaryRows | MatrixRows, options: Any) -> Model:
-        """Fit checked rows."""
+        """Fit validated rows."""
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the calibration from scores and outcomes.
+        """Fit the calibrator to scores and labels.
 
         Parameters
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, n_classes)
-            Probabilities (of two classes: of the second, or of both, which keeps more
-            of very confident ones), or margins. Columns are in the order of
-            ``classes_``; columns of a data frame that are named after the classes are
-            put in that order.
+            Probabilities or margins. For two classes, pass the score of the second
+            class, or both columns, which are more precise for very confident models.
+            Columns must be in the order of ``classes_``; columns of a data frame that
+            are named after the classes are reordered.
         y : array-like of shape (n,)
-            Labels of any type. For three or more columns, integers from 0 to m-1 and
-            names of a frame's columns need not all occur.
+            Labels of any type. With three or more columns of scores, a class may be
+            missing from ``y`` if the labels are integers from 0 to m-1 or the columns
+            of a data frame name the classes.
         sample_weight : array-like of shape (n,), optional
-            A weight of 2 is a row seen twice; of 0, a row not seen.
+            Sample weights. They count rows: a weight of 2 is equivalent to repeating
+            the row, a weight of 0 to leaving it out.
 
         Returns
         -------
-        self
+        self : object
+            Fitted calibrator.
         """
         rows = check_rows(scores, y, sample_weight)
         rows.check_weights_as_counts()
@@ -96,10 +99,10 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         classes: NDArray[Any],
         margins: bool = False,
     ) -> Self:
-        """Fit scores whose columns are those of the classes.
+        """Fit to scores whose columns are in the order of ``classes``.
 
-        ``y`` has codes of the ``classes``, and weights are known to count rows;
-        ``margins`` declares that the scores are margins.
+        ``y`` holds codes into ``classes``. Weights have been validated as counts.
+        ``margins=True`` declares that the scores are margins.
         """
         rows = label_scores(scores, y, sample_weight, groups, by)
         if getattr(self, "weights", "frequency") == "importance":
@@ -113,7 +116,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         *,
         margins: bool = False,
     ) -> Self:
-        """Fit checked rows; ``classes`` are labels for the codes that ``y`` has."""
+        """Fit validated rows; ``classes`` are the labels that the codes refer to."""
         options = self._options()
         requirement = self._required_scores(options, margins)
         checked = rows_of_classes(rows, requirement, self._fit_advice, classes)
@@ -126,14 +129,14 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         return self
 
     def _options(self) -> Any:
-        """The options, checked."""
+        """Validate the parameters."""
         return {
             name: domain.check(getattr(self, name), name)
             for name, domain in self._parameter_constraints.items()
         }
 
     def _required_scores(self, options: Any, margins: bool) -> Requirement:
-        """What the scores have to be, if they are declared to be margins or not."""
+        """The kind of scores required; ``margins`` if they are declared as such."""
         return "margin" if margins else "auto"
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -142,53 +145,65 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags.one_d_array = True
-        tags.classifier_tags.poor_score = True  # on features that are no scores
+        tags.classifier_tags.poor_score = True  # features are not scores
         return tags
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels, in the order of columns."""
+        """Class labels, in the order of the columns."""
         return self.model_.classes
 
     @property
     def curves_(self) -> list[CalibrationCurve]:
-        """The curves of the map: one for two classes, one per class, or none."""
+        """Calibration curves: one for two classes, one per class, or none."""
         return self.model_.curves
 
     @property
     def shift_(self) -> Shifted | None:
-        """How the base rates were shifted, if they were."""
+        """Shift of the base rates, or None if the calibrator was not shifted."""
         fitted = self.model_.map
         return fitted if isinstance(fitted, Shifted) else None
 
     @keeps_kind
     def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
-        """Calibrated probabilities of all classes.
+        """Predict calibrated probabilities of all classes.
 
         Parameters
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, n_classes)
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row, if the fit knew segments. A segment never seen, and
-            None, gets the probability that holds for a new segment: that of the common
-            curve, the spread between segments taken into account. A warning says how
-            many rows that were. Without ``by`` all rows are of new segments.
+            Scores of the same kind as in ``fit``.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row, if the calibrator was fitted with ``by``. Several
+            columns may also be given as a list or a data frame. Rows whose segment was
+            not seen in ``fit`` or is None get the common curve, adjusted for the spread
+            between segments, and a warning gives their number. Without ``by``, all rows
+            are treated that way.
 
         Returns
         -------
-        array of shape (n, n_classes)
-            Columns in the order of ``classes_``. Scores in a tensor of PyTorch, or in
-            an array that follows the array API, give one of the same kind, on the same
-            device and in the same floating type.
+        p : ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``. If ``scores`` is a PyTorch
+            tensor or follows the array API standard, the result is an array of the same
+            library, device and floating-point type.
         """
         return as_matrix(self._probability(scores, by)[0])
 
     @keeps_kind
     def calibrate(self, scores: Any, *, by: Any = None) -> Any:
-        """Calibrated probabilities in the shape that came in.
+        """Predict calibrated probabilities in the shape of the scores.
 
-        One column in gives the probability of ``classes_[1]``; more give all classes. A
-        single score gives a number. ``by`` is as for :meth:`predict_proba`.
+        Parameters
+        ----------
+        scores : float or array-like of shape (n,), (n, 1) or (n, n_classes)
+            Scores of the same kind as in ``fit``.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row, as in :meth:`predict_proba`.
+
+        Returns
+        -------
+        p : float or ndarray of the shape of ``scores``
+            For a number or a single column, the probability of ``classes_[1]``; for
+            more columns, the probabilities of all classes.
         """
         if isinstance(scores, np.ndarray) and scores.ndim == 0:
             scores = scores[()]
@@ -200,10 +215,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         return p.reshape(shape)
 
     def _calibrate_one(self, score: Real, by: Any) -> float:
-        """The calibrated probability of a single score, as a number.
-
-        ``by`` has its segment, or one per column of segments.
-        """
+        """Calibrate a single number; ``by`` is its segment, or one for each column."""
         if isinstance(by, (list, tuple)):
             by = [[label] for label in by]
         elif by is not None:
@@ -213,7 +225,20 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
 
     @keeps_kind
     def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
-        """The most probable class of each row; ``by`` as for :meth:`predict_proba`."""
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+            Scores of the same kind as in ``fit``.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row, as in :meth:`predict_proba`.
+
+        Returns
+        -------
+        y : ndarray of shape (n,)
+            Class labels.
+        """
         p, _ = self._probability(scores, by)
         if p.ndim == 2:
             return np.asarray(self.classes_[p.argmax(axis=1)])
@@ -222,14 +247,14 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     def _probability(
         self, scores: Any, by: Any = None
     ) -> tuple[Array, tuple[int, ...]]:
-        """Probabilities of the second of two classes, or of all; the scores' shape."""
+        """Probabilities of the second of two classes or of all, and the input's shape."""
         check_fitted(self)
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given))
         return self._predict(given, segments), given.values.shape
 
     def _predict(self, scores: GivenScores, by: By | None = None) -> Array:
-        """Probabilities of the second of two classes, or of all, for checked rows."""
+        """Probabilities of the second of two classes or of all; scores are validated."""
         model = self.model_
         places = None if by is None else model.match_segments(by, len(scores))
         return model.probabilities(scores, places, self._advice)
@@ -237,43 +262,43 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     def shifted(
         self, *, base_rate: Any = None, kept: Any = None, unlabelled: Any = None
     ) -> Self:
-        """The same calibrator for another base rate; this one stays as it is.
+        """Return a copy of the calibrator that is adjusted to another base rate.
 
-        It is right if the base rate is all that changes: rows of either class have the
-        scores they always had. Of a calibrator that was shifted already, ``base_rate``
-        and ``unlabelled`` replace the shift and its uncertainty; ``kept`` is on top of
-        it.
+        Assumes prior shift: the distribution of scores within each class is unchanged.
+        Exactly one of the parameters must be given. If the calibrator has already been
+        shifted, ``base_rate`` and ``unlabelled`` replace the earlier shift, and
+        ``kept`` is applied in addition to it.
 
         Parameters
         ----------
         base_rate : float or mapping of label to float, optional
-            The new share of the second of two classes, or of each class.
+            New base rate: the share of the second class, or of each class.
         kept : mapping of label to float, optional
-            The shares of the rows of each class that were kept before the model or the
-            calibrator was fitted (``{0: 0.1, 1: 1.0}`` if nine of ten negatives were
-            thrown away; 3.0 if rows were repeated three times). The new calibrator is
-            for the data before that.
+            Sampling rate of each class in the calibration data. For example,
+            ``{0: 0.1, 1: 1.0}`` if nine out of ten negatives were dropped; rates above
+            1 are possible if rows were repeated. The result is calibrated for the data
+            before sampling.
         unlabelled : ScoreHistogram or array-like of scores, optional
-            New scores, whose labels are not known (or do not count): the new base rate
-            is estimated from them. A warning says if another base rate does not explain
-            them.
+            Scores of new rows without labels. The base rate is estimated from them, and
+            a warning is issued if a change of the base rate alone does not explain
+            their distribution.
 
         Returns
         -------
-        calibrator
-            Of the same class. Its ``shift_`` has the new ``base_rates``, their
-            ``limits()`` and the ``p_value`` of the test, if they were estimated. It
-            predicts, saves and exports as any other, and its intervals include the
-            uncertainty of an estimated base rate.
+        calibrator : object
+            Calibrator of the same class. Its attribute ``shift_`` holds the new
+            ``base_rates`` and, if they were estimated, their ``limits()`` and the
+            ``p_value`` of the test of prior shift. Intervals include the uncertainty of
+            an estimated base rate.
 
         See Also
         --------
-        calspline.drift : Whether a calibrator is still right, from labels.
+        calspline.drift : Check with labels whether a calibrator is still calibrated.
 
         Notes
         -----
-        The uncertainty of an estimate includes the calibrator's own for a
-        :class:`~calspline.SplineCalibrator` of two classes.
+        For a :class:`~calspline.SplineCalibrator` with two classes, the uncertainty of
+        an estimated base rate includes that of the calibration curve.
 
         Examples
         --------
@@ -298,7 +323,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         return shifted
 
     def to_dict(self) -> dict[str, Any]:
-        """The fitted calibrator in plain JSON values."""
+        """Convert the fitted calibrator to values that JSON can represent."""
         check_fitted(self)
         parameters = {
             name: domain.to_json(getattr(self, name))
@@ -309,7 +334,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The calibrator that :meth:`to_dict` described; anything else is an error."""
+        """Create a calibrator from the result of :meth:`to_dict`."""
         given = data["parameters"]
         domains = cls._parameter_constraints
         if not isinstance(given, dict) or set(given) != set(domains):
@@ -335,7 +360,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _check_model(cls, model: Model) -> None:
-        """Check that a model is one that this calibrator may have fitted."""
+        """Check that this class of calibrator can have fitted a model."""
         for part in maps_of(model.base):
             if not isinstance(part, cls._kinds_of_map):
                 raise ValueError(
@@ -346,7 +371,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
 
 
 def as_matrix(p: Array) -> Array:
-    """A column for each class; those of the second of two classes may come alone."""
+    """One column per class; for two classes ``p`` may hold those of the second only."""
     if p.ndim == 2:
         return p
     return filled(

@@ -36,42 +36,44 @@ class SigmoidCalibrator(BaseCalibrator):
 
     .. math:: P = \frac{1}{1 + \exp(-(a x + b))}
 
-    where ``x`` is the log-odds of a probability (kept within those of 1e-9 and 1 -
-    1e-9), or a margin as it is. ``a`` and ``b`` maximise the likelihood of Platt's
-    smoothed targets: with :math:`n_1` positives and :math:`n_0` negatives, a positive
-    counts as :math:`(n_1 + 1) / (n_1 + 2)` and a negative as :math:`1 / (n_0 + 2)`, so
-    that the fit is finite even where scores separate the classes.
+    where ``x`` is the log-odds of the score if it is a probability (clipped to
+    [1e-9, 1 - 1e-9]), or the score itself if it is a margin. ``a`` and ``b`` maximise
+    the likelihood of Platt's smoothed targets: with :math:`n_1` positives and
+    :math:`n_0` negatives, the target is :math:`(n_1 + 1) / (n_1 + 2)` for a positive
+    and :math:`1 / (n_0 + 2)` for a negative row, so the fit is finite even if the
+    scores separate the classes.
 
-    On log-odds, ``a = 1`` and ``b = 0`` change nothing, so scores that are calibrated
-    already stay as they are; on the probability itself no sigmoid does that.
+    On log-odds, ``a = 1`` and ``b = 0`` give the identity, so calibrated scores can be
+    left unchanged. No sigmoid of the probability itself can do that.
 
-    Three or more classes: one sigmoid per class against the rest, then rows are
-    normalised. Margins are then each class's own, used as they are; for a network's
-    logits give their softmax. A class that no row shows gets ``1 / (n + 2)`` before
-    normalising.
+    For three or more classes, one sigmoid is fitted per class against the rest, and the
+    results are normalised. Margins are used separately for each class; for logits of a
+    neural network, pass their softmax instead. A class without rows gets
+    ``1 / (n + 2)`` before normalisation.
 
     Parameters
     ----------
     on : {"log_odds", "probability"}, default="log_odds"
-        What ``x`` is for scores that are probabilities. ``"probability"`` is the
-        textbook form, as in scikit-learn: the score itself.
+        Which ``x`` to use for probabilities. ``"probability"`` is the score itself, as
+        in scikit-learn.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted: the order of columns.
-    a_, b_ : float, or array of shape (n_classes,)
-        Slope and intercept of the log-odds in ``x``; arrays for three or more classes.
-        The slope is positive where larger scores mean larger probabilities. (Platt, and
-        scikit-learn, write both with the opposite sign.)
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    a_, b_ : float, or ndarray of shape (n_classes,)
+        Slope and intercept of the log-odds as a function of ``x``; arrays for three or
+        more classes. The slope is positive if larger scores mean larger probabilities.
+        (Platt and scikit-learn use the opposite sign for both.)
     curves_ : list of CalibrationCurve
-        One curve for a two-class problem, else one per class.
+        One curve for two classes, otherwise one per class.
     converged_ : bool
+        Whether the fit converged.
 
     See Also
     --------
-    SplineCalibrator : A curve that may bend where the data ask for it.
-    BetaCalibrator : Three parameters, which can also leave calibrated scores alone.
+    SplineCalibrator : A smooth curve whose flexibility is chosen from the data.
+    BetaCalibrator : Three parameters; can also leave calibrated scores unchanged.
 
     References
     ----------
@@ -129,27 +131,28 @@ class IsotonicCalibrator(BaseCalibrator):
 
     .. math:: \sum_i w_i (y_i - f_i)^2 \quad \text{subject to} \quad f_i \le f_j \text{ wherever } s_i \le s_j ,
 
-    as :func:`scipy.optimize.isotonic_regression` finds them. Between the scores seen
-    the curve is linear, beyond them flat. Probabilities are kept within 1e-15 and 1 -
-    1e-15; where the first or the last scores are all of one class that is what they
-    get, so the log-loss of new rows can be large.
+    and are computed by :func:`scipy.optimize.isotonic_regression`. The curve is linear
+    between the scores of the fit and constant beyond them. Probabilities are clipped to
+    [1e-15, 1 - 1e-15]. If the smallest or largest scores all belong to one class, they
+    get these limits, so the log-loss of new rows can be large.
 
-    Probabilities and margins alike, as only their order counts. Three or more classes:
-    one curve per class against the rest, then rows are normalised. A class that no row
-    shows gets ``1 / (n + 2)`` before normalising.
+    Probabilities and margins are treated alike, since only their order matters. For
+    three or more classes, one curve is fitted per class against the rest, and the
+    results are normalised. A class without rows gets ``1 / (n + 2)`` before
+    normalisation.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted: the order of columns.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
     curves_ : list of CalibrationCurve
-        One curve for a two-class problem, else one per class.
+        One curve for two classes, otherwise one per class.
     converged_ : bool
         Always True.
 
     See Also
     --------
-    SplineCalibrator : With ``monotone=True``, a smooth curve that never decreases.
+    SplineCalibrator : With ``monotone=True``, a smooth nondecreasing curve.
 
     References
     ----------
@@ -179,39 +182,40 @@ class IsotonicCalibrator(BaseCalibrator):
 class BetaCalibrator(BaseCalibrator):
     r"""Calibrate scores with a beta curve.
 
-    If the scores of either class follow beta distributions, the calibrated probability
+    If the scores of each class follow a beta distribution, the calibrated probability
     ``P`` of a score ``p`` is
 
-    .. math:: \ln \frac{P}{1 - P} = a \ln p - b \ln(1 - p) + c , \qquad a, b \ge 0 ,
+    .. math:: \ln \frac{P}{1 - P} = a \ln p - b \ln(1 - p) + c , \qquad a, b \ge 0 .
 
-    and the three numbers are found by maximum likelihood. ``a = b = 1`` and ``c = 0``
-    change nothing.
+    The coefficients are estimated by maximum likelihood. ``a = b = 1`` and ``c = 0``
+    give the identity.
 
-    Logarithms are taken of the log-odds ``x``, as ``ln p = -ln(1 + exp(-x))``, none
-    beyond 36, which is that of the distance from 1 to the next number. Margins are
-    taken for log-odds. A ridge penalty of a millionth of an observation on ``a`` and
-    ``b`` keeps them finite where scores separate the classes.
+    Logarithms are computed from the log-odds ``x``, ``ln p = -ln(1 + exp(-x))``, and
+    are limited to 36 in absolute value, the logarithm of the machine precision. Margins
+    are interpreted as log-odds. A tiny ridge penalty (a millionth of an observation) on
+    ``a`` and ``b`` keeps them finite if the scores separate the classes.
 
-    Three or more classes: one curve per class against the rest, then rows are
-    normalised; margins are taken for a network's logits, whose softmax is ``p``. A
-    class that no row shows gets ``1 / (n + 2)`` before normalising.
+    For three or more classes, one curve is fitted per class against the rest, and the
+    results are normalised; margins are interpreted as logits, and ``p`` is their
+    softmax. A class without rows gets ``1 / (n + 2)`` before normalisation.
 
     Parameters
     ----------
     parameters : {"abm", "am", "ab"}, default="abm"
-        Which are free: all three; ``a = b`` and ``c``, a sigmoid of the log-odds; or
-        ``a`` and ``b`` with 1/2 mapped to itself, ``c = (a - b) ln 2``. (``m`` is the
-        score mapped to 1/2.)
+        Which coefficients are free. ``"abm"``: all three. ``"am"``: ``a = b`` and
+        ``c``, a sigmoid of the log-odds. ``"ab"``: ``a`` and ``b``, with 1/2 mapped to
+        itself, ``c = (a - b) ln 2``. (``m`` is the score that is mapped to 1/2.)
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted: the order of columns.
-    a_, b_, c_ : float, or array of shape (n_classes,)
-        The numbers in the formula; arrays for three or more classes.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    a_, b_, c_ : float, or ndarray of shape (n_classes,)
+        Coefficients of the formula; arrays for three or more classes.
     curves_ : list
-        Empty: a beta curve is no :class:`~calspline.CalibrationCurve`.
+        Always empty: beta calibration has no spline curve.
     converged_ : bool
+        Whether the fit converged.
 
     See Also
     --------
@@ -274,33 +278,33 @@ class TemperatureCalibrator(BaseCalibrator):
 
     .. math:: \operatorname{softmax}(z / T)
 
-    where ``z`` are the logarithms of probabilities (none below that of 1e-9), or
-    margins as they are. With two classes this is the sigmoid of the log-odds, or of the
-    margin, divided by ``T``. ``T`` minimises the log-loss. It changes no row's ranking
-    of the classes.
+    where ``z`` are the logarithms of the probabilities (clipped below at 1e-9), or the
+    margins. With two classes this is the sigmoid of the log-odds, or of the margin,
+    divided by ``T``. ``T`` minimises the log-loss. The ranking of the classes within a
+    row does not change.
 
-    Where scores separate the classes the best ``T`` is 0, and where they are no better
-    than chance it is infinite: ``T`` is kept within a thousandth and a thousand times
-    the mean size of the (centred) ``z``. Probabilities are kept about 1e-15 away from 0
-    and 1. Where all scores are equal there is nothing to scale, and the base rates are
-    the answer.
+    If the scores separate the classes, the optimal ``T`` is 0; if they are no better
+    than chance, it is infinite. Therefore ``T`` is limited to the range from 0.001 to
+    1000 times the mean absolute value of the (centred) ``z``, and probabilities stay
+    about 1e-15 away from 0 and 1. If all scores are equal, the base rates are
+    predicted.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted: the order of columns.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
     temperature_ : float
-        Above 1 the scores were over-confident. NaN where all scores were equal.
-        (scikit-learn writes a two-class margin ``x`` as logits ``(-x, x)``, so that its
+        Above 1 if the scores were over-confident; NaN if all scores were equal.
+        (scikit-learn treats a two-class margin ``x`` as logits ``(-x, x)``, so its
         temperature is twice this one.)
     beta_ : float
-        The inverse of the temperature, by scikit-learn's name.
+        Inverse temperature, as in scikit-learn.
     curves_ : list of CalibrationCurve
-        One curve for a two-class problem, none for more classes.
+        One curve for two classes, none for more.
 
     See Also
     --------
-    SplineCalibrator : Its multiclass fit begins with a temperature.
+    SplineCalibrator : Its multiclass fit starts from temperature scaling.
 
     References
     ----------
@@ -327,13 +331,13 @@ class TemperatureCalibrator(BaseCalibrator):
 
     @property
     def temperature_(self) -> float:
-        """The temperature; NaN if all scores were equal."""
+        """Temperature; NaN if all scores were equal."""
         temperature = temperature_of(self.model_)
         return float("nan") if temperature is None else temperature
 
     @property
     def beta_(self) -> float:
-        """The inverse temperature, by scikit-learn's name."""
+        """Inverse temperature, as in scikit-learn."""
         return 1.0 / self.temperature_
 
 
@@ -348,33 +352,33 @@ def temperature_of(model: Model) -> float | None:
 
 
 class ClippingCalibrator(BaseCalibrator):
-    r"""Clip probabilities: floor each class at ``p_min``, then normalise.
+    r"""Clip probabilities from below at ``p_min`` and normalise them.
 
     .. math:: P_j = \frac{\max(p_j, p_{min})}{\sum_k \max(p_k, p_{min})}
 
-    What the paper compares with: the usual remedy against the log-loss of
-    over-confident models. It takes probabilities only; margins are an error. It learns
-    nothing but ``p_min``, so scores that are all equal stay as they are.
+    This is the baseline of the paper: a common way to limit the log-loss of
+    over-confident models. Scores must be probabilities; margins are an error. Only
+    ``p_min`` is learned, so constant scores are left unchanged.
 
     Parameters
     ----------
     p_min : float or "best", default="best"
-        The floor, in (1e-15, 0.5). ``"best"`` is the one of the paper's four, 0.01,
-        0.001, 0.0001 and 0.00001, with the least log-loss on the calibration rows; of
-        equals, the smallest.
+        Lower limit of the probabilities, in (1e-15, 0.5). ``"best"`` selects the value
+        among those of the paper (0.01, 0.001, 0.0001, 0.00001) with the lowest log-loss
+        on the calibration rows; ties go to the smallest.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted: the order of columns.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
     p_min_ : float
-        The floor in use.
+        The lower limit used.
     curves_ : list
-        Empty: clipping is no :class:`~calspline.CalibrationCurve`.
+        Always empty: clipping has no spline curve.
 
     See Also
     --------
-    SplineCalibrator : The paper's method.
+    SplineCalibrator : Smoothing-spline calibration.
 
     References
     ----------
@@ -393,8 +397,8 @@ class ClippingCalibrator(BaseCalibrator):
     }
     _kinds_of_map = (Clipping,)
     _advice: ClassVar[str] = (
-        "Clipping is for probabilities only, not for margins such as a "
-        "decision_function gives."
+        "Clipping is for probabilities only, not for margins such as the output of a "
+        "decision_function."
     )
     _fit_advice: ClassVar[str] = _advice
 
@@ -413,19 +417,19 @@ class ClippingCalibrator(BaseCalibrator):
 
     @property
     def p_min_(self) -> float:
-        """The least probability in use."""
+        """The lower limit of the probabilities."""
         base = self.model_.base
         assert isinstance(base, Clipping)
         return base.p_min
 
 
 def slope_of(curve: CalibrationCurve) -> float:
-    """The slope of a line."""
+    """The slope of a straight line."""
     return float(curve.coefficients[2, 0])
 
 
 def intercept_of(curve: CalibrationCurve) -> float:
-    """The value of a line at zero."""
+    """The value of a straight line at zero."""
     return float(curve.coefficients[3, 0]) - slope_of(curve) * curve.origin
 
 

@@ -1,4 +1,4 @@
-"""Checks that a calibrator is fitted, and of the right classes."""
+"""Checks that a calibrator is fitted and has the right classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 
 def check_fitted(calibrator: Any) -> None:
-    """Raise scikit-learn's error of an estimator that is not fitted yet."""
+    """Raise ``NotFittedError`` if a calibrator is not fitted."""
     if not calibrator.__sklearn_is_fitted__():
         raise NotFittedError(
             f"This {type(calibrator).__name__} instance is not fitted yet. Call 'fit' "
@@ -20,17 +20,17 @@ def check_fitted(calibrator: Any) -> None:
 
 
 def check_fitted_calibrator(value: Any, n_classes: int) -> None:
-    """Check that an option is a fitted calibrator of as many classes."""
+    """Check that an argument is a fitted calibrator with ``n_classes`` classes."""
     classes = classes_of_calibrator(value)
     if len(classes) != n_classes:
         raise ValueError(
-            f"calibrator must be of the {n_classes} classes of predictions; it has "
+            f"calibrator must have {n_classes} classes, as the predictions; it has "
             f"{len(classes)}"
         )
 
 
 def classes_of_calibrator(value: Any) -> NDArray[Any]:
-    """The classes of what has to be a fitted calibrator."""
+    """Classes of a fitted calibrator; anything else is an error."""
     methods = ("calibrate", "predict_proba", "get_params", "__sklearn_is_fitted__")
     if isinstance(value, type) or not all(
         callable(getattr(value, name, None)) for name in methods

@@ -1,4 +1,4 @@
-"""SplineCalibrator: the method."""
+"""The smoothing-spline calibrator."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ from calspline.maps.structured import StructuredMap
 from calspline.transforms import TRANSFORMS
 
 ROUNDING = 1e-9
-"""Of a sum of weights."""
+"""Relative rounding error of a sum of weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeenRows:
-    """What the rows of earlier calls of ``partial_fit`` add up to."""
+    """Accumulated statistics of all calls of ``partial_fit``."""
 
     classes: NDArray[Any]
     kind: ScoreKind
@@ -72,130 +72,135 @@ class SeenRows:
 
 
 class SplineCalibrator(BaseCalibrator):
-    """Calibrate scores with a smoothing spline.
+    """Smoothing-spline calibration of scores.
 
-    A natural cubic spline turns the (transformed) score into log-odds. How much it
-    may bend is chosen from the data; with no reason to bend it is a straight line
-    in the log-odds, close to Platt's. Scores in three or more columns are those of as
-    many classes; see ``multiclass``.
+    The log-odds of the calibrated probability are a natural cubic spline of the
+    (transformed) score. The amount of smoothing is chosen from the data; without
+    evidence of curvature, the curve is a straight line in the log-odds, as in Platt
+    scaling. For three or more classes, pass one column of scores per class; see
+    ``multiclass``.
 
     Parameters
     ----------
     scale : {"auto", "logit", "compact_logit", "asinh_logit", "identity"}, default="auto"
-        Where the spline is fitted. ``"auto"`` is ``"logit"`` for probabilities, unless
-        many scores are extreme and the marginal likelihood clearly prefers
-        ``"asinh_logit"``. Scores are margins, and get ``"identity"``, if more than a
-        tenth of the rows lie outside [0, 1]; fewer are an error, and what differs from
-        [0, 1] by rounding (1e-4) is clipped. ``loss="brier"`` gets ``"identity"``, too.
-        See :mod:`calspline.transforms`.
+        Scale on which the spline is fitted. ``"auto"`` selects ``"logit"`` for
+        probabilities, or ``"asinh_logit"`` if many scores are extreme and the marginal
+        likelihood clearly prefers it. If more than a tenth of the rows lie outside
+        [0, 1], all scores are treated as margins and the scale is ``"identity"``; if
+        fewer do, an error is raised. Deviations from [0, 1] of up to 1e-4 are clipped.
+        With ``loss="brier"``, ``"auto"`` is ``"identity"``. See
+        :mod:`calspline.transforms`.
     epsilon : float or "auto", default="auto"
-        Where the compact logit turns linear, in (0, 0.5). ``"auto"`` is the paper's
-        heuristic, which looks at scores near 1 only: see
+        Score in (0, 0.5) below which the compact logit is linear. ``"auto"`` is the
+        heuristic of the paper, which considers scores near 1 only; see
         :func:`calspline.transforms.choose_epsilon`.
     knots : {"quantile", "sample"}, default="quantile"
-        ``"sample"`` draws from the distinct scores, as the paper does.
+        Knots at quantiles, or sampled from the distinct scores as in the paper.
     n_knots : int, optional
-        At least 2. None: 24 up to 10,000 rows, then slowly more, and with REML twice as
-        many, up to 128, as long as the curve uses up more than half of them. Reduced to
-        the number of distinct scores, and to 512.
+        Number of knots, at least 2. By default 24 for up to 10,000 rows and slowly
+        increasing beyond; with ``smoothing="reml"``, the number is doubled, up to 128,
+        as long as the effective degrees of freedom exceed half of it. It is limited to
+        the number of distinct scores and to 512.
     penalty : {"curvature", "ridge"}, default="curvature"
-        ``"curvature"`` is half of lambda times the integral of ``f''^2``, ``f`` being
-        the log-odds as a function of x scaled to [0, 1]. This is the paper's equation
-        (1), which is printed without the square and with ``f`` as the probability;
-        neither can be meant, as the integral of ``f''`` alone is a difference of two
-        slopes. ``"ridge"`` is the paper's Algorithm 1: half of lambda times the sum of
-        squares of the coefficients of the basis ``N_2 .. N_K``, as in scikit-learn's
-        LogisticRegression with ``C = 1 / lambda``. Margins beyond 10,000, whose cubes
-        it would not penalise at all, are scaled to [0, 1] for it.
+        ``"curvature"``: half of lambda times the integral of ``f''^2``, where ``f`` is
+        the log-odds as a function of x scaled to [0, 1]. This is equation (1) of the
+        paper, which is printed without the square and with ``f`` as the probability
+        (the integral of ``f''`` would be just a difference of two slopes). ``"ridge"``:
+        Algorithm 1 of the paper, half of lambda times the sum of squared coefficients
+        of the basis ``N_2 .. N_K``, as in scikit-learn's ``LogisticRegression`` with
+        ``C = 1 / lambda``. Margins larger than 10,000 are scaled to [0, 1] for
+        ``"ridge"``, since their cubes would not be penalised otherwise.
     smoothing : {"reml", "cv"} or float, default="reml"
-        How lambda is chosen: marginal likelihood, k-fold cross-validation (the paper),
-        or not at all. By marginal likelihood, unless ``loss="brier"`` or
-        ``penalty="ridge"``, fits are averaged: over lambda and over how far the curve's
-        straight part may move away from the scores as they are. So good scores are left
-        almost unchanged as long as few rows contradict them.
-    smoothing_grid : array-like of floats, optional
-        Values of lambda to try, all of them. None: values from 1e-8 to 1e6, of which
-        REML visits those it needs.
+        Choice of lambda: by marginal likelihood, by k-fold cross-validation (as in the
+        paper), or a given value. With ``"reml"``, fits are averaged over lambda and
+        over how far the straight part of the curve may move away from the identity,
+        unless ``loss="brier"`` or ``penalty="ridge"``. Well-calibrated scores are
+        therefore left almost unchanged if there are few rows.
+    smoothing_grid : array-like of float, optional
+        Values of lambda to try. By default values from 1e-8 to 1e6, of which
+        ``"reml"`` evaluates only some.
     cv : int, default=5
-        Folds for ``smoothing="cv"``.
+        Number of folds for ``smoothing="cv"``.
     loss : {"log", "brier"}, default="log"
-        ``"brier"`` fits the probability itself by penalised least squares, kept inside
-        (0, 1) by constraints where needed.
+        ``"brier"`` fits the probability itself by penalised least squares, with
+        constraints that keep it inside (0, 1) where necessary.
     monotone : bool or "auto", default="auto"
-        True: the curve never decreases. It is the free curve where that already never
-        does. ``"auto"``: the same, unless an increasing curve loses more than 5 nats to
-        the free one, not counting what any single row has to do with it.
-        :meth:`summary` says where a curve falls. With ``multiclass="structured"`` and
-        with ``penalty="ridge"``, ``"auto"`` is False.
+        If True, the curve is nondecreasing; it equals the unconstrained curve if that
+        is nondecreasing. ``"auto"`` does the same unless the constraint reduces the
+        log-likelihood by more than 5 nats, not counting the most influential row.
+        :meth:`summary` reports where a curve decreases. With
+        ``multiclass="structured"`` or ``penalty="ridge"``, ``"auto"`` means False.
     weights : {"frequency", "importance"}, default="frequency"
-        What ``sample_weight`` means. ``"frequency"``: a weight of 2 is a row seen
-        twice, so the scale matters. ``"importance"``: only ratios count, as with
-        weights that correct for how rows were drawn; they are scaled to the effective
-        number of rows, ``(sum w)^2 / sum w^2``. It needs all rows at once:
-        :meth:`partial_fit` refuses it, and :meth:`fit_histogram` takes weights as they
-        were summed.
+        Meaning of ``sample_weight``. ``"frequency"``: weights count rows, so their
+        scale matters. ``"importance"``: only ratios matter, as for weights that correct
+        for the sampling design; weights are scaled to sum to the effective sample size,
+        ``(sum w)^2 / sum w^2``. This requires all rows at once: :meth:`partial_fit`
+        does not support it, and :meth:`fit_histogram` uses the weights as they were
+        summed.
     multiclass : {"structured", "ovr"}, default="structured"
-        For three or more classes. ``"structured"`` is ``softmax(s(u) + W u + b)``: one
-        spline ``s`` shared by all classes on tempered log-probabilities ``u``, a matrix
-        and intercepts, each shrunk towards temperature scaling with a strength learnt
-        from the data. It heeds ``monotone`` (the best increasing curve and no matrix,
-        so that every row keeps its ranking; it gains some 30% of what the default gains
-        over a temperature), a number as ``smoothing``, and ``n_knots``. ``"ovr"`` is
-        the paper's Algorithm 3, one curve per class against the rest, with all other
-        options. A structured fit whose smoothing is learnt is averaged with a cautious
-        temperature, so that few rows of good scores leave them nearly alone.
-    random_state : int, RandomState or None, default=None
-        For ``knots="sample"`` and the folds of ``smoothing="cv"``. None is 0, so that
-        fits repeat.
+        Model for three or more classes. ``"structured"`` is
+        ``softmax(s(u) + W u + b)``: a spline ``s`` of the tempered log-probabilities
+        ``u``, shared by all classes, a matrix and intercepts, each shrunk towards
+        temperature scaling with a strength estimated from the data. It supports
+        ``monotone``, a numeric ``smoothing`` and ``n_knots``. With ``monotone=True``
+        there is no matrix, so the ranking of the classes within a row is preserved.
+        Unless ``smoothing`` is a number, the fit is averaged with a conservative
+        temperature scaling, so well-calibrated scores are left almost unchanged if
+        there are few rows. ``"ovr"`` is Algorithm 3 of the paper, one curve per class
+        against the rest, and supports all other parameters.
+    random_state : int, RandomState instance or None, default=None
+        Random state for ``knots="sample"`` and for the folds of ``smoothing="cv"``.
+        None is the same as 0, so fits are reproducible.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted: the order of columns. With two, ``calibrate`` gives the
-        second's.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted. With two classes, ``calibrate`` returns the probability of
+        the second.
     curves_ : list of CalibrationCurve
-        One curve for a two-class problem, one per class for ``"ovr"``, none for
+        One curve for two classes, one per class for ``"ovr"``, none for
         ``"structured"``.
     structure_ : StructuredMap
-        The fitted map of ``"structured"``.
+        Fitted map of ``"structured"``.
     smoothing_ : float
-        The lambda in use; of an average, that of a curve which bends as much.
-        (``"ovr"``: an array, as are ``edf_`` and ``epsilon_``; ``scale_``,
-        ``smoothing_path_`` and ``knots_`` are lists.)
+        Value of lambda used; for an average of fits, the value with the same effective
+        degrees of freedom. With ``"ovr"``, this attribute, ``edf_`` and ``epsilon_``
+        are arrays, and ``scale_``, ``smoothing_path_`` and ``knots_`` are lists.
     smoothing_path_ : dict of arrays
-        ``"smoothing"`` and ``"criterion"``: the values tried and what each scored
-        (lower is better).
+        The values of lambda tried (``"smoothing"``) and their criterion
+        (``"criterion"``; lower is better).
     edf_ : float
-        Effective degrees of freedom; a straight line that is free to move has 2, scores
-        left as they are have none.
+        Effective degrees of freedom: 2 for an unpenalised straight line, 0 for the
+        identity.
     scale_ : str
-        The scale in use.
+        Scale used.
     epsilon_ : float or None
-        The epsilon of the compact logit.
-    knots_ : array
-        The knots, as scores.
+        Value of epsilon used by the compact logit.
+    knots_ : ndarray
+        Knots, as scores.
     converged_ : bool
+        Whether the fit converged.
     n_iter_ : int
-        Newton steps of the final fit.
+        Number of Newton steps of the final fit.
     n_effective_ : float
-        How many independent rows those of the fit are worth: their total weight, or
-        less where ``groups`` were given.
+        Effective sample size: the total weight, or less if ``groups`` were given.
     design_effect_ : float
-        The total weight divided by ``n_effective_``; 1 without groups.
+        Total weight divided by ``n_effective_``; 1 without groups.
     histogram_ : ScoreHistogram
-        What the fit saw. ``partial_fit`` adds to it.
+        Histogram to which the curve was fitted. ``partial_fit`` adds rows to it.
     segments_ : SegmentTable
-        After a fit with ``by``, a dict of columns with a value for each segment:
+        After a fit with ``by``, a dict of columns with one entry per segment:
         ``segment``, ``rows``, ``events``, ``mean_score``, ``event_rate``, ``intercept``
-        and ``slope`` (by how much its log-odds depart from the common curve, at an
-        average score and per unit of x), ``shrinkage`` (the factor by which its own
-        estimate of the intercept is multiplied: 1 leaves it alone, 0 is the common
-        curve), and 95% limits of the intercept, ``low`` and ``high``. With several
-        columns ``column`` is the one that a segment is of.
+        and ``slope`` (deviations of its log-odds from the common curve, at an average
+        score and per unit of x), ``shrinkage`` (the factor by which its own estimate of
+        the intercept is multiplied: 1 means no shrinkage, 0 the common curve), and the
+        95% limits of the intercept, ``low`` and ``high``. If ``by`` has several
+        columns, ``column`` is the one to which a segment belongs.
 
     See Also
     --------
-    sklearn.calibration.CalibratedClassifierCV : Sigmoid and isotonic calibration.
+    CalibratedClassifierCV : Calibrate a classifier by cross-validation.
+    sklearn.isotonic.IsotonicRegression : Isotonic regression.
 
     References
     ----------
@@ -232,7 +237,7 @@ class SplineCalibrator(BaseCalibrator):
         "random_state": Seed(),
     }
     _pending: SeenRows | None = None
-    """What ``partial_fit`` has seen while a class is missing."""
+    """Rows of ``partial_fit`` as long as one class is missing."""
     _advice: ClassVar[str] = MARGIN_ADVICE
     _fit_advice: ClassVar[str] = MARGIN_ADVICE
     _kinds_of_map = (CalibrationCurve, SegmentedCurve, StructuredMap, SegmentedClasses)
@@ -272,13 +277,25 @@ class SplineCalibrator(BaseCalibrator):
 
     @classmethod
     def paper(cls, algorithm: Literal[1, 2, 3] = 1, **overrides: Any) -> Self:
-        """The recipe as the paper prints it.
+        """Create a calibrator with the settings of the paper.
 
-        Algorithm 1 calibrates the score itself, Algorithm 2 its compact logit: 200
-        knots sampled from the scores, ridge penalty on the natural basis, lambda by
-        five-fold cross-validated log-loss. Algorithm 3 applies Algorithm 2 (with
-        ``scale="identity"``, Algorithm 1) to each class against the rest and
-        normalises.
+        Algorithm 1 calibrates the score itself and Algorithm 2 its compact logit, with
+        200 knots sampled from the scores, a ridge penalty on the natural basis, and
+        lambda chosen by five-fold cross-validation of the log-loss. Algorithm 3 applies
+        Algorithm 2 (or Algorithm 1, with ``scale="identity"``) to each class against
+        the rest and normalises.
+
+        Parameters
+        ----------
+        algorithm : {1, 2, 3}, default=1
+            Number of the algorithm in the paper.
+        **overrides : dict
+            Parameters of the calibrator that replace those of the paper.
+
+        Returns
+        -------
+        calibrator : SplineCalibrator
+            Calibrator that is not fitted yet.
 
         Examples
         --------
@@ -308,36 +325,45 @@ class SplineCalibrator(BaseCalibrator):
         groups: Any = None,
         by: Any = None,
     ) -> Self:
-        """Learn the calibration from scores and outcomes.
+        """Fit the calibrator to scores and labels.
 
         Parameters
         ----------
-        scores, y, sample_weight
-            As for every calibrator; see :meth:`BaseCalibrator.fit`.
+        scores : array-like of shape (n,), (n, 1) or (n, n_classes)
+            Probabilities or margins. For two classes, pass the score of the second
+            class, or both columns, which are more precise for very confident models.
+            Columns must be in the order of ``classes_``; columns of a data frame that
+            are named after the classes are reordered.
+        y : array-like of shape (n,)
+            Labels of any type. With three or more columns of scores, a class may be
+            missing from ``y`` if the labels are integers from 0 to m-1 or the columns
+            of a data frame name the classes.
+        sample_weight : array-like of shape (n,), optional
+            Sample weights; see the parameter ``weights``.
         groups : array-like of shape (n,), optional
-            Rows with the same value (visits of a patient, snapshots of a game) may
-            depend on each other; different groups do not. Rows then
-            count for less: a group of ``n`` rows for ``n / (1 + rho (n - 1))`` of them,
-            so that no large group has the curve to itself. The correlation ``rho`` is
-            estimated and, as that is uncertain with few groups, rather too large than
-            too small. With ``by``, what segments explain is no dependence, and
-            differences between segments have a design effect of their own.
-            ``smoothing="cv"`` leaves out whole groups.
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row (its country, its campaign), or several whose
-            effects are added up. Each segment gets a curve of its own: the common one
-            with another intercept, slope and bend, each shrunk as far as the data ask
-            for. Labels are compared by value: 1 and 1.0 are the same segment, 1 and "1"
-            are not. None is no segment: such rows count for the common curve only.
-            Needs ``loss="log"``.
+            Group of each row (patient, game). Rows of a group may depend on each other;
+            groups are independent. A group of ``n`` rows has the weight of
+            ``n / (1 + rho (n - 1))`` independent rows, so no large group dominates the
+            curve. The correlation ``rho`` is estimated; with few groups the estimate is
+            conservative, rather too large than too small. With ``by``, differences
+            between segments do not count as dependence, and effects of segments have a
+            design effect of their own. ``smoothing="cv"`` leaves out whole groups.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row (country, campaign). Several columns may also be given
+            as a list or a data frame; their effects are added. Each segment has the
+            common curve with an intercept, a slope and a bend of its own, each shrunk
+            as strongly as the data suggest. Labels are compared by value: 1 and 1.0 are
+            the same segment, 1 and "1" are not. Rows with the label None contribute to
+            the common curve only. Requires ``loss="log"``.
 
         Returns
         -------
-        self
+        self : object
+            Fitted calibrator.
 
         Examples
         --------
-        Ten forecasts for each of 100 games, and one outcome a game:
+        Ten forecasts for each of 100 games, with one outcome per game:
 
         >>> import numpy as np
         >>> from calspline import SplineCalibrator
@@ -402,27 +428,38 @@ class SplineCalibrator(BaseCalibrator):
         *,
         by: Any = None,
     ) -> Self:
-        """Add rows to those seen so far and refit, in time that does not grow with them.
+        """Add rows to those of earlier calls and refit.
 
-        The result is that of one :meth:`fit` on all rows, whatever the chunks. Until
-        both classes have been seen there is no curve yet.
+        The result is that of a single :meth:`fit` to all rows, however they are split
+        into chunks, and the time of a call does not depend on the number of earlier
+        rows. The calibrator is not fitted until both classes have occurred. Two classes
+        only.
 
         Parameters
         ----------
-        scores, y, sample_weight
-            As for :meth:`fit`.
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+            Probabilities or margins, as in :meth:`fit`.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Sample weights; they count rows.
         classes : array-like of two labels, optional
-            All labels, in the order wanted for ``classes_``. Needed in the first call
-            if its rows show only one.
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row, as for :meth:`fit`; in every call or in none.
+            Class labels, in the order of ``classes_``. Required in the first call if
+            its rows have only one of them.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row, as in :meth:`fit`; in every call or in none.
+
+        Returns
+        -------
+        self : object
+            The calibrator.
         """
         recipe = self._options()
         seen = self._seen_rows()
         if self.weights == "importance" and sample_weight is not None:
             raise ValueError(
-                'weights must be "frequency" for partial_fit: the ratio to weights to '
-                "come is not known"
+                'weights must be "frequency" for partial_fit: the scale of importance '
+                "weights depends on all rows"
             )
         given = check_scores(scores)
         weight = check_weights(sample_weight, len(given), some=False)
@@ -465,8 +502,8 @@ class SplineCalibrator(BaseCalibrator):
         model = self.model_
         if isinstance(model.map, Shifted):
             raise ValueError(
-                "this calibrator was shifted; update the one that it came from, and "
-                "shift that again"
+                "this calibrator was shifted; update the original calibrator and "
+                "shift it again"
             )
         if model.n_classes > 2:
             raise ValueError(
@@ -490,9 +527,10 @@ class SplineCalibrator(BaseCalibrator):
     def _fit_seen(
         self, rows: SeenRows, recipe: Recipe, fitted_to: ScoreHistogram | None = None
     ) -> Self:
-        """Fit what rows add up to; keep it until both classes have been seen.
+        """Fit accumulated rows, or only store them while a class is missing.
 
-        The curve is that of ``fitted_to``, the same rows with other weights, if given.
+        ``fitted_to`` is the histogram of the same rows with other weights, to which
+        the curve is fitted instead, if given.
         """
         histogram = rows.histogram
         kind = rows.kind
@@ -522,18 +560,24 @@ class SplineCalibrator(BaseCalibrator):
         *,
         n_effective: float | None = None,
     ) -> Self:
-        """Fit from sufficient statistics alone; the classes are those of the histogram, or 0 and 1.
+        """Fit the calibrator to a histogram of scores.
+
+        The classes are those of the histogram, or 0 and 1 if it has none.
 
         Parameters
         ----------
         histogram : ScoreHistogram or mapping
-            A mapping from segments to their histograms is a fit with ``by``;
-            :meth:`ScoreHistogram.from_scores` makes one. Keys that are tuples are the
-            labels of several columns.
+            Sufficient statistics of the calibration rows. A mapping from segments to
+            histograms, as returned by ``ScoreHistogram.from_scores(..., by=)``, gives a
+            fit with ``by``; keys are tuples for several columns of segments.
         n_effective : float, optional
-            How many independent rows it is worth, if its rows depend on each other; a
-            histogram does not know groups. None: all of them. Needed with
-            ``weights="importance"``, as a histogram has sums of weights only.
+            Effective sample size, if rows depend on each other. By default the total
+            weight. Required with ``weights="importance"``.
+
+        Returns
+        -------
+        self : object
+            Fitted calibrator.
 
         Examples
         --------
@@ -561,9 +605,8 @@ class SplineCalibrator(BaseCalibrator):
             raise ValueError("histogram must hold both classes")
         if self.weights == "importance" and n_effective is None:
             raise ValueError(
-                'n_effective must be given with weights="importance": a histogram has '
-                "sums of weights, and they do not "
-                "say how many rows these are worth"
+                'n_effective must be given with weights="importance": the effective '
+                "sample size does not follow from the sums of weights in a histogram"
             )
         classes = label_array(
             [0, 1] if histogram.classes is None else list(histogram.classes)
@@ -581,38 +624,40 @@ class SplineCalibrator(BaseCalibrator):
         simultaneous: bool = False,
         by: Any = None,
     ) -> Array:
-        """Limits for the true calibrated probability at each score.
+        """Credible intervals of the calibrated probabilities.
 
         Parameters
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, n_classes)
-        level : float in (0, 1), default=0.95
+            Scores of the same kind as in :meth:`fit`.
+        level : float, default=0.95
+            Probability of the interval, in (0, 1).
         simultaneous : bool, default=False
-            True: limits that hold for all scores in the fitted range at once; for two
-            classes only.
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row. For a segment never seen the limits are as wide as
-            such segments differ. Of several classes it takes ``multiclass="ovr"``.
+            If True, the limits hold for all scores in the range of the calibration data
+            at the same time. Two classes only.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row. Intervals for unseen segments include the spread
+            between segments. For three or more classes, requires ``multiclass="ovr"``.
 
         Returns
         -------
-        array of shape (n, 2), or (n, n_classes, 2) for three or more classes
-            Lower and upper limit; of several classes, of the probability of each.
+        limits : ndarray of shape (n, 2) or (n, n_classes, 2)
+            Lower and upper limits; for three or more classes, those of each class.
 
         Notes
         -----
-        Of several classes limits come from the posterior of the fit, by the delta
-        method on the log-odds of each class against the others. There is none for
-        ``loss="brier"``: a spline of the probability itself misses how it bends near 0
-        and 1, by more than a variance about the fit says.
+        For three or more classes, the limits come from the posterior of the fit by the
+        delta method, applied to the log-odds of each class against the others.
+        Intervals are not available for ``loss="brier"``: a spline of the probability
+        itself is biased near 0 and 1, which its variance does not reflect.
         """
         check_fitted(self)
         model = self.model_
         curves = model.base_curves
         if curves and curves[0].link != "logit":
             raise ValueError(
-                'interval needs loss="log"; bands about a fit by loss="brier" would '
-                "not hold what they say"
+                'interval requires loss="log"; with loss="brier" the limits would not '
+                "have the stated level"
             )
         if model.n_classes > 2 and simultaneous:
             raise ValueError("simultaneous must be False for more than two classes")
@@ -621,12 +666,14 @@ class SplineCalibrator(BaseCalibrator):
         places = model.check_segments(by, len(checked.values))
         log_odds = model.map.log_odds(checked, places.codes if places else None)
         if log_odds is None:
-            raise ValueError('this curve has no band; splines with loss="log" have one')
+            raise ValueError(
+                'this curve has no intervals; splines with loss="log" have them'
+            )
         return log_odds.limits(level, simultaneous=simultaneous)
 
     @property
     def structure_(self) -> StructuredMap:
-        """The fitted map of ``"structured"``."""
+        """Fitted map of ``multiclass="structured"``."""
         base = self.model_.base
         structure = base.base if isinstance(base, SegmentedClasses) else base
         if not isinstance(structure, StructuredMap):
@@ -643,11 +690,11 @@ class SplineCalibrator(BaseCalibrator):
     def _check_model(cls, model: Model) -> None:
         super()._check_model(model)
         if len(model.fit.curves) != len(model.base_curves):
-            raise ValueError("fit.curves must be as many as the curves of the map")
+            raise ValueError("fit.curves must have one entry per curve of the map")
 
     @property
     def smoothing_(self) -> Any:
-        """The lambda in use; an array for ``"ovr"``."""
+        """Value of lambda used; an array for ``"ovr"``."""
         if self._is_structured:
             return float(self.structure_.strengths[-1])
         return self._one_or_array([fit.smoothing for fit in self.model_.fit.curves])
@@ -674,7 +721,7 @@ class SplineCalibrator(BaseCalibrator):
 
     @property
     def scale_(self) -> Any:
-        """The scale in use; a list for ``"ovr"``."""
+        """Scale used; a list for ``"ovr"``."""
         if self._is_structured:
             return "log"
         return self._one_or_list(
@@ -720,12 +767,12 @@ class SplineCalibrator(BaseCalibrator):
 
     @property
     def n_iter_(self) -> int:
-        """Newton steps of the final fit."""
+        """Number of Newton steps of the final fit."""
         return self.model_.fit.n_iter
 
     @property
     def n_effective_(self) -> float:
-        """How many independent rows those of the fit are worth."""
+        """Effective sample size."""
         return self.model_.fit.n_effective
 
     @property
@@ -735,25 +782,24 @@ class SplineCalibrator(BaseCalibrator):
 
     @property
     def histogram_(self) -> ScoreHistogram:
-        """What a fit of two classes saw."""
+        """Histogram of the calibration rows; two classes only."""
         if self._pending is not None:
             return self._pending.histogram
         histogram = self.model_.fit.histogram
         if histogram is None:
             raise AttributeError(
-                f"this {type(self).__name__} has no histogram_: it was loaded, or has "
-                "more classes"
+                f"this {type(self).__name__} has no histogram_: it was loaded from a "
+                "file, or has more than two classes"
             )
         return histogram
 
     @property
     def segments_(self) -> SegmentTable:
-        """What was learnt of each segment; only a fit with ``by`` has it."""
+        """Effects of the segments; available after a fit with ``by``."""
         model = self.model_
         if not model.segment_columns:
             raise AttributeError(
-                f"this {type(self).__name__} was fitted without segments, and has no "
-                "segments_"
+                f"this {type(self).__name__} has no segments_: it was fitted without by"
             )
         parts = maps_of(model.base)
         segmented = [part for part in parts if isinstance(part, SegmentedCurve)]
@@ -763,7 +809,12 @@ class SplineCalibrator(BaseCalibrator):
         return SegmentTable.of(columns, model.classes.tolist())
 
     def summary(self) -> str:
-        """What was fitted, in a few lines.
+        """Describe the fit in a few lines.
+
+        Returns
+        -------
+        description : str
+            Kind of scores, scale, smoothing and effective degrees of freedom.
 
         Examples
         --------
@@ -791,7 +842,7 @@ class SplineCalibrator(BaseCalibrator):
 
 
 def _add_rows(seen: SeenRows, new: SeenRows) -> SeenRows:
-    """The rows of all calls."""
+    """Combine the rows of two calls."""
     if (seen.counts is None) != (new.counts is None):
         raise ValueError("by must be given in every call of partial_fit, or in none")
     counts = new.counts
@@ -805,7 +856,7 @@ def _add_rows(seen: SeenRows, new: SeenRows) -> SeenRows:
 
 
 def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:
-    """How many independent rows a histogram is worth, by default all of them."""
+    """Effective sample size of a histogram, by default its total weight."""
     if n_effective is None:
         return histogram.total
     worth = check_number(n_effective, "n_effective", above=0.0)
