@@ -34,6 +34,8 @@ NUMPY: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 STEEP, STRETCH = 1e30, 2.0**100
 """Slopes beyond which float32 has to stretch the distance, and by how much."""
+SMALLEST_DIFFERENCE = 1e-300
+"""Of logits: a smaller one is zero."""
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -471,16 +473,21 @@ class Formula:
     lookups: Sequence[Lookup] = ()
 
 
-def one_vs_rest(
-    programs: list[Program], first: str = "", least: float | None = None
-) -> Program:
-    """A program for each class, then normalise; ``first`` is done to the row before, ``least`` is the least of it."""
-    steps, p = [], name("p")
-    if first:
-        steps.append(("v", call(first, p)))
-        p = name("v")
-    if least is not None:
-        steps.append(("l", call("max", p, least)))
+def logits_in_unit(unit: float, least: float) -> Program:
+    """Logits times ``unit``, less the largest of their row, and none below ``least``."""
+    d = call("max", name("d"), least / unit)
+    # PostgreSQL takes it for an error if the product of a tiny difference vanishes.
+    tiny = (-SMALLEST_DIFFERENCE, 0.0)
+    value = unit * between(d, tiny, number(0.0), d)
+    return Program([("d", call("centred", name("p")))], value)
+
+
+def one_vs_rest(programs: list[Program], scores: Program) -> Program:
+    """A program for each class, given the scores of all, then normalise."""
+    steps = [*scores.steps]
+    p = scores.result
+    if steps:
+        steps.append(("l", p))
         p = name("l")
     rows = [p]
     if any("rest" in program.arguments for program in programs):

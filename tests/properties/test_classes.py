@@ -137,3 +137,38 @@ def test_nothing_is_mutated_and_a_refit_is_a_fresh_fit(rows, kwargs):
     np.testing.assert_array_equal(cal.fit(*rows).predict_proba(rows[0]), first)
     for part, copy in zip(rows, before, strict=True):
         np.testing.assert_array_equal(part, copy)
+
+
+@st.composite
+def logits(draw):
+    """Logits of order one, labels that follow them, and segments."""
+    n, m = draw(st.integers(30, 200)), draw(st.integers(3, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    z = draw(st.sampled_from([0.5, 2.0, 8.0])) * rng.normal(size=(n, m))
+    p = softmax(draw(st.sampled_from([0.3, 1.0, 2.0])) * z, axis=1)
+    y = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    y[:m] = np.arange(m)
+    return z, y, rng.integers(3, size=n)
+
+
+@few
+@given(
+    logits(),
+    st.sampled_from(["structured", "ovr"]),
+    st.sampled_from([1e-6, 1e-3, 0.1, 30.0, 1e6]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_unit_of_logits_and_a_constant_per_row_do_not_matter(
+    rows, multiclass, unit, segmented, moved
+):
+    z, y, segment = rows
+    by = {"by": segment} if segmented else {}
+    fitted = SplineCalibrator(multiclass=multiclass).fit(z, y, **by)
+    other = unit * z
+    if moved:
+        other = other + unit * np.random.default_rng(0).normal(size=(len(z), 1))
+    refitted = SplineCalibrator(multiclass=multiclass).fit(other, y, **by)
+    expected = fitted.predict_proba(z, **by)
+    found = refitted.predict_proba(other, **by)
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -41,6 +41,7 @@ from calspline.histograms.grid import (
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms, level_of
 from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
+from calspline.multiclass.scale import MAX_EXPONENT
 from calspline.transforms import (
     ONE,
     SMALLEST_COMPLEMENT,
@@ -308,7 +309,7 @@ def log_odds_from_pair(p0: nw.Expr, p1: nw.Expr) -> nw.Expr:
 
 
 def one_vs_rest_locations(
-    frame: LazyFrame, names: Sequence[str], kind: Kind, scale: str
+    frame: LazyFrame, names: Sequence[str], kind: Kind, scale: str, unit: float
 ) -> LazyFrame:
     """Locations of each class against the rest, in columns ``"0"``, ``"1"``, ..."""
     p = [nw.col(name) for name in names]
@@ -319,11 +320,15 @@ def one_vs_rest_locations(
         ]
         frame = frame.with_columns(top=reduce(add, tops))
         frame = frame.with_columns(
-            total=reduce(add, [(one - nw.col("top")).exp() for one in p]).log()
+            **{f"logit{j}": _in_unit(one, unit) for j, one in enumerate(p)}
+        )
+        logits = [nw.col(f"logit{j}") for j in range(len(p))]
+        frame = frame.with_columns(
+            total=reduce(add, [logit.exp() for logit in logits]).log()
         )
         locations = [
-            _at_least(one - nw.col("top") - nw.col("total"), LEAST_LOG_PROBABILITY)
-            for one in p
+            _at_least(logit - nw.col("total"), LEAST_LOG_PROBABILITY)
+            for logit in logits
         ]
     elif scale == "identity":
         locations = p
@@ -337,6 +342,11 @@ def one_vs_rest_locations(
     return frame.with_columns(
         **{str(j): location for j, location in enumerate(locations)}
     )
+
+
+def _in_unit(logit: nw.Expr, unit: float) -> nw.Expr:
+    """A logit times ``unit``, less the largest of its row."""
+    return _at_least(logit - nw.col("top"), -MAX_EXPONENT / unit) * unit
 
 
 def _first_largest(p: Sequence[nw.Expr], j: int) -> nw.Expr:

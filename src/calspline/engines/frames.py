@@ -24,6 +24,7 @@ from calspline._input.pandas_names import (
 )
 from calspline._input.scores import (
     GivenScores,
+    MatrixScores,
     ScoreKind,
     check_columns_are_scores,
     decide_kind,
@@ -55,6 +56,7 @@ from calspline.fits.spline import one_vs_rest_map
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.model import Model
+from calspline.multiclass.scale import unit_of_logits
 
 
 def fit_frame(
@@ -277,7 +279,10 @@ def _fit_many(
         return
     kind = decide_kind(stats, required_scores(recipe.scale))
     rows = _clipped(rows, stats, kind)
-    where = Locations(names, kind.value_kind, recipe.scale)
+    unit = 1.0
+    if kind.value_kind == "margin":
+        unit = _unit_of_logits(rows, names, classes, stats)
+    where = Locations(names, kind.value_kind, recipe.scale, unit=unit)
     seen = [j for j in range(m) if np.any(stats.labels == classes[j])]
     divided = rows.histograms(where, classes, range(m) if columns.by else seen)
     found = fitted_to = {j: _pooled(divided[j]) for j in seen}
@@ -295,12 +300,23 @@ def _fit_many(
             each for each in divided.values() if isinstance(each, SegmentHistograms)
         ]
         total = found[seen[0]].total
-        fitted_map, info = one_vs_rest_map(fits, counts, total, recipe)
+        fitted_map, info = one_vs_rest_map(fits, counts, total, recipe, unit)
     for j in seen:
         label = classes.tolist()[j]
         rest_or_class = np.array([f"not {label}", label], dtype=object)
         warn_if_reversed(found[j].counts, rest_or_class, remedy="")
     calibrator._set_model(Model(classes, kind, fitted_map, info))
+
+
+def _unit_of_logits(
+    rows: LazyRows, names: list[str], classes: Any, stats: ColumnStats
+) -> float:
+    """The inverse temperature of logits that fits a sample of them best."""
+    plain = replace(rows, frame=rows.frame.select(*names, "y", "w"), by=())
+    sample = plain.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.n_rows))
+    codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
+    margins = MatrixScores("margin", sample.scores)
+    return unit_of_logits(margins, codes, sample.weight)
 
 
 def _clipped(rows: LazyRows, stats: ColumnStats, kind: ScoreKind) -> LazyRows:

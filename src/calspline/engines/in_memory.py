@@ -118,7 +118,9 @@ class ArrayRows:
         """Scores by the number of their class."""
         if not where.two:
             return AgainstRest(
-                MatrixScores(where.kind, self._matrix(where.names)), where.scale
+                MatrixScores(where.kind, self._matrix(where.names)),
+                where.scale,
+                unit=where.unit,
             )
         first, values = self.scores[where.names[0]], self.scores[where.names[-1]]
         if where.difference:

@@ -217,7 +217,7 @@ class LazyRows:
             located, keys = self.frame.with_columns(_location(where).alias("1")), ["1"]
         else:
             located = one_vs_rest_locations(
-                self.frame, where.names, where.kind, where.scale
+                self.frame, where.names, where.kind, where.scale, where.unit
             )
             keys = [str(j) for j in range(len(where.names))]
         return located.select("w", *keys, *more, code=_code(classes))

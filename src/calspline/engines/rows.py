@@ -267,13 +267,15 @@ class Locations:
     ``names`` are one for each class, or that of the second of two.
 
     Two classes have one location, that of class 1; with ``difference``, two margins
-    count by theirs. Of more classes each has its own, against the rest.
+    count by theirs. Of more classes each has its own, against the rest; logits are
+    multiplied by ``unit``.
     """
 
     names: list[str]
     kind: Kind
     scale: str = "auto"
     difference: bool = False
+    unit: float = 1.0
 
     @property
     def two(self) -> bool:

@@ -117,7 +117,10 @@ def _one_vs_rest_table(fitted: OneVsRest, scores: str) -> Table:
     logits = fitted.logits if scores == "margin" else "as_given"
     inner = "probability" if logits == "softmax" else scores
     classes = [map_table(each, inner) for each in fitted.maps]
-    return {"type": "one_vs_rest", "scores": inner, "logits": logits, "maps": classes}
+    table: Table = {"type": "one_vs_rest", "scores": inner, "logits": logits}
+    if logits == "log_softmax":
+        table["unit"] = fitted.unit
+    return table | {"maps": classes}
 
 
 def _structured_table(fitted: StructuredMap, scores: str) -> Table:

@@ -35,7 +35,7 @@ from calspline.maps.model import Model
 from calspline.maps.one_vs_rest import OneVsRest
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.multiclass.one_vs_rest import AgainstRest
-from calspline.multiclass.scale import rows_are_alike
+from calspline.multiclass.scale import rows_are_alike, unit_of_logits
 
 
 def fit_binary(rows: BinaryRows, recipe: Recipe) -> Model:
@@ -179,7 +179,8 @@ def _share_out_classes(rows: MatrixRows, recipe: Recipe) -> tuple[GroupedRows, R
     assert rows.groups is not None
     grouped = GroupedRows(rows.weight, rows.groups)
     segments = [] if rows.by is None else [column.codes for column in rows.by.columns]
-    columns = AgainstRest(rows.scores, recipe.scale)
+    unit = unit_of_logits(rows.scores, rows.codes, rows.weight)
+    columns = AgainstRest(rows.scores, recipe.scale, unit=unit)
     return share_out_classes(columns, rows.codes, grouped, recipe, segments)
 
 
@@ -187,7 +188,8 @@ def _fit_one_vs_rest(
     rows: MatrixRows, recipe: Recipe, grouped: GroupedRows | None
 ) -> tuple[CalibrationMap[Any], FitInfo]:
     """Fit a curve for each class against the rest: the paper's Algorithm 3."""
-    columns = AgainstRest(rows.scores, recipe.scale)
+    unit = unit_of_logits(rows.scores, rows.codes, rows.weight)
+    columns = AgainstRest(rows.scores, recipe.scale, unit=unit)
     weight = rows.weight if grouped is None else grouped.weight
     fits = fit_one_vs_rest(columns, rows.codes, weight, recipe, grouped)
     counts = []
@@ -201,7 +203,7 @@ def _fit_one_vs_rest(
                     histogram, column, of_class, rows.weight, rows.by
                 )
             )
-    return one_vs_rest_map(fits, counts, rows.total, recipe)
+    return one_vs_rest_map(fits, counts, rows.total, recipe, unit)
 
 
 def one_vs_rest_map(
@@ -209,12 +211,14 @@ def one_vs_rest_map(
     counts: Sequence[SegmentHistograms],
     total: float,
     recipe: Recipe,
+    unit: float,
 ) -> tuple[CalibrationMap[Any], FitInfo]:
     """Curves of all classes as one map, with segments if there are ``counts``."""
     curves = add_segments(fits, counts, recipe)
     effect = recipe.design_effect
     info = FitInfo(total / effect, effect, curves.converged, tuple(curves.fits))
-    return OneVsRest(curves.maps, own_only=recipe.scale == "identity"), info
+    own_only = recipe.scale == "identity"
+    return OneVsRest(curves.maps, own_only=own_only, unit=unit), info
 
 
 def _fit_structured(

@@ -82,6 +82,12 @@ def log_softmax(xp: Any, y: Tensor) -> Tensor:
     return y - xp.log(xp.sum(xp.exp(y), axis=-1, keepdims=True))
 
 
+def in_unit(xp: Any, logits: Tensor, unit: float) -> Tensor:
+    """Logits times ``unit``, less the largest of each row."""
+    d = logits - xp.max(logits, axis=-1, keepdims=True)
+    return unit * xp.clip(d, min=-MAX_EXPONENT / unit)
+
+
 def normalize(xp: Any, q: Tensor) -> Tensor:
     """Divide each row by its sum."""
     return q / xp.sum(q, axis=-1, keepdims=True)
@@ -358,13 +364,15 @@ class OneVsRestEvaluator:
     """A curve for each class, then rows are normalized."""
 
     logits: str | None
+    unit: float
     needs_rest: bool
     classes: BinaryEvaluator
 
     def __call__(self, xp: Any, p: Tensor, codes: Codes) -> Tensor:
         """Calibrated probabilities."""
         if self.logits == "log_softmax":
-            p = xp.clip(log_softmax(xp, p), min=LEAST_LOG_PROBABILITY)
+            logs = log_softmax(xp, in_unit(xp, p, self.unit))
+            p = xp.clip(logs, min=LEAST_LOG_PROBABILITY)
         elif self.logits == "softmax":
             p = softmax(xp, p)
         rest = rest_of(xp, p) if self.needs_rest else None
@@ -391,8 +399,7 @@ class StructuredEvaluator:
         elif self.unit is None:
             z = log_softmax(xp, p)
         else:
-            d = p - xp.max(p, axis=-1, keepdims=True)
-            z = self.unit * xp.clip(d, min=-MAX_EXPONENT / self.unit)
+            z = in_unit(xp, p, self.unit)
         q = softmax(xp, self.beta * xp.clip(z, min=self.floor))
         u = xp.log((1.0 - self.uniform) * q + self.uniform / self.b.shape[0])
         y = horner(xp, self.curve.columns, *self.curve.place(xp, u)) + self.b
@@ -792,7 +799,7 @@ class Builder:
         else:
             classes = of_columns.curves(maps)
             needs_rest = any(scale.name != "identity" for scale in classes.scales)
-        return OneVsRestEvaluator(logits, needs_rest, classes)
+        return OneVsRestEvaluator(logits, fitted.unit, needs_rest, classes)
 
     def _structured(self, fitted: StructuredMap) -> StructuredEvaluator:
         scale = fitted.scale

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import scipy
 
 from calspline._arrays import Array
 from calspline._codec import check_fields
-from calspline._expression import Lookup, Program, one_vs_rest
+from calspline._domains import Number
+from calspline._expression import (
+    Lookup,
+    Program,
+    call,
+    logits_in_unit,
+    name,
+    one_vs_rest,
+)
 from calspline._input.scores import Kind, MatrixScores
 from calspline.maps.base import Segments
 from calspline.maps.curve import CalibrationCurve
@@ -23,6 +31,7 @@ from calspline.multiclass.one_vs_rest import (
     AgainstRest,
     normalise,
 )
+from calspline.multiclass.scale import MAX_EXPONENT
 from calspline.transforms import Source
 
 if TYPE_CHECKING:
@@ -37,12 +46,14 @@ ClassMap = CalibrationCurve | SegmentedCurve | BetaMap
 class OneVsRest:
     """``f_j(s_j) / sum_k f_k(s_k)``, with ``s_j`` the score of class j against the rest.
 
-    With ``own_only``, maps take a class's own probability as a plain number.
+    With ``own_only``, maps take a class's own probability as a plain number. Logits are
+    multiplied by ``unit`` before their softmax is taken.
     """
 
     maps: tuple[ClassMap, ...]
     logits: Logits = "log_softmax"
     own_only: bool = False
+    unit: Annotated[float, Number(above=0.0)] = 1.0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -59,7 +70,8 @@ class OneVsRest:
             p = scipy.special.softmax(scores.values.astype(np.float64), axis=1)
             scores = MatrixScores("probability", p)
         transform = "identity" if self.own_only else "logit"
-        return AgainstRest(scores, transform, logits=self.logits == "log_softmax")
+        unit = self.unit if self.logits == "log_softmax" else None
+        return AgainstRest(scores, transform, unit=unit)
 
     def probabilities(
         self, scores: MatrixScores, segments: Segments | None = None
@@ -104,10 +116,18 @@ class OneVsRest:
         """The map in steps that every export can write."""
         programs = [each.formula("pair", self._column_kind(kind)) for each in self.maps]
         if kind == "margin" and self.logits == "log_softmax":
-            return one_vs_rest(programs, "log_softmax", LEAST_LOG_PROBABILITY)
+            logits = logits_in_unit(self.unit, -MAX_EXPONENT)
+            steps = [
+                *logits.steps,
+                ("v", logits.result),
+                ("logs", call("log_softmax", name("v"))),
+            ]
+            logs = call("max", name("logs"), LEAST_LOG_PROBABILITY)
+            return one_vs_rest(programs, Program(steps, logs))
         if kind == "margin" and self.logits == "softmax":
-            return one_vs_rest(programs, "softmax")
-        return one_vs_rest(programs)
+            steps = [("v", call("softmax", name("p")))]
+            return one_vs_rest(programs, Program(steps, name("v")))
+        return one_vs_rest(programs, Program([], name("p")))
 
     def _column_kind(self, kind: Kind) -> Kind:
         return "probability" if self.logits == "softmax" else kind

@@ -19,10 +19,9 @@ from calspline._expression import (
     Expression,
     Pieces,
     Program,
-    between,
     call,
+    logits_in_unit,
     name,
-    number,
 )
 from calspline._input.scores import Kind, MatrixScores
 from calspline.fitting.basis import PiecewiseCubic
@@ -34,7 +33,7 @@ from calspline.multiclass.scale import (
     log_scores,
 )
 from calspline.multiclass.spread import LARGEST_NUMBER, LEAST, Spread
-from calspline.transforms import SMALLEST_PROBABILITY, Source
+from calspline.transforms import Source
 
 Indices = NDArray[np.int64]
 
@@ -259,13 +258,9 @@ class StructuredMap(WithoutSegments):
                 steps.append(("logs", call("log_softmax", p)))
                 x = name("logs")
             else:
-                steps.append(("d", call("centred", p)))
-                d = call("max", name("d"), -MAX_EXPONENT / scale.unit)
-                # PostgreSQL takes it for an error if the product of a tiny difference
-                # vanishes.
-                x = scale.unit * between(
-                    d, (-SMALLEST_PROBABILITY, 0.0), number(0.0), d
-                )
+                logits = logits_in_unit(scale.unit, -MAX_EXPONENT)
+                steps += logits.steps
+                x = logits.result
             steps.append(("v", scale.beta * call("max", x, scale.floor)))
         else:
             steps += [

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from calspline._arrays import Array, filled
 from calspline._input.scores import BinaryScores, Kind, MatrixScores
+from calspline.multiclass.scale import MAX_EXPONENT, log_scores
 
 LEAST_LOG_PROBABILITY = float(np.log(1e-15))
 """Of a class's logit against the rest: masked classes, at -1e9 or the like, are no further down."""
@@ -22,24 +25,22 @@ class AgainstRest:
 
     Of probabilities, the class's own and the sum of the others: where a class has
     almost all of the probability that sum keeps what ``1 - p`` rounds away; with
-    ``scale="identity"`` only its own. Of logits, the class's log-probability, so that a
-    constant added to a row changes nothing, and at least that of 1e-15; margins that
-    are not logits are taken as they are.
+    ``scale="identity"`` only its own. Of logits, the class's log-probability by the
+    softmax of the logits times ``unit``, so that a constant added to a row changes
+    nothing, and at least that of 1e-15; without a ``unit``, margins are taken as they
+    are.
     """
 
     def __init__(
-        self, scores: MatrixScores, scale: str, *, logits: bool = True
+        self, scores: MatrixScores, scale: str, *, unit: float | None = 1.0
     ) -> None:
         self.kind: Kind = scores.kind if scale != "identity" else "margin"
         self.n_classes = scores.values.shape[1]
         values = scores.values.astype(np.float64, copy=False)
-        if scores.kind == "margin" and logits:
+        if scores.kind == "margin" and unit is not None:
             values = filled(
                 np.empty(values.shape),
-                lambda rows: np.maximum(
-                    scipy.special.log_softmax(scores.values[rows], axis=1),
-                    LEAST_LOG_PROBABILITY,
-                ),
+                lambda rows: _log_probabilities(scores.values[rows], unit),
             )
         self._values = values
         if self.kind == "probability":
@@ -78,6 +79,12 @@ class AgainstRest:
             else:
                 rest = np.where(self._top == j, self._rest_of_top, 1.0 - values)
                 yield BinaryScores("probability", values, rest, values.shape)
+
+
+def _log_probabilities(logits: NDArray[np.floating[Any]], unit: float) -> Array:
+    """Those of the softmax of logits times ``unit``, and at least that of 1e-15."""
+    x = scipy.special.log_softmax(log_scores(logits, -MAX_EXPONENT, unit), axis=1)
+    return np.asarray(np.maximum(x, LEAST_LOG_PROBABILITY))
 
 
 def normalise(p: Array) -> None:

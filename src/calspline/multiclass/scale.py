@@ -291,6 +291,18 @@ def fit_logit_unit(z: Array, y: NDArray[np.intp], w: Array) -> TemperatureFit:
     return found._replace(beta=found.beta / size)
 
 
+def unit_of_logits(
+    scores: MatrixScores, y: NDArray[np.intp], weight: Array | None
+) -> float:
+    """The inverse temperature of logits that fits them best; 1 for probabilities."""
+    if scores.kind == "probability":
+        return 1.0
+    z = unmasked(scores, weight).values.astype(np.float64)
+    z -= z.max(axis=1, keepdims=True)
+    w = np.ones(len(z)) if weight is None else weight
+    return fit_logit_unit(z, y, w).beta
+
+
 def fit_temperature(
     z: Array,
     y: NDArray[np.intp],

@@ -192,6 +192,14 @@ static void log_softmax(double *y)
         y[j] = y[j] - top - log(total);
 }
 
+/* Logits times a unit, less the largest of them. */
+static void take_in_unit(double *y, double unit)
+{
+    double top = largest(y);
+    for (int j = 0; j < CLASSES; j++)
+        y[j] = unit * fmax(y[j] - top, -690.0 / unit);
+}
+
 /* The probability of all other classes. */
 static void find_rest(const double *p, double *rest)
 {
@@ -212,15 +220,15 @@ static void find_rest(const double *p, double *rest)
 /* softmax(s(u) + W u + b) of tempered scores u. */
 static void evaluate_structured(const struct table *table, double *y)
 {
-    double u[CLASSES], t, top = largest(y);
+    double u[CLASSES], t;
     if (table->scores == MARGIN && table->unit == 0.0)
         log_softmax(y);
+    else if (table->scores == MARGIN)
+        take_in_unit(y, table->unit);
     for (int j = 0; j < CLASSES; j++) {
         double z = y[j];
         if (table->scores == PROBABILITY)
             z = log(fmax(z, exp(table->floor)));
-        else if (table->unit != 0.0)
-            z = table->unit * fmax(z - top, -690.0 / table->unit);
         y[j] = table->beta * fmax(z, table->floor);
     }
     softmax(y);
@@ -241,9 +249,10 @@ static void evaluate_structured(const struct table *table, double *y)
 static void evaluate_one_vs_rest(const struct table *table, double *y, const int *places)
 {
     double rest[CLASSES];
-    if (table->logits == LOG_SOFTMAX)
+    if (table->logits == LOG_SOFTMAX) {
+        take_in_unit(y, table->unit);
         log_softmax(y);
-    else if (table->logits == SOFTMAX)
+    } else if (table->logits == SOFTMAX)
         softmax(y);
     find_rest(y, rest);
     for (int j = 0; j < CLASSES; j++) {

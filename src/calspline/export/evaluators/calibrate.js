@@ -11,6 +11,12 @@ function logSoftmax(y) {
     return y.map((v) => v - top - total);
 }
 
+// Logits times a unit, less the largest of them.
+function inUnit(p, unit) {
+    const top = p.reduce((a, b) => Math.max(a, b));
+    return p.map((v) => unit * Math.max(v - top, -690 / unit));
+}
+
 // Divide by the sum.
 function normalize(q) {
     const total = q.reduce((sum, v) => sum + v, 0);
@@ -122,8 +128,7 @@ function evaluateStructured(table, p) {
     if (table.scores === "probability") {
         z = p.map((v) => Math.log(Math.max(v, Math.exp(table.floor))));
     } else if (table.unit !== undefined) {
-        const top = p.reduce((a, b) => Math.max(a, b));
-        z = p.map((v) => table.unit * Math.max(v - top, -690 / table.unit));
+        z = inUnit(p, table.unit);
     } else {
         z = logSoftmax(p);
     }
@@ -141,7 +146,7 @@ function evaluateStructured(table, p) {
 
 // A map for each class, then normalize.
 function evaluateOneVsRest(table, p, places) {
-    if (table.logits === "log_softmax") p = logSoftmax(p).map((v) => Math.max(v, -34.538776394910684));
+    if (table.logits === "log_softmax") p = logSoftmax(inUnit(p, table.unit)).map((v) => Math.max(v, -34.538776394910684));
     else if (table.logits === "softmax") p = softmax(p);
     const rest = table.scores === "probability" ? restOf(p) : [];
     return normalize(p.map((v, j) => evaluateScore(table.maps[j], v, rest[j], places)));

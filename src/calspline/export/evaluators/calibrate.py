@@ -18,6 +18,12 @@ def log_softmax(y):
     return [v - top - total for v in y]
 
 
+def in_unit(p, unit):
+    """Logits times a unit, less the largest of them."""
+    top = max(p)
+    return [unit * max(v - top, -690.0 / unit) for v in p]
+
+
 def normalize(q):
     """Divide by the sum."""
     total = sum(q)
@@ -128,8 +134,7 @@ def evaluate_structured(table, p):
     if table["scores"] == "probability":
         z = [math.log(max(v, math.exp(table["floor"]))) for v in p]
     elif "unit" in table:
-        top = max(p)
-        z = [table["unit"] * max(v - top, -690.0 / table["unit"]) for v in p]
+        z = in_unit(p, table["unit"])
     else:
         z = log_softmax(p)
     q = softmax([table["beta"] * max(v, table["floor"]) for v in z])
@@ -149,7 +154,8 @@ def evaluate_structured(table, p):
 def evaluate_one_vs_rest(table, p, places):
     """A map for each class, then normalize."""
     if table["logits"] == "log_softmax":
-        p = [max(v, -34.538776394910684) for v in log_softmax(p)]
+        logs = log_softmax(in_unit(p, table["unit"]))
+        p = [max(v, -34.538776394910684) for v in logs]
     elif table["logits"] == "softmax":
         p = softmax(p)
     rest = rest_of(p) if table["scores"] == "probability" else [None] * len(p)
