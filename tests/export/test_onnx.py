@@ -155,21 +155,29 @@ def converted(model, X, **options):
         return skl2onnx.to_onnx(
             model,
             X[:1],
-            options={id(model): options} if options else None,
+            options={id(model): {"zipmap": False} | options},
             target_opset=17,
         )
 
 
-@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("given", ["classifier", "model", "text", "path"])
 @pytest.mark.parametrize(
     ("n_classes", "multiclass"), [(2, "structured"), (3, "structured"), (3, "ovr")]
 )
 def test_one_model_goes_from_features_to_calibrated_probabilities(
-    n_classes, multiclass, zipmap
+    n_classes, multiclass, given, tmp_path
 ):
     X, y, model = classifier(n_classes)
     calibrator = SplineCalibrator(multiclass=multiclass).fit(model.predict_proba(X), y)
-    chain = to_onnx(calibrator, after=converted(model, X, zipmap=zipmap))
+    path = tmp_path / "model.onnx"
+    onnx.save(converted(model, X), path)
+    after = {
+        "classifier": model,
+        "model": converted(model, X),
+        "text": str(path),
+        "path": path,
+    }
+    chain = to_onnx(calibrator, after=after[given], dtype="float32")
     got = run(chain, X, chain.graph.input[0].name)
     # The classifier itself computes in single precision.
     np.testing.assert_allclose(
@@ -213,25 +221,31 @@ def test_a_chain_calibrates_one_column_of_probabilities():
 
 
 def scoring(model, factors=(1.0,), names=("margin",), last="Identity"):
-    """A linear model written by hand: a column for each factor, the same in each output."""
-    helper, columns = onnx.helper, len(factors)
-    weight = (model.coef_.T * np.array([factors])).astype(np.float32)
-    bias = (model.intercept_ * np.array(factors)).astype(np.float32)
+    """A linear model written by hand: a column for each factor, the same in each output.
+
+    Without factors, a column for each class.
+    """
+    helper = onnx.helper
+    weight = model.coef_.T
+    bias = model.intercept_
+    if factors is not None:
+        weight = weight * np.array([factors])
+        bias = bias * np.array(factors)
     nodes = [
         helper.make_node("MatMul", ["features", "w"], ["product"]),
         helper.make_node("Add", ["product", "b"], ["sum"]),
         *[helper.make_node(last, ["sum"], [name]) for name in names],
     ]
     outputs = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", columns])
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", len(bias)])
         for name in names
     ]
     features = helper.make_tensor_value_info(
-        "features", onnx.TensorProto.FLOAT, ["N", model.coef_.shape[1]]
+        "features", onnx.TensorProto.FLOAT, ["N", len(weight)]
     )
     constants = [
-        onnx.numpy_helper.from_array(weight, "w"),
-        onnx.numpy_helper.from_array(bias, "b"),
+        onnx.numpy_helper.from_array(weight.astype(np.float32), "w"),
+        onnx.numpy_helper.from_array(bias.astype(np.float32), "b"),
     ]
     graph = helper.make_graph(nodes, "linear", [features], outputs, constants)
     return helper.make_model(
@@ -256,59 +270,70 @@ def test_a_model_without_fitting_scores_is_an_error(fitted):
     ):
         with pytest.raises(
             ValueError,
-            match=r"one output of shape \(N, 2\) with scores, or output must name it",
+            match=r"one output of numbers with scores, of shape \(N, 2\) or \(N, 1\), "
+            "or output must name it",
         ):
             to_onnx(fitted("identity"), after=after)
 
 
-@pytest.mark.parametrize("opset", [None, 9, 11, 12, 13, 21])
-@pytest.mark.parametrize("by", [None, ["x", "y"], [3, 4]], ids=str)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("zipmap", [True, False])
-def test_a_chain_takes_models_of_any_opset(opset, by, n_classes, zipmap):
-    """skl2onnx gives a logistic regression opset 9 if nobody asks for another one.
+def test_dictionaries_of_scores_are_an_error_that_tells_the_way_out(fitted):
+    X, _, model = classifier(2)
+    with pytest.raises(
+        ValueError,
+        match=r'options=\{"zipmap": False\}, or give the fitted scikit-learn',
+    ):
+        to_onnx(fitted("logit"), after=converted(model, X, zipmap=True))
 
-    Without ZipMap it imports the same opset twice.
-    """
-    X, y, model = classifier(n_classes)
-    segments = None if by is None else [by[k % 2] for k in range(len(X))]
-    calibrator = SplineCalibrator().fit(model.predict_proba(X), y, by=segments)
-    options = {"zipmap": zipmap}
-    first = skl2onnx.to_onnx(model, X[:1], options=options, target_opset=opset)
-    before = first.SerializeToString()
-    chain = to_onnx(calibrator, after=first)
-    assert first.SerializeToString() == before
+
+def chain_from_bytes(after, calibrator, X, segments):
+    """What a calibrator behind a model gives; the model stays as it is."""
+    before = after.SerializeToString()
+    chain = to_onnx(calibrator, after=after)
+    assert after.SerializeToString() == before
     session = runtime.InferenceSession(
         chain.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     given = {session.get_inputs()[0].name: X}
-    if by is not None:
-        given["by"] = np.array(
-            segments, dtype=object if isinstance(by[0], str) else np.int64
-        )
+    if segments is not None:
+        dtype = object if isinstance(segments[0], str) else np.int64
+        given["by"] = np.array(segments, dtype=dtype)
+    return session.run(None, given)[0]
+
+
+@pytest.mark.parametrize("opset", [None, 13, 21])
+@pytest.mark.parametrize("by", [None, ["x", "y"], [3, 4]], ids=str)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_chain_takes_models_of_later_opsets(opset, by, n_classes):
+    """Without ZipMap skl2onnx imports the same opset twice."""
+    X, y, model = classifier(n_classes)
+    segments = None if by is None else [by[k % 2] for k in range(len(X))]
+    calibrator = SplineCalibrator().fit(model.predict_proba(X), y, by=segments)
+    options = {"zipmap": False}
+    first = skl2onnx.to_onnx(model, X[:1], options=options, target_opset=opset)
+    got = chain_from_bytes(first, calibrator, X, segments)
     wanted = calibrator.predict_proba(model.predict_proba(X), by=segments)
-    np.testing.assert_allclose(session.run(None, given)[0], wanted, rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(got, wanted, rtol=0.0, atol=1e-5)
 
 
-def test_what_is_no_model_or_cannot_be_converted_is_an_error(fitted):
-    with pytest.raises(TypeError, match=r"after must be an onnx.ModelProto; got str"):
-        to_onnx(fitted("logit"), after="model.onnx")
-    X, y, _ = classifier(2)
-    strange = scoring(LinearSVC(dual=False).fit(X, y))
-    advice = r"as in skl2onnx.to_onnx\(model, X, target_opset=17\)"
-    strange.opset_import[0].version = onnx.defs.onnx_opset_version() + 1
+def test_a_model_of_an_opset_that_does_not_fit_is_an_error(fitted):
+    X, y, model = classifier(2)
+    advice = r"as in skl2onnx.to_onnx\(model, X, target_opset=17\), or give the fitted"
+    options = {"zipmap": False}
+    early = skl2onnx.to_onnx(model, X[:1], options=options, target_opset=12)
+    late = scoring(LinearSVC(dual=False).fit(X, y))
+    late.opset_import[0].version = onnx.defs.onnx_opset_version() + 1
+    for after in (early, late):
+        with pytest.raises(
+            ValueError, match=rf"after must have an opset from 13 to .*{advice}"
+        ):
+            to_onnx(fitted("logit"), after=after)
+
+
+def test_what_is_no_model_is_an_error(fitted):
     with pytest.raises(
-        ValueError,
-        match=rf"after must have an opset that the installed onnx knows.*{advice}",
+        TypeError, match=r"an onnx.ModelProto or the path of one; got int"
     ):
-        to_onnx(fitted("identity"), after=strange)
-    strange.opset_import[0].version = 9
-    strange.graph.node[0].op_type = "NoSuchOperation"
-    with pytest.raises(
-        ValueError,
-        match=rf"after must have an opset of 13 or more; got 9, which .*{advice}",
-    ):
-        to_onnx(fitted("identity"), after=strange)
+        to_onnx(fitted("logit"), after=3)
 
 
 def test_an_unknown_type_is_an_error_that_names_the_domain(fitted):
@@ -318,8 +343,7 @@ def test_an_unknown_type_is_an_error_that_names_the_domain(fitted):
         to_onnx(fitted("logit"), dtype="float16")
 
 
-# What a calibrator is chained behind: kind, columns and labels are those of its fit, or
-# it is refused.
+# Behind a classifier kind, columns and labels are those of the calibrator's fit.
 
 NAMES = np.array(["cat", "dog", "emu"])
 
@@ -342,50 +366,53 @@ MARGINS = [
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("model", MARGINS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("method", [SigmoidCalibrator, TemperatureCalibrator])
-def test_a_calibrator_of_margins_behind_raw_scores_is_right(model, method, n_classes):
+def test_a_calibrator_of_margins_reads_a_classifiers_margins(model, method, n_classes):
     X, y, model = fitted_model(model, n_classes)
     calibrator = method().fit(model.decision_function(X), y)
-    chain = to_onnx(calibrator, after=converted(model, X, raw_scores=True))
-    got = run(chain, X, "X")
+    chain = to_onnx(calibrator, after=model, dtype="float32")
+    got = run(chain, X, "features")
     np.testing.assert_allclose(
         got, calibrator.predict_proba(model.decision_function(X)), rtol=0.0, atol=1e-4
     )
 
 
+def test_a_classifier_without_the_scores_of_the_fit_is_refused():
+    X, y, forest = fitted_model(RandomForestClassifier(5, random_state=0))
+    machine = LinearSVC(dual=False).fit(X, y)
+    of_margins = SigmoidCalibrator().fit(machine.decision_function(X), y)
+    with pytest.raises(
+        ValueError, match="RandomForestClassifier, has no decision_func"
+    ):
+        to_onnx(of_margins, after=forest)
+    of_probabilities = SigmoidCalibrator().fit(forest.predict_proba(X), y)
+    with pytest.raises(ValueError, match="LinearSVC, has no predict_proba"):
+        to_onnx(of_probabilities, after=machine)
+
+
+@pytest.mark.parametrize("last", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("zipmap", [True, False])
-def test_a_calibrator_of_margins_refuses_a_model_of_probabilities(n_classes, zipmap):
+def test_scores_of_a_graph_that_cannot_be_those_of_the_fit_give_nan(n_classes, last):
     X, y, model = fitted_model(LogisticRegression(), n_classes)
-    calibrator = SigmoidCalibrator().fit(model.decision_function(X), y)
+    factors = (-1.0, 1.0) if n_classes == 2 else None
+    scores = scoring(model, factors=factors, last=last)
+    if last == "Softmax":
+        logits = np.log(model.predict_proba(X))
+        calibrator = SigmoidCalibrator().fit(logits, y)
+    else:
+        calibrator = SigmoidCalibrator().fit(model.predict_proba(X), y)
+    assert np.isnan(run(to_onnx(calibrator, after=scores), X, "features")).all()
+
+
+def test_two_columns_for_a_fit_on_one_margin_are_refused():
+    """Their order is not that of the classes in every graph that skl2onnx makes."""
+    X, y, model = fitted_model(SVC())
+    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
     with pytest.raises(
         ValueError,
-        match="after gives probabilities, and the calibrator was fitted on margins",
+        match="after gives two columns, probabilities, and the calibrator was fitted on "
+        "one column of margins, of the second class; name an output of shape",
     ):
-        to_onnx(calibrator, after=converted(model, X, zipmap=zipmap))
-
-
-def test_a_calibrator_of_probabilities_refuses_a_model_of_margins():
-    X, y, model = fitted_model(LogisticRegression(), 3)
-    calibrator = SplineCalibrator().fit(model.predict_proba(X), y)
-    with pytest.raises(
-        ValueError,
-        match="after gives margins, and the calibrator was fitted on probabilities",
-    ):
-        to_onnx(calibrator, after=converted(model, X, raw_scores=True))
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities_that_no_operator_gives_away_have_no_calibrated_margins(
-    n_classes,
-):
-    X, y, model = fitted_model(
-        RandomForestClassifier(20, max_depth=4, random_state=0), n_classes
-    )
-    margins = LogisticRegression(max_iter=500).fit(X, y).decision_function(X)
-    calibrator = SigmoidCalibrator().fit(margins, y)
-    assert np.isnan(
-        run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
-    ).all()
+        to_onnx(calibrator, after=converted(model, X))
 
 
 def test_a_spline_of_the_score_itself_goes_behind_probabilities():
@@ -393,51 +420,34 @@ def test_a_spline_of_the_score_itself_goes_behind_probabilities():
     calibrator = SplineCalibrator.paper(algorithm=1).fit(
         model.predict_proba(X)[:, 1], y
     )
-    got = run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
-    np.testing.assert_allclose(
-        got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5
-    )
+    expected = calibrator.predict_proba(model.predict_proba(X))
+    got = run(to_onnx(calibrator, after=converted(model, X)), X, "X")
+    np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
+    chain = to_onnx(calibrator, after=model)
+    got = run(chain, X.astype(np.float64), "features")
+    np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
 
 
-def test_two_margins_that_are_not_opposite_give_nan_where_the_fit_was_on_one():
-    X, y, _ = classifier(2)
-    model = LinearSVC(dual=False).fit(X, y)
-    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
-    opposite = run(
-        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 1.0))), X, "features"
-    )
-    expected = calibrator.predict_proba(model.decision_function(X))
-    np.testing.assert_allclose(opposite, expected, rtol=0.0, atol=1e-5)
-    other = run(
-        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5))), X, "features"
-    )
-    assert np.isnan(other[np.abs(model.decision_function(X)) > 0.01]).all()
-
-
-def test_a_support_vector_machine_with_reversed_margins_is_refused():
-    X, y, model = fitted_model(SVC())
-    calibrator = SplineCalibrator(scale="identity").fit(model.decision_function(X), y)
-    with pytest.raises(
-        ValueError,
-        match="in the reverse order of its classes; convert it with raw_scores=True",
-    ):
-        to_onnx(calibrator, after=converted(model, X))
-
-
-@pytest.mark.parametrize("zipmap", [True, False])
 @pytest.mark.parametrize(
     "model",
     [LogisticRegression(), GaussianNB()],
     ids=lambda model: type(model).__name__,
 )
-def test_columns_are_put_in_the_order_of_the_calibrators_classes(model, zipmap):
+def test_columns_are_put_in_the_order_of_the_calibrators_classes(model):
     X, y, model = fitted_model(model)
     frame = pa.table({"cat": model.predict_proba(X)[:, 0], "y": y})
     calibrator = fit_frame(frame, score="cat", label="y", positive="cat")
     assert calibrator.classes_.tolist() == ["dog", "cat"]
-    got = run(to_onnx(calibrator, after=converted(model, X, zipmap=zipmap)), X, "X")
     expected = calibrator.predict_proba(model.predict_proba(X)[:, ::-1])
+    got = run(to_onnx(calibrator, after=model, dtype="float32"), X, "features")
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
+    with pytest.warns(
+        UserWarning,
+        match=r"does not name the classes of its columns; .* order, \['dog', 'cat'\]",
+    ):
+        chain = to_onnx(calibrator, after=converted(model, X))
+    as_they_are = calibrator.predict_proba(model.predict_proba(X))
+    np.testing.assert_allclose(run(chain, X, "X"), as_they_are, rtol=0.0, atol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [[False, True], [0.0, 1.0], [0, 1]], ids=str)
@@ -445,7 +455,7 @@ def test_classes_are_compared_by_value(labels):
     X, y, _ = classifier(2)
     model = LogisticRegression().fit(X, y)
     calibrator = SplineCalibrator().fit(model.predict_proba(X), np.array(labels)[y])
-    got = run(to_onnx(calibrator, after=converted(model, X, zipmap=False)), X, "X")
+    got = run(to_onnx(calibrator, after=model, dtype="float32"), X, "features")
     np.testing.assert_allclose(
         got, calibrator.predict_proba(model.predict_proba(X)), rtol=0.0, atol=1e-5
     )
@@ -460,7 +470,7 @@ def test_other_classes_are_refused():
         ValueError,
         match=r"the classes of the calibrator, \['ant', 'bee'\]; it has \['cat', 'dog'\]",
     ):
-        to_onnx(calibrator, after=converted(model, X, zipmap=False))
+        to_onnx(calibrator, after=model)
 
 
 def test_one_column_of_the_other_class_is_refused():
@@ -476,20 +486,7 @@ def test_one_column_of_the_other_class_is_refused():
         ValueError,
         match="after gives the score of 'dog', and the calibrator was fitted on that of 'cat'",
     ):
-        to_onnx(calibrator, after=converted(model, X))
-
-
-def test_columns_without_names_in_an_unusual_order_are_told():
-    X, y, _ = classifier(2)
-    model = LinearSVC(dual=False).fit(X, y)
-    s = model.decision_function(X)
-    calibrator = SplineCalibrator(scale="identity").fit(np.column_stack([-s, s / 2]), y)
-    calibrator.model_ = calibrator.model_.with_classes(calibrator.classes_[::-1])
-    with pytest.warns(
-        UserWarning,
-        match=r"after does not name its classes: .* the calibrator's order, \[1, 0\]",
-    ):
-        to_onnx(calibrator, after=scoring(model, factors=(-1.0, 0.5)))
+        to_onnx(calibrator, after=model)
 
 
 # A CalibratedClassifierCV as a whole.
@@ -555,7 +552,7 @@ def test_what_a_whole_export_cannot_do_is_an_error():
     wrapper = CalibratedClassifierCV(texts, cv=2).fit(["good", "bad"] * 10, [1, 0] * 10)
     with pytest.raises(
         TypeError,
-        match="calibrator must have a model of columns of numbers; got Pipeline",
+        match="to_onnx converts classifiers of columns of numbers; got Pipeline",
     ):
         to_onnx(wrapper)
 
@@ -567,7 +564,7 @@ def test_a_model_that_is_converted_wrongly_is_refused():
     wrapper = CalibratedClassifierCV(LinearDiscriminantAnalysis(), cv=3).fit(X, y)
     with pytest.raises(
         ValueError,
-        match="LinearDiscriminantAnalysis, that skl2onnx converts wrongly, by up to 0",
+        match="skl2onnx converts LinearDiscriminantAnalysis wrongly: its predict_proba is",
     ):
         to_onnx(wrapper)
 
@@ -582,7 +579,7 @@ def test_an_output_may_be_named():
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-5)
     with pytest.raises(ValueError, match="its outputs are one, other"):
         to_onnx(calibrator, after=after, output="third")
-    with pytest.raises(ValueError, match="output names an output of after"):
+    with pytest.raises(ValueError, match="output names an output of an ONNX model"):
         to_onnx(calibrator, output="other")
 
 

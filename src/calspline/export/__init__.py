@@ -26,8 +26,9 @@ A fitted map reaches its targets in one of three forms.
   numbers, which ``code.py`` writes behind the evaluator of the language. Evaluators
   are ordinary files in ``evaluators/``; their functions have the same names.
 - SQL and ONNX write formulas: ``model.formula()`` gives named steps of arithmetic and
-  of operations on rows (``calspline._expression``), which ``sql.py`` and ``onnx.py``
-  write one by one.
+  of operations on rows (``calspline._expression``), which ``sql.py`` and
+  ``onnx_graph.py`` write one by one. ``onnx_scores.py`` has what goes before a
+  calibrator in an ONNX model.
 
 So a new kind of map needs a record in ``maps/evaluators.py``, a table in ``tables.py``
 with a function in each of the three evaluators, and a ``formula`` method. The tests of
