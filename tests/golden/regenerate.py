@@ -19,11 +19,14 @@ from pathlib import Path
 from tests.golden import areas
 from tests.golden.cases_fits import disturbed
 from tests.golden.kinds import MODELS, describe
-from tests.golden.record import TOLERANCE, Area, explain
+from tests.golden.record import Area, explain
 
 import calspline
 
 HERE = Path(__file__).parent
+MODEL_TOLERANCE = 1e-8
+"""Coefficients of the paper's fit differ by 1e-10 between processors. Tests read
+stored models and never fit them again, so that this makes no test weaker."""
 
 
 def update(area: Area) -> None:
@@ -75,7 +78,7 @@ def replace_if_changed(path: Path, text: str) -> None:
         now, then = json.loads(text), json.loads(path.read_text())
         for content in (now, then):
             content.pop("checksum", None)
-        if not explain(now, then, TOLERANCE):
+        if not explain(now, then, MODEL_TOLERANCE):
             return
     path.write_text(text)
 

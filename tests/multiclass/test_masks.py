@@ -43,11 +43,11 @@ def masked(n, mask, share=0.3, seed=0, wrong=0):
 @pytest.mark.parametrize("wrong", [0, 3])
 @pytest.mark.parametrize("share", [0.02, 0.3])
 @pytest.mark.parametrize("name", CALIBRATORS)
-def test_a_mask_of_any_size_is_one_of_forty(name, share, wrong):
+def test_a_mask_of_any_size_is_one_of_fifty(name, share, wrong):
     calibrator = CALIBRATORS[name]
     (z, y), (q, _) = (
-        masked(800, -40.0, share, wrong=wrong),
-        masked(300, -40.0, share, seed=1),
+        masked(800, -50.0, share, wrong=wrong),
+        masked(300, -50.0, share, seed=1),
     )
     expected = calibrator.fit(z, y).predict_proba(q)
     for mask in MASKS:

@@ -203,7 +203,8 @@ def test_a_calibrator_of_other_classes_is_an_error(multiclass):
     y, sets, _ = multiclass
     cal = SplineCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
     with pytest.raises(
-        ValueError, match="calibrator must be of the 3 classes of predictions; it has 2"
+        ValueError,
+        match="calibrator must have 3 classes, like the predictions; it has 2",
     ):
         report(y, sets, calibrator=cal)
 

@@ -24,7 +24,7 @@ def check_fitted_calibrator(value: Any, n_classes: int) -> None:
     classes = classes_of_calibrator(value)
     if len(classes) != n_classes:
         raise ValueError(
-            f"calibrator must have {n_classes} classes, as the predictions; it has "
+            f"calibrator must have {n_classes} classes, like the predictions; it has "
             f"{len(classes)}"
         )
 

@@ -40,8 +40,7 @@ from calspline.histograms.grid import (
 )
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms, level_of
-from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
-from calspline.multiclass.scale import MAX_EXPONENT
+from calspline.multiclass.one_vs_rest import LEAST_LOGIT
 from calspline.transforms import (
     ONE,
     SMALLEST_COMPLEMENT,
@@ -326,10 +325,7 @@ def one_vs_rest_locations(
         frame = frame.with_columns(
             total=reduce(add, [logit.exp() for logit in logits]).log()
         )
-        locations = [
-            _at_least(logit - nw.col("total"), LEAST_LOG_PROBABILITY)
-            for logit in logits
-        ]
+        locations = [logit - nw.col("total") for logit in logits]
     elif scale == "identity":
         locations = p
     else:
@@ -345,8 +341,8 @@ def one_vs_rest_locations(
 
 
 def _in_unit(logit: nw.Expr, unit: float) -> nw.Expr:
-    """A logit times ``unit``, less the largest of its row."""
-    return _at_least(logit - nw.col("top"), -MAX_EXPONENT / unit) * unit
+    """A logit times ``unit``, less the largest of its row, not below ``LEAST_LOGIT``."""
+    return _at_least(logit - nw.col("top"), LEAST_LOGIT / unit) * unit
 
 
 def _first_largest(p: Sequence[nw.Expr], j: int) -> nw.Expr:

@@ -179,7 +179,7 @@ def add_probabilities(
 ) -> str:
     """Add a calibrator: from columns of scores to probabilities of all classes.
 
-    Rows that are no scores give NaN.
+    Rows with invalid scores give NaN.
     """
     writer = FormulaWriter(graph, len(formula.classes), effects)
     doubt = _add_check(graph, formula, scores, n_columns)

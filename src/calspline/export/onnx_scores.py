@@ -111,8 +111,8 @@ def _find_output(model: ModelProto, m: int, output: str | None) -> tuple[str, in
     )
     if any(info.type.HasField("sequence_type") for info in model.graph.output):
         message += (
-            '. Dictionaries are no scores: convert the model with options={"zipmap": '
-            f"False}}, or {MODEL_ADVICE}"
+            ". Scores must be arrays, not dictionaries: convert the model with "
+            f'options={{"zipmap": False}}, or {MODEL_ADVICE}'
         )
     raise ValueError(message)
 

@@ -22,6 +22,7 @@ from calspline.maps.segmented import SegmentedCurve, flat_beyond
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
+from calspline.multiclass.one_vs_rest import LEAST_LOGIT
 from calspline.transforms import LOGIT_CLIP, compact_logit_slope
 
 Table = dict[str, Any]
@@ -120,6 +121,7 @@ def _one_vs_rest_table(fitted: OneVsRest, scores: str) -> Table:
     table: Table = {"type": "one_vs_rest", "scores": inner, "logits": logits}
     if logits == "log_softmax":
         table["unit"] = fitted.unit
+        table["floor"] = LEAST_LOGIT
     return table | {"maps": classes}
 
 

@@ -41,7 +41,7 @@ from calspline.maps.segmented_classes import LEAST as LEAST_BEFORE_SEGMENTS
 from calspline.maps.segmented_classes import ClassSegments, SegmentedClasses
 from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
-from calspline.multiclass.one_vs_rest import LEAST_LOG_PROBABILITY
+from calspline.multiclass.one_vs_rest import LEAST_LOGIT
 from calspline.multiclass.scale import MAX_EXPONENT
 from calspline.transforms import (
     ASINH_SCALE,
@@ -82,10 +82,10 @@ def log_softmax(xp: Any, y: Tensor) -> Tensor:
     return y - xp.log(xp.sum(xp.exp(y), axis=-1, keepdims=True))
 
 
-def in_unit(xp: Any, logits: Tensor, unit: float) -> Tensor:
-    """Logits times ``unit``, less the largest of each row."""
+def in_unit(xp: Any, logits: Tensor, unit: float, least: float) -> Tensor:
+    """Logits times ``unit``, less the largest of each row, none below ``least``."""
     d = logits - xp.max(logits, axis=-1, keepdims=True)
-    return unit * xp.clip(d, min=-MAX_EXPONENT / unit)
+    return unit * xp.clip(d, min=least / unit)
 
 
 def normalize(xp: Any, q: Tensor) -> Tensor:
@@ -371,8 +371,7 @@ class OneVsRestEvaluator:
     def __call__(self, xp: Any, p: Tensor, codes: Codes) -> Tensor:
         """Calibrated probabilities."""
         if self.logits == "log_softmax":
-            logs = log_softmax(xp, in_unit(xp, p, self.unit))
-            p = xp.clip(logs, min=LEAST_LOG_PROBABILITY)
+            p = log_softmax(xp, in_unit(xp, p, self.unit, LEAST_LOGIT))
         elif self.logits == "softmax":
             p = softmax(xp, p)
         rest = rest_of(xp, p) if self.needs_rest else None
@@ -399,7 +398,7 @@ class StructuredEvaluator:
         elif self.unit is None:
             z = log_softmax(xp, p)
         else:
-            z = in_unit(xp, p, self.unit)
+            z = in_unit(xp, p, self.unit, -MAX_EXPONENT)
         q = softmax(xp, self.beta * xp.clip(z, min=self.floor))
         u = xp.log((1.0 - self.uniform) * q + self.uniform / self.b.shape[0])
         y = horner(xp, self.curve.columns, *self.curve.place(xp, u)) + self.b

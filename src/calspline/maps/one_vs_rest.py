@@ -27,11 +27,10 @@ from calspline.maps.log_odds import LogOdds, log_odds_of_rows
 from calspline.maps.parametric import BetaMap
 from calspline.maps.segmented import SegmentedCurve, lookups
 from calspline.multiclass.one_vs_rest import (
-    LEAST_LOG_PROBABILITY,
+    LEAST_LOGIT,
     AgainstRest,
     normalise,
 )
-from calspline.multiclass.scale import MAX_EXPONENT
 from calspline.transforms import Source
 
 if TYPE_CHECKING:
@@ -116,14 +115,10 @@ class OneVsRest:
         """The map in steps that every export can write."""
         programs = [each.formula("pair", self._column_kind(kind)) for each in self.maps]
         if kind == "margin" and self.logits == "log_softmax":
-            logits = logits_in_unit(self.unit, -MAX_EXPONENT)
-            steps = [
-                *logits.steps,
-                ("v", logits.result),
-                ("logs", call("log_softmax", name("v"))),
-            ]
-            logs = call("max", name("logs"), LEAST_LOG_PROBABILITY)
-            return one_vs_rest(programs, Program(steps, logs))
+            logits = logits_in_unit(self.unit, LEAST_LOGIT)
+            steps = [*logits.steps, ("v", logits.result)]
+            scores = Program(steps, call("log_softmax", name("v")))
+            return one_vs_rest(programs, scores)
         if kind == "margin" and self.logits == "softmax":
             steps = [("v", call("softmax", name("p")))]
             return one_vs_rest(programs, Program(steps, name("v")))

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from calspline._arrays import Array, filled
 from calspline._input.scores import BinaryScores, Kind, MatrixScores
-from calspline.multiclass.scale import MAX_EXPONENT, log_scores
+from calspline.multiclass.scale import log_scores
 
-LEAST_LOG_PROBABILITY = float(np.log(1e-15))
-"""Of a class's logit against the rest: masked classes, at -1e9 or the like, are no further down."""
+LEAST_LOGIT = float(np.log(1e-9))
+"""Of logits in their unit, less the largest of their row: masked classes, at -1e9
+or the like, are no further down."""
 
 CLASSES_AT_ONCE = 16
 """Classes whose scores are read together: enough to share the overhead, few enough to stay in the cache."""
@@ -27,8 +28,8 @@ class AgainstRest:
     almost all of the probability that sum keeps what ``1 - p`` rounds away; with
     ``scale="identity"`` only its own. Of logits, the class's log-probability by the
     softmax of the logits times ``unit``, so that a constant added to a row changes
-    nothing, and at least that of 1e-15; without a ``unit``, margins are taken as they
-    are.
+    nothing; no class counts as less than 1e-9 times as probable as the first. Without
+    a ``unit``, margins are taken as they are.
     """
 
     def __init__(
@@ -82,9 +83,9 @@ class AgainstRest:
 
 
 def _log_probabilities(logits: NDArray[np.floating[Any]], unit: float) -> Array:
-    """Those of the softmax of logits times ``unit``, and at least that of 1e-15."""
-    x = scipy.special.log_softmax(log_scores(logits, -MAX_EXPONENT, unit), axis=1)
-    return np.asarray(np.maximum(x, LEAST_LOG_PROBABILITY))
+    """Those of the softmax of logits times ``unit``."""
+    in_unit = log_scores(logits, LEAST_LOGIT, unit)
+    return np.asarray(scipy.special.log_softmax(in_unit, axis=1))
 
 
 def normalise(p: Array) -> None:

@@ -192,12 +192,12 @@ static void log_softmax(double *y)
         y[j] = y[j] - top - log(total);
 }
 
-/* Logits times a unit, less the largest of them. */
-static void take_in_unit(double *y, double unit)
+/* Logits times a unit, less the largest of them, none below a floor. */
+static void take_in_unit(double *y, double unit, double floor)
 {
     double top = largest(y);
     for (int j = 0; j < CLASSES; j++)
-        y[j] = unit * fmax(y[j] - top, -690.0 / unit);
+        y[j] = fmax(unit * (y[j] - top), floor);
 }
 
 /* The probability of all other classes. */
@@ -224,7 +224,7 @@ static void evaluate_structured(const struct table *table, double *y)
     if (table->scores == MARGIN && table->unit == 0.0)
         log_softmax(y);
     else if (table->scores == MARGIN)
-        take_in_unit(y, table->unit);
+        take_in_unit(y, table->unit, table->floor);
     for (int j = 0; j < CLASSES; j++) {
         double z = y[j];
         if (table->scores == PROBABILITY)
@@ -250,14 +250,13 @@ static void evaluate_one_vs_rest(const struct table *table, double *y, const int
 {
     double rest[CLASSES];
     if (table->logits == LOG_SOFTMAX) {
-        take_in_unit(y, table->unit);
+        take_in_unit(y, table->unit, table->floor);
         log_softmax(y);
     } else if (table->logits == SOFTMAX)
         softmax(y);
     find_rest(y, rest);
     for (int j = 0; j < CLASSES; j++) {
-        double p = table->logits == LOG_SOFTMAX ? fmax(y[j], -34.538776394910684) : y[j];
-        y[j] = evaluate_score(table->base + j, p, table->scores == PROBABILITY ? rest[j] : -1.0, places);
+        y[j] = evaluate_score(table->base + j, y[j], table->scores == PROBABILITY ? rest[j] : -1.0, places);
     }
     normalize(y);
 }

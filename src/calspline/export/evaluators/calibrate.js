@@ -11,10 +11,10 @@ function logSoftmax(y) {
     return y.map((v) => v - top - total);
 }
 
-// Logits times a unit, less the largest of them.
-function inUnit(p, unit) {
+// Logits times a unit, less the largest of them, none below a floor.
+function inUnit(p, unit, floor) {
     const top = p.reduce((a, b) => Math.max(a, b));
-    return p.map((v) => unit * Math.max(v - top, -690 / unit));
+    return p.map((v) => Math.max(unit * (v - top), floor));
 }
 
 // Divide by the sum.
@@ -128,7 +128,7 @@ function evaluateStructured(table, p) {
     if (table.scores === "probability") {
         z = p.map((v) => Math.log(Math.max(v, Math.exp(table.floor))));
     } else if (table.unit !== undefined) {
-        z = inUnit(p, table.unit);
+        z = inUnit(p, table.unit, table.floor);
     } else {
         z = logSoftmax(p);
     }
@@ -146,7 +146,7 @@ function evaluateStructured(table, p) {
 
 // A map for each class, then normalize.
 function evaluateOneVsRest(table, p, places) {
-    if (table.logits === "log_softmax") p = logSoftmax(inUnit(p, table.unit)).map((v) => Math.max(v, -34.538776394910684));
+    if (table.logits === "log_softmax") p = logSoftmax(inUnit(p, table.unit, table.floor));
     else if (table.logits === "softmax") p = softmax(p);
     const rest = table.scores === "probability" ? restOf(p) : [];
     return normalize(p.map((v, j) => evaluateScore(table.maps[j], v, rest[j], places)));

@@ -18,10 +18,10 @@ def log_softmax(y):
     return [v - top - total for v in y]
 
 
-def in_unit(p, unit):
-    """Logits times a unit, less the largest of them."""
+def in_unit(p, unit, floor):
+    """Logits times a unit, less the largest of them, none below a floor."""
     top = max(p)
-    return [unit * max(v - top, -690.0 / unit) for v in p]
+    return [max(unit * (v - top), floor) for v in p]
 
 
 def normalize(q):
@@ -134,7 +134,7 @@ def evaluate_structured(table, p):
     if table["scores"] == "probability":
         z = [math.log(max(v, math.exp(table["floor"]))) for v in p]
     elif "unit" in table:
-        z = in_unit(p, table["unit"])
+        z = in_unit(p, table["unit"], table["floor"])
     else:
         z = log_softmax(p)
     q = softmax([table["beta"] * max(v, table["floor"]) for v in z])
@@ -154,8 +154,7 @@ def evaluate_structured(table, p):
 def evaluate_one_vs_rest(table, p, places):
     """A map for each class, then normalize."""
     if table["logits"] == "log_softmax":
-        logs = log_softmax(in_unit(p, table["unit"]))
-        p = [max(v, -34.538776394910684) for v in logs]
+        p = log_softmax(in_unit(p, table["unit"], table["floor"]))
     elif table["logits"] == "softmax":
         p = softmax(p)
     rest = rest_of(p) if table["scores"] == "probability" else [None] * len(p)
