@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from calspline import CalibrationCurve, SplineCalibrator
+from calspline.maps.posterior import Posterior
 from calspline.transforms import Transform
 
 OPTIONS = [
@@ -123,6 +124,15 @@ def test_a_curve_survives_json_bit_for_bit(curve):
     assert repr(back) == repr(curve)
 
 
+def zeros(*shape):
+    return {"shape": list(shape), "values": [0.0] * int(np.prod(shape))}
+
+
+def posterior(**change):
+    good = {"variance": zeros(7, 4), "tube": 0.0, "modes": zeros(0, 3)}
+    return good | change
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -136,14 +146,20 @@ def test_a_curve_survives_json_bit_for_bit(curve):
         ({"clip": [0.0, 1.0]}, "clip"),
         ({"clip": [0.9, 0.1]}, "clip must be sorted"),
         ({"unit": 0.0}, "unit"),
-        ({"variance": {"shape": [1, 1], "values": [1.0]}}, "variance"),
-        ({"tube": "long"}, "tube"),
+        ({"posterior": posterior(variance=[1.0])}, "posterior.variance"),
+        (
+            {"posterior": posterior(variance=zeros(7, 3), modes=zeros(0, 2))},
+            r"posterior.variance must have shape \(7, 4\)",
+        ),
+        ({"posterior": posterior(tube="long")}, "posterior.tube"),
+        ({"posterior": posterior(modes=zeros(1, 2))}, r"shape \(1, 3\)"),
+        ({"posterior": {"variance": zeros(7, 4)}}, "posterior must be a dict"),
         ({"origin": None}, "origin"),
         ({"more": 1}, "keys"),
     ],
 )
 def test_a_dict_that_is_no_curve_is_an_error(change, message):
-    good = line().to_dict()
+    good = line().to_dict() | {"posterior": posterior()}
     CalibrationCurve.from_dict(good)
     with pytest.raises((ValueError, TypeError), match=message):
         CalibrationCurve.from_dict(good | change)
@@ -164,7 +180,7 @@ def test_a_curve_without_variance_has_no_band():
 def test_a_band_around_a_curve_of_length_zero_is_pointwise():
     variance = np.zeros((7, 4))
     variance[-1] = 0.04
-    curve = line(variance=variance)
+    curve = line(posterior=Posterior(variance, 0.0, np.zeros((0, 3))))
     np.testing.assert_array_equal(
         curve.band([0.4], simultaneous=True), curve.band([0.4])
     )
@@ -173,15 +189,9 @@ def test_a_band_around_a_curve_of_length_zero_is_pointwise():
     assert low == pytest.approx(-high)
 
 
-@pytest.mark.parametrize("name", ["coefficients", "variance"])
-def test_a_stored_curve_has_a_column_for_each_interval(name):
-    rng = np.random.default_rng(0)
-    scores = rng.random(200)
-    data = SplineCalibrator().fit(scores, rng.random(200) < scores).curves_[0].to_dict()
-    n_rows, n_pieces = data[name]["shape"]
-    values = data[name]["values"][:-n_rows]
-    data[name] = {"shape": [n_rows, n_pieces - 1], "values": values}
-    wanted = rf"{name} must have shape \({n_rows}, {n_pieces}\); got"
+def test_a_stored_curve_has_a_column_for_each_interval():
+    data = line().to_dict() | {"coefficients": zeros(4, 3)}
+    wanted = r"coefficients must have shape \(4, 4\); got"
     with pytest.raises(ValueError, match=wanted):
         CalibrationCurve.from_dict(data)
 
@@ -193,41 +203,28 @@ def test_only_curves_of_log_odds_can_be_shifted():
         brier.curves_[0].shifted(1.0)
 
 
-def test_modes_of_another_length_are_refused():
-    p = np.linspace(0.05, 0.95, 60)
-    data = SplineCalibrator().fit(p, p > 0.4).curves_[0].to_dict()
-    data["modes"] = {"shape": [1, 2], "values": [0.1, 0.2]}
-    with pytest.raises(ValueError, match=r"modes must have shape \(1, \d+\); got"):
-        CalibrationCurve.from_dict(data)
-
-
-class TestWhatIsComputedWhenRead:
+class TestThePosteriorOfAFit:
     def fitted(self):
         rng = np.random.default_rng(0)
         p = rng.random(500)
         return SplineCalibrator().fit(p, rng.random(500) < p)
 
-    def test_a_fit_computes_no_band_that_nobody_asked_for(self):
+    def test_it_computes_no_band_that_nobody_asked_for(self):
         cal = self.fitted()
-        curve = cal.curves_[0]
-        curve([0.2, 0.7])
-        assert all(
-            callable(vars(curve)[name]) for name in ("variance", "tube", "modes")
-        )
-        curve.band([0.5], simultaneous=True)
-        assert vars(curve)["variance"] is curve.variance
-        assert isinstance(vars(curve)["tube"], float)
-        assert cal.model_.reference.counts.sum() == 500
+        posterior = cal.curves_[0].posterior
+        cal.calibrate([0.2, 0.7])
+        assert vars(posterior).keys() == {"basis", "root", "share", "flat"}
+        cal.interval([0.5], simultaneous=True)
+        assert vars(posterior).keys() >= {"variance", "tube"}
 
-    def test_copies_and_pickles_have_it(self):
+    def test_it_is_in_copies_and_pickles_and_in_numbers_in_files(self):
         cal = self.fitted()
-        again, described = pickle.loads(pickle.dumps(cal)), cal.to_dict()
-        assert not any(
-            callable(vars(again.curves_[0])[name])
-            for name in ("variance", "tube", "modes")
-        )
-        assert again.to_dict() == described
-        np.testing.assert_array_equal(again.interval([0.3]), cal.interval([0.3]))
+        pickled = pickle.loads(pickle.dumps(cal))
+        read = SplineCalibrator.from_dict(json.loads(json.dumps(cal.to_dict())))
+        assert isinstance(read.curves_[0].posterior, Posterior)
+        for again in (pickled, read):
+            assert again.to_dict() == cal.to_dict()
+            np.testing.assert_array_equal(again.interval([0.3]), cal.interval([0.3]))
 
     def test_a_refit_does_not_change_what_a_shifted_copy_remembers(self):
         cal = self.fitted()

@@ -51,8 +51,6 @@ def check_fields(record: Any) -> None:
     values = vars(record)
     for name, domain in stored_fields(type(record)).items():  # type: ignore[arg-type]
         value = values[name]
-        if callable(value):  # computed when it is read
-            continue
         checked = domain.check(value, name)
         if checked is not value:
             object.__setattr__(record, name, checked)

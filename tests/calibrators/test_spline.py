@@ -12,10 +12,11 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
-from calspline import CalibrationCurve, ScoreHistogram, SplineCalibrator
+from calspline import ScoreHistogram, SplineCalibrator
 from calspline.fitting import newton
 from calspline.fitting.basis import NaturalSpline, natural_cubic_basis
 from calspline.fitting.fit import soft_targets
+from calspline.maps.log_odds import critical_value
 from calspline.transforms import Transform
 
 GRID = np.linspace(0, 1, 501)
@@ -509,17 +510,10 @@ def test_the_simultaneous_critical_value_is_that_of_simulated_curves():
     rows = basis.design(np.linspace(0, 1, 400)).dot(np.eye(10))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     length = np.linalg.norm(np.diff(rows, axis=0), axis=1).sum()
-    curve = CalibrationCurve(
-        Transform("identity"),
-        np.array([0.0, 1.0]),
-        np.zeros((4, 3)),
-        variance=np.zeros((7, 3)),
-        tube=length,
-    )
     draws = np.abs(np.random.default_rng(0).normal(size=(20_000, 10)) @ rows.T).max(
         axis=1
     )
-    critical = curve.critical(0.95, simultaneous=True)
+    critical = critical_value(0.95, length)
     assert length / np.pi * np.exp(-(critical**2) / 2) + 1 - erf(
         critical / np.sqrt(2)
     ) == pytest.approx(0.05, abs=1e-9)

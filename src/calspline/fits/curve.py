@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from calspline._input.scores import Kind
 from calspline.fits.limits import are_rounded, least_rounded, score_limits
 from calspline.fits.options import Recipe
 from calspline.fitting.fit import (
-    SPREAD,
     Line,
     Shape,
     SplineFit,
@@ -44,6 +43,7 @@ from calspline.fitting.smoothing import (
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.curve import CalibrationCurve, line
 from calspline.maps.fit_info import FittedCurve
+from calspline.maps.posterior import Posterior
 from calspline.transforms import (
     LOGIT_CLIP,
     SMALLEST_PROBABILITY,
@@ -310,10 +310,6 @@ def search_smoothing(candidate: Candidate, recipe: Recipe) -> Chosen:
 def _as_fitted_curve(
     transform: Transform, fit: SplineFit, choice: Chosen, total: float, recipe: Recipe
 ) -> FittedCurve:
-    spread = {}
-    if fit.spread is not None:
-        # Computed when they are first read.
-        spread = {name: partial(getattr, fit.spread, name) for name in SPREAD}
     curve = CalibrationCurve(
         transform,
         fit.breaks,
@@ -322,7 +318,7 @@ def _as_fitted_curve(
         unit=fit.unit,
         link=recipe.link,
         clip=recipe.probability_limits(total),
-        **spread,
+        posterior=fit.spread,
     )
     smoothing = choice.smoothing
     if choice.average is not None:
@@ -366,7 +362,7 @@ def constant_fit(
         powers = np.zeros((7, 3))
         powers[-1] = variance
         modes = np.full((1, 2), np.sqrt(variance))
-        curve = replace(curve, variance=powers, modes=modes)
+        curve = replace(curve, posterior=Posterior(powers, 0.0, modes))
     none: Array = np.empty(0)
     return FittedCurve(
         np.inf, none, none, edf=1.0, converged=True, n_iter=0, curve=curve

@@ -107,13 +107,13 @@ class Shape:
 
 NEGLIGIBLE = 1e-2
 """Share of the variance that the modes of a fit may leave out."""
-SPREAD = ("variance", "tube", "modes")
-"""What a curve knows of a :class:`CurveSpread`."""
 
 
 @dataclass(frozen=True, eq=False)
 class CurveSpread:
-    """How sure a fit is, given a ``root`` of the covariance of its coefficients: computed when it is read.
+    """How sure a fit is, given a ``root`` of the covariance of its coefficients.
+
+    The numbers are computed when they are asked for: most fits are only applied.
 
     ``share`` is the weight of the rows next to each knot, and ``flat`` has the ends, 0
     or -1, from which the curve goes on without knowing more.
@@ -124,7 +124,7 @@ class CurveSpread:
     share: Array
     flat: list[int]
 
-    @property
+    @cached_property
     def variance(self) -> Array:
         """Of the curve, as its coefficients are laid out, with powers 6 to 0."""
         local = (self.basis.pieces @ self.root).swapaxes(0, 1)
@@ -138,7 +138,7 @@ class CurveSpread:
         variance[:-1, self.flat] = 0.0
         return variance
 
-    @property
+    @cached_property
     def tube(self) -> float:
         """Length of the curve that the normalised basis draws on the sphere, for simultaneous bands."""
         x = np.linspace(self.basis.knots[0], self.basis.knots[-1], TUBE_POINTS)
@@ -148,7 +148,7 @@ class CurveSpread:
         )
         return float(np.sqrt((np.diff(rows, axis=0) ** 2).sum(axis=1)).sum())
 
-    @property
+    @cached_property
     def modes(self) -> Array:
         """Directions ``m`` at the breaks, shape (r, K), whose ``m m'`` add up to the covariance but for ``NEGLIGIBLE``.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ from calspline._input.scores import (
 from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
 from calspline.maps.base import Segments, WithoutSegments
 from calspline.maps.log_odds import LogOdds, critical_value
+from calspline.maps.posterior import CurvePosterior, PosteriorRecord, shifted
 from calspline.transforms import (
     SMALLEST_PROBABILITY,
     Source,
@@ -52,32 +53,9 @@ NEAR = 1e-90
 """Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
 NARROW, FARTHEST = 1e-8, 1e300
 """A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
+NO_BAND = 'this curve has no band; splines with loss="log" have one'
 
-V = TypeVar("V")
 Inside = Annotated[float, Number(above=0.0, below=1.0)]
-
-
-class WhenRead(Generic[V]):
-    """An attribute that may be set to a function of nothing, which is called when the attribute is first read."""
-
-    def __init__(self, default: V) -> None:
-        self.default = default
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type) -> V:
-        value = (
-            self.default
-            if instance is None
-            else instance.__dict__.get(self.name, self.default)
-        )
-        if callable(value):
-            value = instance.__dict__[self.name] = value()
-        return cast("V", value)
-
-    def __set__(self, instance: Any, value: V | Callable[[], V]) -> None:
-        instance.__dict__[self.name] = value
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +79,9 @@ class CalibrationCurve(WithoutSegments):
     link : {"logit", "identity"}
     clip : (float, float)
         Least and largest probability.
-    variance : array of shape (7, K + 1), optional
-        Posterior variance of the curve, the same way, with powers 6 to 0.
-    tube : float
-        Length of the normalised basis on the sphere, for simultaneous bands.
-    modes : array of shape (r, K), optional
-        Main directions of the posterior covariance, at the breaks: their squares add up
-        to the variance there, but for a hundredth. They tell how errors at different
-        scores go together.
+    posterior : Posterior, optional
+        What is known about the errors of the curve. That of a fit computes its numbers
+        when they are asked for.
 
     Examples
     --------
@@ -130,13 +103,7 @@ class CalibrationCurve(WithoutSegments):
     unit: Annotated[float, Number(above=0.0)] = 1.0
     link: Literal["logit", "identity"] = "logit"
     clip: tuple[Inside, Inside] = (1e-15, 1.0 - 1e-15)
-    variance: Annotated[WhenRead[Array | None], optional(Numbers(7, "K+1"))] = WhenRead(
-        None
-    )
-    tube: Annotated[WhenRead[float], Number(not_negative=True)] = WhenRead(0.0)
-    modes: Annotated[WhenRead[Array | None], optional(Numbers("r", "K"))] = WhenRead(
-        None
-    )
+    posterior: Annotated[CurvePosterior | None, optional(PosteriorRecord())] = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -167,9 +134,6 @@ class CalibrationCurve(WithoutSegments):
         """Whether there are two classes, and scores are what the transform takes."""
         takes_kind = kind == "probability" or not self.transform.takes_probabilities
         return n_classes == 2 and takes_kind
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __call__(self, scores: ArrayLike) -> Array:
         """Calibrated probabilities of scores in one column."""
@@ -202,44 +166,32 @@ class CalibrationCurve(WithoutSegments):
         Loader (1994).
         """
         checked = check_binary_scores(scores, kind=self._kind)
-        critical = self.critical(
-            check_number(level, "level", above=0.0, below=1.0), simultaneous
-        )
-
-        def limits(rows: slice) -> Array:
-            z = self.place(checked, rows)
-            value = np.clip(self.value(z), -FARTHEST, FARTHEST)
-            reach = critical * np.sqrt(self._variance(z))
-            return np.column_stack(
-                [self.respond(value - reach), self.respond(value + reach)]
-            )
-
-        return filled(np.empty((len(checked), 2)), limits)
+        level = check_number(level, "level", above=0.0, below=1.0)
+        log_odds = self.log_odds(checked)
+        if log_odds is None:
+            raise ValueError(NO_BAND)
+        critical = critical_value(level, log_odds.tube if simultaneous else 0.0)
+        reach = critical * log_odds.sd
+        ends = [log_odds.mean - reach, log_odds.mean + reach]
+        return np.column_stack([self.respond(end) for end in ends])
 
     @property
     def has_band(self) -> bool:
-        """Whether the curve has bands: it is one of log-odds, and carries its variance."""
-        return self.variance is not None and self.link == "logit"
+        """Whether the curve has bands: it is one of log-odds, and knows its errors."""
+        return self.posterior is not None and self.link == "logit"
 
     def variance_at(self, scores: ArrayLike) -> Array:
         """Variance of the curve, before the link, at each score in one column."""
         checked = check_binary_scores(scores, kind=self._kind)
-        return filled(
-            np.empty(len(checked)),
-            lambda rows: self._variance(self.place(checked, rows)),
-        )
+        return self.variance(self.place(checked))
 
-    def _variance(self, z: Array) -> Array:
-        if self.variance is None or not self.has_band:
-            raise ValueError('this curve has no band; splines with loss="log" have one')
+    def variance(self, z: Array) -> Array:
+        """Variance of the curve, before the link, at ``z``."""
+        if self.posterior is None or not self.has_band:
+            raise ValueError(NO_BAND)
+        pieces = self.posterior.variance
         with np.errstate(over="ignore"):
-            return np.maximum(
-                evaluate_pieces(self.variance, *self.cubic.locate(z)), 0.0
-            )
-
-    def critical(self, level: float, simultaneous: bool) -> float:
-        """How many standard deviations a band reaches."""
-        return critical_value(level, self.tube if simultaneous else 0.0)
+            return np.maximum(evaluate_pieces(pieces, *self.cubic.locate(z)), 0.0)
 
     def log_odds(
         self,
@@ -249,11 +201,11 @@ class CalibrationCurve(WithoutSegments):
         at: Array | None = None,
     ) -> LogOdds | None:
         """Log-odds of checked scores and their standard deviations; None for a curve without a posterior."""
-        if not self.has_band:
+        if self.posterior is None or not self.has_band:
             return None
         z = self.place(scores)
         mean = np.clip(self.value(z), -FARTHEST, FARTHEST)
-        return LogOdds(mean, np.sqrt(self._variance(z)), self.tube)
+        return LogOdds(mean, np.sqrt(self.variance(z)), self.posterior.tube)
 
     def sum_variance(self, scores: BinaryScores, weights: Array) -> float:
         """Zero: the variance of sums over several classes is not that of one curve."""
@@ -276,34 +228,27 @@ class CalibrationCurve(WithoutSegments):
     def noise(self, scores: BinaryScores) -> Array:
         """Independent errors of the log-odds of checked scores, one standard deviation each, shape (r, n).
 
-        None where the curve carries no modes. Between the breaks they are linear,
-        beyond them constant.
+        There are none where they are unknown. Between the breaks they are linear, beyond
+        them constant.
         """
-        if self.modes is None:
+        if self.posterior is None:
             return np.empty((0, len(scores)))
         z = self.place(scores)
-        return np.array([np.interp(z, self.breaks, mode) for mode in self.modes])
+        modes = self.posterior.modes
+        return np.array([np.interp(z, self.breaks, mode) for mode in modes])
 
     def shifted(self, log_odds: float, variance: float = 0.0) -> CalibrationCurve:
-        """The curve of log-odds with something added to them, which has a variance of its own.
-
-        A negative variance takes away that of the last shift.
-        """
+        """The curve with something added to its log-odds, which has a variance."""
         if self.link != "logit":
             raise ValueError(
                 "the curve is one of probabilities; only one of log-odds can be shifted"
             )
         moved = self.coefficients.copy()
         moved[-1] += log_odds
-        spread, modes = self.variance, self.modes
-        if spread is not None and variance:
-            spread = spread.copy()
-            spread[-1] += variance
-        if modes is not None and variance > 0.0:
-            modes = np.vstack([modes, np.full((1, modes.shape[1]), np.sqrt(variance))])
-        elif modes is not None and variance < 0.0:
-            modes = modes[:-1]
-        return replace(self, coefficients=moved, variance=spread, modes=modes)
+        posterior = self.posterior
+        if posterior is not None and variance:
+            posterior = shifted(posterior, variance)
+        return replace(self, coefficients=moved, posterior=posterior)
 
     def derivative(self, scores: ArrayLike) -> Array:
         """Derivative of the calibrated probability in the score; zero where clipped."""

@@ -85,7 +85,7 @@ class SegmentedCurve:
             return self.curve.probabilities(scores)
 
         def respond(rows: slice) -> Array:
-            eta, R, _ = self._at(scores, rows, segments)
+            eta, R = self._at(self.curve.place(scores, rows), rows, segments)
             spread = np.zeros(len(eta))
             for column, code in self._each(rows, segments):
                 spread += np.where(code < 0, R**2 @ column.spread, 0.0)
@@ -101,17 +101,20 @@ class SegmentedCurve:
         at: Array | None = None,
     ) -> LogOdds | None:
         """Log-odds and their standard deviations, which for a new segment include the spread between segments."""
-        if not self.curve.has_band or not self.directions.shape[1]:
-            return self.curve.log_odds(scores)
+        common = self.curve.log_odds(scores)
+        if common is None or not self.directions.shape[1]:
+            return common
         rows = slice(0, len(scores))
-        eta, R, pooled = self._at(scores, rows, segments)
+        z = self.curve.place(scores)
+        eta, R = self._at(z, rows, segments)
+        pooled = self.curve.variance(z)
         rest = np.maximum(pooled - _quadratic(R, self.alone), 0.0)
         own = _quadratic(R, self.covariance)
         for column, code in self._each(rows, segments):
             assert column.difference is not None
             excess = _quadratic(R, column.difference[code])
             own += np.where(code < 0, R**2 @ column.new, excess)
-        return LogOdds(eta, np.sqrt(rest + np.maximum(own, 0.0)), self.curve.tube)
+        return LogOdds(eta, np.sqrt(rest + np.maximum(own, 0.0)), common.tube)
 
     def noise(self, scores: BinaryScores) -> Array:
         """Independent errors of the common curve."""
@@ -214,21 +217,16 @@ class SegmentedCurve:
         ]
 
     def _at(
-        self, scores: BinaryScores, rows: slice, codes: Sequence[Codes] | None
-    ) -> tuple[Array, Array, Array]:
-        """Log-odds, directions, and the variance of the curve of all rows, at some scores."""
-        z = self.curve.place(scores, rows)
+        self, z: Array, rows: slice, codes: Sequence[Codes] | None
+    ) -> tuple[Array, Array]:
+        """Log-odds and directions of rows that lie at ``z``."""
         with np.errstate(over="ignore"):
             where = self.curve.cubic.locate(z)
-            variance = (
-                np.zeros(len(z))
-                if self.curve.variance is None
-                else evaluate_pieces(self.curve.variance, *where)
-            )
-        eta, R = self.curve.value(z), evaluate_pieces(self._pieces, *where)
+        eta = self.curve.value(z)
+        R = evaluate_pieces(self._pieces, *where)
         for column, code in self._each(rows, codes):
             eta = eta + np.einsum("ij,ij->i", R, column.effects[code])
-        return eta, R, variance
+        return eta, R
 
     @cached_property
     def _pieces(self) -> Array:
