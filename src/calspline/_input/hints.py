@@ -16,9 +16,9 @@ from calspline._user_warnings import warn_user
 CLEARLY = -4.0
 """Standard errors below chance: one in 30,000 fits of scores without information."""
 LARGEST_AUC = 0.38
-"""An AUC from here on is not worth a warning."""
+"""Warn only if the AUC is lower than this."""
 LARGEST_ACCURACY = 0.9
-"""Nor is an accuracy from this share of that of random guesses."""
+"""Warn only if the accuracy is less than this share of that of random guesses."""
 UNLIKELY = 1e-3
 """Probability that all new margins lie in [0, 1] by chance, for a warning."""
 FEWEST_MARGINS = 3
@@ -96,7 +96,7 @@ def warn_if_rows_reversed(
     classes: NDArray[Any],
     design_effect: float,
 ) -> None:
-    """The same for rows, which are sorted only if the means are reversed."""
+    """Warn if scores of rows are reversed; sort them only if the means are."""
     w = np.ones(len(x)) if weight is None else weight
     with np.errstate(over="ignore", invalid="ignore"):
         means = [
@@ -126,9 +126,9 @@ def warn_if_columns_shuffled(
     if right < LARGEST_ACCURACY * chance and z < CLEARLY:
         template = (
             f"the class of the largest score is right in {right:.1%} of the rows, less "
-            f"often than by chance ({chance:.1%}): perhaps the columns are in another "
-            "order than the classes ({all}). Columns of a data frame that are named "
-            "after the classes are put in their order"
+            f"often than by chance ({chance:.1%}): perhaps the columns are not in the "
+            "order of the classes ({all}). Columns of a data frame that are named after "
+            "the classes are reordered"
         )
         warn_user(ClassOrderWarning(template, classes))
 
@@ -150,10 +150,10 @@ def warn_if_features(
     if share > FEATURES_SHARE:
         absent = first_few([repr(label) for label in plain_labels(classes[~occurs])])
         warn_user(
-            f"scores has {m} columns that are not probabilities, and y shows two "
-            f"classes: they are taken for logits of {m} classes, of which {absent} "
-            f"never occurs, but has the largest score in {share:.0%} of the rows. If "
-            f"they are features, do not calibrate them. {FEATURES_ADVICE}"
+            f"scores has {m} columns that are not probabilities, but y has only two "
+            f"classes. The columns are treated as logits of {m} classes; {absent} never "
+            f"occurs, but has the largest score in {share:.0%} of the rows. Features "
+            f"cannot be calibrated. {FEATURES_ADVICE}"
         )
 
 
@@ -167,17 +167,17 @@ def warn_of_unnamed_columns(
         for column, label in zip(columns, labels, strict=True)
     ]
     warn_user(
-        f"the columns of {name} are not named after the classes, and are taken in "
-        f"their order: {first_few(pairs)}"
+        f"the columns of {name} are not named after the classes and are assigned by "
+        f"position: {first_few(pairs)}"
     )
 
 
 def warn_of_percentages() -> None:
     """Warn about margins between 0 and 100."""
     warn_user(
-        "scores lie between 0 and 100, as percentages do: if that is what they are, "
-        "divide them by 100. They are taken for margins, which "
-        'scale="identity" says without this warning'
+        "scores lie between 0 and 100; if they are percentages, divide them by 100. "
+        'They are treated as margins; scale="identity" states that and avoids this '
+        "warning"
     )
 
 
@@ -193,9 +193,9 @@ def warn_if_probabilities(
     if share_inside**n >= UNLIKELY:
         return
     warn_user(
-        "scores all lie in [0, 1], as probabilities do, but this calibrator was fitted "
-        f"on margins, of which {1.0 - share_inside:.0%} lay outside: give it what it "
-        "was fitted on"
+        "all scores lie in [0, 1], like probabilities, but this calibrator was fitted "
+        f"on margins, {1.0 - share_inside:.0%} of which were outside: pass scores of "
+        "the same kind as in the fit"
     )
 
 
@@ -209,8 +209,8 @@ def warn_of_weights(
 ) -> None:
     """Warn about weights that are taken for counts, but do not look like counts."""
     warn_user(
-        f"{name} sums to {total:.6g} for {n_rows} rows: weights count rows (2 is a row "
-        f"seen twice), so these are taken for {total:.3g} rows; if only their ratios "
-        f"matter, as with survey weights, they are worth {total / unit:.3g} rows: "
+        f"{name} sums to {total:.6g} for {n_rows} rows. Weights count rows (2 means "
+        f"that a row was seen twice), so these count as {total:.3g} rows; if only their "
+        f"ratios matter, as for survey weights, they count as {total / unit:.3g} rows: "
         f"{remedy}divide them by {unit:.3g}"
     )

@@ -60,7 +60,7 @@ SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
 MARGIN_ADVICE = (
     'To calibrate margins, such as a decision_function gives, use scale="identity".'
 )
-MEND_ADVICE = "Where they should be probabilities, clip or mend them."
+CORRECTION_ADVICE = "If they should be probabilities, correct or clip them."
 
 
 class ScoreSummary(Protocol):
@@ -309,7 +309,7 @@ def _outside_message(scores: ScoreSummary, advice: str) -> str:
     outside = scores.n_outside
     ways = [advice, f"{outside} of {n} rows are outside."]
     if outside < n:
-        ways.append(MEND_ADVICE)
+        ways.append(CORRECTION_ADVICE)
     return (
         f"{scores.name} must be probabilities in [0, 1]; {scores.example_outside()}. "
         f"{' '.join(filter(None, ways))}"

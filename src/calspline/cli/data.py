@@ -47,9 +47,9 @@ DECIMAL_COMMA = re.compile(r"[+-]?[\d.,]*,\d+(\.\d+)?")
 PERCENTAGE = re.compile(r"[+-]?[\d.,]+\s*%")
 NAMED_ROWS = 5
 NO_PROBABILITY = (
-    "it must be a probability in [0, 1], and {} are outside; clip or mend them, divide "
-    "percentages by 100, or, to "
-    "calibrate margins, such as a decision_function gives, fit with --scale identity"
+    "it must be a probability in [0, 1], and {} are outside; correct or clip them, "
+    "divide percentages by 100, or, to calibrate margins, such as a "
+    "decision_function gives, fit with --scale identity"
 )
 SUMS_ADVICE = (
     "divide each row by its sum, or, to calibrate margins, fit with --scale identity"

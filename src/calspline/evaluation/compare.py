@@ -1,23 +1,21 @@
-"""``compare``: several sets of predictions on the same rows, by differences of mean losses that are paired by row.
+"""Comparison of sets of predictions by paired differences of mean losses.
 
-A row's difference is ``d_1`` if the event happens and ``d_0`` if not, so the mean
+A row's difference is ``d_1`` if the event occurs and ``d_0`` if not, so the mean
 difference is a weighted sum of events, and its variance depends on their probabilities.
-Few events say little about it: the bootstrap, which knows only the outcomes that came,
-is sure of what it never saw. So the variance is that of a model. The log-odds of the
-event are those of both sets, averaged and recalibrated, and moved along the difference
-itself,
+With few events, the bootstrap underestimates this variance, because it resamples
+observed outcomes only. The variance is therefore that of a model. Its log-odds of the
+event are the average of both sets, recalibrated and tilted along the difference,
 
     log-odds(a) = eta + a (d_1 - d_0),
 
-which makes the expected difference ``m(a)`` whatever it is to be, by the least change
-of the probabilities (an exponential tilt). With ``V(a)`` the variance of the mean
-difference under the model, the interval holds the ``m(a)`` from which what was seen is
-no further than chance allows, ``|D - m(a)| <= z sqrt(V(a))``: of a single probability,
-it is Wilson's. ``V`` is corrected by what the rows themselves show, the more the more
-events there are.
+which attains any expected difference ``m(a)`` with the smallest change of the
+probabilities (exponential tilting). With ``V(a)`` the variance of the mean difference
+under the model, the interval contains all ``m(a)`` with ``|D - m(a)| <= z sqrt(V(a))``
+for the observed difference ``D``; for a single probability, this is Wilson's interval.
+``V`` is corrected by the empirical variance, the more the more events there are.
 
-With three or more classes, and where the difference is spread over many rows, the
-interval is ``D +- z`` standard errors of what the rows show.
+For three or more classes, and if the difference is spread over many rows, the interval
+is ``D +- z`` empirical standard errors.
 
 References
 ----------
@@ -60,26 +58,28 @@ from calspline.transforms import Transform
 Verdict = Literal["better", "no worse", "worse", "unclear"]
 
 MODEL_EVENTS = 20.0
-"""Events that the model's variance is worth, when it is corrected by that of the rows."""
+"""Prior weight of the model's variance, in events, when it is corrected by that of the
+rows."""
 MANY_EVENTS = 2000.0
-"""Events from which the interval is symmetric."""
+"""Number of events from which the interval is symmetric."""
 STEEPEST = 80.0
-"""Log-odds that a tilt may move the row it moves most: beyond, what is certain stays so."""
+"""Limit of the tilt, in log-odds of the row that moves most: near-certain predictions
+stay near-certain."""
 TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean loss minus that of the reference, paired by row, with its interval. Below 0 is better.
+    """Paired difference of mean losses from the reference; negative is better.
 
     Attributes
     ----------
     value, lower, upper : float
+        Difference and its confidence limits.
     verdict : {"better", "no worse", "worse", "unclear"}
-        ``"better"``: the whole interval is below 0. ``"worse"``: above 0. ``"no
-        worse"``: below the margin (by default 1% of the reference's loss).
-        ``"unclear"``: none of these; there are too few rows to tell, or only one class
-        occurs.
+        ``"better"`` if the interval is entirely below 0, ``"worse"`` if it is above 0,
+        ``"no worse"`` if it is below the margin (by default 1% of the loss of the
+        reference), and ``"unclear"`` otherwise, or if only one class occurs.
     """
 
     value: float
@@ -100,22 +100,21 @@ class Comparison(Result):
     Attributes
     ----------
     reference : str
-        The set that the others are compared with.
+        Name of the set that the others are compared with.
     evaluations : mapping of str to Evaluation
-        All sets, the reference included, in the order given.
+        Evaluations of all sets, including the reference, in the given order.
     log_loss, brier : mapping of str to Difference
-        Differences from the reference, for all other sets.
+        Differences of all other sets from the reference.
     level : float
-        Confidence of the intervals.
+        Confidence level of the intervals.
     margin : float
-        Share of the reference's loss up to which a set is "no worse".
+        Non-inferiority margin, as a share of the loss of the reference.
     recommended : str
-        The set to use; the reference if no other is significantly better.
+        Name of the recommended set: the reference if no other is significantly better.
     recommendation : str
-        The same as a sentence.
+        Recommendation as a sentence.
     segments : mapping of str to SegmentDifferences
-        With ``by``, the differences of the log-loss by segment: who gains and who
-        loses. The evaluations have ``segments``, too.
+        With ``by``, the differences of the log-loss by segment.
     """
 
     reference: str
@@ -129,7 +128,11 @@ class Comparison(Result):
     segments: Mapping[str, SegmentDifferences] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, float | str]:
-        """All numbers, flat: ``{"raw.log_loss": ..., "spline.log_loss_difference": ..., "recommended": ...}``."""
+        """Return all numbers as a flat dict.
+
+        Keys are ``"raw.log_loss"``, ``"spline.log_loss_difference"``, ``"recommended"``
+        and so on.
+        """
         out: dict[str, float | str] = {}
         for name, evaluation in self.evaluations.items():
             out |= {
@@ -216,7 +219,10 @@ class Comparison(Result):
 
     @property
     def best_other(self) -> str | None:
-        """Of the sets but the reference, the recommended one or that with the least log-loss; None without others."""
+        """Recommended set or, if that is the reference, the other with the lowest loss.
+
+        None if there is only the reference.
+        """
         others = (name for name in self.evaluations if name != self.reference)
         return min(
             others,
@@ -226,7 +232,7 @@ class Comparison(Result):
 
     @property
     def grouping(self) -> str:
-        """What groups mean for these rows, in a sentence; empty without groups."""
+        """Effect of the groups on these rows, as a sentence; empty without groups."""
         return self.evaluations[self.reference].grouping
 
     def __repr__(self) -> str:
@@ -252,40 +258,41 @@ def compare(
 ) -> Comparison:
     """Compare several sets of predictions on the same rows, and recommend one.
 
-    The difference of two mean losses is taken row by row, so rows that are hard for
-    both sets cancel out. Its interval holds for each difference by itself, and also
-    where events are few; rows of a group count together. The recommendation is
-    cautious: it prefers another set to the reference only if that set is "better" in
-    log-loss or Brier score and "worse" in neither, and surely so among as many sets and
-    losses as were looked at: where all sets are equally good, the reference is left in
-    at most a share ``1 - level`` of data sets. Among several better sets, it takes the
-    one with the least log-loss.
+    Losses are compared row by row, so rows that are hard for both sets cancel out. The
+    intervals are valid for each difference separately, also if events are few, and
+    take groups into account. The recommendation is conservative: another set is
+    preferred to the reference only if it is better in log-loss or Brier score and
+    worse in neither, after correction for the number of sets and losses. If all sets
+    are equally good, the reference is recommended with a probability of at least
+    ``level``. Among several better sets, the one with the lowest log-loss is
+    recommended.
 
     Parameters
     ----------
     y, sample_weight, labels, pos_label, groups, by
-        As for :func:`evaluate`. With ``by``, the result says which segments gain and
-        which lose.
+        As for :func:`evaluate`. With ``by``, the result also has the differences by
+        segment.
     predictions : mapping of str to array-like, or array-like
         Probabilities by name, each as for :func:`evaluate`.
     reference : str, optional
-        The set to compare with, usually the one in use. The default is the first.
+        Name of the set to compare with, usually the one in use. By default the first.
     level : float in (0, 1), default=0.95
-        Confidence of the intervals.
+        Confidence level of the intervals.
     margin : float in (0, 1), default=0.01
-        A set is "no worse" if its loss surely exceeds that of the reference by less
-        than this share of it.
+        Non-inferiority margin: a set is "no worse" if the upper limit of its excess
+        loss is below this share of the loss of the reference.
     random_state : int, RandomState or None
-        For the draws of the largest difference among sets that are equally good. None
-        always gives the same draws.
+        Random state for the simulation of the largest difference among equally good
+        sets. None is a fixed seed.
 
     Returns
     -------
-    Comparison
+    result : Comparison
+        Evaluations, differences and the recommendation; ``print`` shows a table.
 
     See Also
     --------
-    evaluate : One set of predictions.
+    evaluate : Evaluate one set of predictions.
 
     Examples
     --------
@@ -318,7 +325,7 @@ def compare_predictions(
     margin: float = 0.01,
     seed: int = 0,
 ) -> Comparison:
-    """Compare checked predictions."""
+    """Compare validated predictions."""
     reference = next(iter(rows)) if reference is None else reference
     if reference not in rows:
         raise ValueError(
@@ -387,7 +394,7 @@ def compare_predictions(
 
 
 def _judged(one: PairedDifference, z: float, slack: float) -> Difference:
-    """The difference with its verdict, which is unclear where the ``slack`` is NaN."""
+    """Difference with its verdict; it is ``"unclear"`` if ``slack`` is NaN."""
     low, high = one.interval(z)
     verdict: Verdict = "no worse" if high <= slack else "unclear"
     if (high < 0.0 or low > 0.0) and not np.isnan(slack):
@@ -398,7 +405,7 @@ def _judged(one: PairedDifference, z: float, slack: float) -> Difference:
 def _doubt(
     own: Evaluation, reference: str, n_others: int, better: list[str], level: float
 ) -> str:
-    """Why to keep the reference, although some look ``better``."""
+    """Explain why the reference is kept although some sets look ``better``."""
     if not n_others:
         return f"Nothing to compare {reference} with."
     why = "no other set is significantly better"
@@ -416,14 +423,14 @@ def _doubt(
 
 @dataclass(frozen=True, eq=False)
 class PairedDifference:
-    """Losses by row of a set, ``rows``, minus those of a ``reference``."""
+    """Differences between the losses of two sets, row by row."""
 
     losses: Callable[[Array, Ints], Array]
     rows: Predictions
     reference: Predictions
 
     def if_outcome(self, codes: Ints | int) -> Array:
-        """The difference of each row if these classes, or this one, had happened."""
+        """Difference of each row if its class were the given one."""
         codes = np.broadcast_to(codes, self.rows.codes.shape)
         return self.losses(self.rows.probs, codes) - self.losses(
             self.reference.probs, codes
@@ -431,7 +438,7 @@ class PairedDifference:
 
     @cached_property
     def seen(self) -> Array:
-        """The difference of each row."""
+        """Observed difference of each row."""
         return self.if_outcome(self.rows.codes)
 
     @property
@@ -440,11 +447,11 @@ class PairedDifference:
         return float(np.average(self.seen, weights=self.rows.weight))
 
     def influence(self) -> Array:
-        """What each row moves the mean by, before weights."""
+        """Contribution of each row to the mean difference, before weighting."""
         return (self.seen - self.value) / self.rows.total
 
     def interval(self, z: float) -> tuple[float, float]:
-        """Limits that are ``z`` standard errors away."""
+        """Limits at ``z`` standard errors from the mean."""
         rows, u = self.rows, self.influence()
         shown = float(rows.squared_sums(u))
         units, squares, fourths = (rows.powers(power) for power in (0.0, 2.0, 4.0))
@@ -464,9 +471,9 @@ class PairedDifference:
 
 
 class TiltedModel:
-    """The outcomes as a model has them, by how far it is tilted along the difference.
+    """Model of the outcomes, tilted along the difference of the losses.
 
-    The variance is corrected by what the rows have ``shown``.
+    ``shown`` is the empirical variance, by which that of the model is corrected.
     """
 
     def __init__(self, difference: PairedDifference, shown: float) -> None:
@@ -496,10 +503,10 @@ class TiltedModel:
         self.step = float(np.sqrt(self.factor * variance)) / max(slope, TINY)
 
     def __call__(self, a: float) -> tuple[Array, float, float]:
-        """Probabilities, mean and variance at a tilt.
+        """Probabilities, mean difference and variance at a tilt.
 
-        The tilt is in log-odds of the row that it moves most. The variance is that of
-        outcomes and rows.
+        The tilt is the change of the log-odds of the row that moves most. The variance
+        includes that of the outcomes and of the sampling of rows.
         """
         p = expit(self.log_odds + a * (self.delta / self.scale))
         each = self.d0 + p * self.delta
@@ -508,7 +515,7 @@ class TiltedModel:
         return p, mean, float(self.squares @ squares)
 
     def interval(self, z: float) -> tuple[float, float]:
-        """Limits that are ``z`` standard errors away."""
+        """Limits at ``z`` standard errors."""
         if self.scale == 0.0:
             return self.value, self.value
         low, high = (self._end(side, z) for side in (-1.0, 1.0))
@@ -526,9 +533,9 @@ class TiltedModel:
 def _root(
     f: Callable[[float], float], start: float, end: float, step: float | None = None
 ) -> float:
-    """Where a function that grows on the way is zero, or the nearer end.
+    """Root of a function that increases with the step, or the nearer end.
 
-    ``step`` is about how far it is.
+    ``step`` is an estimate of the distance from ``start``.
     """
     if f(start) >= 0.0:
         return start
@@ -540,13 +547,13 @@ def _root(
 
 
 N_DRAWS = 2000
-"""Draws of the largest difference among sets that are equally good."""
+"""Number of simulations of the largest difference among equally good sets."""
 
 
 def family_critical_value(
     differences: list[PairedDifference], level: float, seed: int
 ) -> float:
-    """Standard errors by which the farthest of all differences is off with chance ``1 - level``."""
+    """Critical value for the largest of all differences, at level ``level``."""
     covariance = differences[0].rows.squared_sums(
         np.column_stack([one.influence() for one in differences])
     )

@@ -1,27 +1,26 @@
-"""``decide``: what probabilities are worth to somebody who acts on them.
+"""Decision analysis: net benefit, costs and thresholds.
 
-Who acts where the probability is at least ``t`` takes ``t / (1 - t)`` false alarms for
-one event found. In units of events found per row, the **net benefit** is
+Acting from a probability ``t`` on means accepting ``t / (1 - t)`` false positives per
+true positive. In units of true positives per row, the **net benefit** is
 
     NB(t) = TP / n - FP / n * t / (1 - t),
 
 with ``TP`` and ``FP`` the events and non-events acted on (Vickers and Elkin 2006). It
-is the mean over rows of ``1[p >= t] (y - (1 - y) t / (1 - t))``, so that the
-covariances of net benefits at all thresholds, and of those of two sets of predictions
-on the same rows, follow from how many events and non-events lie above pairs of
-thresholds. A simultaneous band is wider than a pointwise one by the quantile of the
-largest of as many normal variables with these correlations. In all variances one event
-and one non-event more count as acted on, so that a threshold which few rows exceed is
-not taken for a sure thing.
+is the mean over rows of ``1[p >= t] (y - (1 - y) t / (1 - t))``, so the covariances of
+net benefits between thresholds, and between two sets of predictions on the same rows,
+follow from the numbers of events and non-events above pairs of thresholds. The critical
+value of a simultaneous band is the quantile of the largest of correlated normal
+variables. In all variances, one more event and one more non-event count as acted on, so
+that variances do not vanish at thresholds that few rows exceed.
 
-**Costs** of the four outcomes give the threshold for probabilities that are right,
+**Costs** of the four outcomes determine the threshold for calibrated probabilities,
 
     t = (FP - TN) / (FP - TN + FN - TP).
 
-If they are not, the best threshold is the probability at which the calibration curve
-crosses ``t``, and its interval holds all probabilities at which the curve's
-band includes ``t``. (The threshold with the least cost on the rows themselves jumps
-with every row: its error falls with the cube root of their number only.)
+For other probabilities, the best threshold is where the calibration curve crosses
+``t``, and its interval contains all probabilities at which the band of the curve
+includes ``t``. (The threshold with the lowest empirical cost is unstable: its error
+decreases only with the cube root of the number of rows.)
 
 References
 ----------
@@ -64,16 +63,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ALL = "act on all"
-"""The set that says 1 for every row."""
+"""Name of the strategy that acts on every row."""
 THRESHOLDS = np.arange(1, 100) / 100.0
 DRAWS = 4000
 SHOWN = 9
-"""Thresholds in a printed table."""
+"""Thresholds shown in printed tables."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of the four outcomes of acting on a probability, per row; a gain is a negative cost."""
+    """Costs of the four outcomes per row; gains are negative costs."""
 
     false_positive: float
     false_negative: float
@@ -82,7 +81,7 @@ class Costs:
 
     @property
     def threshold(self) -> float:
-        """The probability from which acting costs less than not acting."""
+        """Threshold above which acting costs less than not acting."""
         of_acting, of_waiting = (
             self.false_positive - self.true_negative,
             self.false_negative - self.true_positive,
@@ -90,20 +89,20 @@ class Costs:
         return of_acting / (of_acting + of_waiting)
 
     def acting(self, y: Array) -> Array:
-        """Cost of acting on events (1) and non-events (0), or on the probability of one."""
+        """Cost of acting on a row, given its outcome or probability."""
         return np.asarray(
             self.false_positive + (self.true_positive - self.false_positive) * y
         )
 
     def waiting(self, y: Array) -> Array:
-        """Cost of not acting on them."""
+        """Cost of not acting on a row."""
         return np.asarray(
             self.true_negative + (self.false_negative - self.true_negative) * y
         )
 
 
 class Band(NamedTuple):
-    """A number for each threshold, with a band that holds for all thresholds at once."""
+    """Values for all thresholds with a simultaneous band."""
 
     value: Array
     lower: Array
@@ -112,20 +111,19 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True)
 class CostOfSet:
-    """What a set of predictions costs per row.
+    """Cost of a set of predictions per row.
 
     Attributes
     ----------
     threshold, threshold_lower, threshold_upper : float
-        The threshold that is best for these predictions, with its interval; 0 is to act
-        on all rows, 1 on none.
+        Best threshold for these predictions, with its interval; 0 means acting on all
+        rows, 1 on none.
     best_cost : float
-        The cost with that threshold.
+        Cost with the best threshold.
     cost, cost_lower, cost_upper : float
-        The cost with the threshold that follows from the costs, for probabilities that
-        are right.
+        Cost with the threshold that is optimal for calibrated probabilities.
     difference, difference_lower, difference_upper : float
-        That cost minus the reference's, paired by row; below 0 is better.
+        That cost minus the cost of the reference, paired by row; negative is better.
     """
 
     threshold: float
@@ -141,7 +139,7 @@ class CostOfSet:
 
 
 def check_costs(costs: Any) -> Costs:
-    """Costs from a mapping, by the names of the outcomes."""
+    """Validate a mapping of costs."""
     names = [each.name for each in fields(Costs)]
     if not isinstance(costs, Mapping):
         raise TypeError(
@@ -179,23 +177,25 @@ class Decision(Result):
     Attributes
     ----------
     thresholds : array
+        Thresholds at which the net benefit was computed.
     net_benefit : mapping of str to Band
-        By name, with simultaneous bands; "act on all" included. To act on no row has
-        net benefit 0.
+        Net benefit by name of the set, including "act on all", with simultaneous bands.
+        Acting on no row has net benefit 0.
     differences : mapping of str to Band
-        Net benefit minus the reference's, paired by row, with simultaneous bands.
+        Net benefit minus that of the reference, paired by row, with simultaneous bands.
     costs : Costs or None
+        The given costs.
     by_cost : mapping of str to CostOfSet
         Costs and best thresholds by name; empty without costs.
     reference : str
-        The set that the others are compared with: the first.
+        Name of the set that the others are compared with: the first.
     level : float
-        Confidence of bands and intervals.
+        Confidence level of bands and intervals.
     guarantees : mapping of str to Guarantee
         With constraints, the threshold that satisfies them, by name of the set.
     segments : mapping of str to mapping of str to Guarantee
-        With constraints and ``by``, the same for each segment by itself, by name of the
-        set and of the segment.
+        With constraints and ``by``, the guarantees of each segment, by name of the set
+        and of the segment.
     risk_coverage : mapping of str to RiskCoverage
         Error rates among the most confident rows, and the area under this curve.
     """
@@ -213,7 +213,9 @@ class Decision(Result):
 
     @property
     def threshold(self) -> float | None:
-        """The threshold of the reference that keeps the constraints, or that follows from the costs.
+        """Threshold of the reference, by the constraints or the costs.
+
+        None if no threshold can be guaranteed, or without constraints and costs.
 
         None if no threshold can be guaranteed, or if there are neither constraints nor
         costs.
@@ -223,11 +225,11 @@ class Decision(Result):
         return None if self.costs is None else self.costs.threshold
 
     def better(self, name: str) -> list[tuple[float, float]]:
-        """The ranges of thresholds in which a set is significantly better than the reference."""
+        """Ranges of thresholds where a set is significantly better."""
         return self._runs(self.differences[name].lower > 0.0)
 
     def worse(self, name: str) -> list[tuple[float, float]]:
-        """The ranges of thresholds in which a set is significantly worse than the reference."""
+        """Ranges of thresholds where a set is significantly worse."""
         return self._runs(self.differences[name].upper < 0.0)
 
     def _runs(self, where: NDArray[np.bool_]) -> list[tuple[float, float]]:
@@ -241,12 +243,15 @@ class Decision(Result):
         ]
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the net benefit by threshold with matplotlib, into ``ax`` or a new figure."""
+        """Plot the net benefit against the threshold with matplotlib."""
         axes: Axes = draw(self, ax)
         return axes
 
     def to_dict(self) -> dict[str, float | str | None]:
-        """All numbers, flat: ``{"raw.cost": ..., "raw.net_benefit_0.05": ..., "raw.net_benefit_0.05_lower": ...}``."""
+        """Return all numbers as a flat dict.
+
+        Keys are ``"raw.cost"``, ``"raw.net_benefit_0.05"`` and so on.
+        """
         out: dict[str, float | str | None] = {
             "reference": self.reference,
             "level": self.level,
@@ -280,7 +285,7 @@ class Decision(Result):
 
     @property
     def shown(self) -> list[int]:
-        """Places of the thresholds that tables have."""
+        """Indices of the thresholds shown in tables."""
         places = np.linspace(0, len(self.thresholds) - 1, SHOWN).round()
         return [int(place) for place in np.unique(places)]
 
@@ -336,7 +341,7 @@ class Decision(Result):
 
     @property
     def verdicts(self) -> list[str]:
-        """For every set but the reference, where its net benefit is significantly better or worse."""
+        """Describe where sets are significantly better or worse than the reference."""
         out = []
         for name in self.differences:
             parts = [
@@ -376,7 +381,7 @@ def decide(
     pos_label: Any = None,
     level: float = 0.95,
 ) -> Decision:
-    """Net benefit, costs and best thresholds of one or several sets of predictions of two classes.
+    """Decision analysis of predictions for two classes.
 
     Parameters
     ----------
@@ -385,30 +390,33 @@ def decide(
     predictions : mapping of str to array-like, or array-like
         Probabilities by name, each as for :func:`evaluate`. The first is the reference.
     costs : mapping, optional
-        What a ``"false_positive"`` and a ``"false_negative"`` cost, and, if they do, a
-        ``"true_positive"`` and a ``"true_negative"``; a gain is a negative cost.
+        Costs of a ``"false_positive"`` and a ``"false_negative"`` and, optionally, of a
+        ``"true_positive"`` and a ``"true_negative"``; gains are negative costs.
     thresholds : array-like of floats in (0, 1), optional
-        Where to compute the net benefit; the default is 0.01 to 0.99, in steps of 0.01.
+        Thresholds at which to compute the net benefit. By default 0.01, 0.02, ...,
+        0.99.
     at_least, at_most : mapping of str to float, optional
         Constraints on ``"precision"``, ``"recall"``, ``"specificity"``,
         ``"false_positive_rate"``, ``"negative_predictive_value"`` or ``"alert_rate"``
-        (the share of rows acted on): ``at_least={"precision": 0.9}``. The result has
-        the threshold that keeps all of them with confidence ``level``, or says how many
-        rows it would take. With ``thresholds``, only these are considered.
-    by : array-like of shape (n,), or several (a frame, a list of columns), optional
-        Segments; with constraints, each has a threshold of its own as well, with this
-        confidence for each by itself.
+        (the share of rows acted on), as in ``at_least={"precision": 0.9}``. The result
+        has a threshold that satisfies all of them with confidence ``level`` or, if
+        there is none, the number of rows that would be needed. With ``thresholds``,
+        only these are considered.
+    by : array-like of shape (n,) or (n, n_columns), optional
+        Segment of each row. With constraints, each segment gets a threshold of its own
+        in addition; the confidence is that of each segment separately.
     level : float in (0, 1), default=0.95
-        Confidence of bands and intervals.
+        Confidence level of bands and intervals.
 
     Returns
     -------
-    Decision
+    result : Decision
+        Net benefit, costs and thresholds; ``print`` shows a table.
 
     See Also
     --------
-    compare : Paired differences of log-loss and Brier score.
-    expected : The cost before any label is there.
+    compare : Compare log-loss and Brier score.
+    expected : Expected cost before labels are available.
 
     Notes
     -----
@@ -427,7 +435,7 @@ def decide(
     >>> found.by_cost["calibrated"].difference < 0, found.better("calibrated")
     (True, [(0.01, 0.2)])
 
-    A threshold that keeps a constraint with 95% confidence:
+    A threshold that satisfies a constraint with 95% confidence:
 
     >>> result = decide(happened, p, at_least={"recall": 0.9})
     >>> print(result.guarantees["probabilities"].statement)
@@ -451,7 +459,7 @@ def decide_predictions(
     constraints: tuple[Constraint, ...] = (),
     level: float = 0.95,
 ) -> Decision:
-    """Net benefit, costs and best thresholds of checked predictions."""
+    """Decision analysis of validated predictions."""
     known = None if costs is None else check_costs(costs)
     tested = (
         None
@@ -527,7 +535,7 @@ def _by_segment(
     thresholds: Array | None,
     level: float,
 ) -> dict[str, dict[str, Guarantee]]:
-    """Guarantees of each set for each segment; none without constraints or segments."""
+    """Guarantees by set and segment; empty without constraints or segments."""
     by = next(iter(rows.values())).by
     if by is None or not constraints:
         return {}
@@ -544,7 +552,7 @@ def _by_segment(
 
 
 def net_benefit(f: Counts, thresholds: Array) -> Array:
-    """Net benefit of acting where the probability is at least the threshold."""
+    """Net benefit of acting on rows whose probability is at least the threshold."""
     first = np.searchsorted(f.x, thresholds, side="left")
     # From the top down, so that a sum over no rows is exactly zero.
     hits, alarms = (
@@ -559,7 +567,7 @@ def net_benefit(f: Counts, thresholds: Array) -> Array:
 def _covariance(
     a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresholds: Array
 ) -> Array:
-    """Covariances of the net benefits ``of_a`` and ``of_b`` of two sets on the same rows."""
+    """Covariances of the net benefits of two sets on the same rows."""
     m, odds = len(thresholds) + 1, thresholds / (1.0 - thresholds)
     cell_a, cell_b = (
         np.searchsorted(thresholds, one.probs, side="right") for one in (a, b)
@@ -589,7 +597,7 @@ def _covariance(
 
 
 def _band(value: Array, covariance: Array, level: float) -> Band:
-    """The band whose width, in standard errors, is the same at all thresholds."""
+    """Simultaneous band of equal width in standard errors."""
     error = np.sqrt(np.diag(covariance))
     reach = (
         max(
@@ -628,7 +636,7 @@ def _cost_of(
 def best_threshold(
     f: Counts, fit: FittedCurve | None, target: float, level: float
 ) -> tuple[float, float, float]:
-    """The probability from which to act if acting pays from the true probability ``target`` on, with its interval."""
+    """Best threshold for a true probability of ``target``, and its interval."""
     if fit is None:
         everything = 0.0 if f.positives.any() else 1.0
         return everything, 0.0, 1.0

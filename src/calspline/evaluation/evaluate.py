@@ -1,4 +1,4 @@
-"""``evaluate``: measures of how good probabilities are."""
+"""Measures of the quality of predicted probabilities."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ FIRST = (
     "log_loss", "calibration_log_loss", "brier", "auc", "ece_debiased",
     "calibration_slope",
 )  # fmt: skip
-"""What is printed first."""
+"""Names of the numbers that are printed first."""
 OF_EVENT = (
     "ece", "ece_debiased", "smooth_ece", "ici", "mean_probability",
     "calibration_in_the_large", "calibration_slope",
@@ -95,75 +95,77 @@ MORE_IS_BETTER = ("accuracy", "auc")
 class Evaluation(Result):
     """The result of :func:`evaluate`.
 
-    Numbers are computed when they are read. ``print`` shows a verdict and the most
-    important numbers; :meth:`details` shows all, and :meth:`to_dict` and
-    :meth:`to_frame` return them.
+    Numbers are computed on access. ``print`` shows a verdict and the most important
+    numbers; :meth:`details` shows all, and :meth:`to_dict` and :meth:`to_frame` return
+    them.
 
     Attributes
     ----------
     n_rows : int
         Number of rows with positive weight.
     total_weight : float
+        Sum of the weights.
     classes : tuple
-        The labels, in the order of the columns.
+        Class labels, in the order of the columns.
     log_loss, brier, accuracy : float
-        As scikit-learn defines them: with three or more classes the Brier score is
-        summed over them.
+        As defined by scikit-learn: for three or more classes, the Brier score is summed
+        over classes.
     auc : float
-        Area under the ROC curve; with three or more classes the mean of those that
-        occur against the rest. NaN where only one class occurs.
+        Area under the ROC curve; for three or more classes, the mean over classes that
+        occur, each against the rest. NaN if only one class occurs.
     calibration_log_loss, refinement_log_loss : float
-        The two parts of the log-loss, by isotonic recalibration: what better
-        calibration would save, and the rest. What isotonic regression saves by fitting
-        noise is subtracted, so that ``calibration_log_loss`` is about 0 on average, and
-        may be negative, if the probabilities are right.
+        Decomposition of the log-loss by isotonic recalibration: the loss that
+        recalibration would avoid, and the remaining loss. The gain that isotonic
+        regression achieves by fitting noise is subtracted, so
+        ``calibration_log_loss`` is about 0 on average for calibrated probabilities, and
+        may be negative.
     discrimination_log_loss, uncertainty_log_loss : float
         ``refinement_log_loss = uncertainty_log_loss - discrimination_log_loss``.
     calibration_brier, refinement_brier, discrimination_brier, uncertainty_brier : float
-        The same for the Brier score.
+        Decomposition of the Brier score.
     ece, ece_debiased : float
-        Expected calibration error on 15 bins of equal width, plain and debiased. With
-        three or more classes that of the most probable class, as are all of the
-        following.
+        Expected calibration error on 15 bins of equal width, plain and debiased. For
+        three or more classes, these and all of the following attributes refer to the
+        most probable class.
     smooth_ece : float
-        Without bins.
+        Expected calibration error by kernel smoothing instead of bins.
     ici, e50, e90, emax : float
         Mean, median, 90th percentile and maximum of the distance between the
-        probabilities and a spline fitted to the outcomes, over the rows. NaN where only
-        one class occurs.
+        probabilities and a spline fitted to the outcomes. NaN if only one class occurs.
     base_rate, mean_probability : float
-        Observed frequency and mean predicted probability of the event. With three or
-        more classes the event is that the most probable class is the right one.
+        Observed frequency and mean predicted probability of the event. For three or
+        more classes, the event is that the most probable class is correct.
     calibration_in_the_large, calibration_in_the_large_se : float
-        Shift of the log-odds that makes the mean right, and its standard error.
+        Shift of the log-odds that makes the mean probability equal to the observed
+        frequency, and its standard error.
     calibration_slope, calibration_slope_se : float
-        Slope of the log-odds; below 1 the probabilities are too extreme.
+        Slope of the recalibrated log-odds, and its standard error. Below 1, the
+        probabilities are too extreme.
     calibration_p_value : float
         P-value of the hypothesis that the probabilities are calibrated; 0.001 is the
-        smallest value of the simulation used for few rows. With three or more classes, the Cauchy combination
-        of ``top_label_p_value`` and ``class_wise_p_value``.
+        smallest value of the simulation used for few rows. For three or more classes,
+        the Cauchy combination of ``top_label_p_value`` and ``class_wise_p_value``.
     impossible_weight : float
-        Weight of the rows whose outcome had probability exactly 0. Their log-loss is
-        infinite; it is counted as 36.04, as scikit-learn does.
+        Weight of the rows whose outcome had predicted probability exactly 0. Their
+        log-loss is infinite; it is counted as 36.04, as in scikit-learn.
     top_label : Evaluation or None
-        With three or more classes, the evaluation of the most probable class, right or
-        wrong, as a two-class problem.
+        For three or more classes, the evaluation of the most probable class as a
+        two-class problem (correct or not).
     per_class : mapping
-        With three or more classes, the evaluation of each against the rest, by label.
-        Empty for two.
+        For three or more classes, the evaluation of each class against the rest, by
+        label. Empty for two classes.
     n_groups : int or None
-        How many groups of rows that depend on each other there are; None if none were
-        given.
+        Number of groups of dependent rows; None without ``groups``.
     design_effect : float
-        By how much the rows are too many, as rows of a group depend on each other; 1 if
-        they do not. With three or more classes, that of the most probable class.
+        Number of rows divided by the effective sample size; 1 for independent rows. For
+        three or more classes, that of the most probable class.
     segments : SegmentEvaluation or None
-        With ``by``, the same judged by segment.
+        With ``by``, the evaluation of each segment.
     limits : mapping of str to (float, float)
-        95% confidence limits by name: ``limits["log_loss"]``. NaN where they are not
-        known.
+        95% confidence limits by name, as in ``limits["log_loss"]``. NaN if not
+        available.
     rows : Predictions
-        The checked input.
+        The validated input.
     """
 
     rows: Predictions = field(repr=False)
@@ -211,7 +213,7 @@ class Evaluation(Result):
 
     @property
     def _event(self) -> Evaluation:
-        """The evaluation of the event: this one, or that of the top label."""
+        """Evaluation of the event: for three or more classes, of the top label."""
         return self if self.top_label is None else self.top_label
 
     @cached_property
@@ -274,7 +276,7 @@ class Evaluation(Result):
         return losses.parts(self.brier, refinement, uncertainty)
 
     def _binary_parts(self, loss: losses.Loss, overfit: float) -> losses.LossParts:
-        """Parts of a loss of two classes."""
+        """Components of a loss for two classes."""
         f = self.rows.counts
         return losses.parts(
             loss(f),
@@ -284,42 +286,42 @@ class Evaluation(Result):
 
     @property
     def calibration_log_loss(self) -> float:
-        """The log-loss that better calibration would avoid."""
+        """Log-loss that recalibration would avoid."""
         return self._log_loss_parts.calibration
 
     @property
     def refinement_log_loss(self) -> float:
-        """The log-loss that would remain."""
+        """Log-loss that would remain after recalibration."""
         return self._log_loss_parts.refinement
 
     @property
     def discrimination_log_loss(self) -> float:
-        """By how much ``refinement_log_loss`` is below ``uncertainty_log_loss``."""
+        """Difference of ``uncertainty_log_loss`` and ``refinement_log_loss``."""
         return self._log_loss_parts.discrimination
 
     @property
     def uncertainty_log_loss(self) -> float:
-        """The log-loss of the base rates."""
+        """Log-loss of predicting the base rates."""
         return self._log_loss_parts.uncertainty
 
     @property
     def calibration_brier(self) -> float:
-        """The Brier score that better calibration would avoid."""
+        """Brier score that recalibration would avoid."""
         return self._brier_parts.calibration
 
     @property
     def refinement_brier(self) -> float:
-        """The Brier score that would remain."""
+        """Brier score that would remain after recalibration."""
         return self._brier_parts.refinement
 
     @property
     def discrimination_brier(self) -> float:
-        """By how much ``refinement_brier`` is below ``uncertainty_brier``."""
+        """Difference of ``uncertainty_brier`` and ``refinement_brier``."""
         return self._brier_parts.discrimination
 
     @property
     def uncertainty_brier(self) -> float:
-        """The Brier score of the base rates."""
+        """Brier score of predicting the base rates."""
         return self._brier_parts.uncertainty
 
     @cached_property
@@ -336,7 +338,7 @@ class Evaluation(Result):
 
     @property
     def ece_debiased(self) -> float:
-        """Expected calibration error, debiased."""
+        """Debiased expected calibration error."""
         return self._eces[1]
 
     @cached_property
@@ -386,12 +388,12 @@ class Evaluation(Result):
 
     @property
     def calibration_in_the_large(self) -> float:
-        """Shift of the log-odds that makes the mean right."""
+        """Shift of the log-odds that makes the mean equal to the base rate."""
         return self._recalibration.in_the_large
 
     @property
     def calibration_in_the_large_se(self) -> float:
-        """Its standard error."""
+        """Standard error of ``calibration_in_the_large``."""
         return self._recalibration.in_the_large_se
 
     @property
@@ -401,7 +403,7 @@ class Evaluation(Result):
 
     @property
     def calibration_slope_se(self) -> float:
-        """Its standard error."""
+        """Standard error of ``calibration_slope``."""
         return self._recalibration.slope_se
 
     @cached_property
@@ -417,7 +419,7 @@ class Evaluation(Result):
 
     @cached_property
     def impossible_weight(self) -> float:
-        """Weight of the rows whose outcome had probability 0."""
+        """Weight of the rows whose outcome had predicted probability 0."""
         rows = self.rows
         if rows.binary:
             return losses.impossible_weight(rows.counts)
@@ -434,37 +436,37 @@ class Evaluation(Result):
 
     @cached_property
     def limits(self) -> Mapping[str, Limits]:
-        """95% confidence limits by name, computed when they are read."""
+        """95% confidence limits by name, computed on access."""
         return LimitsOfEvaluation(self)
 
     @property
     def n_effective(self) -> float:
-        """How many independent rows these are worth."""
+        """Effective sample size."""
         return self.total_weight / self.design_effect
 
     @property
     def grouping(self) -> str:
-        """What groups mean for these rows, in a sentence; empty without groups."""
+        """Effect of the groups on these rows, as a sentence; empty without groups."""
         return grouping(self.n_rows, self.n_groups, self.n_effective)
 
     @property
     def class_wise_ece(self) -> float:
-        """Mean ECE of the classes against the rest; for two classes the ECE."""
+        """Mean ECE over classes, each against the rest; the ECE for two classes."""
         return self._class_wise("ece")
 
     @property
     def class_wise_ece_debiased(self) -> float:
-        """Mean debiased ECE of the classes against the rest; for two classes the debiased ECE."""
+        """Mean debiased ECE over classes, each against the rest."""
         return self._class_wise("ece_debiased")
 
     @property
     def class_wise_smooth_ece(self) -> float:
-        """Mean smooth ECE of the classes against the rest; for two classes the smooth ECE."""
+        """Mean smooth ECE over classes, each against the rest."""
         return self._class_wise("smooth_ece")
 
     @property
     def class_wise_p_value(self) -> float:
-        """The p-values of the classes against the rest, combined; for two classes the p-value."""
+        """Combined p-value of the classes, each against the rest."""
         if not self.per_class:
             return self.calibration_p_value
         return combined_p_value(
@@ -473,7 +475,7 @@ class Evaluation(Result):
 
     @property
     def top_label_p_value(self) -> float:
-        """P-value for the most probable class; for two classes the p-value."""
+        """P-value of the test for the most probable class."""
         return (
             self.calibration_p_value
             if self.top_label is None
@@ -489,7 +491,7 @@ class Evaluation(Result):
         return float(sum(getattr(one, name) for one in self.per_class.values()))
 
     def to_dict(self, *, limits: bool = True) -> dict[str, float]:
-        """All numbers and, if wanted, their limits, flat.
+        """Return all numbers and, optionally, their limits as a flat dict.
 
         ``{"log_loss": ..., "log_loss_lower": ..., "log_loss_upper": ..., ...}``
         """
@@ -506,12 +508,12 @@ class Evaluation(Result):
         return out if self.segments is None else out | self.segments.to_dict()
 
     def details(self) -> str:
-        """All numbers with their limits, as a table."""
+        """Format all numbers with their limits as a table."""
         return text_of_blocks([self._title, self._details(), self.grouping])
 
     @property
     def verdict(self) -> str:
-        """The test of calibration, and what better calibration would save, in words."""
+        """Result of the calibration test and the avoidable loss, as a sentence."""
         p = self.calibration_p_value
         if np.isnan(self.calibration_slope) and self.base_rate in (0.0, 1.0):
             return f"A single outcome occurs ({p_equals(p)})."
@@ -529,7 +531,7 @@ class Evaluation(Result):
 
     @property
     def _kind(self) -> str:
-        """In what way miscalibrated probabilities are wrong."""
+        """Describe the kind of miscalibration."""
         slope_low, slope_high = self.limits["calibration_slope"]
         low, high = self.limits["calibration_in_the_large"]
         if slope_high < 1.0:
@@ -608,39 +610,43 @@ def evaluate(
     groups: Any = None,
     by: Any = None,
 ) -> Evaluation:
-    """Evaluate probabilities: scores, their decomposition, and a test of calibration.
+    """Evaluate predicted probabilities.
+
+    Computes proper scores and their decomposition into calibration and refinement,
+    calibration errors, and a calibration test, with confidence limits.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Labels of any type.
     probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m)
-        Probabilities: of the second class, or a column for each class.
+        Predicted probabilities of the second class, or of all classes.
     sample_weight : array-like of shape (n,), optional
-        A weight counts as that many rows.
+        Sample weights; a weight of 2 is equivalent to two rows.
     labels : array-like, optional
-        The classes in the order of the columns. By default those of ``y``, sorted;
+        Class labels in the order of the columns. By default the sorted labels of ``y``;
         labels 0 and 1 (or 0 to m-1) need not all occur.
     pos_label : label, optional
-        With two classes, the one that a single column of probabilities refers to, and
-        the event that is evaluated. By default the second.
+        For two classes, the label to which a single column of probabilities refers, and
+        the event that is evaluated. By default the second label.
     groups : array-like of shape (n,), optional
-        Rows with the same value may depend on each other; different groups do not. Standard errors and tests then count rows for what they are
-        worth.
-    by : array-like of shape (n,), or several (a frame, a list of columns), optional
-        The segments that rows are in, such as countries. The result then has
-        ``segments``: a table, one test of "every segment is calibrated" and the
-        miscalibrated segments. Segments of several columns overlap; combinations are not
-        looked at. Rows without a label are a segment of their own.
+        Group of each row (patient, game). Rows of a group may depend on each other;
+        groups are independent. Standard errors and tests take this into account.
+    by : array-like of shape (n,) or (n, n_columns), optional
+        Segment of each row (country, campaign). The attribute ``segments`` of the
+        result then has a table, one test of the hypothesis that every segment is
+        calibrated, and the miscalibrated segments. Several columns are evaluated one
+        after the other, not in combination. Rows without a label form a segment.
 
     Returns
     -------
-    Evaluation
+    result : Evaluation
+        Numbers as attributes; ``print`` shows a summary.
 
     See Also
     --------
-    compare : Several sets of predictions on the same rows.
-    reliability : The reliability diagram as data.
+    compare : Compare several sets of predictions on the same rows.
+    reliability : Compute a reliability diagram.
 
     Examples
     --------
@@ -657,8 +663,7 @@ def evaluate(
     >>> round(result.calibration_log_loss, 3), round(result.calibration_slope, 1)
     (0.194, 0.3)
 
-    Segments: in two of five countries, events are more frequent, or less, than
-    predicted.
+    In two of five countries, events are more or less frequent than predicted:
 
     >>> country = np.repeat(["it", "at", "fr", "de", "lu"], [380, 400, 500, 700, 20])
     >>> scores = p ** np.select([country == "fr", country == "it"], [1.6, 0.6], 1.0)
@@ -680,7 +685,7 @@ def evaluate(
 
 
 def scorer(measure: str) -> Any:
-    """A measure of :func:`~calspline.evaluate` as a scorer, for ``scoring=`` of scikit-learn.
+    """Make a scikit-learn scorer from a measure of :func:`~calspline.evaluate`.
 
     Parameters
     ----------
@@ -692,15 +697,13 @@ def scorer(measure: str) -> Any:
 
     Returns
     -------
-    scorer
-        It calls ``predict_proba``. Of a measure of which less is better it gives the
-        negative, as scikit-learn does.
+    scorer : callable
+        Scorer that uses ``predict_proba``. As in scikit-learn, losses are negated.
 
     Notes
     -----
-    Calibration alone is best for a model that always says the base rate: to choose a
-    model, take ``"log_loss"`` or ``"brier"``, or several measures and
-    ``refit="log_loss"``.
+    A model that always predicts the base rate is calibrated. To select a model, use
+    ``"log_loss"`` or ``"brier"``, or several measures with ``refit="log_loss"``.
 
     Examples
     --------

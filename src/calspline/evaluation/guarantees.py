@@ -1,9 +1,9 @@
 """Thresholds with a guarantee: a constraint that holds with 95% confidence.
 
 A constraint is a bound on a share, such as "precision at least 0.9". Its one-sided
-confidence limit at a threshold is the exact binomial one (Clopper and Pearson), for as
-many independent rows as the weights and groups are worth. Looking at many thresholds
-would find one that passes by chance, so they are tested in a fixed sequence.
+confidence limit at a threshold is exact (Clopper and Pearson), with the effective
+sample size in place of the number of rows. Among many thresholds, some would pass by
+chance, so they are tested in a fixed sequence.
 
 * A share that can only fall or rise with the threshold (recall, alert rate, ...) is
   tested from the threshold where it is satisfied, and testing stops at the first
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 GRID = np.unique(
     np.concatenate([expit(np.linspace(-9.0, 9.0, 181)), np.arange(1, 100) / 100.0])
 )
-"""Thresholds that are tested, chosen without looking at the data."""
+"""Thresholds to test, chosen without looking at the data."""
 STARTS = (0.5, 0.2, 0.1, 0.05, 0.02)
-"""Shares of rows acted on at which sequences of tests of precision begin."""
+"""Shares of rows acted on at which the sequences of tests begin."""
 MOST_ROWS = 1e9
 
 
 class Share(NamedTuple):
-    """A share of rows: of which rows, which of them count, and how it moves with the threshold.
+    """A share of rows, and how it depends on the threshold.
 
     ``direction`` is 1 if the share can only rise with the threshold, -1 if it can only
     fall, and 0 if it is not monotone.
@@ -99,12 +99,12 @@ class Guarantee:
     ----------
     constraints : tuple of Constraint
     threshold : float or None
-        None if no threshold can be guaranteed to satisfy them.
+        None if no threshold is guaranteed to satisfy them.
     achieved : mapping of str to Achieved
         Shares at the threshold with two-sided limits; empty without a threshold.
     rows_needed : int or None
-        Without a threshold, about how many rows would be needed, if shares stayed as
-        they are; None if no threshold keeps the constraints on these rows.
+        Without a threshold, an estimate of the number of rows needed if the shares stay
+        the same; None if no threshold satisfies the constraints on these rows.
     n_rows : int
     level : float
     """
@@ -118,7 +118,7 @@ class Guarantee:
 
     @property
     def statement(self) -> str:
-        """The result in a sentence."""
+        """Result as a sentence."""
         wanted = " and ".join(map(str, self.constraints))
         if self.threshold is not None:
             achieved = ", ".join(
@@ -137,7 +137,7 @@ class Guarantee:
         return f"{start}; about {self.rows_needed:,} would be needed."
 
     def to_dict(self) -> dict[str, Any]:
-        """The threshold, the shares achieved and the statement, flat."""
+        """Return the threshold, the shares and the statement as a flat dict."""
         out: dict[str, Any] = {
             "guaranteed_threshold": self.threshold,
             "rows_needed": self.rows_needed,
@@ -150,7 +150,7 @@ class Guarantee:
 
 
 def check_constraints(at_least: Any, at_most: Any) -> tuple[Constraint, ...]:
-    """Constraints from two mappings of names to bounds."""
+    """Make constraints from two mappings of names to bounds."""
     constraints = []
     for argument, given in (("at_least", at_least), ("at_most", at_most)):
         if given is None:
@@ -171,19 +171,19 @@ def check_constraints(at_least: Any, at_most: Any) -> tuple[Constraint, ...]:
 
 
 class ShareCounts(NamedTuple):
-    """Rows that count, and all they are among, as numbers of independent rows, by threshold."""
+    """Numerators and denominators of a share by threshold, as independent rows."""
 
     counted: Array
     among: Array
 
     @property
     def value(self) -> Array:
-        """The share; NaN where there are no rows."""
+        """Value of the share; NaN without rows."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.counted / self.among)
 
     def lower(self, tail: float, scale: float = 1.0) -> Array:
-        """Exact lower limits that are wrong with probability ``tail``."""
+        """Exact lower confidence limits with error probability ``tail``."""
         counted = scale * self.counted
         others = scale * np.maximum(self.among - self.counted, 0.0)
         none = counted <= 0.0
@@ -192,21 +192,21 @@ class ShareCounts(NamedTuple):
         )
 
     def upper(self, tail: float, scale: float = 1.0) -> Array:
-        """Exact upper limits that are wrong with probability ``tail``."""
+        """Exact upper confidence limits with error probability ``tail``."""
         others = ShareCounts(np.maximum(self.among - self.counted, 0.0), self.among)
         return 1.0 - others.lower(tail, scale)
 
     def passes(
         self, constraint: Constraint, tail: float, scale: float = 1.0
     ) -> NDArray[np.bool_]:
-        """Where the limit keeps the constraint."""
+        """Whether the confidence limit satisfies the constraint."""
         if constraint.at_least:
             return np.asarray(self.lower(tail, scale) >= constraint.bound)
         return np.asarray(self.upper(tail, scale) <= constraint.bound)
 
 
 def count(rows: Predictions, thresholds: Array, name: str) -> ShareCounts:
-    """Count rows for a share at each threshold."""
+    """Count the rows of a share at each threshold."""
     acting = rows.probs[:, None] >= thresholds
     masks = {
         "acted on": acting,
@@ -247,7 +247,7 @@ def certify(
     thresholds: Array,
     tail: float,
 ) -> Any:
-    """Thresholds that satisfy a constraint, all of them but with probability ``tail``."""
+    """Thresholds that satisfy a constraint, with error probability ``tail``."""
     direction = SHARES[constraint.name].direction * (1 if constraint.at_least else -1)
     certified = np.zeros(len(thresholds), dtype=bool)
     if direction != 0:
@@ -283,7 +283,7 @@ def guarantee(
     thresholds: Array | None = None,
     level: float = 0.95,
 ) -> Guarantee:
-    """The best threshold that is guaranteed to satisfy all constraints.
+    """Find the best threshold that is guaranteed to satisfy all constraints.
 
     If one of them asks for a high threshold (precision, alert rate), the lowest one is
     best, which finds most events; otherwise the highest, which acts on fewest rows.
@@ -320,7 +320,7 @@ def _rows_needed(
     counted: Mapping[str, ShareCounts],
     tail: float,
 ) -> int | None:
-    """Rows with which some threshold would pass, to about 10%."""
+    """Estimate the number of rows with which some threshold would pass."""
     scale = 1.0
     while scale * n_rows < MOST_ROWS:
         scale *= 1.1
@@ -336,7 +336,7 @@ def _rows_needed(
 
 
 class RiskCoverage(NamedTuple):
-    """Error rate among the most confident rows, by the share of rows that they are."""
+    """Error rate among the most confident rows, by their share of all rows."""
 
     coverage: Array
     risk: Array
@@ -344,7 +344,7 @@ class RiskCoverage(NamedTuple):
     """Mean risk over all coverages; lower is better."""
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curve with matplotlib, into ``ax`` or a new figure."""
+        """Plot the curve with matplotlib."""
         axes: Axes = draw(self, ax)
         return axes
 
