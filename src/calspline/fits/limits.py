@@ -59,6 +59,8 @@ def atom_limits(
     u = histogram.locations
     w = (histogram.positives + histogram.negatives) / design_effect
     zero, one = u <= ZERO, exactly_one(u)
+    if not zero.any() and not one.any():
+        return EVERYWHERE
     inner = ~zero & ~one
 
     def atom(

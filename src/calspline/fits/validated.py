@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit
 
+from calspline._arrays import Array
 from calspline.fits.curve import fit_default_curve
 from calspline.fits.options import Recipe
 from calspline.fits.paper import fit_paper_curve
 from calspline.fitting.groups import Parts
 from calspline.fitting.validation import is_worse_than_start
 from calspline.histograms.score_histogram import ScoreHistogram
-from calspline.maps.curve import CalibrationCurve, constant, line
+from calspline.maps.curve import constant, line
 from calspline.maps.fit_info import FittedCurve
 from calspline.transforms import Transform
 
@@ -44,22 +46,30 @@ def check_against_start(
     fitted: FittedCurve, histogram: ScoreHistogram, recipe: Recipe
 ) -> FittedCurve:
     """The curve or, if clearly worse, the better of raw scores and base rate."""
-    starts = [constant(histogram.kind, histogram.base_rate)]
+    rate = histogram.base_rate
+    of_rate = _log_loss(np.asarray(rate), histogram)
+    of_scores = np.inf
     if histogram.kind == "probability":
-        starts.append(line(Transform("logit"), 1.0, 0.0))
-    losses = [_log_loss(start, histogram) for start in starts]
-    best = int(np.argmin(losses))
-    loss = _log_loss(fitted.curve, histogram)
+        of_scores = _log_loss(expit(histogram.locations), histogram)
+    curve = fitted.curve
+    z = curve.locate(histogram.locations, histogram.kind)
+    of_curve = _log_loss(curve.respond(curve.value(z)), histogram)
     effect = recipe.design_effect
     tolerance = TOLERANCE + TOLERANCE_PER_ROW * histogram.total / effect
-    if is_worse_than_start(loss / effect, losses[best] / effect, tolerance):
-        return replace(fitted, curve=starts[best], edf=0.0, converged=False)
-    return fitted
+    best = min(of_rate, of_scores)
+    if not is_worse_than_start(of_curve / effect, best / effect, tolerance):
+        return fitted
+    if of_scores < of_rate:
+        start = line(Transform("logit"), 1.0, 0.0)
+    else:
+        start = constant(histogram.kind, rate)
+    return replace(fitted, curve=start, edf=0.0, converged=False)
 
 
-def _log_loss(curve: CalibrationCurve, histogram: ScoreHistogram) -> float:
+def _log_loss(p: Array, histogram: ScoreHistogram) -> float:
     """Log-loss of all rows, in nats; no probability is more certain than rows allow."""
     least = 1.0 / (histogram.total + 2.0)
-    z = curve.locate(histogram.locations, histogram.kind)
-    p = np.clip(curve.respond(curve.value(z)), least, 1.0 - least)
-    return float(-histogram.positives @ np.log(p) - histogram.negatives @ np.log1p(-p))
+    p = np.clip(p, least, 1.0 - least)
+    positive = histogram.positives * np.log(p)
+    negative = histogram.negatives * np.log1p(-p)
+    return -float(positive.sum() + negative.sum())

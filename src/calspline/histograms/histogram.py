@@ -328,7 +328,11 @@ class BinnedScores:
     @property
     def counts(self) -> Counts:
         """The distinct locations, with the weight of positives and negatives at each."""
-        return Counts.from_sums(self.locations, self.positives, self.negatives)
+        counts = Counts(self.locations, self.positives, self.negatives)
+        first = run_starts(counts.x)
+        if len(first) < len(counts):
+            return counts.merged(first, counts.x[first])
+        return counts
 
     @property
     def inside(self) -> float | None:
