@@ -312,11 +312,11 @@ class Transform:
         line = self._definition.unchanged
         return None if line is None else line(self._epsilon)
 
-    def slope_of_log_odds(self, x: float) -> float:
-        """Derivative of the log-odds of the score in ``x``; infinite where it is clipped."""
-        score = self.inverse(np.array([x]))
-        slope = float(self.derivative(score)[0])
-        return float(steepness(score)[0]) / slope if slope > 0.0 else np.inf
+    def slopes_of_log_odds(self, x: Array) -> Array:
+        """Derivatives of the log-odds of scores in ``x``; infinite where clipped."""
+        scores = self.inverse(x)
+        with np.errstate(divide="ignore"):
+            return steepness(scores) / self.derivative(scores)
 
     def formula(self, p: Expression, u: Expression) -> Expression:
         """``x`` of a score ``p`` whose log-odds are ``u``."""

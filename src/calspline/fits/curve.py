@@ -283,13 +283,9 @@ def steepest_ends(placed: PlacedScores) -> tuple[float, float]:
     low, high = flat_ends(placed)
     if placed.kind == "margin":
         return low, high
-    x = placed.bins.x
     below, above = placed.at_limits
-    if not below:
-        low = placed.transform.slope_of_log_odds(float(x[0]))
-    if not above:
-        high = placed.transform.slope_of_log_odds(float(x[-1]))
-    return low, high
+    slopes = placed.transform.slopes_of_log_odds(placed.bins.x[[0, -1]]).tolist()
+    return low if below else slopes[0], high if above else slopes[1]
 
 
 def flat_ends(placed: PlacedScores) -> tuple[float, float]:

@@ -253,10 +253,12 @@ class NaturalSpline:
 
     def design(self, x: Array) -> PiecewiseDesign:
         """The basis at ``x``, linear beyond the end knots."""
+        return PiecewiseDesign(self.pieces, self.places(x))
+
+    def places(self, x: Array) -> Places:
+        """The piece that each ``x`` lies in, and where."""
         piece = np.searchsorted(self.knots, x, side="right")
-        return PiecewiseDesign(
-            self.pieces, Places(piece, x - anchors(self.knots)[piece])
-        )
+        return Places(piece, x - anchors(self.knots)[piece])
 
     def interpolate(self, values: Array) -> Array:
         """Coefficients of the splines with these ``values`` (K, m) at the knots."""
@@ -300,7 +302,7 @@ class NaturalSpline:
             (self._clamped[:-4] < high - touch) & (self._clamped[4:] > low + touch)
         )
 
-    @property
+    @cached_property
     def line(self) -> Array:
         """Coefficients of the constant 1 and of ``x`` itself, shape (2, K)."""
         return np.vstack([np.ones(self.size), self.greville[1:-1]])

@@ -10,7 +10,12 @@ import numpy as np
 from scipy.special import expit
 
 from calspline._arrays import Array, Counts, run_starts
-from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, PiecewiseDesign
+from calspline.fitting.basis import (
+    NaturalSpline,
+    PiecewiseCubic,
+    PiecewiseDesign,
+    Places,
+)
 from calspline.fitting.coordinates import Coordinates
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import (
@@ -47,7 +52,9 @@ CLEAR_FALL_PER_PARAMETER = 1.25
 places gains more than that by chance."""
 ROUNDED_OFF = 1e-12
 """Squared error of a row that counts as none."""
-CELLS_PER_INTERVAL, OUTER_CELLS = 12, 64
+WITHIN_INTERVAL = np.linspace(0.0, 1.0, 12, endpoint=False)
+"""Where cells between two knots begin."""
+OUTER_CELLS = 64
 FEWEST_MERGED = 256
 TUBE_POINTS = 128
 MIN_CUBED, MAX_CUBED = 1e-50, 1e4
@@ -199,7 +206,7 @@ class SplineTask:
         self.unit = float(bins.x[-1] - bins.x[0])
         self.basis = NaturalSpline((knots - self.origin) / self.unit)
         self._z = (bins.x - self.origin) / self.unit
-        self._design = self.basis.design(self._z)
+        self._places = self.basis.places(self._z)
         self.coordinates: Coordinates
         if shape.ridge:
             usual = (
@@ -212,7 +219,7 @@ class SplineTask:
         else:
             self.coordinates = curvature_coordinates(
                 self.basis,
-                self._design,
+                PiecewiseDesign(self.basis.pieces, self._places),
                 self._z,
                 self._information(),
                 shape.line[1] * self.unit,
@@ -235,7 +242,7 @@ class SplineTask:
     @cached_property
     def problem(self) -> Problem:
         """The fit to all bins."""
-        return self._problem(self._design, self.bins)
+        return self._problem(self._places, self.bins)
 
     @cached_property
     def merged(self) -> Problem:
@@ -246,11 +253,8 @@ class SplineTask:
         if len(self._z) < FEWEST_MERGED:
             return self.problem
         knots = self.basis.knots
-        share = np.linspace(0.0, 1.0, CELLS_PER_INTERVAL, endpoint=False)
-        edges = [
-            (knots[:-1, None] + np.diff(knots)[:, None] * share).ravel(),
-            knots[-1:],
-        ]
+        inner = knots[:-1, None] + np.diff(knots)[:, None] * WITHIN_INTERVAL
+        edges = [inner.ravel(), knots[-1:]]
         if knots[0] > 0.0 or knots[-1] < 1.0:
             below = np.linspace(0.0, knots[0], OUTER_CELLS, endpoint=False)
             edges = [below, edges[0], np.linspace(knots[-1], 1.0, OUTER_CELLS)]
@@ -262,15 +266,19 @@ class SplineTask:
         z = np.add.reduceat(self.bins.w * self._z, first) / np.add.reduceat(
             self.bins.w, first
         )
-        return self._problem(
-            self.basis.design(z), self.bins.merged(first, self.origin + self.unit * z)
-        )
+        merged = self.bins.merged(first, self.origin + self.unit * z)
+        return self._problem(self.basis.places(z), merged)
 
-    def _problem(self, design: PiecewiseDesign, bins: Counts) -> Problem:
+    @cached_property
+    def _local(self) -> Array:
+        """The coordinates as piecewise cubics."""
+        return self.basis.pieces @ self.coordinates.T
+
+    def _problem(self, places: Places, bins: Counts) -> Problem:
         intercept, slope = self.shape.line
         low, high = self.targets(bins)
         return Problem(
-            design.in_coordinates(self.coordinates.T),
+            PiecewiseDesign(self._local, places),
             intercept + slope * bins.x,
             bins.w,
             high * bins.positives + low * bins.negatives,
@@ -321,7 +329,7 @@ class SplineTask:
         for end, steepest, is_flat in zip((0, -1), shape.ends, shape.flat, strict=True):
             most = steepest * self.unit
             least = 0.0 if is_flat else -most
-            coefficients[2, end] = np.clip(coefficients[2, end], least, most)
+            coefficients[2, end] = min(max(coefficients[2, end], least), most)
             if is_flat:
                 flat.append(end)
         # Near 0 and 1 probabilities bend as no spline does, and no variance about one
@@ -471,8 +479,9 @@ def soft_targets(targets: tuple[float, float], eta: Array) -> tuple[Array, Array
     the other label below ``SURPRISE``, down to the share ``HEDGE``.
     """
     low, high = targets
-    likely = HEDGE + (1.0 - HEDGE) * np.minimum(expit(eta) / SURPRISE, 1.0)
-    unlikely = HEDGE + (1.0 - HEDGE) * np.minimum(expit(-eta) / SURPRISE, 1.0)
+    chance = expit(eta)
+    likely = HEDGE + (1.0 - HEDGE) * np.minimum(chance / SURPRISE, 1.0)
+    unlikely = HEDGE + (1.0 - HEDGE) * np.minimum((1.0 - chance) / SURPRISE, 1.0)
     return low * likely, 1.0 - (1.0 - high) * unlikely
 
 
