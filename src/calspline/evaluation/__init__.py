@@ -1,1 +1,1 @@
-"""How good probabilities are: scores, decompositions, tests, comparisons. Nothing here depends on an estimator."""
+"""Evaluation of probabilities. Nothing here depends on an estimator."""

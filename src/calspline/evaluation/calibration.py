@@ -1,17 +1,18 @@
-"""How well probabilities are calibrated: expected calibration error, Cox's recalibration, and a test.
+"""Calibration measures: expected calibration error, Cox recalibration and a test.
 
 **Expected calibration error.** On bins, ``ECE = sum_b |S_b| / n`` with ``S_b`` the sum
 of ``y - p`` over the rows of bin ``b``. Chance makes every ``|S_b|`` positive, so the
 plain ECE of a perfect model grows with the bins and shrinks with the rows. The debiased
-estimate is cross-fitted: one half of a bin's rows says in which direction it is off,
-the other half by how much. Averaged over all ways to halve the bin, with normal sums,
-that is in closed form
+estimate is cross-fitted: one half of a bin's rows determines the direction of the
+deviation, the other half its size. Averaged over all ways to halve the bin, with normal
+sums, this has the closed form
 
-    |S| (2 Phi(z) - 1) - 2 s phi(z),    s^2 = sum of w^2 p (1 - p) over the bin,    z = |S| / s.
+    |S| (2 Phi(z) - 1) - 2 s phi(z),    z = |S| / s,
 
-If the probabilities are right its mean is zero, since direction and size are then
-independent; as rows grow it tends to ``|S|``, which it never exceeds. Kumar et al.
-(2019) and Roelofs et al. (2022) treat the same bias by other means.
+with ``s^2`` the sum of ``w^2 p (1 - p)`` over the bin. For calibrated probabilities its
+mean is zero, since direction and size are then independent; with more rows it tends to
+``|S|``, which it never exceeds. Kumar et al. (2019) and Roelofs et al. (2022) treat the
+same bias by other means.
 
 The smooth ECE has no bins. The residuals ``y - p`` are smoothed with a Gaussian kernel
 of width ``s``, reflected at 0 and 1, and ``smECE_s`` is the integral of the absolute
@@ -23,14 +24,13 @@ A reflected Gaussian multiplies the ``k``-th cosine coefficient by ``exp(-(pi k 
 probabilities of 1e-9), those of the event are modelled as ``a + x``, where ``a`` is the
 calibration in the large, positive if events are more frequent than predicted, and as
 ``c + b x``, where ``b`` is the calibration slope, below 1 if the probabilities are too
-extreme. Standard errors are those of maximum likelihood, with the variance of the score
-that the weights say.
+extreme. Standard errors are those of maximum likelihood, with the score variance
+implied by the weights.
 
-**The test** of "these probabilities are right" against a smooth curve. Under the
-hypothesis the outcomes are independent coin flips with the given probabilities; the
-alternative moves their log-odds by a natural cubic spline of the log-odds, with a few
-bends held back by the curvature penalty. The statistic is the score statistic of that
-model,
+**The test** of calibration against a smooth alternative. Under the hypothesis, the
+outcomes are independent coin flips with the given probabilities; the alternative
+shifts their log-odds by a natural cubic spline of the log-odds, restricted by the
+curvature penalty. The statistic is the score statistic of that model,
 
     T = sum_k a_k (c_k' X' (y - p))^2,    a_k = 1 / (1 + lambda gamma_k),
 
@@ -95,29 +95,30 @@ from calspline.transforms import Transform, log_odds
 Ints = NDArray[np.intp]
 
 ECE_BINS = 15
-"""Bins of the ECE, as most of the literature since Guo et al. (2017) has them."""
+"""Number of bins of the ECE, customary since Guo et al. (2017)."""
 GRID_CELLS = 1 << 13
 MIN_WIDTH, LONGEST_WAVE = 0.5 / GRID_CELLS, 10.0 / np.pi
 MAX_COX_CELLS, LINE_CELLS = 4096, 1024
 SLOPE_PRECISION = 1.0
-"""Of the prior about one of the slope that recalibrates."""
+"""Precision of the prior of the recalibration slope, which has mean one."""
 LEAST_SPREAD, LINE_TOLERANCE = 1e-6, 1e-6
 TEST_CELLS, TEST_KNOTS, TEST_DEGREES, TEST_DRAWS = 256, 8, 4.0, 999
 NEARLY_CERTAIN = 1e-9
 NORMAL_KURTOSIS = 0.01
-"""Scores whose tails are lighter than this count as normal."""
+"""Sums with a smaller excess kurtosis are treated as normal."""
 SIZES_PER_OCTAVE, SIZE_CLASSES = 4, 64
-"""Classes of weights in simulations; beyond the last, a weight is 65,536 times smaller than the largest."""
+"""Classes of weights in simulations, each a factor of two wide or less; the range is
+65,536."""
 SEED = 0
 
 
 def equal_width_bins(p: Array, n_bins: int) -> Ints:
-    """The bin of each probability among bins of equal width; the last bin includes 1."""
+    """Index of the bin of each probability; the last bin includes 1."""
     return np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
 
 
 def ece(f: Counts, bins: Ints) -> tuple[float, float]:
-    """ECE, plain and debiased, with the bin of each probability given."""
+    """ECE, plain and debiased, for given bins."""
     gap = np.abs(np.bincount(bins, weights=f.positives - f.w * f.x))
     s = np.sqrt(np.bincount(bins, weights=f.squares * f.x * (1.0 - f.x)))
     # Beyond 40 the correction vanishes, and z squared may overflow.
@@ -129,7 +130,7 @@ def ece(f: Counts, bins: Ints) -> tuple[float, float]:
 
 
 def smooth_ece(f: Counts) -> float:
-    """Smooth ECE, with the kernel width at the fixed point."""
+    """Smooth ECE, with the bandwidth at the fixed point."""
     residual = (f.positives - f.w * f.x) / f.total
     # A residual is shared between the centres of two cells.
     place = np.clip(f.x * GRID_CELLS - 0.5, 0.0, GRID_CELLS - 1.0)
@@ -162,7 +163,7 @@ def smooth_ece(f: Counts) -> float:
 
 
 def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
-    """The spline's curve for these probabilities, whose squares have groups in them; None if only one class occurs."""
+    """Spline calibration curve of these predictions; None if only one class occurs."""
     if not (f.positives.any() and f.negatives.any()):
         return None
     # As many rows as would say as much, if those of a group did not depend on each
@@ -180,14 +181,14 @@ def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
 
 
 def spread(f: Counts) -> float:
-    """Standard deviation of the values, not quite zero."""
+    """Standard deviation of the values, bounded away from zero."""
     return max(float(np.sqrt(f.w @ (f.x - f.mean) ** 2 / f.total)), LEAST_SPREAD)
 
 
 def on_a_line(f: Counts, x: Array, precision: list[float]) -> Array:
-    """Log-odds ``x`` plus a constant, or a line of two precisions, fitted to the outcomes in ``f``.
+    """Fit ``x`` plus an intercept, or plus a line, to the outcomes in ``f``.
 
-    The precisions are those of priors about zero, of the constant and of the slope in
+    The precisions belong to priors with mean zero of the intercept and of the slope, in
     standard deviations of ``f``.
     """
     centre, unit = f.mean, spread(f)
@@ -207,7 +208,7 @@ def on_a_line(f: Counts, x: Array, precision: list[float]) -> Array:
 
 
 def recalibrated_log_odds(f: Counts, x: Array) -> Array:
-    """Log-odds ``x`` recalibrated by a line, whose slope has a prior.
+    """Recalibrate log-odds ``x`` by a line, with a prior on its slope.
 
     ``f`` counts outcomes by log-odds.
     """
@@ -221,7 +222,10 @@ def recalibrated_log_odds(f: Counts, x: Array) -> Array:
 
 
 def curve_distances(f: Counts, fit: FittedCurve | None) -> dict[str, Any]:
-    """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``; NaN if only one class occurs."""
+    """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``.
+
+    NaN if only one class occurs.
+    """
     if fit is None:
         return dict.fromkeys(("ici", "e50", "e90", "emax"), float("nan"))
     distance = np.abs(f.x - fit.curve(f.x))
@@ -239,7 +243,7 @@ def curve_distances(f: Counts, fit: FittedCurve | None) -> dict[str, Any]:
 
 
 class Recalibration(NamedTuple):
-    """Estimates with standard errors. An estimate that is not finite has the error NaN."""
+    """Estimates with standard errors, which are NaN if the estimate is not finite."""
 
     in_the_large: float
     in_the_large_se: float
@@ -248,7 +252,7 @@ class Recalibration(NamedTuple):
 
 
 def recalibration(f: Counts, rows: EvaluatedRows | None = None) -> Recalibration:
-    """Fit both models; where ``rows`` are in groups, the errors are those that these show.
+    """Fit both models; for grouped rows, standard errors are cluster-robust.
 
     If only one class occurs, ``in_the_large`` is infinite. If all events lie above all
     non-events, the slope is infinite. If there is only one probability, the slope is
@@ -282,7 +286,7 @@ def _last_coefficient(
     f: Counts,
     rows: EvaluatedRows | None,
 ) -> tuple[float, float]:
-    """Last coefficient of a logistic regression on features of the log-odds, and its standard error."""
+    """Last coefficient of a logistic regression, and its standard error."""
     X = features(f.x)
     problem = Problem(DenseDesign(X), offset * f.x, f.w, f.positives, log_loss)
     free, start = np.zeros((2, X.shape[1]))
@@ -311,16 +315,16 @@ def calibration_p_value(
 ) -> float:
     """P-value of the hypothesis that the probabilities are calibrated.
 
-    Without ``simulate``, where there are too few rows for normal scores, the statistic
-    is taken to have a gamma distribution with its mean and variance.
+    Without ``simulate``, if there are too few rows for a normal approximation, the
+    statistic is approximated by a gamma distribution with its mean and variance.
 
     Where ``rows`` at the same probability count differently, so do the coin flips like
     them. Where they depend on each other, the variance of the scores is that of their
     groups.
 
-    Rows within 1e-9 of 0 or 1 are judged apart. If one of them turned out the other
-    way, the p-value is the chance of that, at most the sum of their distances to 0 or
-    1: 0 if something happened that had probability 0.
+    Rows within 1e-9 of 0 or 1 are treated separately. If one of them has the other
+    outcome, the p-value is the probability of that, at most the sum of their distances
+    from 0 or 1; it is 0 if an outcome occurred that had probability 0.
     """
     unlikely = np.minimum(f.x, 1.0 - f.x)
     certain = unlikely < NEARLY_CERTAIN
@@ -364,7 +368,7 @@ def calibration_p_value(
 
 
 def cell_starts(f: Counts, n_cells: int) -> Ints:
-    """Where each of at most so many cells begins."""
+    """Start of each cell, for at most the given number of cells."""
     return (
         run_starts(f.equal_weight_bins(n_cells))
         if len(f) > n_cells
@@ -375,7 +379,7 @@ def cell_starts(f: Counts, n_cells: int) -> Ints:
 def flips_like(
     f: Counts, rows: EvaluatedRows | None, n_cells: int
 ) -> tuple[Counts, Flips]:
-    """The probabilities in at most so many cells, and coin flips like the rows in them."""
+    """Probabilities in at most ``n_cells`` cells, and flips that represent them."""
     first = cell_starts(f, n_cells)
     cells = f.merged(first)
     if rows is None or rows.groups is not None or not rows.unequal:
@@ -386,7 +390,7 @@ def flips_like(
 
 
 def directions(f: Counts) -> Array:
-    """Columns ``sqrt(a_k) X c_k``: the statistic is the squared length of their products with ``y - p``."""
+    """Columns ``sqrt(a_k) X c_k``: the statistic is ``|directions' (y - p)|^2``."""
     x = Transform("logit")(f.x)
     v = f.squares * f.x * (1.0 - f.x)
     if x[0] == x[-1]:
@@ -420,7 +424,7 @@ def directions(f: Counts) -> Array:
 
 
 def combined_p_value(p: Array) -> float:
-    """One p-value from several that may depend on each other: the Cauchy combination of Liu and Xie.
+    """Combine p-values that may be dependent by the Cauchy combination of Liu and Xie.
 
     It is close to the smallest times their number if one stands out, and to the
     p-values themselves if all agree.
@@ -434,7 +438,7 @@ def combined_p_value(p: Array) -> float:
 
 
 def gamma_tail(x: float, mean: float, variance: float) -> float:
-    """The chance that a variable with a gamma distribution is larger than ``x``."""
+    """Tail probability of a gamma distribution."""
     shape = mean**2 / variance
     return float(scipy.special.gammaincc(shape, x * mean / variance))
 
@@ -478,7 +482,7 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """Independent coin flips like the rows: at each of some probabilities, how many there are, of what size.
+    """Independent coin flips that represent the rows, by probability.
 
     ``cell`` has the place of the probability, increasing, and each place occurs.
     """
@@ -490,7 +494,7 @@ class Flips:
 
     @classmethod
     def like(cls, f: Counts) -> Flips:
-        """Flips of equal size at each probability, with the variance that its weight says."""
+        """Flips of equal size at each probability, with the variance of its weight."""
         squares = f.squares
         count = np.maximum(
             np.rint(
@@ -505,7 +509,10 @@ class Flips:
 
     @classmethod
     def of_rows(cls, p: Array, cell: Ints, squares: Array) -> Flips:
-        """A flip for each row at the probability of its cell; rows of about the same size are taken together."""
+        """A flip for each row, at the probability of its cell.
+
+        Rows of similar size are pooled.
+        """
         largest = float(squares.max())
         octave = -0.5 * np.log2(np.maximum(squares / largest, np.finfo(float).tiny))
         kind = cell * SIZE_CLASSES + np.minimum(
@@ -519,7 +526,7 @@ class Flips:
         )
 
     def cumulants(self) -> tuple[Array, Array]:
-        """Variance, and fourth cumulant, of the sum of flips at each probability."""
+        """Variance and fourth cumulant of the sum of the flips at each probability."""
         q = self.p * (1.0 - self.p)
         first = np.searchsorted(self.cell, np.arange(len(self.p)))
         squares, fourths = (
@@ -528,7 +535,10 @@ class Flips:
         return squares * q, fourths * q * (1.0 - 6.0 * q)
 
     def deviations(self, draws: int) -> Array:
-        """Sums of ``size * (event - p)`` at each probability, one row per draw; always the same draws."""
+        """Simulated sums of ``size * (event - p)`` by probability.
+
+        One row per draw; the draws are always the same.
+        """
         rng = np.random.default_rng(SEED)
         p = self.p[self.cell]
         events: Array

@@ -713,8 +713,9 @@ def scorer(measure: str) -> Any:
     >>> from calspline import scorer
     >>> X, y = make_classification(random_state=0)
     >>> names = ("log_loss", "calibration_log_loss")
-    >>> found = cross_validate(LogisticRegression(), X, y, scoring={name: scorer(name) for name in names})
-    >>> bool((found["test_log_loss"] <= found["test_calibration_log_loss"]).all())
+    >>> scoring = {name: scorer(name) for name in names}
+    >>> scores = cross_validate(LogisticRegression(), X, y, scoring=scoring)
+    >>> bool((scores["test_log_loss"] <= scores["test_calibration_log_loss"]).all())
     True
     """
     from sklearn.metrics import make_scorer

@@ -22,8 +22,8 @@ spline's posterior. Drawn curves always differ from the diagonal, so the lower l
 the lower is the largest lower limit at any row, since noise adds to the maximum of a
 drawn curve (87% coverage with its quantiles), and the upper covers the lines at the
 limits of the calibration slope, since a spline of few rows is too close to the diagonal
-at its ends. The bootstrap is no
-alternative: the plain ECE of a resampled data set is biased twice.
+at its ends. The bootstrap does not help: the plain ECE of a resampled data set is
+biased twice.
 
 ``python -m benchmarks.metrics`` measures the coverage of all limits.
 
@@ -83,7 +83,7 @@ CLASS_WISE = ("class_wise_ece", "class_wise_ece_debiased", "class_wise_smooth_ec
 
 
 class LimitsOfEvaluation(Mapping[str, Limits]):
-    """Limits of the numbers of an evaluation by name, computed when they are read."""
+    """Limits of the numbers of an evaluation by name, computed on access."""
 
     def __init__(self, result: EvaluatedNumbers) -> None:
         self.result = result

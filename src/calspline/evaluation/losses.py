@@ -1,21 +1,19 @@
-"""Losses as scikit-learn defines them, and where they come from: miscalibration, discrimination, uncertainty.
+"""Losses as defined by scikit-learn, and their decomposition.
 
-All are computed from the table of distinct probabilities, which is there anyway:
-scikit-learn would sort and check the rows again for each. The tests compare them with
-scikit-learn's numbers.
+All are computed from the table of distinct probabilities, whereas scikit-learn would
+sort and validate the rows again for each. The tests compare them with scikit-learn.
 
 The CORP decomposition (Dimitriadis, Gneiting and Jordan 2021) recalibrates by isotonic
-regression, which needs no
-bins and no tuning::
+regression, which needs neither bins nor tuning::
 
     loss        = calibration + refinement
     refinement  = uncertainty - discrimination
 
-``calibration`` (miscalibration) is what the recalibrated probabilities would save,
-``refinement`` is the loss they still have, ``uncertainty`` that of the base rate,
-``discrimination`` what sorting the rows gains over it. Isotonic regression fits noise
-too: even for perfect probabilities it would save something. How much is simulated
-(:mod:`calspline.evaluation.limits`), and counts as refinement.
+``calibration`` (miscalibration) is the loss that recalibration would avoid,
+``refinement`` the remaining loss, ``uncertainty`` the loss of the base rate, and
+``discrimination`` the gain of ranking the rows. Isotonic regression also fits noise, so
+it reduces the loss even for perfect probabilities. This reduction is simulated
+(:mod:`calspline.evaluation.limits`) and counts as refinement.
 
 With three or more classes each class is recalibrated against the rest. The Brier score
 is the sum over classes, and so are its parts. For the log-loss the recalibrated
@@ -42,8 +40,9 @@ from numpy.typing import NDArray
 from calspline._arrays import Array, Counts
 
 MIN_PROBABILITY = float(np.finfo(np.float64).eps)
-"""The least probability that the log-loss counts, as in scikit-learn. An event that happened although its probability
-was 0 costs 36.04, not infinity, and is reported apart."""
+"""Probabilities are clipped to this value in the log-loss, as in scikit-learn. An event
+with predicted probability 0
+contributes 36.04 instead of infinity, and is reported separately."""
 
 
 class Loss(Protocol):
@@ -74,7 +73,10 @@ def accuracy(f: Counts) -> float:
 
 
 def auc(f: Counts) -> float:
-    """Chance that an event has a higher probability than a non-event, ties counting half; NaN without both."""
+    """Probability that an event is ranked above a non-event, ties counting half.
+
+    NaN without both.
+    """
     w1, w0 = float(f.positives.sum()), float(f.negatives.sum())
     if w1 == 0.0 or w0 == 0.0:
         return float("nan")
@@ -129,7 +131,7 @@ def parts(loss: float, refinement: float, uncertainty: float) -> LossParts:
 
 
 def recalibrated(f: Counts) -> Array:
-    """Isotonic regression of the outcomes on the probabilities, one value for each of them."""
+    """Isotonic regression of the outcomes, one value per distinct probability."""
     return np.asarray(
         scipy.optimize.isotonic_regression(f.positives / f.w, weights=f.w).x
     )
@@ -142,7 +144,7 @@ def multiclass_log_loss_parts(
     weight: Array | None,
     overfit: float = 0.0,
 ) -> LossParts:
-    """The parts of a multiclass log-loss; ``q`` (n, m) has each class recalibrated, and is overwritten.
+    """Components of a multiclass log-loss; overwrites ``q`` (n, m).
 
     ``overfit`` is what the recalibration gains by fitting noise.
     """

@@ -2,8 +2,8 @@
 
 The in-sample loss of isotonic regression is below that of the true curve by the
 *overfit*. Its distribution is simulated with a line in log-odds in place of the true
-curve: it hardly depends on the curve, and a line costs less than a spline. Drawn outcomes of rows in groups depend on each other as those that were observed
-do: they are thresholded normal variables with a common correlation.
+curve, on which it hardly depends. For grouped rows, simulated outcomes are thresholded
+normal variables with a common correlation, which is estimated from the residuals.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from calspline.evaluation.protocols import EvaluatedRows
 from calspline.transforms import Transform
 
 DRAWS, DRAWS_OF_MANY, MANY_ROWS = 20, 8, 4000
-"""Draws, and fewer from so many rows on, where draws differ less."""
+"""Number of draws, and fewer from this number of rows on, as draws differ less."""
 DRAWS_OF_A_CLASS = 4
-"""Draws for one of many classes, over which they are summed."""
+"""Number of draws for one of many classes, over which they are summed."""
 CELLS, CELLS_OF_A_CLASS = 1 << 14, 1 << 11
-"""Coarser cells would leave less room for overfitting."""
+"""Number of cells; coarser cells would leave less room for overfitting."""
 SEED = 0
 
 
 class Overfit(NamedTuple):
-    """Reductions of mean losses that are due to overfitting, one for each draw."""
+    """Reductions of mean losses due to overfitting, one per draw."""
 
     log_loss: Array
     brier: Array
     log_loss_of_events: Array
-    """The part of the log-loss that events have, for sums over several classes."""
+    """Contribution of the events to the log-loss, for sums over several classes."""
 
 
 def simulate_overfit(rows: EvaluatedRows) -> Overfit:
-    """Draw outcomes of a two-class problem, and recalibrate them."""
+    """Simulate outcomes of a two-class problem, and recalibrate them."""
     draws = DRAWS if len(rows.codes) < MANY_ROWS else DRAWS_OF_MANY
     if rows.of_many:
         draws = DRAWS_OF_A_CLASS
@@ -75,7 +75,7 @@ def line(rows: EvaluatedRows, p: Array) -> Array:
 
 
 def simulate_overfit_of_classes(rows: EvaluatedRows) -> Overfit:
-    """The same for several classes, whose recalibrated probabilities are normalized."""
+    """Simulate several classes, whose recalibrated probabilities are normalised."""
     problems = rows.against_rest
     draws = DRAWS if len(rows.codes) < MANY_ROWS else DRAWS_OF_MANY
     units = _units(rows)
@@ -108,7 +108,7 @@ def simulate_overfit_of_classes(rows: EvaluatedRows) -> Overfit:
 
 
 class Units(NamedTuple):
-    """Outcomes to draw: how many, of what weight, with which probabilities."""
+    """Outcomes to simulate: their number, weights and probabilities."""
 
     p: Array
     number: NDArray[np.int64]
@@ -118,6 +118,8 @@ class Units(NamedTuple):
 
 def _units(rows: EvaluatedRows) -> Units:
     """Units in an order that does not depend on that of the rows.
+
+    Equal rows that are counts are pooled.
 
     Equal rows that count rows are taken together.
     """
@@ -139,7 +141,7 @@ def _units(rows: EvaluatedRows) -> Units:
 def _drawn_classes(
     rows: EvaluatedRows, units: Units, q: Array, draws: int
 ) -> Iterator[Array]:
-    """Drawn outcomes: weights of the classes for each unit."""
+    """Simulated outcomes: weight of each class by unit."""
     rng = np.random.default_rng(SEED)
     if units.groups is None:
         for _ in range(draws):
@@ -161,7 +163,7 @@ def _drawn_classes(
 def _grouped_deviations(
     rows: EvaluatedRows, q: Array, starts: Ints, draws: int
 ) -> Array:
-    """Sums of ``y - q`` by cell for drawn outcomes of rows in groups: (draws, cells)."""
+    """Simulated sums of ``y - q`` for grouped rows, shape (draws, cells)."""
     assert rows.groups is not None
     rng = np.random.default_rng(SEED)
     correlation = latent_correlation(rows, q)
@@ -182,10 +184,10 @@ def _grouped_deviations(
 
 
 def latent_correlation(rows: EvaluatedRows, q: Array) -> float:
-    """Correlation of normal variables behind the outcomes of a group.
+    """Correlation of the latent normal variables behind the outcomes of a group.
 
-    It is that of residuals of the same group, corrected as for events with probability
-    1/2: the two are related by ``sin(pi r / 2)``.
+    This is the correlation of the residuals within groups, transformed by
+    ``sin(pi r / 2)``, which is exact for events with probability 1/2.
     """
     assert rows.groups is not None
     residual = rows.codes - q
@@ -199,7 +201,7 @@ def latent_correlation(rows: EvaluatedRows, q: Array) -> float:
 
 
 def _gains(deviations: Array, q: Array, w: Array) -> Overfit:
-    """What isotonic regression of drawn outcomes gains over the curve ``q``.
+    """Gain of isotonic regression over the curve ``q`` for simulated outcomes.
 
     ``deviations`` are their sums minus ``w q``, by draw.
     """

@@ -1,17 +1,16 @@
-"""The checked input of an evaluation: probabilities, labels, classes and weights.
+"""Validated input of an evaluation: probabilities, labels, classes and weights.
 
 Every sum that is judged here is one over independent *units*, and its variance is the
 sum of the units' squared sums.
 
 * Without weights a unit is a row. Whole weights count rows, so that a weight of 3 is
   three units.
-* Other weights say how much a row stands for. It is one unit still, and with a residual
-  of variance ``v`` its part in a sum has the variance ``w^2 v``. Only the ratios of
-  such weights matter.
-* Rows of a group may depend on each other: the unit is the group, and its squared sum
-  is that of its rows' parts. Of the probabilities themselves only the variance of
-  independent rows is known; the *design effect* says how many times larger that of the
-  groups is (Kish, *Survey Sampling*, 1965).
+* With other weights, a row is one unit, and its contribution to a sum has the variance
+  ``w^2 v``, where ``v`` is the variance of its residual. Only the ratios of such
+  weights matter.
+* Rows of a group may depend on each other, so the unit is the group. If only the
+  variance for independent rows is known, it is multiplied by the *design effect* (Kish,
+  *Survey Sampling*, 1965).
 
 References
 ----------
@@ -57,14 +56,16 @@ from calspline.maps.fit_info import FittedCurve
 from calspline.transforms import Transform
 
 MANY_CLASSES = 20
-"""With more classes, simulations of each against the rest are replaced or shortened."""
+"""With more classes, simulations of each class against the rest are shortened or
+replaced."""
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-9, 1e15
-"""Sums of weights that make sense as numbers of rows, and whose squares do not overflow."""
+"""Sums of weights within these limits are plausible, and their squares do not
+overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Checked probabilities and outcomes, without the rows of weight zero.
+    """Validated probabilities and outcomes, without rows of weight zero.
 
     For two classes ``probs`` has the probability of the second one for each row; for
     three or more, a column for each class. ``codes`` holds the positions in ``classes``
@@ -72,8 +73,8 @@ class Predictions:
     other; None: rows do not. ``by`` has the segments that rows are in, if any were
     given.
 
-    What is expensive is computed once, when it is first asked for: the sorted table of
-    counts, the spline, and the two-class problems of several classes.
+    The sorted table of counts, the spline and the two-class problems of several classes
+    are computed on first access.
     """
 
     probs: Array
@@ -83,7 +84,8 @@ class Predictions:
     groups: Ints | None = None
     by: By | None = None
     of_many: bool = False
-    """Whether this is a class against the rest of many, so that less is simulated."""
+    """Whether this is one of many classes against the rest, so that simulations are
+    shortened."""
 
     @property
     def binary(self) -> bool:
@@ -92,23 +94,23 @@ class Predictions:
 
     @cached_property
     def counts(self) -> Counts:
-        """Two classes: the distinct probabilities, with the weight of events and non-events at each."""
+        """Weights of events and non-events by distinct probability (two classes)."""
         squares = self.squares if self.unequal or self.groups is not None else None
         return Counts.from_rows(self.probs, self.codes == 1, self.weight, squares)
 
     @cached_property
     def spline(self) -> FittedCurve | None:
-        """Two classes: the calibration curve; None if only one class occurs."""
+        """Calibration curve (two classes); None if only one class occurs."""
         return spline_curve(self.counts, self.design_effect)
 
     @cached_property
     def recalibrated(self) -> Array:
-        """Two classes: isotonic regression of the outcomes on the probabilities."""
+        """Isotonic regression of the outcomes on the probabilities (two classes)."""
         return recalibrated(self.counts)
 
     @cached_property
     def overfit(self) -> Overfit:
-        """What isotonic recalibration gains by fitting noise; summed over several classes."""
+        """Gain of isotonic recalibration by fitting noise, summed over classes."""
         if self.binary:
             return simulate_overfit(self)
         if len(self.classes) <= MANY_CLASSES:
@@ -119,7 +121,7 @@ class Predictions:
         return Overfit(of_events, brier, of_events)
 
     def where(self, inside: NDArray[np.bool_]) -> Predictions:
-        """Some of the rows, without their segments."""
+        """Select rows; segments are dropped."""
         weight = None if self.weight is None else self.weight[inside]
         groups = None
         if self.groups is not None:
@@ -132,7 +134,7 @@ class Predictions:
 
     @cached_property
     def w(self) -> Array:
-        """The weight of each row."""
+        """Weight of each row."""
         return np.ones(len(self.codes)) if self.weight is None else self.weight
 
     @property
@@ -142,17 +144,21 @@ class Predictions:
 
     @cached_property
     def unequal(self) -> bool:
-        """Whether there are weights that do not just count rows."""
+        """Whether there are weights that are not counts of rows."""
         return self.weight is not None and bool(
             np.any(self.weight != np.floor(self.weight))
         )
 
     def powers(self, power: float = 2.0) -> Array:
-        """What a row's moment, its variance for 2, counts in that of a sum: ``w^power``, or ``w`` of ``w`` rows."""
+        """Factor of a row's moment in a sum: ``w^power``, or ``w`` for counts."""
         return self.w**power if self.unequal else self.w
 
     def squared_sums(self, values: Array) -> Array:
-        """The variance of a weighted sum of values with mean zero: squares summed over units; a matrix for (n, k)."""
+        """Variance of a weighted sum of values with mean zero.
+
+        Squares are summed over units; for values of shape (n, k), the result is a
+        matrix.
+        """
         if self.groups is None:
             return np.asarray((values.T * self.powers()) @ values)
         sums = np.array(
@@ -164,17 +170,17 @@ class Predictions:
         return np.asarray((sums.T @ sums).reshape(values.shape[1:] * 2))
 
     def score_variance(self, p: Array, features: Array) -> Array:
-        """Two classes: that of the summed residuals about ``p`` times features (n, k): (k, k)."""
+        """Variance (k, k) of summed residuals times features (n, k)."""
         return self.squared_sums((self.codes - p)[:, None] * features)
 
     @cached_property
     def squares(self) -> Array:
-        """Two classes: what ``p (1 - p)`` of each row is multiplied by in the variance of the weight of events."""
+        """Factor of ``p (1 - p)`` in the variance of the weight of events."""
         return self.design_effect * self.powers()
 
     @cached_property
     def design_effect(self) -> float:
-        """Two classes: how many times the variance of independent rows that of the groups is.
+        """Variance between groups relative to that of independent rows (two classes).
 
         It is the mean over level and slope: with residuals ``r = y - p``, ``D = [1,
         z]`` of the log-odds standardised by ``v = s p (1 - p)``, and ``J`` the squared
@@ -199,12 +205,12 @@ class Predictions:
 
     @property
     def n_groups(self) -> int | None:
-        """How many groups there are, if rows depend on each other."""
+        """Number of groups; None for independent rows."""
         return None if self.groups is None else int(self.groups.max()) + 1
 
     @cached_property
     def event(self) -> Predictions:
-        """The two-class problem that is judged: of three or more classes, whether the most probable one was right."""
+        """Two-class problem to evaluate: for more classes, the top label."""
         if self.binary:
             return self
         guess = self.probs.argmax(axis=1)
@@ -220,7 +226,7 @@ class Predictions:
 
     @cached_property
     def against_rest(self) -> tuple[Predictions, ...]:
-        """Three or more classes: each of them against the rest, as two-class problems."""
+        """Two-class problem of each class against the rest."""
         problems = []
         for j, label in enumerate(self.classes.tolist()):
             classes = np.array([f"not {label}", label], dtype=object)
@@ -249,7 +255,7 @@ def check_predictions(
     groups: Any = None,
     by: Any = None,
 ) -> Predictions:
-    """Check probabilities and labels.
+    """Validate probabilities and labels.
 
     Without ``labels``, the classes are what the rows show, in sorted order; labels 0
     and 1, booleans and, for three or more columns, integers from 0 to m-1 need not all
@@ -315,7 +321,7 @@ def check_predictions(
 
 
 def _known_pair(found: NDArray[Any], pos_label: Any) -> NDArray[Any] | None:
-    """Both classes, if they are known although one of them may not occur; else None.
+    """Both classes if they are known although only one occurs; otherwise None.
 
     Labels 0 and 1 are a pair, and so are the only label that occurs and another
     ``pos_label``.
@@ -335,7 +341,7 @@ def _known_pair(found: NDArray[Any], pos_label: Any) -> NDArray[Any] | None:
 
 
 def _position(pos_label: Any, classes: NDArray[Any]) -> int:
-    """The position of ``pos_label`` among the two classes."""
+    """Position of ``pos_label`` among the two classes."""
     values: list[Any] = classes.tolist()
     if pos_label not in values:
         raise ValueError(
@@ -347,7 +353,7 @@ def _position(pos_label: Any, classes: NDArray[Any]) -> int:
 def _given_classes(
     found: NDArray[Any], labels: Any, count: int
 ) -> tuple[NDArray[Any], Ints]:
-    """The classes as given, in any order, and the place among them of what was found."""
+    """Classes in the given order, and the positions of the classes found."""
     classes = check_label_array(
         labels,
         len(labels) if hasattr(labels, "__len__") else 0,
@@ -381,7 +387,7 @@ def check_prediction_sets(
     *,
     pos_label: Any = None,
 ) -> dict[str, Predictions]:
-    """Check several sets of predictions by name: each of them, and that all are of the same classes.
+    """Validate several sets of predictions of the same rows, by name.
 
     A single array is one set, named "probabilities".
     """
@@ -427,7 +433,7 @@ def check_prediction_sets(
 
 
 def cell_sums(values: NDArray[Any], cell: Ints, n: int) -> Array:
-    """Sums over each of ``n`` cells of what rows have; ``cell`` may have several rows, for as many cells of each."""
+    """Sums of row values over ``n`` cells; ``cell`` may have several rows."""
     sums = np.bincount(
         cell.ravel(), np.broadcast_to(values, cell.shape).ravel(), minlength=n
     )
@@ -437,7 +443,7 @@ def cell_sums(values: NDArray[Any], cell: Ints, n: int) -> Array:
 def group_squares(
     values: Array, cell: Ints, groups: Ints, n: int
 ) -> tuple[Array, Array]:
-    """The variance of the sum of values in each of ``n`` cells, as its groups show it, and how many groups it has."""
+    """Variance of the sum of values in each cell between groups, and their number."""
     _, first, place = np.unique(
         cell * (int(groups.max()) + 1) + groups, return_index=True, return_inverse=True
     )
@@ -449,10 +455,10 @@ def group_squares(
 
 
 def largest_normal(covariance: Array, level: float, draws: int, seed: Any) -> float:
-    """The quantile of the largest absolute value of normal variables, in standard errors; those that do not vary aside.
+    """Critical value of the largest of correlated normal variables, in standard errors.
 
-    So far is the farthest of all off with the chance ``1 - level`` (max-T, Hothorn et
-    al. 2008).
+    The largest deviation exceeds it with probability ``1 - level`` (max-T, Hothorn et
+    al. 2008). Variables with variance zero are ignored.
     """
     varies = np.diag(covariance) > 0.0
     covariance, error = (

@@ -1,4 +1,4 @@
-"""What the parts of an evaluation need to know of each other.
+"""Interfaces between the parts of an evaluation.
 
 Predictions compute their overfit, and evaluations their limits, by functions of modules
 below them. These take any object with the attributes declared here.
@@ -27,22 +27,22 @@ class EvaluatedRows(Protocol):
 
     @property
     def codes(self) -> Ints:
-        """The class of each row."""
+        """Class of each row."""
         ...
 
     @property
     def groups(self) -> Ints | None:
-        """The group of each row, if rows depend on each other."""
+        """Group of each row, if rows depend on each other."""
         ...
 
     @property
     def counts(self) -> Counts:
-        """The distinct probabilities with the weight of either outcome."""
+        """Distinct probabilities with the weight of either outcome."""
         ...
 
     @property
     def w(self) -> Array:
-        """The weight of each row."""
+        """Weight of each row."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class EvaluatedRows(Protocol):
 
     @property
     def unequal(self) -> bool:
-        """Whether weights do not just count rows."""
+        """Whether the weights are not counts of rows."""
         ...
 
     @property
@@ -72,12 +72,12 @@ class EvaluatedRows(Protocol):
 
     @property
     def event(self) -> Any:
-        """The two-class problem of the event."""
+        """Two-class problem of the event."""
         ...
 
     @property
     def against_rest(self) -> Any:
-        """The two-class problems of three or more classes."""
+        """Two-class problems of three or more classes."""
         ...
 
     def score_variance(self, p: Array, features: Array) -> Array:
@@ -86,7 +86,7 @@ class EvaluatedRows(Protocol):
 
 
 class EvaluatedNumbers(Protocol):
-    """The numbers of an evaluation that limits are computed for."""
+    """Numbers of an evaluation for which limits are computed."""
 
     @property
     def rows(self) -> Any:
@@ -95,7 +95,7 @@ class EvaluatedNumbers(Protocol):
 
     @property
     def per_class(self) -> Mapping[Any, Any]:
-        """The evaluations of the classes."""
+        """Evaluations of the classes."""
         ...
 
     @property
@@ -120,17 +120,17 @@ class EvaluatedNumbers(Protocol):
 
     @property
     def class_wise_p_value(self) -> float:
-        """The same over all classes."""
+        """Combined p-value of all classes."""
         ...
 
     @property
     def top_label(self) -> Any:
-        """The evaluation of the most probable class."""
+        """Evaluation of the most probable class."""
         ...
 
 
 class LossDifference(Protocol):
-    """Losses by row of a set of predictions minus those of a reference."""
+    """Differences of losses between two sets of predictions, row by row."""
 
     @property
     def rows(self) -> Any:
@@ -139,7 +139,7 @@ class LossDifference(Protocol):
 
     @property
     def reference(self) -> Any:
-        """Those of the reference."""
+        """The predictions of the reference."""
         ...
 
     @property
@@ -148,7 +148,7 @@ class LossDifference(Protocol):
         ...
 
     def if_outcome(self, codes: Ints | int) -> Array:
-        """The difference of each row if it were of these classes."""
+        """Difference of each row if its class were the given one."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""``reliability``: the reliability diagram as data."""
+"""The reliability diagram as data."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ HISTOGRAM_CELLS = 50
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Rows binned by their probability; bins without rows are left out."""
+    """Bins of probabilities; bins without rows are left out."""
 
     lower: Array
     upper: Array
-    """Edges of each bin."""
+    """Edges of the bins."""
     count: NDArray[np.intp]
     """Number of rows."""
     weight: Array
     """Total weight."""
     mean_score: Array
-    """Mean probability."""
+    """Mean predicted probability."""
     observed: Array
     """Observed frequency of the event."""
     interval_lower: Array
     interval_upper: Array
-    """Exact binomial (Clopper-Pearson) limits for ``observed``; weights that are not whole count as the number of rows
-    that would say as much."""
+    """Exact binomial (Clopper-Pearson) limits of ``observed``, for the effective sample
+    size if weights are not whole numbers."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -65,67 +65,72 @@ class CorpCurve:
 
     lower: Array
     upper: Array
-    """Least and largest probability of each step."""
+    """Lowest and highest probability of each step."""
     weight: Array
     value: Array
-    """Weight of the step and share of events on it."""
+    """Weight of each step and its observed frequency."""
     score: Array
-    """Probabilities at which the band is given, increasing; all that occur or quantiles of them."""
+    """Increasing probabilities at which the band is given: all that occur, or
+    quantiles."""
     recalibrated: Array
-    """The isotonic regression there."""
+    """Isotonic regression at these probabilities."""
     band_lower: Array
     band_upper: Array
-    """Where the regression would lie, at each score, if the probabilities were right: a curve that leaves the band is
-    evidence against them."""
+    """Consistency band: a calibrated model's regression lies within it with the given
+    probability at each score."""
 
 
 @dataclass(frozen=True, eq=False)
 class SplineBand:
-    """The calibration curve of a spline fitted to these rows, with its bands."""
+    """Calibration curve of a spline fitted to the evaluated rows, with its bands."""
 
     score: Array
-    """A grid over the range of the probabilities, even in probability and in log-odds."""
+    """Grid over the range of the probabilities, even in probability and in log-odds."""
     value: Array
-    """The curve."""
+    """Value of the curve."""
     lower: Array
     upper: Array
     """Pointwise band."""
     simultaneous_lower: Array
     simultaneous_upper: Array
-    """Band for the whole curve at once."""
+    """Simultaneous band."""
     curve: CalibrationCurve
     edf: float
-    """Effective degrees of freedom; 2 is a line in log-odds."""
+    """Effective degrees of freedom; 2 for a straight line in the log-odds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Result):
-    """The result of :func:`reliability`: a diagram, or several with three or more classes.
+    """Reliability diagram as data; for three or more classes, one per class as well.
 
     Attributes
     ----------
     name : str
-        What the probabilities are of: a label, or ``"top label"``.
+        The event: a label, or ``"top label"``.
     n_rows : int
+        Number of rows with positive weight.
     total_weight : float
+        Sum of the weights.
     level : float
-        Confidence of all intervals and bands.
+        Confidence level of intervals and bands.
     strategy : {"quantile", "uniform"}
+        How the bins were chosen.
     bins : Bins
+        Mean predicted probability and observed frequency by bin.
     corp : CorpCurve
+        Isotonic regression with its consistency band.
     spline : SplineBand or None
-        None if only one class occurs.
+        Spline curve with its bands; None if only one class occurs.
     histogram_edges, histogram_weight : array
-        Weight of the probabilities in 50 cells of equal width.
+        Histogram of the probabilities, with 50 cells of equal width.
     classes : tuple of Reliability
-        With three or more classes, the diagrams of each against the rest; this diagram
-        is then that of the top label. Empty for two.
+        For three or more classes, the diagram of each class against the rest; this
+        diagram is then that of the top label. Empty for two classes.
     n_groups : int or None
-        How many groups of rows that depend on each other there are; None if none were
-        given.
+        Number of groups of dependent rows; None without ``groups``.
     design_effect : float
-        By how much the rows are too many, as rows of a group depend on each other; all
-        intervals and bands know it.
+        Number of rows divided by the effective sample size. Intervals and bands take it
+        into account.
     """
 
     name: str
@@ -144,22 +149,22 @@ class Reliability(Result):
 
     @property
     def grouping(self) -> str:
-        """What groups mean for these rows, in a sentence; empty without groups."""
+        """Effect of the groups on these rows, as a sentence; empty without groups."""
         return grouping(
             self.n_rows, self.n_groups, self.total_weight / self.design_effect
         )
 
     @property
     def top_label(self) -> Reliability | None:
-        """The diagram of the most probable class alone, with three or more classes; None for two."""
+        """Diagram of the most probable class alone; None for two classes."""
         return replace(self, classes=()) if self.classes else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings and lists, for JSON."""
+        """Return a dict that JSON can represent."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the diagram as a :class:`calspline.ReliabilityDisplay`.
+        """Plot the diagram as a :class:`calspline.ReliabilityDisplay`.
 
         Options are those of its ``plot``.
         """
@@ -213,7 +218,10 @@ def reliability(
     groups: Any = None,
     level: float = 0.95,
 ) -> Reliability:
-    """The reliability diagram as data: bins, the CORP curve and the spline curve, each with its uncertainty.
+    """Compute a reliability diagram.
+
+    The result has bins, the CORP curve (isotonic regression) and a spline curve, each
+    with confidence limits.
 
     Parameters
     ----------
@@ -225,16 +233,17 @@ def reliability(
         Bins of about equal weight, or of equal width. Equal probabilities share a bin,
         so there may be fewer than ``n_bins``.
     level : float in (0, 1), default=0.95
-        Confidence of intervals and bands.
+        Confidence level of intervals and bands.
 
     Returns
     -------
-    Reliability
+    diagram : Reliability
+        Bins and curves; ``print`` shows the bins, ``plot`` draws the diagram.
 
     See Also
     --------
-    evaluate : The same in numbers.
-    ReliabilityDisplay : The same as a picture.
+    evaluate : Numerical measures of calibration.
+    ReliabilityDisplay : Plot reliability diagrams.
 
     Examples
     --------
@@ -265,7 +274,7 @@ def diagram_predictions(
     *,
     band_draws: int = BAND_DRAWS,
 ) -> Reliability:
-    """The reliability diagram of checked predictions."""
+    """Compute the reliability diagram of validated predictions."""
     check_integer(n_bins, "n_bins", least=1)
     check_one_of(strategy, "strategy", ("quantile", "uniform"))
     check_number(level, "level", above=0.0, below=1.0)
@@ -286,7 +295,7 @@ def _diagram(
     level: float,
     band_draws: int,
 ) -> Reliability:
-    """The diagram of a two-class problem."""
+    """Compute the diagram of a two-class problem."""
     f = rows.counts
     histogram = np.bincount(
         equal_width_bins(f.x, HISTOGRAM_CELLS), weights=f.w, minlength=HISTOGRAM_CELLS
@@ -339,7 +348,7 @@ def _bins(
 
 
 def _bin_effects(rows: Predictions, bins: NDArray[np.intp]) -> Array:
-    """Design effects of how often the event happened in each bin; that of all rows where those of a bin are alike."""
+    """Design effects of the bins; that of all rows for bins with equal outcomes."""
     assert rows.groups is not None
     n, w, happened = int(bins.max()) + 1, rows.w, rows.codes == 1
     rate = np.bincount(bins, w * happened) / np.maximum(np.bincount(bins, w), 1e-300)
@@ -355,7 +364,7 @@ def _bin_effects(rows: Predictions, bins: NDArray[np.intp]) -> Array:
 def clopper_pearson(
     positives: Array, negatives: Array, level: float
 ) -> tuple[Array, Array]:
-    """Exact binomial limits for a share, for numbers of rows that need not be whole."""
+    """Exact binomial limits of a share; numbers of rows need not be whole."""
     tail = 0.5 * (1.0 - level)
     none, all_ = positives == 0.0, negatives == 0.0
     lower = np.where(
@@ -409,7 +418,7 @@ def _spline(f: Counts, fit: FittedCurve | None, level: float) -> SplineBand | No
 
 
 def probability_grid(low: float, high: float, count: int) -> Array:
-    """Probabilities from ``low`` to ``high``, even in probability and in log-odds, so that both ends are smooth."""
+    """Probabilities from ``low`` to ``high``, even in probability and in log-odds."""
     ends = log_odds([max(low, 1e-9), min(high, 1.0 - 1e-9)])
     even = expit(np.linspace(ends[0], ends[1], count))
     return np.unique(
@@ -418,7 +427,7 @@ def probability_grid(low: float, high: float, count: int) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: arrays and tuples as lists, dataclasses as dicts."""
+    """Convert arrays and tuples to lists, and dataclasses to dicts."""
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Calibration of many segments at once: sums of residuals, their tails, and one test of all.
+"""Calibration tests of many segments: sums of residuals and a joint test.
 
 If the probabilities are right, the outcomes are coin flips of known chances. Of each
 segment two sums are judged: the residuals ``U = sum w (y - p)``, its *level*, and the
@@ -57,21 +57,25 @@ from calspline.evaluation.predictions import Predictions, cell_sums
 from calspline.transforms import Transform
 
 USUAL_SPREAD = (0.5, 0.2)
-"""Standard deviations between segments, of shifts and of slopes of the log-odds, that the test looks for first."""
+"""Standard deviation of shifts and slopes between segments at which power is
+highest."""
 MANY_ROWS, CELLS_PER_UNIT = 50_000, 40
-"""From so many rows on, those of a segment are gathered in cells, so many for each unit of the log-odds."""
+"""From this number of rows on, rows of a segment are pooled in cells, given per unit of
+log-odds."""
 LEAST = 1e-9
 MANY_FLIPS = 10.0
-"""Effective number of flips in a sum from which the saddlepoint is accurate."""
+"""Effective number of flips in a sum from which the saddlepoint approximation is
+accurate."""
 NEAR_MEAN = 0.1
-"""Within so many standard deviations of the mean, the formula for the tail loses digits; its limit is used."""
+"""Within this many standard deviations of the mean, the tail formula is replaced by its
+limit."""
 FLIPS = 199
 MOST_STEPS, CLOSE = 100, 1e-10
 LONGEST = 500.0
 
 
 def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
-    """Where each of many functions, not positive at 0, becomes zero; or ``far`` steps away, if it does not before."""
+    """Roots of many increasing functions, within ``far`` steps."""
     low, high, end = np.zeros_like(step), step.copy(), far * step
     below, above = f(low), f(high)
     while np.any(more := (above < 0.0) & (high < end)):
@@ -102,7 +106,7 @@ def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Rows gathered by segment and probability: ``count`` coin flips of a ``size`` at ``p``, in the segment ``code``.
+    """Pooled rows: ``count`` coin flips of a ``size`` at ``p`` in segment ``code``.
 
     With several columns of segments, all cells occur once for each: ``code`` has a row
     for each column.
@@ -115,7 +119,7 @@ class Cells:
 
     @classmethod
     def like(cls, rows: Predictions, code: Ints, n: int) -> tuple[Cells, Ints]:
-        """Coin flips like the rows in ``n`` segments, and the cell of each row."""
+        """Coin flips that represent the rows, and the cell of each row."""
         units, w, p = rows.powers(0.0), rows.w, np.clip(rows.probs, LEAST, 1.0 - LEAST)
         if len(p) <= MANY_ROWS:
             return cls(p, units, w / units, code), np.arange(len(p))
@@ -145,7 +149,7 @@ class Cells:
 
 
 class SegmentSums:
-    """Rows of a two-class problem in ``n`` segments; ``code`` has a row for each column of segments.
+    """Rows of a two-class problem in ``n`` segments.
 
     ``sums`` are the level and the slope of each segment, and ``features`` what
     residuals are multiplied by in them, by column and cell.
@@ -165,16 +169,16 @@ class SegmentSums:
         self.sums = [self.total(f[:, place] * self.residual) for f in self.features]
 
     def total(self, values: NDArray[Any]) -> Array:
-        """Sums of what rows have, (n,) or (columns, n), over each segment."""
+        """Sums of row values, of shape (n,) or (columns, n), over each segment."""
         return cell_sums(values, self.code, self.n)
 
     def over_cells(self, values: Array) -> Array:
-        """The same of what cells have."""
+        """Sums of cell values over each segment."""
         return cell_sums(values, self.cells.code, self.n)
 
     @cached_property
     def p_values(self) -> tuple[Array, Array]:
-        """Of level and slope of each segment, two-sided."""
+        """Two-sided p-values of level and slope of each segment."""
         level, slope = (
             self._tail(U, f) for U, f in zip(self.sums, self.features, strict=True)
         )
@@ -188,7 +192,7 @@ class SegmentSums:
         )
 
     def _tail(self, U: Array, feature: Array) -> Array:
-        """Chance of sums as far from zero as ``U``, by the saddlepoint, on that side, twice."""
+        """Two-sided tail probability of sums ``U`` (saddlepoint)."""
         c, code = self.cells, self.cells.code
         b = np.sign(U)[code] * c.size * feature
         U = np.abs(U)
@@ -228,7 +232,7 @@ class SegmentSums:
         return np.asarray(np.where(extreme, np.where(top > 0.0, exact, 1.0), p))
 
     def _exact_tail(self, b: Array, t: Array, few: NDArray[np.bool_]) -> Array:
-        """Twice the exact mid-p of sums that ``few`` flips, of sizes ``b``, decide."""
+        """Twice the exact mid-p of sums of ``few`` flips of sizes ``b``."""
         c = self.cells
         weight = np.bincount(self.place, self.rows.w * self.rows.codes, len(c.p))
         events = weight / c.size
@@ -244,7 +248,7 @@ class SegmentSums:
 
     @cached_property
     def _group_sums(self) -> csr_matrix:
-        """The part of each group in levels, then slopes, of segments."""
+        """Contribution of each group to levels and slopes of segments."""
         assert self.rows.groups is not None
         values = [(f[:, self.place] * self.residual).ravel() for f in self.features]
         at = (
@@ -258,7 +262,7 @@ class SegmentSums:
         return sums
 
     def _student(self) -> Array:
-        """P-values of Student's test that the sums of groups have mean zero; 1 where there is one group."""
+        """P-values of Student's test that group sums have mean zero."""
         sums = self._group_sums
         G = np.tile(
             np.diff(sums.indptr)[: self.n].astype(np.float64), 2
@@ -281,12 +285,12 @@ class SegmentSums:
 
     @cached_property
     def segment_p_values(self) -> Array:
-        """Of each segment: the smaller of those of level and slope, corrected for two looks."""
+        """P-value of each segment: the smaller of two, corrected."""
         return corrected(np.minimum(*self.p_values), 2)
 
     @property
     def many_p_value(self) -> float:
-        """Of ``Q``, which finds many segments that are a little off."""
+        """P-value of ``Q``, which detects many small deviations."""
         c, parts, Q, mean = self.cells, [], 0.0, 0.0
         for U, f, tau in zip(self.sums, self.features, USUAL_SPREAD, strict=True):
             V = self.over_cells(c.count * c.size**2 * c.v * f**2)
@@ -315,7 +319,7 @@ class SegmentSums:
         return max(p, gamma_tail(Q, null.mean(), null.var()))
 
     def _variance_of_squares(self, parts: list[tuple[Array, Array]]) -> float:
-        """Of the sum over segments of squared sums times what each is worth."""
+        """Variance of the sum over segments of weighted squared sums."""
         c, out = self.cells, 0.0
         second, fourth = (
             c.count * c.size**2 * c.v,
@@ -338,11 +342,11 @@ class SegmentSums:
         return out
 
     def p_value(self, of_all_rows: float) -> float:
-        """That every segment is calibrated, given the p-value of all rows together."""
+        """P-value of the hypothesis that every segment is calibrated."""
         least = float(corrected(self.segment_p_values.min(), self.n))
         return combined_p_value(np.array([of_all_rows, self.many_p_value, least]))
 
 
 def corrected(p: Array, looks: int) -> Array:
-    """The chance that the smallest of so many p-values is as small as ``p`` (Šidák)."""
+    """Šidák correction of the smallest of ``n`` p-values."""
     return np.asarray(-np.expm1(looks * np.log1p(-np.minimum(p, 1.0 - 1e-15))))

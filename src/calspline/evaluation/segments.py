@@ -1,4 +1,4 @@
-"""Evaluation by segment: a table, a test of all segments, and the miscalibrated ones."""
+"""Evaluation by segment: a table, a joint test, and the miscalibrated segments."""
 
 from __future__ import annotations
 
@@ -35,25 +35,28 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 FALSE_SHARE = 0.05
-"""Largest expected share of false discoveries among miscalibrated segments."""
+"""Expected share of false discoveries among the segments reported as miscalibrated."""
 SHOWN = 20
-"""Rows of a printed table."""
+"""Number of rows in a printed table."""
 FEWEST_ROWS = 10
-"""Segments with fewer do not count for the multicalibration error, as in MCGrad."""
+"""Segments with fewer rows do not count for the multicalibration error, as in
+MCGrad."""
 PRIOR_PRECISION = 0.25
-"""Of a segment's shift of the log-odds, so that it is finite."""
+"""Prior precision of the shift of a segment, which keeps it finite."""
 FARTHEST_SHIFT = 40.0
 ANYWHERE = 1e12
-"""Standard errors that a limit is away where nothing is known of the error."""
+"""Search range for limits, in standard errors, if the standard error is unknown."""
 NO_SEGMENT = "(none)"
 
 
 class Coded(NamedTuple):
-    """Segments of one or more columns, numbered through; rows without a label are a segment of their own, None.
+    """Segments of one or more columns as codes.
 
-    ``code`` has a row for each column. ``names`` are what segments are called, and
-    ``table`` has the first columns of a table; both with the column's name if there are
-    several.
+    Rows without a label form a segment of their own, None.
+
+    ``code`` has one row per column. ``names`` are the names of the segments and
+    ``table`` the first columns of a table; both include the name of the column if there
+    are several.
     """
 
     code: Ints
@@ -63,7 +66,7 @@ class Coded(NamedTuple):
 
     @classmethod
     def of(cls, by: By) -> Coded:
-        """Number the segments of all columns."""
+        """Encode the segments of all columns."""
         columns: list[str] = []
         labels: list[Any] = []
         codes = []
@@ -89,7 +92,7 @@ class Coded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JudgedSegments(Result):
-    """A value for each segment under each name, and what the segments are called."""
+    """Table with one entry per segment, and the names of the segments."""
 
     table: dict[str, Any]
     names: list[str]
@@ -99,7 +102,7 @@ class JudgedSegments(Result):
 
     @cached_property
     def order(self) -> list[int]:
-        """Places in the table, from the worst: by evidence, and the larger shift first of the same."""
+        """Indices of the segments, worst first: by p-value, then by shift."""
         shift = self.table.get("shift", np.zeros(len(self)))
         return np.lexsort([-np.abs(shift), self.table["p_value"]]).tolist()  # type: ignore[no-any-return]
 
@@ -109,36 +112,37 @@ class JudgedSegments(Result):
 
 @dataclass(frozen=True, eq=False)
 class SegmentEvaluation(JudgedSegments):
-    """Probabilities judged by segment, as :func:`evaluate` does with ``by``. ``str()`` is a table of the worst.
+    """Calibration by segment, as computed by :func:`evaluate` with ``by``.
 
-    With three or more classes, the event is that the most probable class is the right
-    one.
+    ``print`` shows a table of the worst segments.
+
+    For three or more classes, the event is that the most probable class is correct.
 
     Attributes
     ----------
     table : dict
-        A value for each segment under each name;
-        ``pandas.DataFrame(result.segments.table)`` makes a frame of it. ``column`` (if
-        there are several) and ``segment``; ``rows`` and ``events``, sums of weights;
-        ``mean_score`` and ``event_rate``, the mean probability and the frequency of the
-        event; ``log_loss``; their ``ratio`` ``event_rate / mean_score`` with its limits
-        ``lower`` and ``upper``; ``shift``, of the log-odds, which makes the mean right;
-        ``p_value``, that the segment is calibrated; ``adjusted``, the same after
-        correction for the number of segments; ``miscalibrated``, whether that is below
-        0.05; and ``verdict``: the scores are ``"too low"``, ``"too high"``,
-        ``"over-confident"`` or ``"under-confident"``.
+        Columns with one value per segment; see :meth:`to_frame`. ``column`` (if there
+        are several) and ``segment``; ``rows`` and ``events``, sums of weights;
+        ``mean_score`` and ``event_rate``, the mean predicted probability and the
+        observed frequency of the event; ``log_loss``; ``ratio``, which is
+        ``event_rate / mean_score``, with its limits ``lower`` and ``upper``; ``shift``
+        of the log-odds that makes the mean equal to the observed frequency;
+        ``p_value`` of the hypothesis that the segment is calibrated; ``adjusted``, the
+        p-value corrected for the number of segments; ``miscalibrated``, whether
+        ``adjusted`` is below 0.05; and ``verdict``: the scores are ``"too low"``,
+        ``"too high"``, ``"over-confident"`` or ``"under-confident"``.
     names : list of str
-        What the segments are called.
+        Names of the segments.
     p_value : float
-        That every segment is calibrated: one test of them all.
+        P-value of the hypothesis that every segment is calibrated.
     multicalibration_error : float
-        The largest cumulative calibration error of a segment, in its standard
-        deviations, times the standard deviation of all rows: the ``mce`` of MCGrad's
-        ``MulticalibrationError`` for these segments and all rows. Segments of fewer
+        Largest cumulative calibration error of a segment in its standard deviations,
+        times the standard deviation of all rows: ``mce`` of MCGrad's
+        ``MulticalibrationError`` for these segments and all rows. Segments with fewer
         than ten rows do not count.
     multicalibration_sigmas : float
-        The same in standard deviations, MCGrad's ``mce_sigma``. The largest of many is
-        large by chance; the p-value knows how many there are.
+        The same in standard deviations, as MCGrad's ``mce_sigma``. It grows with the
+        number of segments, for which ``p_value`` is corrected.
     """
 
     p_value: float
@@ -147,7 +151,9 @@ class SegmentEvaluation(JudgedSegments):
 
     @property
     def miscalibrated(self) -> list[int]:
-        """Places in the table of the miscalibrated segments, from the worst.
+        """Indices of the miscalibrated segments, worst first.
+
+        Controls the false discovery rate at 5% (Benjamini and Hochberg).
 
         On average, at most one in twenty of them is there by chance (Benjamini and
         Hochberg).
@@ -156,7 +162,7 @@ class SegmentEvaluation(JudgedSegments):
 
     @property
     def verdict(self) -> str:
-        """The test and the number of miscalibrated segments, in a sentence."""
+        """Result of the joint test and the number of miscalibrated segments."""
         p, n = self.p_value, len(self)
         if p >= FALSE_SHARE:
             return (
@@ -170,7 +176,7 @@ class SegmentEvaluation(JudgedSegments):
         return f"Not every segment is calibrated ({p_equals(p)}): {which}."
 
     def to_dict(self) -> dict[str, float]:
-        """The numbers of all segments together, flat."""
+        """Return the numbers that refer to all segments as a flat dict."""
         return {
             "n_segments": float(len(self)),
             "segments_miscalibrated": float(len(self.miscalibrated)),
@@ -180,7 +186,7 @@ class SegmentEvaluation(JudgedSegments):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """The table as plain values, segment by segment."""
+        """Return the table as a list of dicts, one per segment."""
         columns = [
             np.asarray(values, dtype=object).tolist() for values in self.table.values()
         ]
@@ -190,7 +196,7 @@ class SegmentEvaluation(JudgedSegments):
         ]
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the worst segments as a forest plot with matplotlib."""
+        """Plot the worst segments as a forest plot with matplotlib."""
         axes: Axes = draw(self, ax)
         return axes
 
@@ -240,24 +246,24 @@ class SegmentEvaluation(JudgedSegments):
 
 @dataclass(frozen=True, eq=False)
 class SegmentDifferences(JudgedSegments):
-    """The mean log-loss of each segment minus that of the reference. Below 0 is better.
+    """Difference of the log-loss from the reference, by segment; negative is better.
 
     Attributes
     ----------
     table : dict
-        A value for each segment under each name: ``column`` (if there are several) and
+        Columns with one value per segment: ``column`` (if there are several) and
         ``segment``; ``rows``; ``difference`` with its limits ``lower`` and ``upper``;
-        ``p_value``, that there is none; ``adjusted``, the same after correction for all
-        segments and sets looked at; and ``verdict``, "better" or "worse" where that is
-        below 0.05, else "unclear". On average, at most one in twenty such verdicts is
-        there by chance.
+        ``p_value`` of the hypothesis of no difference; ``adjusted``, the p-value
+        corrected for the number of segments and sets; and ``verdict``, "better" or
+        "worse" if ``adjusted`` is below 0.05, otherwise "unclear". The false discovery
+        rate of these verdicts is controlled at 5%.
     names : list of str
-        What the segments are called.
+        Names of the segments.
     """
 
     @property
     def verdict(self) -> str:
-        """How many are better and worse, in a sentence."""
+        """Numbers of segments that are better and worse, as a sentence."""
         better, worse, rest = (
             self.table["verdict"].count(one) for one in ("better", "worse", "unclear")
         )
@@ -267,7 +273,7 @@ class SegmentDifferences(JudgedSegments):
         )
 
     def to_dict(self) -> dict[str, float]:
-        """How many segments have each verdict."""
+        """Number of segments by verdict."""
         return {
             f"segments_{one}": float(self.table["verdict"].count(one))
             for one in ("better", "worse", "unclear")
@@ -291,7 +297,7 @@ class SegmentDifferences(JudgedSegments):
 
 
 def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluation:
-    """Judge rows by segment; ``of_all_rows`` is the p-value of the test without segments."""
+    """Evaluate by segment; ``of_all_rows`` is the p-value without segments."""
     assert rows.by is not None
     coded = Coded.of(rows.by)
     event = rows.event
@@ -326,7 +332,7 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
 
 
 def _verdicts(sums: SegmentSums, miscalibrated: NDArray[np.bool_]) -> list[str]:
-    """How segments are miscalibrated, by the clearer of level and slope."""
+    """Describe the miscalibration by level or slope, whichever is more significant."""
     (level, slope), (p_level, p_slope) = sums.sums, sums.p_values
     of_level = np.where(level > 0.0, "too low", "too high")
     of_slope = np.where(slope > 0.0, "under-confident", "over-confident")
@@ -336,10 +342,10 @@ def _verdicts(sums: SegmentSums, miscalibrated: NDArray[np.bool_]) -> list[str]:
 
 
 def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
-    """Shifts of the log-odds that make means right, and limits of the ratio of event rate to mean score.
+    """Shifts of the log-odds, and limits of the ratio of event rate to mean score.
 
-    The limits are the expected ratios of the shifts from which the observed rate is as
-    far as chance allows: Wilson's interval, for rows with different probabilities.
+    The limits generalise Wilson's interval to rows with different probabilities: they
+    are the expected ratios of the shifts that the observed rate just does not reject.
     """
     c = sums.cells
 
@@ -383,7 +389,7 @@ def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
 
 
 def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
-    """The multicalibration error of Guy et al., absolute and in standard deviations.
+    """Multicalibration error (Guy et al.), absolute and in standard deviations.
 
     The cumulative error of a segment is the range, 0 included, of the summed residuals
     in the order of their probabilities; rows with the same one count together.
@@ -419,7 +425,7 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
 def segment_differences(
     paired: PairedSets,
 ) -> dict[str, SegmentDifferences]:
-    """Differences of each set by segment; none if there are no segments."""
+    """Differences of each set by segment; empty without segments."""
     by = next((one.rows.by for one in paired.values()), None)
     if by is None:
         return {}
@@ -445,8 +451,8 @@ def segment_differences(
 def _by_segment(one: LossDifference, coded: Coded) -> dict[str, Array]:
     """Mean difference, limits and p-value of each segment.
 
-    With two classes the variance is at least what the probabilities of both sets say:
-    few rows may all turn out alike.
+    For two classes, the variance is at least the one implied by the probabilities of
+    both sets, because the outcomes of a few rows may all be equal.
     """
     rows, S, code = one.rows, len(coded.labels), coded.code
     total = partial(cell_sums, cell=code, n=S)

@@ -1,1 +1,1 @@
-"""The days after a fit: drift, evidence that may be looked at daily, and what to expect before labels come."""
+"""Monitoring of fitted calibrators, and expectations before labels are available."""

@@ -1,4 +1,4 @@
-"""``drift``: whether the scores have moved, and whether the calibrator is still right."""
+"""Drift: changes of the scores and of the calibration between two data sets."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from calspline.histograms.score_histogram import ScoreHistogram
 Interval = tuple[float, float]
 
 N_BINS = 10
-"""Bins of the reference's quantiles, as is customary for the population stability index."""
+"""Number of quantile bins, as is customary for the population stability index."""
 SOME_SHIFT, MUCH_SHIFT = 0.1, 0.25
-"""From these values on, the index is customarily called some shift, or much."""
+"""Customary limits of the index for some shift and for a large shift."""
 SHOWN = 20
-"""Segments in a printed table."""
+"""Number of segments in a printed table."""
 NEARLY_CERTAIN = 1e-12
 ROWS_TOGETHER = 4
 LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 1.4
-"""Of a curve: at least those of a line, however little it moves; and what its variance allows for beyond, in bends
-that were taken for chance."""
+"""Effective parameters of a curve: at least those of a line, and an allowance for bends
+that were smoothed away."""
 
 
 LABELS = {
@@ -56,34 +56,34 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Drift(Result):
-    """What has changed between two data sets; see :func:`drift`.
+    """Changes between two data sets; see :func:`drift`.
 
     Attributes
     ----------
     reference_weight, current_weight : float
         Sums of weights.
     reference_rate, current_rate : float
-        Shares of the positives.
+        Observed frequencies of the event.
     psi : float
-        Population stability index of the scores, over ten bins of the reference's
-        quantiles. Below 0.1 is customarily no shift to speak of, above 0.25 a large
-        one.
+        Population stability index of the scores, over ten quantile bins of the
+        reference. Customarily, values below 0.1 are negligible and values above 0.25
+        are a large shift.
     distance : float
-        The largest difference of cumulative shares over these bins.
+        Largest difference of the cumulative distributions over these bins.
     score_p_value : float
-        P-value of the hypothesis that the scores have the same distribution: a
+        P-value of the hypothesis that the scores have the same distribution, from a
         chi-square test on the bins.
     expected_rate : float
-        The rate that the calibrator expects of the current scores.
+        Mean calibrated probability of the current scores.
     difference : float
         ``current_rate - expected_rate``, with ``difference_interval``.
     in_the_large, slope : float
-        Cox's recalibration of the current data, with intervals: 0 and 1 if the
-        calibrator is right.
+        Calibration in the large and calibration slope on the current data, with
+        intervals ``in_the_large_interval`` and ``slope_interval``.
     calibration_p_value : float
-        P-value of the hypothesis that the calibrator is right for the current data.
+        P-value of the hypothesis that the calibrator is calibrated on the current data.
     level : float
-        Confidence of the intervals; a p-value below ``1 - level`` counts as evidence.
+        Confidence level of the intervals; p-values below ``1 - level`` are significant.
     """
 
     reference_weight: float
@@ -105,17 +105,17 @@ class Drift(Result):
 
     @property
     def moved(self) -> bool:
-        """Whether there is evidence that the scores have another distribution."""
+        """Whether the distribution of the scores has changed significantly."""
         return self.score_p_value < 1.0 - self.level
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether there is evidence that the calibrator is wrong for the current data."""
+        """Whether the calibrator is significantly miscalibrated on the current data."""
         return self.calibration_p_value < 1.0 - self.level
 
     @property
     def verdict(self) -> str:
-        """Both answers in words."""
+        """Both results as a sentence."""
         size = (
             "little"
             if self.psi < SOME_SHIFT
@@ -146,7 +146,7 @@ class Drift(Result):
         return f"{scores}; the calibrator is miscalibrated: {how}. Refit it."
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name, with the verdict."""
+        """Return all attributes and the verdict as a dict."""
         return asdict(self) | {
             "moved": self.moved,
             "miscalibrated": self.miscalibrated,
@@ -182,17 +182,19 @@ class Drift(Result):
 
 @dataclass(frozen=True, eq=False)
 class SegmentDrift(Result, Mapping[Any, Drift]):
-    """What has changed in each segment: a mapping from segments to :class:`Drift`; see :func:`drift`.
+    """Changes by segment: a mapping from segments to :class:`Drift`.
+
+    See :func:`drift`.
 
     Attributes
     ----------
     segments : dict
-        The segments that both data sets have. Their levels are so much stricter that
-        all of them together are as certain as one at ``level``.
+        Results for the segments of both data sets, at levels corrected for their number
+        (Bonferroni).
     new, gone : list
-        Segments that only the current data have, or only the reference.
+        Segments that occur only in the current data, or only in the reference.
     level : float
-        Confidence of all intervals of one kind together.
+        Joint confidence level of all intervals of one kind.
     """
 
     segments: dict[Any, Drift]
@@ -211,17 +213,17 @@ class SegmentDrift(Result, Mapping[Any, Drift]):
 
     @property
     def moved(self) -> list[Any]:
-        """Segments whose scores have another distribution."""
+        """Segments whose distribution of scores has changed significantly."""
         return [segment for segment, one in self.items() if one.moved]
 
     @property
     def miscalibrated(self) -> list[Any]:
-        """Segments that the calibrator is wrong for."""
+        """Segments on which the calibrator is significantly miscalibrated."""
         return [segment for segment, one in self.items() if one.miscalibrated]
 
     @property
     def verdict(self) -> str:
-        """How many segments have changed, in words."""
+        """Numbers of segments that have changed, as a sentence."""
         sentence = (
             f"Of {len(self)} segments, the scores of {len(self.moved)} have moved, "
             f"and the calibrator is miscalibrated for {len(self.miscalibrated)}."
@@ -231,7 +233,7 @@ class SegmentDrift(Result, Mapping[Any, Drift]):
         return sentence
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name, with the verdict."""
+        """Return all attributes and the verdict as a dict."""
         return {
             "segments": {segment: one.to_dict() for segment, one in self.items()},
             "new": self.new,
@@ -288,49 +290,49 @@ def drift(
 def drift(
     reference: Any, current: Any, *, calibrator: Any = None, level: float = 0.95
 ) -> Drift | SegmentDrift:
-    """Compare current data with reference data: the scores, and the outcomes.
+    """Detect changes of the scores and of their calibration.
 
-    Both are given as :class:`~calspline.ScoreHistogram`, of a day or a year; they can
-    be kept with :func:`~calspline.save` and added up. No rows are needed, and it takes
-    milliseconds.
+    The data are given as histograms, for example of a day or a year, which can be saved
+    with :func:`~calspline.save` and added. No rows are needed.
 
     Parameters
     ----------
     reference, current : ScoreHistogram, or mapping from segments to histograms
-        Mappings, such as ``ScoreHistogram.from_scores(..., by=country)`` gives, are
-        compared segment by segment. The level of each is then stricter (Bonferroni), so
-        that in a stable world one segment or more seems to have moved, or to be wrongly
-        calibrated, as seldom as ``level`` says. Whole weights count rows. Others are
-        unequal weights of rows: ``row_weight`` of the histogram says how much of them
-        is worth a row, which is taken to be the same at all scores.
+        Mappings, as returned by ``ScoreHistogram.from_scores(..., by=country)``, are
+        compared segment by segment, with levels corrected for their number
+        (Bonferroni). Weights that are whole numbers count rows. For other weights, the
+        effective sample size follows from ``row_weight`` of the histogram, which is
+        assumed to be the same at all scores.
     calibrator : fitted calibrator of two classes, optional
-        The one in use. None fits a :class:`~calspline.SplineCalibrator` to the
-        reference, with its segments if it has any.
+        Calibrator in use. By default, a :class:`~calspline.SplineCalibrator` is fitted
+        to the reference, with its segments if there are any.
     level : float in (0, 1), default=0.95
-        Confidence of the intervals and of the verdict.
+        Confidence level of the intervals and of the verdict.
 
     Returns
     -------
-    Drift or SegmentDrift
-        ``print`` shows a table and the verdict. That of mappings is a mapping from
-        segments to :class:`Drift`.
+    result : Drift or SegmentDrift
+        Numbers as attributes; ``print`` shows a table and the verdict. For mappings, a
+        mapping from segments to :class:`Drift`.
 
     See Also
     --------
-    calspline.Monitor : For looks every day: a test that is repeated finds something
-    some day, whatever is the case. calspline.evaluate : All measures, from rows.
+    calspline.Monitor : Sequential test for repeated use.
+    calspline.evaluate : Evaluate probabilities row by row.
 
     Notes
     -----
     The test of the calibrator is that of :func:`~calspline.evaluate`, on the cells of
-    the histogram. The interval of the difference takes the outcomes as random and the
-    scores as given. A calibrator was fitted to finitely many rows itself, so even if
-    nothing changes it is not quite right for new ones. All variances are therefore
-    multiplied by one plus that of the curve, summed over the current rows and divided
-    by its effective parameters: about the number of current rows over that of the rows
-    it was fitted to. Where a calibrator has no variance, it counts as one that was
-    fitted to as many rows as the reference has. In large data the tests find
-    differences that do not matter in practice: look at the index and the intervals.
+    the histogram. The interval of the difference treats the outcomes as random and the
+    scores as fixed. The calibrator is itself an estimate, so it is not exactly
+    calibrated for new rows even if nothing changes. All variances are therefore
+    multiplied by one plus the variance of the curve, summed over the current rows and
+    divided by its effective parameters, which is about the number of current rows over
+    the number of calibration rows. A calibrator without a variance is treated as if
+    fitted to as many rows as the reference has. In large data sets, the tests detect
+    differences that are irrelevant in practice: look at the index and the intervals.
+    Repeating the test every day will eventually produce a false alarm; use
+    :class:`~calspline.Monitor` for that.
 
     Examples
     --------
@@ -401,7 +403,7 @@ def _drift_of(
     level: float,
     segment: Any = None,
 ) -> Drift:
-    """What has changed in one pair of histograms, of all rows or of those of a segment."""
+    """Changes between a pair of histograms, of all rows or of one segment."""
     weights = reference.total, current.total
     reference, current = reference.in_rows(), current.in_rows()
     psi, distance, score_p_value = _score_shift(reference, current)
@@ -457,7 +459,7 @@ def _drift_of(
 
 
 def _places(calibrator: Any, segment: Any, n: int) -> Any:
-    """A segment for ``n`` rows, which may be one that the calibrator has not seen."""
+    """Segment indices of ``n`` rows; the segment may be unseen."""
     by = (
         [[label] * n for label in segment]
         if isinstance(segment, tuple)
@@ -469,10 +471,10 @@ def _places(calibrator: Any, segment: Any, n: int) -> Any:
 def _score_shift(
     reference: ScoreHistogram, current: ScoreHistogram
 ) -> tuple[float, float, float]:
-    """Stability index, largest difference of cumulative shares, and p-value of "not moved".
+    """Stability index, largest difference of cumulative shares, and p-value.
 
-    All are over bins of the reference's quantiles, made of cells of one grid so that
-    equal scores meet.
+    The bins are quantiles of the reference, made of cells of a common grid so that
+    equal scores share a bin.
     """
     level = (reference + current).level
     keys = np.concatenate([_cells(one, level) for one in (reference, current)])
@@ -512,18 +514,20 @@ def _cells(histogram: ScoreHistogram, level: int | None) -> NDArray[Any]:
 
 
 def _rate_error(f: Counts, shift: float) -> float:
-    """Standard error of the rate, given the scores, if the probabilities are shifted to the right mean."""
+    """Standard error of the event rate, given the scores."""
     p = np.clip(f.x, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
     q = expit(logit(p) + shift) if np.isfinite(shift) else p
     return float(np.sqrt(f.squares @ (q * (1.0 - q)))) / f.total
 
 
 def _curve_variance(calibrator: Any, scores: Array, weight: Array) -> float | None:
-    """Variance that the calibrator's curve adds to that of the outcomes, as a share of it; None if it has none.
+    """Variance of the calibration curve, relative to that of the outcomes.
 
-    A curve with ``k`` effective parameters, fitted to ``n`` rows, has variances of the
-    log-odds whose sum over these rows, each times ``p (1 - p)``, is ``k``. Over others
-    the sum is ``k`` times their number over ``n``.
+    None if the calibrator has no variance.
+
+    For a curve with ``k`` effective parameters fitted to ``n`` rows, the variances of
+    the log-odds times ``p (1 - p)`` sum to ``k`` over these rows, and to ``k m / n``
+    over ``m`` others.
     """
     curve = calibrator.curves_[0] if getattr(calibrator, "curves_", None) else None
     if curve is None or not curve.has_band or not hasattr(calibrator, "edf_"):

@@ -1,22 +1,22 @@
-"""``expected``: how good the probabilities will turn out, before any label is there.
+"""Expected measures of calibrated probabilities, before labels are available.
 
-If the calibrated probability ``p`` of each row is right, what happens is a coin flip
-with that probability, and the expected value of every measure follows from the
-probabilities alone. Each measure is, to first order, a sum ``sum_i b_i y_i`` over what
-happens, so that its variance has two parts:
+If the calibrated probabilities ``p`` are correct, outcomes are independent coin flips,
+and the expected value of every measure follows from the probabilities alone. To first
+order, each measure is a sum ``sum_i b_i y_i`` over outcomes, so its variance has two
+parts:
 
-    sum_i b_i^2 p_i (1 - p_i)                        the flips,
-    sum_k (sum_i b_i p_i (1 - p_i) e_ki)^2           the calibrator's own errors,
+    sum_i b_i^2 p_i (1 - p_i)                        the outcomes,
+    sum_k (sum_i b_i p_i (1 - p_i) e_ki)^2           the errors of the calibrator,
 
 with ``e_ki`` its independent errors of the log-odds (see :meth:`CalibrationCurve.noise
-<calspline.CalibrationCurve.noise>`). They are those of a smooth curve. But accuracy and
-cost jump at a threshold, so that they hang on a bend just there, which few rows do not
-show and the curve smooths away. So the second part is at least what it would be for a
-curve that may bend anyhow: that of the flips of as many rows as would know the rate of
-events as well as the calibrator does. Of three or more classes errors are those of the
-logarithms before probabilities are normalised. The limits are normal ones. They hold if
-the calibrator is right up to chance: a change in how scores relate to events cannot be
-seen without labels, and makes them wrong.
+<calspline.CalibrationCurve.noise>`). These are errors of a smooth curve. Accuracy and
+cost, however, are discontinuous at a threshold, so they depend on the curve at that
+point, where a bend may have been smoothed away. The second part is therefore at least
+that of an unrestricted curve: the variance of the outcomes of as many rows as determine
+the event rate as precisely as the calibrator does. For three or more classes, the
+errors are those of the logarithms before normalisation. The limits use the normal
+approximation. They are valid if the relation between scores and events has not changed
+since the fit, which cannot be detected without labels.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Expected(Result):
-    """The result of :func:`expected`. ``str()`` is a table, :meth:`to_dict` is flat.
+    """Expected measures with their limits; see :func:`expected`.
 
     Attributes
     ----------
     log_loss, brier, auc, accuracy : float
-        What :func:`evaluate` is expected to find.
+        Expected values of the attributes of :class:`Evaluation`.
     rate : float
-        Share of events; of three or more classes, how often the most probable class is
-        right.
+        Expected event rate; for three or more classes, the expected frequency with
+        which the most probable class is correct.
     rates : mapping of label to float
         Expected share of each class.
     cost : float
         Cost per row of acting on the probabilities; NaN without costs.
     limits : mapping of str to (float, float)
-        Limits of each by name.
+        Limits by name.
     n_rows : float
-        Number of rows whose outcomes the limits are for.
+        Number of rows to whose outcomes the limits refer.
     level : float
-        Confidence of the limits.
+        Confidence level of the limits.
     """
 
     log_loss: float
@@ -85,7 +85,7 @@ class Expected(Result):
     level: float
 
     def to_dict(self) -> dict[str, float]:
-        """All numbers, flat: ``{"log_loss": ..., "log_loss_lower": ..., "log_loss_upper": ..., ...}``."""
+        """Return all numbers and their limits as a flat dict."""
         out = {"n_rows": self.n_rows, "level": self.level}
         for name, (low, high) in self.limits.items():
             out |= {
@@ -130,39 +130,43 @@ def expected(
     n_rows: float | None = None,
     level: float = 0.95,
 ) -> Expected:
-    """Log-loss, Brier score, AUC, accuracy, rate and cost before any label is there, with limits.
+    """Compute expected measures before labels are available.
+
+    The measures are log-loss, Brier score, AUC, accuracy, event rate and cost, with
+    confidence limits.
 
     Parameters
     ----------
     calibrator : fitted calibrator
     scores : array-like or ScoreHistogram
-        Scores as for ``calibrate``, or a histogram of them, whose labels do not count.
+        Scores as for ``calibrate``, or a histogram of scores, whose labels are ignored.
     costs : mapping, optional
-        As for :func:`decide`. A row is acted on from the threshold that follows from
-        the costs. Two classes only.
+        Costs as for :func:`decide`. Rows are acted on if their probability reaches the
+        threshold that follows from the costs. Two classes only.
     n_rows : float, optional
-        For the outcomes of how many such rows the limits are. None: those given.
-        Infinity: the mean of ever more rows, about which only the calibrator is
-        uncertain.
+        Number of rows to whose outcomes the limits refer; by default the given rows.
+        For ``np.inf``, the limits are those of the mean over infinitely many such rows,
+        and reflect the uncertainty of the calibrator alone.
     level : float in (0, 1), default=0.95
-        Confidence of the limits.
+        Confidence level of the limits.
 
     Returns
     -------
-    Expected
+    result : Expected
+        Numbers as attributes; ``print`` shows a table.
 
     See Also
     --------
-    evaluate : The same measures once labels are there.
-    drift : Whether the scores have moved.
+    evaluate : The same measures once labels are available.
+    drift : Detect changes of the scores.
 
     Notes
     -----
-    The limits include the calibrator's own uncertainty where it knows it: that of a
-    :class:`SplineCalibrator` for two classes, and for more with the structured map. Of
-    others they are those of the outcomes alone. As bands of smooth curves do, they hold
-    on average over what the truth may be: a bend that few rows do not show, just where
-    a threshold is, is missed more often.
+    The limits include the uncertainty of the calibrator if it is known: for a
+    :class:`SplineCalibrator` with two classes, or with ``multiclass="structured"``. For
+    other calibrators, they are those of the outcomes alone. Like all bands of smooth
+    curves, they are valid on average over possible true curves; coverage is lower where
+    the true curve bends sharply at the threshold.
 
     Examples
     --------
@@ -190,7 +194,7 @@ def expected(
     n = rows.total
     if n_rows is not None:
         n = np.inf if n_rows == np.inf else check_number(n_rows, "n_rows", above=0.0)
-    # The probability of every class, of two as of more.
+    # # Probabilities of all classes, also for two.
     p = rows.p if rows.p.ndim == 2 else np.column_stack([1.0 - rows.p, rows.p])
     share = rows.weight / rows.total
     measures = _measures(p, share, known)
@@ -220,7 +224,7 @@ def expected(
 def _measures(
     p: Array, share: Array, costs: Costs | None
 ) -> dict[str, tuple[float, Array]]:
-    """Expected values, and what the outcome of each row adds to them, by class."""
+    """Expected values, and the influence of each row's outcome on them, by class."""
     m = p.shape[1]
     top = np.zeros_like(p)
     top[np.arange(len(p)), p.argmax(axis=1)] = 1.0
@@ -250,7 +254,7 @@ def _measures(
 
 
 def _auc_parts(f: Counts) -> Array:
-    """What an event in place of a non-event at each probability adds to the AUC, per unit of share."""
+    """Change of the AUC if an outcome changes to an event, by probability."""
     w1, w0, area = float(f.positives.sum()), float(f.negatives.sum()), losses.auc(f)
     below = (np.cumsum(f.negatives) - 0.5 * f.negatives) / w0
     above = 1.0 - (np.cumsum(f.positives) - 0.5 * f.positives) / w1
@@ -260,7 +264,7 @@ def _auc_parts(f: Counts) -> Array:
 def _own_variance(
     calibrator: Any, scores: Any, rows: Unlabelled, slopes: Array, flips: float
 ) -> float:
-    """Variance of a measure over the calibrator's errors, whose parts are ``slopes``; ``flips`` is that of a row."""
+    """Variance of a measure due to the errors of the calibrator."""
     share = rows.weight / rows.total
     if rows.p.ndim == 2:
         own: float = calibrator.model_.map.sum_variance(

@@ -1,4 +1,4 @@
-"""``calibration_learning_curve``: how much calibration data is enough."""
+"""Learning curves of calibrators: how much calibration data is enough."""
 
 from __future__ import annotations
 
@@ -36,56 +36,58 @@ Ints = NDArray[np.intp]
 MIN_ROWS = 20
 N_SIZES = 8
 MIN_ROWS_FOR_RATE = 100
-"""With fewer rows, priors matter more than the ``a / n`` of theory."""
+"""With fewer rows, priors matter more than the asymptotic ``a / n``."""
 MIN_ROWS_PER_FOLD = 10
 """With fewer rows of a class in each fold, the folds are stratified."""
 MIN_PROBABILITY = 1e-15
 LEAST_SHOWN = 1e-5
 GAIN = 1e-3
-"""Default gain for an even chance; rarer events have less to gain, in proportion to the entropy of their rate."""
+"""Default gain for a balanced outcome; it is reduced for rare events in proportion to
+the entropy of their rate."""
 MIN_EVENTS = 10
 SURELY = 0.95
-"""What is called enough holds ``MIN_EVENTS`` rows of the rarest class with this probability."""
+"""Probability with which enough rows contain ``MIN_EVENTS`` rows of the rarest
+class."""
 
 
 @dataclass(frozen=True)
 class CalibrationLearningCurve(Result):
-    """Expected log-loss of a calibrator against the number of rows it is fitted on.
+    """Expected log-loss of a calibrator by the number of calibration rows.
 
     Attributes
     ----------
     sizes : array of shape (k,)
-        Numbers of rows fitted on, increasing; the last is as large as cross-validation
-        allows.
+        Numbers of calibration rows, increasing; the last is the largest that
+        cross-validation allows.
     log_loss : array of shape (k,)
-        Expected log-loss on rows not fitted on.
+        Expected log-loss on test rows.
     interval : array of shape (k, 2)
-        Confidence limits for it. They hold for each size by itself; as all sizes are
-        judged on the same rows, differences between them are known much better.
+        Confidence limits of the log-loss, for each size separately. All sizes are
+        evaluated on the same rows, so differences between them are much more precise.
     gain_left : array of shape (k,)
         Log-loss that unlimited data would still gain, by the fitted ``rate / n``.
     gain_left_interval : array of shape (k, 2)
+        Confidence limits of ``gain_left``.
     rate : float
-        The fitted ``a`` of ``log-loss(n) = limit + a / n``. For a fit with d effective
+        Fitted ``a`` of ``log-loss(n) = limit + a / n``. For a fit with d effective
         parameters, theory predicts ``d / 2``.
     gain : float
-        The gain in log-loss that is not worth more data.
+        Gain in log-loss that does not justify more data.
     enough : int
-        Number of rows from which unlimited data would gain less than ``gain``, and
-        which hold ten rows of the rarest class (ten groups with such rows, if groups
+        Number of rows beyond which unlimited data would gain less than ``gain``, and
+        which contain ten rows of the rarest class (ten groups with such rows, if groups
         are counted) with a probability of 95%.
     uncalibrated : float
-        Log-loss of the scores as they are; NaN for margins.
+        Log-loss of the uncalibrated scores; NaN for margins.
     level : float
-        Confidence of the intervals.
+        Confidence level of the intervals.
     unit : {"rows", "groups"}
-        What is counted: where rows come in groups, whole groups are fitted on and left
-        out.
+        Unit of the sizes: with ``groups``, whole groups are sampled and left out.
     events : int
-        Number of rows of the rarest class to expect among ``enough``.
+        Expected number of rows of the rarest class among ``enough`` rows.
     rarest : str
-        The rarest class in words, after a number: "events", "non-events", or "of class
-        ..." if there are several.
+        Name of the rarest class in a sentence: "events", "non-events" or "of class
+        ...".
     """
 
     sizes: Ints
@@ -103,12 +105,12 @@ class CalibrationLearningCurve(Result):
     rarest: str = "events"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curve with matplotlib, into ``ax`` or a new figure."""
+        """Plot the curve with matplotlib."""
         axes: Axes = draw(self, ax)
         return axes
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes, with arrays as lists."""
+        """Return all attributes as a dict, with arrays as lists."""
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in vars(self).items()
@@ -140,7 +142,7 @@ class CalibrationLearningCurve(Result):
 
     @property
     def verdict(self) -> str:
-        """The answer in a sentence."""
+        """Result as a sentence."""
         if self.enough <= self.sizes[0]:
             return (
                 f"{self.sizes[0]:,} {self.unit} are enough: "
@@ -156,7 +158,7 @@ class CalibrationLearningCurve(Result):
 
     @property
     def amount(self) -> str:
-        """What is enough, in rows or groups and in events, with two significant digits."""
+        """Sufficient number of rows or groups and of events, rounded."""
         rows, events = (
             f"{float(f'{count:.2g}'):,.0f}" for count in (self.enough, self.events)
         )
@@ -164,7 +166,7 @@ class CalibrationLearningCurve(Result):
 
     @property
     def digits(self) -> int:
-        """Decimals that show four significant digits of the log-loss, and at least four."""
+        """Decimals that show four significant digits of the log-loss, at least four."""
         return max(4, 2 + decimals(max(float(self.log_loss[-1]), LEAST_SHOWN)))
 
 
@@ -182,44 +184,45 @@ def calibration_learning_curve(
     level: float = 0.95,
     random_state: Any = None,
 ) -> CalibrationLearningCurve:
-    """Refit a calibrator, but not the model, on growing subsamples of the scores.
+    """Compute the learning curve of a calibrator, without refitting the model.
 
-    In every fold of a repeated cross-validation, the calibrator is fitted on nested
-    random subsamples of the other folds and judged on the fold left out. Above its
-    limit, the log-loss falls like ``a / n``. The rate ``a`` is estimated from the
-    differences between sizes on the same rows, and gives the n beyond which less than
-    ``gain`` can be gained. Where a class is rare, that n is at least what holds ten of
-    its rows with a probability of 95%.
+    In each fold of a repeated cross-validation, the calibrator is fitted to nested
+    random subsamples of the other folds and evaluated on the fold left out. The
+    log-loss approaches its limit like ``a / n``. The rate ``a`` is estimated from the
+    differences between sizes on the same rows, and determines the n beyond which less
+    than ``gain`` can be gained. For rare classes, n is at least the number of rows that
+    contain ten rows of each class with a probability of 95%.
 
     Parameters
     ----------
     calibrator : calibrator
-        It is cloned for each fit.
+        Calibrator to fit; it is cloned.
     scores, y, sample_weight
-        As for its ``fit``.
+        As for ``calibrator.fit``.
     groups : array-like of shape (n,), optional
-        Rows with the same value may be dependent: whole groups are fitted on and left
-        out, and sizes count groups. A calibrator whose ``fit`` takes groups is told
-        them.
+        Group of each row; groups are independent. Whole groups are sampled and left
+        out, and sizes count groups. They are passed to ``calibrator.fit`` if it takes
+        groups.
     sizes : array-like of int, optional
-        Numbers of rows, or of groups, to fit on. None takes eight, evenly spaced on a
-        log scale.
+        Numbers of rows (or groups) to fit on. By default eight, evenly spaced on a log
+        scale.
     gain : float, optional
-        Gain in log-loss, in nats per row, that is not worth more data. None is 0.001
-        for classes as frequent as each other, and less for rare events, in proportion
-        to the entropy of their rate: 0.00088 for 30%, 0.00008 for 1%.
+        Gain in log-loss, in nats per row, that does not justify more data. By default
+        0.001 for balanced classes, and less for rare events, in proportion to the
+        entropy of their rate: 0.00088 for 30%, 0.00008 for 1%.
     cv : int, default=5
         Number of folds.
     n_repeats : int, default=5
-        How often the cross-validation is repeated.
+        Number of repetitions of the cross-validation.
     level : float, default=0.95
-        Confidence of the intervals.
+        Confidence level of the intervals.
     random_state : int, RandomState or None, default=None
-        Seed of the folds and subsamples. None is 0.
+        Random state of the folds and subsamples. None is the same as 0.
 
     Returns
     -------
-    CalibrationLearningCurve
+    result : CalibrationLearningCurve
+        Numbers as attributes; ``print`` shows a table and the verdict.
 
     Examples
     --------
@@ -307,7 +310,7 @@ def calibration_learning_curve(
 
 
 def _sizes(given: Any, most: int, n_classes: int) -> Ints:
-    """Check the sizes to fit on, or choose them."""
+    """Validate the sizes, or choose them."""
     fewest = min(max(MIN_ROWS, 4 * n_classes), most // 2)
     if given is None:
         return np.unique(np.geomspace(fewest, most, N_SIZES).round().astype(np.intp))
@@ -324,11 +327,13 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
 def _subsamples(
     codes: Ints, units: Ints, sizes: Ints, cv: int, n_repeats: int, seed: int
 ) -> Iterator[tuple[Ints, list[Ints]]]:
-    """Rows to judge on and nested subsamples to fit on, for each fold of each repeat: whole units, rows or groups.
+    """Test rows and nested subsamples for each fold of each repetition.
 
-    Subsamples are random, as new data would be: stratified ones would hide the noise of
-    the base rate from the fit. But each subsample starts with a row of each class, and
-    rare classes are spread evenly over the folds.
+    Whole units are drawn: rows or groups.
+
+    Subsamples are simple random samples, like new data; stratified ones would hide the
+    sampling error of the base rate. However, each subsample starts with a row of each
+    class, and rare classes are spread evenly over the folds.
     """
     n_units, counts = int(units.max()) + 1, np.bincount(codes)
     spread = n_units == len(codes) and counts.min() < MIN_ROWS_PER_FOLD * cv
@@ -353,10 +358,10 @@ def _subsamples(
 def _summary(
     sizes: Ints, losses: Array, block_means: Array, w: Array, units: Ints, level: float
 ) -> tuple[Array, Array, float, Array]:
-    """Means with their limits, and the rate of ``a / n``, fitted to the differences from the largest size, with its.
+    """Means and the rate of ``a / n``, each with its limits.
 
-    A mean is uncertain because there are finitely many rows to judge on, and because
-    all rows of a fold are judged by the same fit; the two variances are added.
+    The variance of a mean is the sum of two: that of the test rows, and that of the
+    fits, which all rows of a fold share.
     """
     share = w / w.sum()
 
@@ -386,7 +391,7 @@ def _summary(
 
 
 def _uncalibrated(data: LabelledRows, w: Array) -> float:
-    """Log-loss of probabilities as they are; NaN for margins."""
+    """Log-loss of the uncalibrated probabilities; NaN for margins."""
     given, n = data.scores, len(data.labels)
     if given.n_outside:
         return float("nan")

@@ -1,26 +1,25 @@
-"""``Monitor``: whether a calibrator is still right, looked at as often as one likes.
+"""Sequential monitoring of the calibration.
 
-A test that is repeated every day finds something some day, whatever is the case.
-**Evidence** does not: it is the fortune of a gambler who starts with 1 and bets on what
-will happen. His odds are the calibrator's probabilities ``p``, his bets are
-probabilities ``q`` that were fitted to the days before, so that a day multiplies his
+A test that is repeated every day will eventually reject, even if nothing is wrong.
+**Evidence** (an e-process) does not have this problem. It is the fortune of a gambler
+who starts with 1 and bets on the outcomes. The odds are the calibrator's probabilities
+``p``, the bets are probabilities ``q`` fitted to earlier days, so a day multiplies the
 fortune by the likelihood ratio
 
     prod_i (q_i / p_i)^(y_i) ((1 - q_i) / (1 - p_i))^(1 - y_i).
 
-If the calibrator is right nobody gains by this in the mean, and the chance that the
-fortune ever exceeds ``1 / alpha`` is at most ``alpha`` (Ville's inequality): an alarm
-at that point is false with at most that probability, over all days together. It does
-not matter when labels arrive, as long as they are bet on before they are known.
+If the calibrator is calibrated, the expected fortune does not grow, and the probability
+that it ever exceeds ``1 / alpha`` is at most ``alpha`` (Ville's inequality). An alarm
+at that point is therefore false with at most that probability, over all days together.
+Labels may arrive late, as long as bets are made before they are known.
 
 The fortune is divided among gamblers, who correct the log-odds by a constant (*level*),
-by a line (*slope*) or by a spline (*shape*), fitted to all days before or to the last
-ten or so. Each keeps most of his money back and puts in more every day, a share ``1 /
-(n log^2 n)`` of it on day ``n``: so he has something to bet after a change that comes
-late.
+by a line (*slope*) or by a spline (*shape*), fitted to all earlier days or to about the
+last ten. Each starts betting with a small part of the money and adds the share ``1 / (n
+log^2 n)`` on day ``n``, which leaves enough to detect a late change.
 
-With segments one half of the fortune is bet on all rows, the other half in the
-segments, in which the ``n``-th to appear gets the share ``1 / (n log^2 n)``. All of it
+With segments, one half of the fortune is bet on all rows and the other half in the
+segments, of which the ``n``-th to appear gets the share ``1 / (n log^2 n)``. All of it
 is one fortune with one error rate.
 
 References
@@ -62,16 +61,18 @@ if TYPE_CHECKING:
     from calspline.calibrators.base import BaseCalibrator
 
 FADING = 0.9
-"""What a day before counts, for those who look at the last days."""
+"""Factor by which the weight of a day decreases per day, for gamblers that consider
+recent days only."""
 REFIT = 3
-"""A spline is fitted every so many days."""
+"""The spline is refitted after this number of days."""
 PRECISION = 4.0
-"""Of the corrections of log-odds: a standard deviation of one half."""
+"""Prior precision of corrections of log-odds: a standard deviation of one half."""
 CELLS = 256
 SUM_OF_SHARES = 2.1097428
 """``sum 1 / (n log^2 n)`` from 2 on."""
 CLEARLY = float(np.log(10.0))
-"""A simpler explanation is preferred if its gambler is not poorer by more than this factor."""
+"""A simpler explanation is preferred unless its gambler is poorer by more than this
+factor."""
 MOST_DAYS = 10_000_000
 GAMBLERS = (
     ("level", False),
@@ -80,21 +81,21 @@ GAMBLERS = (
     ("slope", True),
     ("shape", True),
 )
-"""What each corrects, and whether it looks at the last days only; the simplest first."""
+"""Correction and memory of each gambler, the simplest first."""
 
 
 SHOWN = 10
-"""Updates that are printed."""
+"""Number of updates in a printed table."""
 ENTRY_COLUMNS = ("when", "rows", "rate", "expected_rate", "evidence", "alarm")
 
 
 def share(n: Any) -> Any:
-    """What is put in on day ``n``, or in the ``n``-th segment, counted from 1."""
+    """Share that is bet from day ``n``, or in the ``n``-th segment, counted from 1."""
     return 1.0 / (SUM_OF_SHARES * (n + 1) * np.log(n + 1) ** 2)
 
 
 def kept_back(n: int) -> float:
-    """What is left after ``n`` days or segments."""
+    """Share that is left after ``n`` days or segments."""
     return float(1.0 - share(np.arange(1, n + 1)).sum())
 
 
@@ -103,7 +104,7 @@ OnGrid = Annotated[Array, Numbers("n", least=2, most=CELLS)]
 
 @dataclass
 class Stream:
-    """Rows that are watched together: what they showed so far, and the logarithm of what each gambler has at stake."""
+    """Accumulated data of rows that are monitored together, and the log-fortunes."""
 
     days: Annotated[int, Integer(0, MOST_DAYS)] = 0
     stakes: Annotated[Array, Numbers(len(GAMBLERS), infinite=True)] = field(
@@ -112,7 +113,7 @@ class Stream:
     past: ScoreHistogram | None = None
     lately: ScoreHistogram | None = None
     curve: tuple[OnGrid, OnGrid] | None = None
-    """Log-odds of a grid of probabilities, and the same corrected by the spline."""
+    """Grid of log-odds, and the same corrected by the spline."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -121,22 +122,22 @@ class Stream:
 
     @property
     def fortunes(self) -> Array:
-        """The logarithm of what each gambler has."""
+        """Logarithm of each gambler's fortune."""
         return np.logaddexp(self.stakes, np.log(kept_back(self.days)))
 
     @property
     def evidence(self) -> float:
-        """The logarithm of what they have in the mean."""
+        """Logarithm of the mean fortune."""
         return float(np.logaddexp.reduce(self.fortunes) - np.log(len(GAMBLERS)))
 
     @property
     def what(self) -> str:
-        """The simplest correction whose gambler is about as rich as the richest."""
+        """Simplest correction whose gambler is about as rich as the richest."""
         fortunes = self.fortunes
         return GAMBLERS[int(np.argmax(fortunes >= fortunes.max() - CLEARLY))][0]
 
     def update(self, day: ScoreHistogram) -> None:
-        """Bet on a day, and learn from it."""
+        """Bet on the rows of a day, then learn from them."""
         self.days += 1
         self.stakes = np.logaddexp(self.stakes, np.log(share(self.days)))
         if self.past is None or self.lately is None:
@@ -168,13 +169,13 @@ class Stream:
             )
             self.curve = grid, log_odds(fit_curve(seen, Recipe()).curve(expit(grid)))
         grid, values = self.curve
-        # Beyond what was seen, the same correction as at the end.
+        # # Beyond the observed range, the correction is constant.
         inside = np.clip(x, grid[0], grid[-1])
         return np.asarray(np.interp(inside, grid, values) + x - inside)
 
 
 def log_ratio(day: ScoreHistogram, corrected: Array) -> float:
-    """The logarithm of the likelihood of a day with corrected log-odds, less that with those given."""
+    """Log-likelihood of a day with corrected log-odds, relative to the given ones."""
     up = np.logaddexp(0.0, -day.locations) - np.logaddexp(0.0, -corrected)
     down = np.logaddexp(0.0, day.locations) - np.logaddexp(0.0, corrected)
     return float(day.positives @ up + day.negatives @ down)
@@ -182,7 +183,7 @@ def log_ratio(day: ScoreHistogram, corrected: Array) -> float:
 
 @dataclass(frozen=True)
 class Update:
-    """An update of a monitor."""
+    """One update of a monitor."""
 
     when: str
     rows: Annotated[float, Number(above=0.0)]
@@ -197,7 +198,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Batch:
-    """What identifies the rows of an update, and what the update was called."""
+    """Identifier of the rows of an update, and the name of the update."""
 
     id: str
     when: str
@@ -205,7 +206,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SegmentStream:
-    """The rows of a segment."""
+    """Monitored rows of a segment."""
 
     segment: str
     stream: Stream
@@ -213,7 +214,7 @@ class SegmentStream:
 
 @dataclass(frozen=True)
 class MonitorState:
-    """What a file has of a monitor besides its calibrator."""
+    """Stored state of a monitor without its calibrator."""
 
     alpha: Annotated[float, Number(above=0.0, below=1.0)]
     log: tuple[Update, ...]
@@ -232,36 +233,36 @@ class MonitorState:
 
 
 class Monitor(Result):
-    """Watch a calibrator day by day; an alarm is false with a probability of at most ``alpha``, over all days together.
+    """Monitor a calibrator continuously, with a bounded probability of false alarms.
 
     Parameters
     ----------
     calibrator : fitted calibrator of two classes
-        The one in use.
+        Calibrator in use.
     alpha : float in (0, 1), default=0.05
-        Probability of a false alarm, ever.
+        Upper limit of the probability of a false alarm over all updates.
 
     Attributes
     ----------
     log : list of dict
-        For every update what it was called (``when``), ``rows``, ``rate``,
-        ``expected_rate``, ``evidence`` and ``alarm``.
+        For each update its name (``when``), ``rows``, ``rate``, ``expected_rate``,
+        ``evidence`` and ``alarm``.
     batches : dict of str to str
-        The ``batch`` of every update that had one, and what the update was called.
+        Names of the updates that had a ``batch``, by ``batch``.
 
     See Also
     --------
-    calspline.drift : Two data sets, compared once.
+    calspline.drift : Compare two data sets once.
 
     Notes
     -----
-    What is tested is that the calibrator's probabilities are right. They never are to
-    the last digit: of very many rows there will be an alarm because of differences that
-    do not matter. :attr:`verdict` says how large they are.
+    The hypothesis is that the calibrator's probabilities are exactly correct. With very
+    many rows, irrelevant differences will raise an alarm; :attr:`verdict` gives their
+    size.
 
-    Whole weights count rows. Others are unequal weights of rows, which count for what
-    they are worth (``row_weight`` of the histogram); the promise of ``alpha`` is then
-    as good as that number.
+    Weights that are whole numbers count rows. For other weights, the effective sample
+    size follows from ``row_weight`` of the histogram, and the limit ``alpha`` is
+    approximate.
 
     Examples
     --------
@@ -270,7 +271,8 @@ class Monitor(Result):
     >>> rng = np.random.default_rng(0)
     >>> def day(rows, change=0.0):
     ...     u = rng.normal(size=rows)
-    ...     return 1 / (1 + np.exp(-u)), rng.random(rows) < 1 / (1 + np.exp(-u - change))
+    ...     y = rng.random(rows) < 1 / (1 + np.exp(-u - change))
+    ...     return 1 / (1 + np.exp(-u)), y
     >>> monitor = Monitor(SplineCalibrator().fit(*day(20_000)))
     >>> for _ in range(30):
     ...     monitor = monitor.update(ScoreHistogram.from_scores(*day(200)))
@@ -298,26 +300,25 @@ class Monitor(Result):
         when: str | None = None,
         batch: str | None = None,
     ) -> Self:
-        """Take in rows whose labels have become known since the last update.
+        """Add rows whose labels have become known since the last update.
 
         Parameters
         ----------
         histogram : ScoreHistogram, or mapping of str to ScoreHistogram
-            Scores as the calibrator takes them, with labels; by segment, if there are
-            any. A calibrator fitted with ``by=`` judges each by its own curve: names
-            are its labels as text. Days whose labels are late come when they come, in
-            any order.
+            Scores and labels, by segment if there are any. A calibrator that was fitted
+            with ``by`` applies the curve of each segment; keys are its labels as
+            strings. Updates may arrive in any order.
         when : str, optional
-            What to call the update; its number by default.
+            Name of the update; by default its number.
         batch : str, optional
-            What identifies the rows, such as the date or a digest of their file. If an
-            update with the same ``batch`` was taken in before, nothing is done but to
-            warn, so that a job may be repeated: rows that count twice would look like
-            twice the evidence.
+            Identifier of the rows, such as a date or a digest of their file. If an
+            update with the same ``batch`` was added before, the rows are ignored with a
+            warning, so that a failed job can be repeated.
 
         Returns
         -------
-        self
+        self : Monitor
+            The monitor, updated.
         """
         if batch is not None:
             before = self.batches.get(check_text(batch, "batch"))
@@ -374,7 +375,7 @@ class Monitor(Result):
         return self
 
     def _judged(self, part: ScoreHistogram, segment: str | None) -> ScoreHistogram:
-        """The rows by the log-odds that the calibrator gives them, in the segment of that name if it knows segments."""
+        """Counts by calibrated log-odds, for the segment of that name if given."""
         table: Mapping[str, Any] = getattr(self.calibrator, "segments_", {})
         by = {}
         if segment is not None and table and "column" not in table:
@@ -393,7 +394,7 @@ class Monitor(Result):
 
     @property
     def evidence(self) -> float:
-        """Evidence that the calibrator is wrong: 1 is none, ``1 / alpha`` an alarm."""
+        """Evidence of miscalibration: 1 is none, ``1 / alpha`` an alarm."""
         whole = _exp(self._all.evidence)
         if not self._parts:
             return whole
@@ -405,7 +406,7 @@ class Monitor(Result):
 
     @property
     def segments(self) -> dict[str, float]:
-        """Evidence in each segment, with its share in the whole: from ``1 / alpha`` on, it is one that changed."""
+        """Evidence by segment with its share, significant from ``1 / alpha`` on."""
         streams = enumerate(self._parts.items(), start=1)
         return {
             name: float(0.5 * share(i)) * _exp(stream.evidence)
@@ -414,17 +415,17 @@ class Monitor(Result):
 
     @property
     def alarm(self) -> bool:
-        """Whether there was an alarm."""
+        """Whether an alarm was raised."""
         return bool(self.log) and bool(self.log[-1]["alarm"])
 
     @property
     def what(self) -> str:
-        """What changed, if anything: ``"level"``, ``"slope"`` or ``"shape"``."""
+        """Kind of change, if any: ``"level"``, ``"slope"`` or ``"shape"``."""
         return self._worst.what
 
     @property
     def _worst(self) -> Stream:
-        """The rows that say most: a segment's, or all."""
+        """Stream with the strongest evidence: that of a segment, or of all rows."""
         found = max(self.segments.items(), key=lambda item: item[1], default=("", 0.0))
         return (
             self._parts[found[0]]
@@ -434,7 +435,7 @@ class Monitor(Result):
 
     @property
     def verdict(self) -> str:
-        """What is the case, and what to do about it, in words."""
+        """Result and recommended action, as a sentence."""
         if not self.log:
             return "There are no data yet."
         if not self.alarm:
@@ -442,7 +443,7 @@ class Monitor(Result):
                 f"evidence {self.evidence:.3g} of {1.0 / self.alpha:g} "
                 f"after {len(self.log)} updates"
             )
-            return f"No alarm: {so_far}; the calibrator may be right."
+            return f"No alarm: {so_far}; there is no evidence of miscalibration."
         stream, h = self._worst, self._worst.lately
         assert h is not None
         found = recalibration(
@@ -453,18 +454,16 @@ class Monitor(Result):
             name for name, value in self.segments.items() if value >= 1.0 / self.alpha
         ]
         where = f" in {', '.join(changed)}" if changed else ""
-        cure = "Fit it again on the rows since the change."
+        cure = "Refit it to the rows since the change."
         if stream.what == "level":
             cure = (
-                "A shift will do if rows of either class still have the scores they "
-                "had: calibrator.shifted("
-                "base_rate=...), with the rate since the change; otherwise fit it "
-                "again."
+                "If only the base rate has changed, calibrator.shifted(base_rate=...) "
+                "with the rate since the change is enough; otherwise refit it."
             )
         return f"Alarm: the {stream.what} has changed{where} (lately {lately}). {cure}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the evidence with matplotlib, into ``ax`` or a new figure."""
+        """Plot the evidence with matplotlib."""
         axes: Axes = draw(self, ax)
         return axes
 
@@ -495,7 +494,7 @@ class Monitor(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in plain JSON values; :func:`~calspline.save` writes it."""
+        """Return a dict that JSON can represent; :func:`~calspline.save` writes it."""
         segments = self._parts.items()
         state = MonitorState(
             self.alpha,
@@ -508,7 +507,7 @@ class Monitor(Result):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], calibrator: BaseCalibrator) -> Self:
-        """The monitor of a calibrator that :meth:`to_dict` described."""
+        """Create the monitor from the result of :meth:`to_dict`."""
         described = {key: value for key, value in data.items() if key != "calibrator"}
         state = from_json(MonitorState, described)
         monitor = cls(calibrator, alpha=state.alpha)
