@@ -397,6 +397,16 @@ def test_effects_in_a_file_are_those_of_its_classes():
         SplineCalibrator.from_dict(described)
 
 
+def test_curves_of_all_classes_in_a_file_have_the_same_segments():
+    s = np.arange(600) % 3
+    p = softmax(np.random.default_rng(0).normal(size=(600, 3)), axis=1)
+    described = SplineCalibrator(multiclass="ovr").fit(p, s, by=s).to_dict()
+    described = json.loads(json.dumps(described))
+    described["map"]["maps"][1]["columns"][0]["known"]["labels"] = [0, 1, 7]
+    with pytest.raises(ValueError, match="maps must all have the same segments"):
+        SplineCalibrator.from_dict(described)
+
+
 def test_sql_wants_the_segments_named():
     p, y, s, _ = simulated(2000)
     with pytest.raises(ValueError, match="by, the columns of segments, must be named"):

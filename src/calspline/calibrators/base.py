@@ -32,7 +32,6 @@ from calspline.fits.rows import BinaryRows, MatrixRows, rows_of_classes
 from calspline.fits.shift import shift_model
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.model import ADVICE, Model
-from calspline.maps.one_vs_rest import maps_of
 from calspline.maps.shifted import Shifted
 
 
@@ -161,8 +160,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     @property
     def shift_(self) -> Shifted | None:
         """Shift of the base rates, or None if the calibrator was not shifted."""
-        fitted = self.model_.map
-        return fitted if isinstance(fitted, Shifted) else None
+        return self.model_.shift
 
     @keeps_kind
     def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
@@ -361,7 +359,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     @classmethod
     def _check_model(cls, model: Model) -> None:
         """Check that this class of calibrator can have fitted a model."""
-        for part in maps_of(model.base):
+        for part in model.base.parts:
             if not isinstance(part, cls._kinds_of_map):
                 raise ValueError(
                     f"map must be one that a {cls.__name__} fits; "

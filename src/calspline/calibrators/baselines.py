@@ -19,7 +19,6 @@ from calspline.fits.baselines import (
 )
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.model import Model
-from calspline.maps.one_vs_rest import maps_of
 from calspline.maps.parametric import (
     FLOOR,
     BetaMap,
@@ -258,17 +257,20 @@ class BetaCalibrator(BaseCalibrator):
     @property
     def a_(self) -> Any:
         """The coefficient ``a``; an array for three or more classes."""
-        return one_or_array([part.a for part in maps_of(self.model_.base)])
+        return self._coefficient("a")
 
     @property
     def b_(self) -> Any:
         """The coefficient ``b``; an array for three or more classes."""
-        return one_or_array([part.b for part in maps_of(self.model_.base)])
+        return self._coefficient("b")
 
     @property
     def c_(self) -> Any:
         """The constant ``c``; an array for three or more classes."""
-        return one_or_array([part.c for part in maps_of(self.model_.base)])
+        return self._coefficient("c")
+
+    def _coefficient(self, name: str) -> Any:
+        return one_or_array([getattr(part, name) for part in self.model_.base.parts])
 
 
 class TemperatureCalibrator(BaseCalibrator):

@@ -48,11 +48,9 @@ from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.model import Model
-from calspline.maps.one_vs_rest import maps_of
 from calspline.maps.segment_columns import SegmentTable
 from calspline.maps.segmented import SegmentedCurve
 from calspline.maps.segmented_classes import SegmentedClasses
-from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
 from calspline.transforms import TRANSFORMS
 
@@ -500,7 +498,7 @@ class SplineCalibrator(BaseCalibrator):
         if not self.__sklearn_is_fitted__():
             return None
         model = self.model_
-        if isinstance(model.map, Shifted):
+        if model.shift is not None:
             raise ValueError(
                 "this calibrator was shifted; update the original calibrator and "
                 "shift it again"
@@ -674,9 +672,8 @@ class SplineCalibrator(BaseCalibrator):
     @property
     def structure_(self) -> StructuredMap:
         """Fitted map of ``multiclass="structured"``."""
-        base = self.model_.base
-        structure = base.base if isinstance(base, SegmentedClasses) else base
-        if not isinstance(structure, StructuredMap):
+        structure: StructuredMap | None = self.model_.base.structure
+        if structure is None:
             raise AttributeError(
                 f"this {type(self).__name__} has no structure_: it has curves_"
             )
@@ -684,7 +681,7 @@ class SplineCalibrator(BaseCalibrator):
 
     @property
     def _is_structured(self) -> bool:
-        return isinstance(self.model_.base, (StructuredMap, SegmentedClasses))
+        return self.model_.base.structure is not None
 
     @classmethod
     def _check_model(cls, model: Model) -> None:
@@ -801,12 +798,10 @@ class SplineCalibrator(BaseCalibrator):
             raise AttributeError(
                 f"this {type(self).__name__} has no segments_: it was fitted without by"
             )
-        parts = maps_of(model.base)
-        segmented = [part for part in parts if isinstance(part, SegmentedCurve)]
-        if len(segmented) < 2:
-            return SegmentTable.of(model.segment_columns)
-        columns = [column for part in segmented for column in part.columns]
-        return SegmentTable.of(columns, model.classes.tolist())
+        parts = model.base.parts
+        columns = [column for part in parts for column in part.segment_columns]
+        classes = [] if len(parts) == 1 else model.classes.tolist()
+        return SegmentTable.of(columns, classes)
 
     def summary(self) -> str:
         """Describe the fit in a few lines.

@@ -145,9 +145,9 @@ def _before_sampling(model: Model, kept: Any) -> Shifted:
         )
     ratios = 1.0 / _by_label(kept, model.classes, "kept")
     variance = 0.0
-    if isinstance(model.map, Shifted):
-        ratios = ratios * np.exp(model.map.log_ratios)
-        variance = model.map.variance
+    if model.shift is not None:
+        ratios = ratios * np.exp(model.shift.log_ratios)
+        variance = model.shift.variance
     reference = model.reference
     rates = None
     if reference is not None:

@@ -1,4 +1,4 @@
-"""The protocol of fitted maps.
+"""The base class of fitted maps.
 
 A map is immutable. It turns checked scores into probabilities, and it does not depend
 on how it was fitted. Segments and base-rate shifts are maps that wrap other maps.
@@ -6,8 +6,9 @@ on how it was fitted. Segments and base-rate shifts are maps that wrap other map
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,22 +25,31 @@ if TYPE_CHECKING:
 Codes = NDArray[np.intp]
 Segments = Sequence[Codes]
 """The place of each row's segment, by column of segments; -1 if it was never seen."""
-Scores = TypeVar("Scores", BinaryScores, MatrixScores, contravariant=True)
+Scores = TypeVar("Scores", bound=BinaryScores | MatrixScores, contravariant=True)
 
 
-class CalibrationMap(Protocol[Scores]):
+class CalibrationMap(ABC, Generic[Scores]):
     """Checked scores in, probabilities out.
 
-    Results have shape (n,) for the second of two classes, or (n, m) for several.
+    Results have shape (n,) for the second of two classes, or (n, m) for several. What
+    is not abstract is right for a map that knows nothing of its errors and of segments.
     """
 
+    @abstractmethod
     def suits(self, kind: Kind, n_classes: int) -> bool:
         """Whether the map is one for scores of a kind and so many classes."""
-        ...
 
+    @abstractmethod
     def probabilities(self, scores: Scores, segments: Segments | None = None) -> Array:
         """Calibrated probabilities."""
-        ...
+
+    @abstractmethod
+    def formula(self, source: Source, kind: Kind) -> Program:
+        """The map in steps that every export can write."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """The map in words, for a summary."""
 
     def log_odds(
         self,
@@ -52,68 +62,43 @@ class CalibrationMap(Protocol[Scores]):
 
         ``at`` has the probabilities of several classes, if they are not the map's own.
         """
-        ...
+        return None
 
     def noise(self, scores: Scores) -> Array:
         """Independent errors of the log-odds of two classes, shape (r, n).
 
         Each is one standard deviation; there are none (r = 0) if they are unknown.
         """
-        ...
+        return np.empty((0, len(scores.values)))
 
     def sum_variance(self, scores: Scores, weights: Array) -> float:
         """Variance of a weighted sum of log-probabilities, 0 if it is unknown.
 
         The sum is over rows and several classes, before rows are normalized.
         """
-        ...
+        return 0.0
 
-    def formula(self, source: Source, kind: Kind) -> Program:
-        """The map in steps that every export can write."""
-        ...
+    @property
+    def parts(self) -> Sequence[CalibrationMap[Any]]:
+        """The map of each class against the rest, or the map itself."""
+        return (self,)
 
-    def describe(self) -> list[str]:
-        """The map in words, for a summary."""
-        ...
+    @property
+    def common_curve(self) -> Any:
+        """A CalibrationCurve, that of no segment in particular; None if there is none."""
+        return None
+
+    @property
+    def structure(self) -> Any:
+        """A StructuredMap, that of no segment in particular; None if there is none."""
+        return None
 
     @property
     def segment_columns(self) -> Sequence[SegmentColumn]:
         """The columns of segments that the map distinguishes."""
-        ...
-
-    @property
-    def lookups(self) -> list[Lookup]:
-        """What the names of segment effects in :meth:`formula` stand for."""
-        ...
-
-
-class WithoutSegments:
-    """A map that does not distinguish segments."""
-
-    @property
-    def segment_columns(self) -> Sequence[SegmentColumn]:
-        """None."""
         return ()
 
     @property
     def lookups(self) -> list[Lookup]:
-        """None."""
+        """What the names of segment effects in :meth:`formula` stand for."""
         return []
-
-
-class WithoutPosterior:
-    """A map that does not know its own errors."""
-
-    def log_odds(
-        self, scores: Any, segments: Segments | None = None, *, at: Array | None = None
-    ) -> None:
-        """Unknown."""
-        return
-
-    def noise(self, scores: Any) -> Array:
-        """Unknown."""
-        return np.empty((0, len(scores.values)))
-
-    def sum_variance(self, scores: Any, weights: Array) -> float:
-        """Unknown."""
-        return 0.0

@@ -31,7 +31,7 @@ from calspline._input.scores import (
     check_numeric_array,
 )
 from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
-from calspline.maps.base import Segments, WithoutSegments
+from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.log_odds import LogOdds, critical_value
 from calspline.maps.posterior import CurvePosterior, PosteriorRecord, shifted
 from calspline.transforms import (
@@ -59,7 +59,7 @@ Inside = Annotated[float, Number(above=0.0, below=1.0)]
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationCurve(WithoutSegments):
+class CalibrationCurve(CalibrationMap[BinaryScores]):
     """A calibration function: score in, probability out. Small, frozen, self-contained.
 
     A score becomes ``x`` by the transform and ``z = (x - origin) / unit``. In ``z`` the
@@ -207,9 +207,10 @@ class CalibrationCurve(WithoutSegments):
         mean = np.clip(self.value(z), -FARTHEST, FARTHEST)
         return LogOdds(mean, np.sqrt(self.variance(z)), self.posterior.tube)
 
-    def sum_variance(self, scores: BinaryScores, weights: Array) -> float:
-        """Zero: the variance of sums over several classes is not that of one curve."""
-        return 0.0
+    @property
+    def common_curve(self) -> CalibrationCurve:
+        """The curve itself."""
+        return self
 
     def formula(self, source: Source, kind: Kind) -> Program:
         """The curve in steps that every export can write."""

@@ -28,10 +28,8 @@ from calspline._user_warnings import warn_user
 from calspline.maps.base import CalibrationMap
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.fit_info import FitInfo
-from calspline.maps.one_vs_rest import maps_of
 from calspline.maps.reference import Reference
 from calspline.maps.segment_columns import SegmentColumn
-from calspline.maps.segmented import SegmentedCurve
 from calspline.maps.shifted import BASE_MAPS, Shifted
 
 ADVICE = (
@@ -77,7 +75,7 @@ class Model:
                 f"map must be one for {self.n_classes} classes and {kind} scores; "
                 f"a {type(self.map).__name__} like this is not"
             )
-        if self.fit.curves and len(self.fit.curves) != len(maps_of(self.base)):
+        if self.fit.curves and len(self.fit.curves) != len(self.base.parts):
             raise ValueError("fit.curves must be as many as the curves of the map")
         reference = self.fit.reference
         if reference is not None and reference.counts.shape[1] != self.n_classes:
@@ -101,7 +99,12 @@ class Model:
     @property
     def base(self) -> CalibrationMap[Any]:
         """The map as it was fitted, before any shift of the base rates."""
-        return self.map.base if isinstance(self.map, Shifted) else self.map
+        return self.map if self.shift is None else self.shift.base
+
+    @property
+    def shift(self) -> Shifted | None:
+        """The shift of the base rates, if any."""
+        return self.map if isinstance(self.map, Shifted) else None
 
     def unshifted(self) -> Model:
         """The model for the base rates of its fit."""
@@ -121,17 +124,14 @@ class Model:
     @property
     def base_curves(self) -> list[CalibrationCurve]:
         """The curves of the map, before any shift and without segments."""
-        parts = maps_of(self.base)
-        curves = [
-            part.curve if isinstance(part, SegmentedCurve) else part for part in parts
-        ]
-        return [curve for curve in curves if isinstance(curve, CalibrationCurve)]
+        curves = [part.common_curve for part in self.base.parts]
+        return [curve for curve in curves if curve is not None]
 
     @property
     def curves(self) -> list[CalibrationCurve]:
         """The curves of the map without segments, shifted if the map is one curve."""
-        if isinstance(self.map, Shifted) and self.map.curve is not None:
-            return [self.map.curve]
+        if self.map.common_curve is not None:
+            return [self.map.common_curve]
         return self.base_curves
 
     @property

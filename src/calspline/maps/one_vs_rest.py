@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import scipy
@@ -21,7 +21,7 @@ from calspline._expression import (
     one_vs_rest,
 )
 from calspline._input.scores import Kind, MatrixScores
-from calspline.maps.base import Segments
+from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds, log_odds_of_rows
 from calspline.maps.parametric import BetaMap
@@ -42,7 +42,7 @@ ClassMap = CalibrationCurve | SegmentedCurve | BetaMap
 
 
 @dataclass(frozen=True, eq=False)
-class OneVsRest:
+class OneVsRest(CalibrationMap[MatrixScores]):
     """``f_j(s_j) / sum_k f_k(s_k)``, with ``s_j`` the score of class j against the rest.
 
     With ``own_only``, maps take a class's own probability as a plain number. Logits are
@@ -56,6 +56,12 @@ class OneVsRest:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        segments = [
+            [column.known.labels for column in each.segment_columns]
+            for each in self.maps
+        ]
+        if any(each != segments[0] for each in segments):
+            raise ValueError("maps must all have the same segments")
 
     def suits(self, kind: Kind, n_classes: int) -> bool:
         """Whether each class has a map, which suits the scores against the rest."""
@@ -103,14 +109,6 @@ class OneVsRest:
             sd[:, j] = own.sd
         return LogOdds(log_odds_of_rows(p), sd)
 
-    def noise(self, scores: MatrixScores) -> Array:
-        """None: errors of several classes are not kept one by one."""
-        return np.empty((0, len(scores.values)))
-
-    def sum_variance(self, scores: MatrixScores, weights: Array) -> float:
-        """Unknown: curves do not know how their errors are correlated."""
-        return 0.0
-
     def formula(self, source: Source, kind: Kind) -> Program:
         """The map in steps that every export can write."""
         programs = [each.formula("pair", self._column_kind(kind)) for each in self.maps]
@@ -132,20 +130,16 @@ class OneVsRest:
         return [line for each in self.maps for line in each.describe()]
 
     @property
-    def _segmented(self) -> list[SegmentedCurve]:
-        return [each for each in self.maps if isinstance(each, SegmentedCurve)]
+    def parts(self) -> Sequence[ClassMap]:
+        """The map of each class."""
+        return self.maps
 
     @property
     def segment_columns(self) -> Sequence[SegmentColumn]:
         """The columns of segments, those of the first class."""
-        return self._segmented[0].columns if self._segmented else ()
+        return self.maps[0].segment_columns
 
     @property
     def lookups(self) -> list[Lookup]:
         """What the names of segment effects stand for."""
-        return lookups(self._segmented) if self._segmented else []
-
-
-def maps_of(fitted: Any) -> tuple[Any, ...]:
-    """The map of each class, or the map itself."""
-    return fitted.maps if isinstance(fitted, OneVsRest) else (fitted,)
+        return lookups([each for each in self.maps if isinstance(each, SegmentedCurve)])

@@ -14,7 +14,7 @@ from calspline._codec import check_fields
 from calspline._domains import Number, Numbers
 from calspline._expression import Constant, Program, between, call, name, number
 from calspline._input.scores import BinaryScores, Kind, MatrixScores
-from calspline.maps.base import Segments, WithoutPosterior, WithoutSegments
+from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.curve import response
 from calspline.transforms import SMALLEST_PROBABILITY, Source, log_odds_formula
 
@@ -34,7 +34,7 @@ FLOOR = Number(above=1e-15, below=0.5)
 
 
 @dataclass(frozen=True)
-class BetaMap(WithoutPosterior, WithoutSegments):
+class BetaMap(CalibrationMap[BinaryScores]):
     """``log-odds = a ln p - b ln(1 - p) + c``."""
 
     a: Annotated[float, Number(not_negative=True, below=LARGEST_COEFFICIENT)]
@@ -99,7 +99,7 @@ def minus_log_rest(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Temperature(WithoutPosterior, WithoutSegments):
+class Temperature(CalibrationMap[MatrixScores]):
     """``softmax(z / temperature)`` of log-probabilities or margins of several classes."""
 
     temperature: Annotated[float, Number(above=0.0)]
@@ -153,7 +153,7 @@ def centered_logits(scores: MatrixScores, rows: slice) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ConstantRates(WithoutPosterior, WithoutSegments):
+class ConstantRates(CalibrationMap[MatrixScores]):
     """The same probabilities of several classes for every row."""
 
     rates: Annotated[Array, Numbers("m", least=3, positive=True)]
@@ -184,7 +184,7 @@ class ConstantRates(WithoutPosterior, WithoutSegments):
 
 
 @dataclass(frozen=True)
-class Clipping(WithoutPosterior, WithoutSegments):
+class Clipping(CalibrationMap[BinaryScores | MatrixScores]):
     """``max(p, p_min)``, normalized."""
 
     p_min: Annotated[float, FLOOR]

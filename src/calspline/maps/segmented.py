@@ -25,7 +25,7 @@ from calspline._expression import (
 from calspline._input.scores import BinaryScores, Kind
 from calspline._input.segment_labels import Codes
 from calspline.fitting.basis import NaturalSpline, evaluate_pieces
-from calspline.maps.base import Segments
+from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds
 from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
@@ -39,7 +39,7 @@ STRAIGHT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentedCurve:
+class SegmentedCurve(CalibrationMap[BinaryScores]):
     """A common curve, that of a segment without effects, and what segments add to it.
 
     ``directions``, of shape (K, m), has coefficients of the functions that segments
@@ -120,9 +120,10 @@ class SegmentedCurve:
         """Independent errors of the common curve."""
         return self.curve.noise(scores)
 
-    def sum_variance(self, scores: BinaryScores, weights: Array) -> float:
-        """Zero, as for a curve."""
-        return 0.0
+    @property
+    def common_curve(self) -> CalibrationCurve:
+        """The common curve."""
+        return self.curve
 
     def formula(self, source: Source, kind: Kind) -> Program:
         """The curves in steps that every export can write."""
@@ -236,7 +237,7 @@ class SegmentedCurve:
 def lookups(curves: Sequence[SegmentedCurve]) -> list[Lookup]:
     """What the names in the program of a curve, or in those of several classes, stand for in each segment."""
     found = []
-    for c, column in enumerate(curves[0].columns):
+    for c, column in enumerate(curves[0].columns if curves else ()):
         S = len(column.known.labels)
         numbers = {NEW.format(c): np.append(np.zeros(S), 1.0)}
         for k in range(max(curve.directions.shape[1] for curve in curves)):

@@ -24,7 +24,7 @@ from calspline._domains import Number, Numbers
 from calspline._expression import Constant, Lookup, Program, call, name, number
 from calspline._input.scores import Kind, MatrixScores
 from calspline._input.segment_labels import Codes
-from calspline.maps.base import Segments
+from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
 from calspline.maps.structured import StructuredMap
 from calspline.transforms import Source
@@ -140,7 +140,7 @@ def added(z: Array, theta: Array, code: Codes, new: Array | float = 0.0) -> Arra
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentedClasses:
+class SegmentedClasses(CalibrationMap[MatrixScores]):
     """A map of several classes with a temperature and intercepts for each segment."""
 
     base: StructuredMap
@@ -179,10 +179,6 @@ class SegmentedClasses:
             'multiclass="ovr"'
         )
 
-    def noise(self, scores: MatrixScores) -> Array:
-        """None: errors of several classes are not kept one by one."""
-        return np.empty((0, len(scores.values)))
-
     def sum_variance(self, scores: MatrixScores, weights: Array) -> float:
         """That of the common map."""
         return self.base.sum_variance(scores, weights)
@@ -194,6 +190,11 @@ class SegmentedClasses:
     def describe(self) -> list[str]:
         """The common map in words."""
         return self.base.describe()
+
+    @property
+    def structure(self) -> StructuredMap:
+        """The common map."""
+        return self.base
 
     @property
     def segment_columns(self) -> Sequence[SegmentColumn]:

@@ -43,7 +43,7 @@ BASE_MAPS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Shifted:
+class Shifted(CalibrationMap[Any]):
     """A map whose classes have become more or less frequent.
 
     The probability of class j becomes proportional to ``p_j exp(log_ratios_j)``. This
@@ -176,6 +176,11 @@ class Shifted:
     def describe(self) -> list[str]:
         """The base in words."""
         return self.base.describe()
+
+    @property
+    def common_curve(self) -> CalibrationCurve | None:
+        """The shifted curve, if the base is a curve of log-odds."""
+        return self.curve
 
     @property
     def segment_columns(self) -> Sequence[SegmentColumn]:

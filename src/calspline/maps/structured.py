@@ -25,7 +25,7 @@ from calspline._expression import (
 )
 from calspline._input.scores import Kind, MatrixScores
 from calspline.fitting.basis import PiecewiseCubic
-from calspline.maps.base import Segments, WithoutSegments
+from calspline.maps.base import CalibrationMap, Segments
 from calspline.maps.log_odds import LogOdds, log_odds_of_rows
 from calspline.multiclass.scale import (
     MAX_EXPONENT,
@@ -50,7 +50,7 @@ FARTHEST_BREAK = 1e4
 
 
 @dataclass(frozen=True, eq=False)
-class StructuredMap(WithoutSegments):
+class StructuredMap(CalibrationMap[MatrixScores]):
     """Scores of all classes in, calibrated probabilities out: ``softmax(s(u) + W u + b)``.
 
     A row of scores becomes ``u = log((1 - e) softmax(beta z) + e / m)``: temperature
@@ -100,6 +100,11 @@ class StructuredMap(WithoutSegments):
     def suits(self, kind: Kind, n_classes: int) -> bool:
         """Whether there are as many classes."""
         return n_classes == len(self.b)
+
+    @property
+    def structure(self) -> StructuredMap:
+        """The map itself."""
+        return self
 
     def curve(self, u: Array) -> Array:
         """``s(u)``."""
