@@ -1,4 +1,4 @@
-"""Scores for rows that the model has not seen: from cross-validation, or from out-of-bag votes."""
+"""Scores of held-out rows, by cross-validation or out-of-bag votes."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
 
 @dataclass(frozen=True)
 class ModelScores:
-    """What a fitted model says about some rows: probabilities or margins.
+    """Scores of a fitted model: probabilities or margins.
 
     ``values`` has a column for each class, or one column for the margins of two
-    classes. ``known`` holds the positions of the classes that the model has seen; the
-    columns of the others have the least value a class can have.
+    classes. ``known`` holds the indices of the classes that the model has seen; the
+    columns of others have the lowest possible value.
     """
 
     method: ResponseMethod
@@ -76,7 +76,10 @@ class ModelScores:
 def model_scores(
     model: Any, X: Any, methods: tuple[ResponseMethod, ...], classes: NDArray[Any]
 ) -> ModelScores:
-    """Scores by the first of ``methods`` that the model has; 0, or the least margin, for a class it has not seen."""
+    """Scores by the first of ``methods`` that the model has.
+
+    Classes that the model has not seen get probability 0, or the lowest margin.
+    """
     name = type(model).__name__
     method = next((method for method in methods if hasattr(model, method)), None)
     if method is None:
@@ -130,13 +133,12 @@ def model_scores(
 
 @dataclass(frozen=True)
 class Training:
-    """The data that models and calibrators are fitted on.
+    """Data for fitting models and calibrators.
 
-    ``codes`` are positions in ``classes``, and ``groups`` the numbers of groups of rows
-    that depend on each other, if there are any. ``rows`` are those that count: the
-    others have weight zero. ``params`` go to the model's ``fit``; those with a value
-    for each row are indexed as the rows are. ``segments`` are columns for the
-    calibrator, if it has any.
+    ``codes`` are indices into ``classes``, and ``groups`` the codes of groups of
+    dependent rows, if there are any. ``rows`` are those with positive weight.
+    ``params`` are passed to the model's ``fit``; those with one value per row are
+    indexed like the rows. ``segments`` are columns for the calibrator, if any.
     """
 
     X: Any
@@ -151,7 +153,7 @@ class Training:
     segments: Any = None
 
     def fit(self, estimator: Any, rows: Rows | None = None) -> Any:
-        """Fit a copy of ``estimator`` on some rows, by default on all that count."""
+        """Fit a copy of ``estimator`` to some rows, by default to all."""
         rows = self.rows if rows is None else rows
         model = clone(estimator)
         split = self.params.get("eval_set")
@@ -180,7 +182,7 @@ class Training:
         return _safe_indexing(self.X, rows), self.y[rows]
 
     def _inner_split(self, split: Any, rows: Rows) -> tuple[Rows, Rows]:
-        """Some of the rows to fit a model on, and others that tell it when to stop."""
+        """Split rows into those to fit a model to and those for early stopping."""
         X, y = self._labelled(rows)
         groups = {} if self.groups is None else {"groups": self.groups[rows]}
         train, held_out = (
@@ -196,18 +198,18 @@ class Training:
         return rows[np.asarray(train)], rows[np.asarray(held_out)]
 
     def fit_fold(self, estimator: Any, train: Rows, test: Rows, *, keep: bool) -> Fold:
-        """Scores of some rows by a model that is fitted on others."""
+        """Fit a model to some rows, and score others."""
         model = self.fit(estimator, train)
         return Fold(model if keep else None, test, self.scores(model, test))
 
     def scores(self, model: Any, rows: Rows) -> ModelScores:
-        """Scores of some rows by a fitted model."""
+        """Score some rows with a fitted model."""
         return model_scores(
             model, _safe_indexing(self.X, rows), self.methods, self.classes
         )
 
     def param_for(self, value: Any, rows: Rows) -> Any:
-        """A parameter for some rows: indexed, if it has a value for each row."""
+        """Parameter for some rows, indexed if it has one value per row."""
         if isinstance(value, (str, bytes, dict)):
             return value
         try:
@@ -219,7 +221,10 @@ class Training:
 
 @dataclass(frozen=True)
 class Fold:
-    """A model, rows, their scores by a model that has not seen them, and the ``share`` of their weight, if not all."""
+    """A fitted model with the scores of held-out rows.
+
+    ``share`` holds shares of the rows' weights, if these are not 1.
+    """
 
     model: Any
     rows: Rows
@@ -227,7 +232,7 @@ class Fold:
     share: Array | None = None
 
     def of(self, able: NDArray[np.bool_]) -> Fold:
-        """Some of the rows."""
+        """Select some of the rows."""
         if able.all():
             return self
         scores = replace(self.scores, values=self.scores.values[able])
@@ -240,7 +245,10 @@ class Fold:
 
 
 def pool(folds: list[Fold], model: Any = None) -> Fold:
-    """The scores of all folds, by row; one that several folds score (repeated splits) counts once, in shares."""
+    """Combine the scores of all folds.
+
+    A row that is scored several times (repeated splits) gets shares of its weight.
+    """
     rows = np.concatenate([fold.rows for fold in folds])
     by_row = np.argsort(rows, kind="stable")
     values = np.concatenate([fold.scores.values for fold in folds])[by_row]
@@ -254,7 +262,10 @@ def pool(folds: list[Fold], model: Any = None) -> Fold:
 def split_rows(
     training: Training, cv: Any, params: dict[str, Any], *, every_class: bool
 ) -> list[tuple[Rows, Rows]]:
-    """Rows to train on and to score, for each fold; with ``every_class``, the latter can show every class."""
+    """Training and test rows of each fold.
+
+    With ``every_class``, test rows must be able to show every class.
+    """
     y = training.y[training.rows]
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if cv is None:
@@ -318,10 +329,10 @@ def fit_folds(
     n_jobs: int | None,
     show: bool,
 ) -> list[Fold]:
-    """Fit a model on the training rows of each split, and score the others.
+    """Fit a model to the training rows of each split, and score the test rows.
 
-    With ``refit``, a model is then fitted on all rows and the one fold returned has it,
-    with the scores of all folds; the models of the folds are not kept.
+    With ``refit``, the result is a single fold: a model fitted to all rows, with the
+    scores of all folds.
     """
     jobs = [
         delayed(training.fit_fold)(estimator, train, test, keep=not refit)
@@ -338,7 +349,7 @@ def fit_folds(
 def _of_known_classes(
     folds: list[Fold], training: Training, *, refit: bool
 ) -> list[Fold]:
-    """The folds without rows of classes that their model has not seen: what it says of them is no use."""
+    """Drop rows of classes that the model of their fold has not seen."""
     strange: dict[int, list[int]] = {}
     kept = []
     for number, fold in enumerate(folds, 1):
@@ -373,7 +384,10 @@ def _of_known_classes(
 
 
 def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
-    """Fit once on all rows, and score each row by the trees that did not draw it; what all drew is left out."""
+    """Fit once to all rows, and score each row by trees that did not draw it.
+
+    Rows that every tree drew are left out.
+    """
     # The bagging estimator is the estimator itself, or the last step of a pipeline.
     *before, (last, _) = (
         estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
@@ -425,7 +439,7 @@ def fit_out_of_bag(estimator: Any, training: Training) -> Fold:
 
 
 def _sees_labels(step: Any) -> bool:
-    """Whether a step of a pipeline says that its fit needs labels; None and "passthrough" do nothing."""
+    """Whether the ``fit`` of a pipeline step requires labels."""
     if not hasattr(step, "fit"):
         return False
     selects = isinstance(step, SelectorMixin) and not isinstance(
@@ -442,10 +456,10 @@ def show_progress(
     show: bool,
     stream: TextIO | None = None,
 ) -> Iterator[T]:
-    """Pass results on and, on a terminal or in a notebook, show how many are done and how long the rest will take.
+    """Pass results on, showing their number and the remaining time.
 
-    That is one line, which is overwritten. Nothing is written to a pipe or a log, or
-    unless ``show`` is true.
+    The line is overwritten. Nothing is written to a pipe or a log, or if ``show`` is
+    false.
     """
     stream = sys.stderr if stream is None else stream
     # A notebook's streams are not terminals, but are shown as they are written.
@@ -471,7 +485,7 @@ def show_progress(
 def _check_probabilities(
     values: NDArray[np.floating[Any]], model: str
 ) -> NDArray[np.floating[Any]]:
-    """What a model's ``predict_proba`` says: within [0, 1], but for rounding, which is put right."""
+    """Check the result of ``predict_proba``, and correct rounding errors."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return values  # which every calibrator checks
     clipped = np.clip(values, 0.0, 1.0)

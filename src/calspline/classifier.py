@@ -1,4 +1,4 @@
-"""CalibratedClassifierCV: any model, calibrated on its own training rows (the paper's Algorithm 4)."""
+"""CalibratedClassifierCV: calibration of classifiers by cross-validation."""
 
 from __future__ import annotations
 
@@ -37,75 +37,72 @@ from calspline.calibrators.base import BaseCalibrator
 
 PROBABILITIES_FIRST: tuple[ResponseMethod, ...] = ("predict_proba", "decision_function")
 MARGINS_FIRST: tuple[ResponseMethod, ...] = ("decision_function", "predict_proba")
-"""Scikit-learn's order, for the methods that it has too."""
+"""Methods that prefer margins, as in scikit-learn."""
 
 
 class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Calibrate a classifier on its own training data, by cross-validation.
 
-    With ``ensemble=False`` this is the paper's Algorithm 4: in turn, the model is
-    fitted on k-1 folds and scores the one left out; a calibrator is fitted on all of
-    these scores; then the model is fitted on all the data, and prediction composes the
-    two. No row is scored by a model that has seen it, and no row is set aside.
+    With ``ensemble=False``, this is Algorithm 4 of the paper: the calibrator is fitted
+    to out-of-fold scores of the model, and the model is refitted to all rows. No row is
+    scored by a model that was trained on it, and no row is set aside.
 
     Parameters
     ----------
     estimator : classifier, optional
-        Anything with ``fit`` and ``predict_proba`` or ``decision_function``. A
-        :class:`~sklearn.frozen.FrozenEstimator` is calibrated as it is, on all rows
-        given. None stands for a :class:`~sklearn.svm.LinearSVC`.
-    method : {"spline", "sigmoid", "isotonic", "beta", "temperature", "clipping"} or calibrator, default="spline"
-        A calibrator of calspline, or any object with ``fit(scores, y)`` and
-        ``predict_proba(scores)``; the latter gets the classes as integers from 0.
-        Sigmoid, isotonic and temperature read ``decision_function`` where the model has
-        it, as in scikit-learn; all others read ``predict_proba`` first, and take
-        margins where there is none.
+        Classifier with ``fit`` and ``predict_proba`` or ``decision_function``. A
+        :class:`~sklearn.frozen.FrozenEstimator` is not refitted, and all rows are used
+        for calibration. By default a :class:`~sklearn.svm.LinearSVC`.
+    method : str or calibrator, default="spline"
+        Method of calibration: ``"spline"``, ``"sigmoid"``, ``"isotonic"``, ``"beta"``,
+        ``"temperature"``, ``"clipping"``, a calibrator, or any object with
+        ``fit(scores, y)`` and ``predict_proba(scores)``, to which classes are passed as
+        integers from 0. As in scikit-learn, sigmoid, isotonic and temperature prefer
+        ``decision_function`` to ``predict_proba``; all others prefer ``predict_proba``.
     cv : int, splitter, iterable of splits, "oob" or None, default=None
-        None stands for five stratified folds, or fewer if a class has fewer rows. A row
-        that several splits score, as with repeated folds, counts once; a row that no
-        split scores is not used for calibration. ``"oob"`` takes the out-of-bag votes
-        of a forest or another bagging estimator (it may be the last step of a pipeline,
-        whose other steps see all rows): one fit instead of six.
+        Cross-validation strategy. None means five stratified folds, or fewer if a class
+        has fewer rows. If several splits score a row, as in repeated cross-validation,
+        it still counts once; a row that no split scores is not used for calibration.
+        ``"oob"`` uses the out-of-bag votes of a forest or another bagging estimator,
+        which may be the last step of a pipeline: one fit instead of six.
     n_jobs : int, optional
-        Number of models fitted at the same time. The result does not depend on it.
+        Number of models to fit in parallel. The result does not depend on it.
     ensemble : bool or "auto", default=False
-        True keeps each fold's model, calibrates it on the rows it has not seen, and
-        averages the pairs. ``"auto"`` is True unless the estimator is frozen or
-        ``cv="oob"``.
+        If True, the model of each fold is calibrated on the rows left out, and the
+        predictions of all pairs are averaged. ``"auto"`` is True unless the estimator
+        is frozen or ``cv="oob"``.
     by : column of X, or list of columns, optional
-        The segments that the calibrator is fitted with: names of columns of a frame, or
-        numbers of columns of an array. They are read from X in ``fit`` and in
-        ``predict_proba``, and stay where they are: the estimator gets all of X, so
-        leave them out in a pipeline if they are no features. Needs a calibrator whose
-        ``fit`` takes ``by``; see :meth:`SplineCalibrator.fit
-        <calspline.SplineCalibrator.fit>`.
+        Columns of X that hold segments: names of a data frame, or indices of an array.
+        The estimator is still passed all columns, so leave them out in a pipeline if
+        they are not features. Requires a calibrator whose ``fit`` takes ``by``; see
+        :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
     verbose : int, default=0
-        1 shows how many models are fitted and the time left, on a terminal or in a
-        notebook.
+        If 1, show the number of fitted models and the remaining time, on a terminal or
+        in a notebook.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
     calibrated_classifiers_ : list
         Pairs with ``estimator``, ``calibrators`` (a list of one) and ``predict_proba``;
         one pair unless ``ensemble=True``.
     n_features_in_ : int
-        Number of features, where the fitted model has it.
-    feature_names_in_ : array of shape (n_features,)
-        Names of features, where the fitted model has them.
+        Number of features, if the fitted model has it.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of features, if the fitted model has them.
 
     See Also
     --------
-    SplineCalibrator : Calibrate scores that are already there.
-    sklearn.calibration.CalibratedClassifierCV : The interface that this one keeps.
+    SplineCalibrator : Calibrate existing scores.
+    sklearn.calibration.CalibratedClassifierCV : Calibration in scikit-learn.
 
     Notes
     -----
-    If a fold's model has not seen a class, that class has probability 0 (or the model's
-    least margin) in its scores, and in the predictions of its pair; rows of that class
-    in the fold do not calibrate, and a warning says so. With ``ensemble=True``, a fold
-    whose rows show only one class uses the scores of all folds.
+    If the model of a fold was not trained on a class, that class has probability 0 (or
+    the lowest margin) in its scores. Rows of that class in the fold are not used for
+    calibration, and a warning is issued. With ``ensemble=True``, a fold whose rows have
+    only one class uses the scores of all folds.
 
     References
     ----------
@@ -160,31 +157,31 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array-like, frame, sparse matrix, list of texts, ...
-            What the estimator takes.
+        X : array-like, data frame, sparse matrix, list of str, ...
+            Features, as supported by the estimator.
         y : array-like of shape (n,)
             Labels of any type.
         sample_weight : array-like of shape (n,), optional
-            For the calibrator, and for the estimator if its ``fit`` takes weights. A
-            row of weight 0 is absent.
+            Sample weights for the calibrator, and for the estimator if its ``fit``
+            takes weights. Rows of weight 0 are left out.
         groups : array-like of shape (n,), optional
-            Rows with the same value may be dependent. The splitter keeps them together
-            (a number of folds then stands for
-            :class:`~sklearn.model_selection.StratifiedGroupKFold`), and a calibrator
-            that takes groups counts rows for what they are worth; see
+            Group of each row. The splitter keeps groups together (an integer ``cv``
+            then means :class:`~sklearn.model_selection.StratifiedGroupKFold`), and they
+            are passed to the calibrator if it takes them; see
             :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
-        **fit_params
-            For the estimator's ``fit``; those with a value for each row are indexed as
-            the rows are. With metadata routing enabled, all go where they were
-            requested. A splitter as ``eval_set``, such as ``StratifiedShuffleSplit(1,
-            test_size=0.2)``, or a function of ``X`` and ``y`` that gives two arrays of
-            positions, sets rows aside for early stopping: each model, that of all rows
-            included, is fitted on the first part of its own rows and gets the second,
-            as ``eval_set=[(X, y)]`` or ``eval_X`` and ``eval_y``.
+        **fit_params : dict
+            Parameters of the estimator's ``fit``; those with one value per row are
+            split like the rows. With metadata routing enabled, all are passed to where
+            they were requested. For early stopping, ``eval_set`` may be a splitter,
+            such as ``StratifiedShuffleSplit(1, test_size=0.2)``, or a function of ``X``
+            and ``y`` that returns two arrays of indices: each model, including the one
+            for all rows, is fitted to the first part of its rows and is passed the
+            second as ``eval_set=[(X, y)]``, or ``eval_X`` and ``eval_y``.
 
         Returns
         -------
-        self
+        self : object
+            Fitted classifier.
         """
         estimator, calibrator, ensemble = self._parts()
         if hasattr(y, "to_numpy"):
@@ -249,28 +246,29 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """Calibrated probabilities.
+        """Predict calibrated probabilities of all classes.
 
         Parameters
         ----------
-        X : what the estimator takes
+        X : array-like, data frame, ...
+            Features, as supported by the estimator.
 
         Returns
         -------
-        array of shape (n, n_classes)
-            Columns in the order of ``classes_``.
+        p : ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``.
         """
         check_is_fitted(self)
         each = [pair.predict_proba(X) for pair in self.calibrated_classifiers_]
         return np.asarray(each[0] if len(each) == 1 else np.mean(each, axis=0))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, by the calibrated probabilities."""
+        """Predict the most probable class of each row, by calibrated probability."""
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
     def _parts(self) -> tuple[Any, Any, bool]:
-        """Estimator, calibrator, and whether to keep the models of the folds; the options are checked."""
+        """Validate the parameters; return estimator, calibrator and ``ensemble``."""
         estimator = self._estimator()
         if isclass(estimator) or not hasattr(estimator, "fit"):
             raise TypeError(
@@ -328,7 +326,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         groups: Any,
         fit_params: dict[str, Any],
     ) -> tuple[dict[str, Any], ...]:
-        """Parameters for the estimator's fit and for the splitter."""
+        """Route parameters to the estimator's ``fit`` and to the splitter."""
         split_params = {} if groups is None else {"groups": groups}
         if get_config()["enable_metadata_routing"]:
             routed_groups = split_params if hasattr(self.cv, "split") else {}
@@ -357,7 +355,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return params, split_params
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """How parameters of ``fit`` reach the estimator and the splitter."""
+        """Return the routing of metadata to the estimator and the splitter."""
         router: MetadataRouter = MetadataRouter(owner=self).add_self_request(self)
         fits = MethodMapping().add(caller="fit", callee="fit")
         splits = MethodMapping().add(caller="fit", callee="split")
@@ -375,8 +373,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 class CalibratedClassifier:
     """A fitted model and the calibrator of its scores.
 
-    ``known`` holds the positions in ``classes`` of the classes that the calibrator
-    tells apart; a model that has seen only one class has no calibrator.
+    ``known`` holds the indices in ``classes`` of the classes that the calibrator was
+    fitted to; a model that has seen only one class has no calibrator.
     """
 
     estimator: Any
@@ -404,7 +402,7 @@ class CalibratedClassifier:
 
 
 def _predict(calibrator: Any, scores: Any, by: By | None) -> Array:
-    """Calibrated probabilities of scores, in a column or several."""
+    """Calibrated probabilities of scores, in one column or several."""
     if isinstance(calibrator, BaseCalibrator):
         return calibrator._predict(check_scores(scores), by)
     told = {} if by is None else {"by": by}
@@ -412,7 +410,7 @@ def _predict(calibrator: Any, scores: Any, by: By | None) -> Array:
 
 
 def segments_of(X: Any, by: Any, n: int) -> By:
-    """The segments of the rows of ``X``: the columns that ``by`` says."""
+    """Segments of the rows of ``X``, from the columns ``by``."""
     if has_odd_names(X):
         return check_by(
             [X.iloc[:, place_of(X, each, "by", "X")] for each in listed(X, by)],
@@ -447,10 +445,10 @@ def segments_of(X: Any, by: Any, n: int) -> By:
 def _calibrated(
     fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any
 ) -> CalibratedClassifier:
-    """A fold's model, with a calibrator fitted on the fold's scores.
+    """Calibrate the model of a fold on the scores of that fold.
 
-    If the rows of the fold show one class only, or are of one group, the calibrator is
-    fitted on the scores of all folds.
+    If the rows of the fold have only one class or one group, the calibrator is fitted
+    to the scores of all folds.
     """
     known = fold.scores.known
     if len(known) == 1:
@@ -481,7 +479,7 @@ def _calibrated(
 def _calibrator_params(
     calibrator: Any, fold: Fold, training: Training
 ) -> dict[str, Any]:
-    """Weights, groups and segments of a fold, for a calibrator whose ``fit`` takes them."""
+    """Weights, groups and segments of a fold that the calibrator's ``fit`` takes."""
     takes, name, rows = (
         signature(calibrator.fit).parameters,
         type(calibrator).__name__,
@@ -512,7 +510,10 @@ def _calibrator_params(
 def _classes(
     y: NDArray[Any], rows: NDArray[np.intp], given: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """All classes, and the position of each row's class. A frozen model has classes of its own, ``given``."""
+    """All classes, and the codes of the labels.
+
+    A frozen model has classes of its own, ``given``.
+    """
     found = np.unique(y[rows])
     if len(found) < 2:
         shown = (

@@ -71,69 +71,62 @@ def fit_frame(
     missing: Literal["error", "drop"] = "error",
     **spline_params: Any,
 ) -> SplineCalibrator:
-    """Fit a spline calibrator to columns of a data frame of any kind.
+    """Fit a spline calibrator to columns of a data frame.
 
-    Two classes: the engine that holds the rows sums them in cells of the score, and
-    only these sums, some thousand rows, are brought here. It takes two passes over the
-    rows, one for what the columns hold and one for the sums, and more only if the
-    scores crowd in a narrow range or are few. The fit is that of
-    ``SplineCalibrator.fit`` on the same rows, which a frame in memory goes through.
+    For two classes, the engine aggregates the rows by score, and only a few thousand
+    sums are transferred. This takes two passes over the rows, one for the contents of
+    the columns and one for the sums, and a third if the scores are concentrated in a
+    narrow range. The result equals that of ``SplineCalibrator.fit`` on the same rows.
 
     Parameters
     ----------
     frame : data frame
-        Of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation), Dask, PySpark
-        or ibis.
+        Data frame of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation),
+        Dask, PySpark or ibis.
     score : str or list of str
-        The column with the score of the second class. A list of two has the
-        probabilities of both classes; a list of more, one for each class, in the order
-        of the sorted labels, or named after them. Columns of pandas may also be named
-        by numbers or, if they have several levels, by tuples; a name that is used must
-        be that of one column.
+        Column with the score of the second class, or a list of columns with the scores
+        of all classes, in the order of the sorted labels or named after them. Columns
+        of pandas may also be named by numbers or, for several levels, by tuples; names
+        must be unique.
     label : str
-        The column with the outcome: labels of any type. Categories count by their own
-        values, numbers as numbers.
+        Column with labels of any type. Categories count by their values.
     weight : str, optional
-        A column of weights. A weight of 2 is a row seen twice; of 0, a row not seen.
+        Column with weights, which count rows.
     positive : label, optional
-        The class whose probability the score is. None: the last of the two in sorted
-        order, unless the labels are categories with a declared order that is another
-        one, which is an error.
+        Class to which the score refers. By default the last of the two in sorted order;
+        an error is raised if the labels are categories with another declared order.
     group : str, optional
-        A column of groups: rows with the same value may depend on each
-        other, so that they count for less; see :meth:`SplineCalibrator.fit
-        <calspline.SplineCalibrator.fit>`. The engine sums residuals by group, in one
-        more pass, and brings these sums back; it counts again if groups differ in size.
-        With ``by`` as well, rows are brought back instead, at most about 200,000. With
-        ``smoothing="cv"``, which would leave out whole groups, fit arrays.
+        Column with groups of dependent rows; see :meth:`SplineCalibrator.fit
+        <calspline.SplineCalibrator.fit>`. The engine sums residuals by group in another
+        pass, and these sums are transferred. With ``by`` as well, rows are transferred
+        instead, at most about 200,000. Not supported with ``smoothing="cv"``.
     by : str or list of str, optional
-        A column of segments that differ, such as countries, or several whose effects
-        are added up; see :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`.
-        A null is no segment. In one more pass (of ``multiclass="ovr"``: one for each
-        class) the engine sums the rows by segment and cell. What it brings back is
-        bounded, whatever the rows: cells are so wide that all segments together have at
-        most 1,048,576 sums or, if that is more, 64 for each segment. Segments of
-        several columns are combinations that occur. More than 262,144 are refused,
-        unless the frame is in memory or of Dask, which counts partitions as arrays.
+        Column with segments, or several columns whose effects are added; see
+        :meth:`SplineCalibrator.fit <calspline.SplineCalibrator.fit>`. Rows with null
+        contribute to the common curve only. In another pass (for
+        ``multiclass="ovr"``, one per class) the engine sums the rows by segment and
+        score. The number of sums is at most 1,048,576 or, if that is more, 64 per
+        segment. At most 262,144 segments (combinations of all columns) are supported,
+        unless the frame is in memory or of Dask.
     missing : {"error", "drop"}, default="error"
-        What to do about nulls and NaN in these columns. ``"error"`` counts them in its
-        message; ``"drop"`` leaves such rows out.
-    **spline_params
-        Options of :class:`~calspline.SplineCalibrator`. With three or more columns,
-        ``multiclass="ovr"`` is fitted to all rows, by one histogram for each class, all
-        made in the same pass. ``multiclass="structured"``, the default, needs rows: it
-        is fitted to all if the frame is in memory or has at most 200,000, else to a
-        sample of about that many. The sample is chosen by the digits of the scores, so
-        that the same rows give the same sample in any order and engine. Coarse scores,
-        which many rows have in common, are grouped and fitted by their counts.
+        Treatment of nulls and NaN in these columns: raise an error with their number,
+        or leave out such rows.
+    **spline_params : dict
+        Parameters of :class:`~calspline.SplineCalibrator`. With three or more columns,
+        ``multiclass="ovr"`` is fitted to all rows, in one pass. The default,
+        ``multiclass="structured"``, requires individual rows: it is fitted to all rows
+        if the frame is in memory or has at most 200,000 rows, otherwise to a sample of
+        about that many. The sample depends only on the scores, so it is the same in any
+        order and engine. Scores that many rows share are aggregated.
 
     Returns
     -------
-    SplineCalibrator
+    calibrator : SplineCalibrator
+        Fitted calibrator.
 
     See Also
     --------
-    apply_frame : The calibrated probabilities as a column.
+    apply_frame : Add calibrated probabilities to a data frame.
 
     Examples
     --------
@@ -385,43 +378,43 @@ def apply_frame(
     by: str | list[str] | None = None,
     output: str = "calibrated",
 ) -> Any:
-    """Add calibrated probabilities to a data frame of any kind.
+    """Add calibrated probabilities to a data frame.
 
-    The frame that comes back is of the kind that came in, with its rows and columns as
-    they were and the new ones at the end. What is lazy stays lazy: polars' lazy frames,
-    DuckDB relations, Dask, PySpark and ibis compute when asked.
+    The result is a frame of the same kind, with new columns at the end. Lazy frames
+    stay lazy: those of polars, DuckDB, Dask, PySpark and ibis are computed on demand.
 
-    DuckDB, PySpark and ibis evaluate the calibrator as SQL, without Python. Several
-    columns of scores are evaluated in Python on Arrow batches by PySpark. The others
-    hand their columns to numpy, in batches where they have them.
+    DuckDB, PySpark and ibis evaluate the calibrator in SQL, without Python, except for
+    several columns of scores in PySpark, which are evaluated on Arrow batches. The
+    other engines pass their columns to numpy, in batches if they have them.
 
     Parameters
     ----------
     frame : data frame
-        Of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation), Dask, PySpark
-        or ibis.
+        Data frame of pandas, polars (eager or lazy), pyarrow, DuckDB (a relation),
+        Dask, PySpark or ibis.
     calibrator : fitted calibrator
-        Of scores: what :func:`fit_frame` gives, or any other of this package.
+        Result of :func:`fit_frame`, or any other calibrator of this package.
     score : str or list of str
-        The columns of the scores, as in :func:`fit_frame`; of two classes DuckDB and
-        ibis take one column only. A null or NaN among them makes the result null. A
-        score that the calibrator would refuse is an error, raised when the frame is
-        computed: of DuckDB and PySpark as such, of PostgreSQL and SQLite, which have no
-        function for it, as a value that cannot be read. Each names the column.
+        Columns of scores, as in :func:`fit_frame`; for two classes, DuckDB and ibis
+        support a single column only. The result is null if a score is null or NaN.
+        Invalid scores raise an error that names the column, for lazy frames when they
+        are computed.
     by : str or list of str, optional
-        The columns of segments, of a calibrator that was fitted with them. A null, and
-        what the fit has not seen, gets the probability of a new segment. For a frame in
-        memory a warning says how many rows that were. What is lazy does not warn, as to
-        count them would take a pass over the rows; they are those whose label is not in
-        ``calibrator.segments_["segment"]``. PySpark evaluates segments in Python, on
-        Arrow batches.
+        Columns of segments, if the calibrator was fitted with ``by``. Null and unseen
+        labels get the probability of a new segment. For a frame in memory, a warning
+        gives their number. Lazy frames do not warn, since counting would take another
+        pass; unseen labels are those that are not in
+        ``calibrator.segments_["segment"]``. PySpark evaluates segments on Arrow
+        batches.
     output : str, default="calibrated"
-        The name of the new column, with the probability of ``calibrator.classes_[1]``.
-        Three or more classes have a column each, named ``<output>_<class>``.
+        Name of the new column, which holds the probability of
+        ``calibrator.classes_[1]``. For three or more classes, there is one column per
+        class, named ``<output>_<class>``.
 
     Returns
     -------
-    data frame
+    frame : data frame
+        Frame of the same kind with the new columns.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Fitted calibrators as code: SQL, ONNX, PyTorch, Python, JavaScript and C.
+"""Export of fitted calibrators: SQL, ONNX, PyTorch, Python, JavaScript and C.
 
-Each function takes a fitted calibrator and returns what other systems run without this
-package. The clip and the epsilon are part of the export, so the numbers are those of
-``calibrate``, to 1e-9. A score that ``calibrate`` would refuse has no probability: SQL
-gives NULL, ONNX, PyTorch, JavaScript and C give NaN, and Python raises ValueError.
+Each function takes a fitted calibrator and returns code that runs without this package
+and agrees with ``calibrate`` to 1e-9. Invalid scores, for which ``calibrate`` raises an
+error, give NULL in SQL, NaN in ONNX, PyTorch, JavaScript and C, and raise ValueError in
+Python.
 
 >>> import numpy as np
 >>> import calspline.export

@@ -1,7 +1,7 @@
-"""Calibrators as source code: tables of numbers, and what evaluates them.
+"""Export to source code: an evaluator and tables of numbers.
 
-An evaluator is an ordinary file of its language, in ``evaluators/``. It is the same for
-all calibrators; only the tables, which follow it, differ.
+An evaluator is a plain source file in ``evaluators/``. It is the same for all
+calibrators; only the tables that follow it differ.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ from calspline.maps.model import Model
 
 WIDTH = 88
 LARGEST_INTEGER = 2**53
-"""In JavaScript, whose integers are exact up to there."""
+"""Largest integer that is exact in JavaScript."""
 LARGEST_LONG = 2**63
 UNSAFE = re.compile(r"[^\w .,+'\"\\-]", re.ASCII)
 C_TYPES = {"text": "text", "integer": "long long", "number": "double"}
 
 
 def to_python(calibrator: Any) -> str:
-    """A fitted calibrator as Python source that needs only the standard library.
+    """Export a calibrator to Python source that needs only the standard library.
 
-    The source defines ``calibrate``. For two classes it takes one score, the
-    probability of ``classes_[1]`` or a margin, and returns the calibrated probability;
-    for more it takes a list and returns a list, in the order of ``classes_``. An
-    invalid score, such as a probability outside [0, 1] by more than rounding, is a
+    The source defines a function ``calibrate``. For two classes, it takes one score
+    (the probability of ``classes_[1]`` or a margin) and returns the calibrated
+    probability; for more classes, it takes and returns a list in the order of
+    ``classes_``. Invalid scores, such as probabilities outside [0, 1], raise
     ValueError.
 
     Parameters
     ----------
     calibrator : fitted calibrator
+        Calibrator to export.
 
     Returns
     -------
-    str
+    source : str
+        Python source.
 
     Examples
     --------
@@ -71,21 +73,22 @@ def to_python(calibrator: Any) -> str:
 
 
 def to_javascript(calibrator: Any) -> str:
-    """A fitted calibrator as JavaScript source without dependencies.
+    """Export a calibrator to JavaScript source without dependencies.
 
-    The source defines ``calibrate``. For two classes it takes one score, the
-    probability of ``classes_[1]`` or a margin, and returns the calibrated probability;
-    for more it takes an array and returns an array, in the order of ``classes_``. An
-    invalid score, such as a probability outside [0, 1] by more than rounding, gives NaN.
+    The source defines a function ``calibrate``. For two classes, it takes one score
+    (the probability of ``classes_[1]`` or a margin) and returns the calibrated
+    probability; for more classes, it takes and returns an array in the order of
+    ``classes_``. Invalid scores, such as probabilities outside [0, 1], give NaN.
 
     Parameters
     ----------
     calibrator : fitted calibrator
+        Calibrator to export.
 
     Returns
     -------
-    str
-        A script. To import it as a module, append ``export { calibrate };``.
+    source : str
+        JavaScript source. To import it as a module, append ``export { calibrate };``.
 
     Examples
     --------
@@ -113,22 +116,23 @@ def to_javascript(calibrator: Any) -> str:
 
 
 def to_c(calibrator: Any) -> str:
-    """A fitted calibrator as C source (C99) that needs only the mathematical library.
+    """Export a calibrator to C99 source that needs only the math library.
 
     The source defines ``double calibrate(double p)`` for two classes, where ``p`` is
-    the probability of ``classes_[1]`` or a margin; and for more ``void calibrate(const
-    double *p, double *out)``, in the order of ``classes_``. An invalid score, such as a
-    probability outside [0, 1] by more than rounding, gives NaN.
+    the probability of ``classes_[1]`` or a margin, and ``void calibrate(const double
+    *p, double *out)`` for more classes, in the order of ``classes_``. Invalid scores,
+    such as probabilities outside [0, 1], give NaN.
 
     Parameters
     ----------
     calibrator : fitted calibrator
+        Calibrator to export.
 
     Returns
     -------
-    str
-        Link with ``-lm``. With ``-ffast-math``, which takes NaN for a number, it
-        refuses to compile.
+    source : str
+        C source, to be linked with ``-lm``. Compilation fails with ``-ffast-math``,
+        which does not support NaN.
 
     Examples
     --------
@@ -150,15 +154,15 @@ def to_c(calibrator: Any) -> str:
 
 @cache
 def evaluator(file: str) -> str:
-    """The evaluator of a language."""
+    """Source of the evaluator for a language."""
     return (files("calspline.export") / "evaluators" / file).read_text("utf-8")
 
 
 def title_of(model: Model) -> str:
-    """One line of ASCII that says what ``calibrate`` returns.
+    """Title comment in ASCII that says what ``calibrate`` returns.
 
-    No label in it ends a comment or a ``<script>``, and Python does not mistake any for
-    ``coding: ...``.
+    Labels are escaped: none can end a comment or a ``<script>``, or look like ``coding:
+    ...`` to Python.
     """
     classes = model.classes.tolist()
     listed = [
@@ -177,11 +181,11 @@ def title_of(model: Model) -> str:
 
 
 class SourceText(str):
-    """Source code, where other texts are literals."""
+    """Source code, which is written without quotes."""
 
 
 def literal(value: Any, indent: str = "") -> str:
-    """Dicts, lists, texts and numbers in the syntax of Python and JavaScript."""
+    """Literal in Python or JavaScript syntax."""
     inner = indent + "    "
     if isinstance(value, SourceText):
         return value
@@ -199,7 +203,7 @@ def literal(value: Any, indent: str = "") -> str:
 
 
 def numbers(values: Sequence[float], indent: str, around: int) -> str:
-    """Numbers in one line, or in as many as they need."""
+    """Format numbers on one line or on several."""
     listed = ", ".join(map(repr, values))
     if around + len(listed) <= WIDTH:
         return listed
@@ -210,7 +214,7 @@ def numbers(values: Sequence[float], indent: str, around: int) -> str:
 
 
 def kind_of(labels: Sequence[Any]) -> str:
-    """Whether labels are texts, numbers, or both."""
+    """Whether labels are strings, numbers or both."""
     texts = [isinstance(label, str) for label in labels]
     if all(texts):
         return "text"
@@ -218,19 +222,19 @@ def kind_of(labels: Sequence[Any]) -> str:
 
 
 def python_places(labels: Sequence[Any]) -> SourceText:
-    """The places of segments as a dict."""
+    """Dict of segment codes in Python syntax."""
     items = [f"{label!a}: {place}" for place, label in enumerate(labels)]
     return SourceText("{" + ", ".join(items) + "}")
 
 
 def javascript_places(labels: Sequence[Any]) -> SourceText:
-    """The places of segments as a Map."""
+    """Map of segment codes in JavaScript syntax."""
     items = [f"[{javascript_label(x)}, {place}]" for place, x in enumerate(labels)]
     return SourceText("new Map([" + ", ".join(items) + "])")
 
 
 def javascript_label(label: Any) -> str:
-    """A label of a segment in JavaScript."""
+    """Label of a segment in JavaScript syntax."""
     if isinstance(label, str):
         return json.dumps(label).replace("<", "\\u003c")  # no label ends a script
     if isinstance(label, int) and abs(label) > LARGEST_INTEGER:
@@ -241,7 +245,7 @@ def javascript_label(label: Any) -> str:
 
 
 def c_label(label: Any) -> str:
-    """A label of a segment in C."""
+    """Label of a segment in C syntax."""
     if not isinstance(label, str):
         if abs(label) >= LARGEST_LONG and isinstance(label, int):
             raise ValueError(
@@ -261,7 +265,7 @@ def c_label(label: Any) -> str:
 
 
 class CSource:
-    """The tables of a model as static arrays and structures of C."""
+    """Tables of a model as static C arrays and structures."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -269,7 +273,7 @@ class CSource:
         self.n_names: dict[str, int] = {}
 
     def text(self) -> str:
-        """The whole source, but for its title."""
+        """The source without its title."""
         table = tables_of(self.model)
         columns = [list(column.known.labels) for column in self.model.segment_columns]
         kinds = [self._kind(labels) for labels in columns]
@@ -321,7 +325,7 @@ class CSource:
         return "\n".join([head, "{", *lines, "}", ""])
 
     def _find(self, labels: list[Any], kind: str) -> str:
-        """Declare sorted labels; return how a label is found among them."""
+        """Declare sorted labels; return the expression that looks up a label."""
         order = sorted(range(len(labels)), key=labels.__getitem__)
         written = [c_label(labels[place]) for place in order]
         types = f"{C_TYPES[kind]} "
@@ -330,13 +334,13 @@ class CSource:
         return f"find_{kind}({{}}, {label_name}, {place_name}, {len(labels)})"
 
     def _name(self, prefix: str) -> str:
-        """A new name."""
+        """Unused name."""
         number = self.n_names.get(prefix, 0)
         self.n_names[prefix] = number + 1
         return f"{prefix}_{number}"
 
     def _declare(self, before: str, prefix: str, items: Any) -> str:
-        """Declare an array; return its name."""
+        """Declare an array and return its name."""
         name = self._name(prefix)
         text = ",\n".join(items) if prefix == "TABLES" else ", ".join(items)
         if len(text) > WIDTH and prefix not in ("TABLES", "LABELS"):
@@ -353,7 +357,7 @@ class CSource:
         return self._declare("static const double *const ", f"{name}_OF".upper(), names)
 
     def _fields(self, table: Table) -> str:
-        """The initializer of a map."""
+        """Initializer of a map."""
         fields = {"type": table["type"].upper()}
         for name in ("scores", "scale", "logits"):
             if name in table:

@@ -1,4 +1,4 @@
-"""Converters of calibrators for skl2onnx, so that it exports pipelines that have them.
+"""Converters for skl2onnx, so that pipelines with calibrators can be exported.
 
 Importing :func:`calspline.export.to_onnx` registers them if skl2onnx is installed.
 """
@@ -68,7 +68,7 @@ def convert(
 def add_labels(
     container: Any, labels: Any, probabilities: str, label: str, prefix: str
 ) -> None:
-    """Add the nodes of the most probable class."""
+    """Add nodes that select the most probable class."""
     if labels.dtype.kind in "iub":
         known = numpy_helper.from_array(
             labels.astype(np.int64), prefix + "known_classes"
@@ -88,7 +88,7 @@ def add_labels(
 def add_node(
     container: Any, operation: str, inputs: list[str], output: str, **attributes: Any
 ) -> None:
-    """Add a node of an operator that has not changed for long."""
+    """Add a node of a stable operator."""
     name = f"{operation}_{output}"
     node = helper.make_node(operation, inputs, [output], name=name, **attributes)
     container.nodes.append(node)

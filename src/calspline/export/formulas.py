@@ -1,4 +1,4 @@
-"""What a fitted calibrator computes, checked for export."""
+"""Formulas of fitted calibrators, validated for export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calspline.maps.model import Model
 
 
 def check_exportable(calibrator: Any) -> Model:
-    """The model of a fitted calibrator whose segments have labels that exports know."""
+    """Model of a fitted calibrator; its segment labels must be exportable."""
     if not isinstance(calibrator, BaseCalibrator):
         raise TypeError(
             f"calibrator must be one of {', '.join(homes())}; "
@@ -37,5 +37,5 @@ def _check_label(label: Any) -> None:
 
 
 def formula_of(calibrator: Any) -> Formula:
-    """What a fitted calibrator computes, for SQL and ONNX."""
+    """Formula of a fitted calibrator, for SQL and ONNX."""
     return check_exportable(calibrator).formula()

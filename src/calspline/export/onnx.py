@@ -44,49 +44,49 @@ def to_onnx(
     after: Any = None,
     output: str | None = None,
 ) -> Any:
-    """A fitted calibrator, or a model with its calibration, as an ONNX model.
+    """Export a calibrator, or a model with its calibrator, to ONNX.
 
-    skl2onnx converts pipelines that contain calibrators or a
-    :class:`~calspline.CalibratedClassifierCV`, too: importing this function registers
-    converters for ``skl2onnx.to_onnx(pipeline, X, target_opset=17)``.
+    Importing this function also registers converters with skl2onnx, so
+    ``skl2onnx.to_onnx(pipeline, X, target_opset=17)`` converts pipelines that contain
+    calibrators or a :class:`~calspline.CalibratedClassifierCV`.
 
     Parameters
     ----------
     calibrator : fitted calibrator, or fitted CalibratedClassifierCV
-        A :class:`~calspline.CalibratedClassifierCV` is exported as a whole, from
-        ``features`` to probabilities, with its classifiers converted as those of
-        ``after``.
+        Calibrator to export. A :class:`~calspline.CalibratedClassifierCV` is exported
+        as a whole, from ``features`` to probabilities; its classifiers are converted in
+        the same way as ``after``.
     dtype : {"float64", "float32"}, default="float64"
-        Type of the numbers in, out and within. With float32 results agree with Python's
+        Type of inputs, outputs and computations. For float32, results agree with Python
         to 1e-5.
     after : fitted classifier, onnx.ModelProto or path, optional
-        What gives the scores. The result is one model from its features to calibrated
-        probabilities; its labels are left out, as calibration may change them.
+        Model that computes the scores. The result is a single model from its features
+        to calibrated probabilities. Its output of labels is omitted, since calibration
+        may change them.
 
-        A classifier of scikit-learn, of columns of numbers, is converted with skl2onnx,
-        which has to be installed. Its columns are put in the order of the calibrator's
-        classes. Its ``decision_function`` is taken if the calibrator was fitted on
-        margins, else its ``predict_proba``. Where onnxruntime is installed, they are
-        compared on random features, and a conversion that is wrong is an error.
+        A scikit-learn classifier with numeric features is converted by skl2onnx, which
+        must be installed. Its columns are put in the order of the calibrator's classes.
+        ``decision_function`` is used if the calibrator was fitted on margins, otherwise
+        ``predict_proba``. If onnxruntime is installed, the conversion is checked on
+        random features.
 
-        An ONNX model needs an opset of 13 or later; of skl2onnx, ask for
-        ``target_opset=17`` and ``options={"zipmap": False}``. Its scores have to be
-        those of the calibrator's fit, with columns in the order of its classes; numbers
-        of another type are cast. Rows that cannot be what the fit was on give NaN.
+        An ONNX model must have opset 13 or later; with skl2onnx, use
+        ``target_opset=17`` and ``options={"zipmap": False}``. Its scores must be of the
+        same kind as in the calibrator's fit, with columns in the order of the classes;
+        other numeric types are cast. Rows of another kind give NaN.
     output : str, optional
-        The output of an ONNX model that has the scores, if several may have them.
+        Name of the output with the scores, if an ONNX model has several candidates.
 
     Returns
     -------
-    onnx.ModelProto
-        From ``scores`` of shape (N, n_classes), or (N, 1) for margins of two classes,
-        to ``probabilities`` of shape (N, n_classes). A row that holds no scores gives
-        NaN: a margin that is not finite, probabilities that do not sum to one (within
-        0.005) or lie outside [0, 1] (but for rounding), as ``calibrate`` would refuse.
-        After a fit with segments there is a second input, ``by``, of shape (N,): texts
-        or, for segments that are numbers, int64. What is no segment of the fit is a new
-        one. Several columns of segments are ``by_0``, ``by_1`` and so on, in the order
-        of the fit.
+    model : onnx.ModelProto
+        Model from ``scores`` of shape (N, n_classes), or (N, 1) for margins of two
+        classes, to ``probabilities`` of shape (N, n_classes). Invalid rows give NaN:
+        margins that are not finite, and probabilities that do not sum to one (within
+        0.005) or lie outside [0, 1]. After a fit with ``by`` there is a second input,
+        ``by``, of shape (N,), with strings or, for numeric segments, int64; unseen
+        labels are new segments. Several columns of segments are inputs ``by_0``,
+        ``by_1`` and so on, in the order of the fit.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def to_onnx(
 
 
 def _export_alone(model: Model, dtype: Dtype) -> ModelProto:
-    """A calibrator as a model of its own."""
+    """Export a calibrator on its own."""
     formula = model.formula()
     m = model.n_classes
     n_columns = 1 if m == 2 and formula.kind == "margin" else m
@@ -143,7 +143,7 @@ def _export_alone(model: Model, dtype: Dtype) -> ModelProto:
 
 
 def _export_after(scores: ScoreTensor, model: Model, dtype: Dtype) -> ModelProto:
-    """A calibrator behind a model that gives its scores."""
+    """Export a calibrator that follows the model that computes its scores."""
     formula = model.formula()
     graph = OnnxGraph(scores.model, dtype)
     effects = add_segments(graph, formula.lookups)
@@ -159,7 +159,7 @@ def _export_after(scores: ScoreTensor, model: Model, dtype: Dtype) -> ModelProto
 
 
 def _is_wrapper(model: Any) -> bool:
-    """Whether it is a fitted CalibratedClassifierCV; only if that is loaded can it be."""
+    """Whether it is a fitted CalibratedClassifierCV, without importing the class."""
     home = sys.modules.get("calspline.classifier")
     if home is None or not isinstance(model, home.CalibratedClassifierCV):
         return False
@@ -170,7 +170,7 @@ def _is_wrapper(model: Any) -> bool:
 
 
 def _export_wrapper(wrapper: Any, dtype: Dtype) -> ModelProto:
-    """The mean of what the pairs of classifiers and calibrators give."""
+    """Export the mean of the pairs of classifiers and calibrators."""
     from sklearn.frozen import FrozenEstimator
 
     models = []
@@ -192,7 +192,7 @@ def _export_wrapper(wrapper: Any, dtype: Dtype) -> ModelProto:
 
 
 def average_models(models: list[ModelProto]) -> ModelProto:
-    """One model that gives the mean of what several give for the same features."""
+    """Combine models into one that returns the mean of their outputs."""
     whole = models[0]
     if len(models) == 1:
         return whole
@@ -219,7 +219,7 @@ def average_models(models: list[ModelProto]) -> ModelProto:
 
 
 def _register_converters() -> None:
-    """Let skl2onnx convert calibrators, if it is installed."""
+    """Register the converters with skl2onnx, if it is installed."""
     if find_spec("skl2onnx") is not None:
         from calspline.export.converters import register_converters
 

@@ -1,4 +1,4 @@
-"""Write nodes and constants into an ONNX model, and formulas as nodes."""
+"""Writers of nodes, constants and formulas for ONNX models."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NAMES = {
     "sqrt": "Sqrt",
 }  # fmt: skip
 SUM_ROUNDING = 1e-5
-"""By how much single precision may miss that probabilities sum to one."""
+"""Rounding error of sums of probabilities in single precision."""
 
 
 class OnnxGraph:
-    """The graph of a model, to which nodes and constants are added.
+    """Graph of a model, to which nodes and constants are added.
 
-    Names that the model has already are not used again.
+    Names that the model already has are not used again.
     """
 
     def __init__(self, model: ModelProto, dtype: Dtype) -> None:
@@ -43,7 +43,7 @@ class OnnxGraph:
         self._constants: dict[tuple[str, bytes], str] = {}
 
     def unused(self, name: str) -> str:
-        """A name like this that nothing else has."""
+        """Unused name with the given prefix."""
         while name in self._names:
             name = "calibrated_" + name
         self._names.add(name)
@@ -67,7 +67,7 @@ class OnnxGraph:
         checker.check_model(self.model)
 
     def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node; return its output."""
+        """Add a node and return its output."""
         name = self.unused(f"{operation.lower()}_{len(self.model.graph.node)}")
         # Runtimes that fuse nodes need names to tell them apart.
         node = helper.make_node(operation, inputs, [name], name=name, **attributes)
@@ -75,7 +75,7 @@ class OnnxGraph:
         return name
 
     def constant(self, values: Any, dtype: Any = None) -> str:
-        """Add a constant, unless there is an equal one."""
+        """Add a constant, or reuse an equal one."""
         with np.errstate(over="ignore"):
             array: NDArray[Any] = np.asarray(values, dtype=dtype or self.dtype)
         if np.isinf(array).any():
@@ -91,24 +91,24 @@ class OnnxGraph:
         return self._constants[key]
 
     def limit(self, value: float) -> str:
-        """A limit on numbers of this graph's type, which may be the largest there is."""
+        """A limit on numbers of this graph's type, which may be the largest one."""
         largest = float(np.finfo(self.dtype).max)
         return self.constant(min(max(value, -largest), largest))
 
     def cast(self, tensor: str) -> str:
-        """The tensor as numbers of this graph's type."""
+        """Cast a tensor to this graph's type."""
         return self.node("Cast", tensor, to=self.element)
 
     def columns(self, tensor: str, places: Sequence[int]) -> str:
-        """Some columns of a tensor; places below zero count from the last."""
+        """Select columns of a tensor; negative indices count from the last."""
         return self.node("Gather", tensor, self.constant(places, np.int64), axis=1)
 
     def sum(self, tensor: str, n_columns: int) -> str:
-        """Sums of rows. In onnxruntime, ReduceSum goes wrong where there are none."""
+        """Row sums. In onnxruntime, ReduceSum fails on empty tensors."""
         return self.node("MatMul", tensor, self.constant(np.ones((n_columns, 1))))
 
     def require_opset(self, domain: str, version: int) -> None:
-        """Import operators of a domain."""
+        """Import the operators of a domain."""
         for opset in self.model.opset_import:
             if opset.domain == domain:
                 opset.version = max(opset.version, version)
@@ -118,7 +118,7 @@ class OnnxGraph:
 
 @dataclass(frozen=True)
 class EffectTensor:
-    """The effects of the rows' segments: one for each row, or one for each class."""
+    """Effects of the segments: one per row, or one per row and class."""
 
     name: str
     by_class: bool
@@ -142,7 +142,7 @@ def add_segments(
 
 
 def _add_encoder(graph: OnnxGraph, name: str, labels: list[Any]) -> str:
-    """Add an input of labels; return their places, one beyond the last for others."""
+    """Add an input of labels; return their codes, the last of which is for others."""
     if all(isinstance(label, str) for label in labels):
         element = TensorProto.STRING
         keys = {"keys_strings": labels}
@@ -205,7 +205,7 @@ def add_probabilities(
 
 
 def _add_check(graph: OnnxGraph, formula: Formula, scores: str, n_columns: int) -> str:
-    """Zero for rows that are scores, NaN for others."""
+    """Tensor that is zero for valid rows and NaN for others."""
     if formula.kind == "probability":
         distance = graph.node("Abs", graph.node("Sub", scores, graph.constant(0.5)))
         valid = graph.node("LessOrEqual", distance, graph.constant(0.5 + ROUNDING))
@@ -222,7 +222,7 @@ def _add_check(graph: OnnxGraph, formula: Formula, scores: str, n_columns: int) 
 
 
 def refuse_probabilities(graph: OnnxGraph, margins: str, n_columns: int) -> str:
-    """Make rows NaN that look like probabilities, and not like margins."""
+    """Set rows to NaN that look like probabilities instead of margins."""
     distance = graph.node("Abs", graph.node("Sub", margins, graph.constant(0.5)))
     is_inside = graph.node("LessOrEqual", distance, graph.constant(0.5))
     n_inside = graph.sum(graph.cast(is_inside), n_columns)
@@ -234,7 +234,7 @@ def refuse_probabilities(graph: OnnxGraph, margins: str, n_columns: int) -> str:
 
 
 def distance_of_sum(graph: OnnxGraph, scores: str, n_columns: int) -> str:
-    """How far the sum of a row is from one."""
+    """Distance of row sums from one."""
     total = graph.sum(scores, n_columns)
     return graph.node("Abs", graph.node("Sub", total, graph.constant(1.0)))
 
@@ -245,9 +245,9 @@ def zero_where(graph: OnnxGraph, condition: str) -> str:
 
 
 class FormulaWriter:
-    """Write programs of so many classes as nodes.
+    """Writer of programs as nodes.
 
-    ``effects`` are the names that stand for effects of segments.
+    ``effects`` are the names of the effects of segments.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class FormulaWriter:
     def write_program(
         self, program: Program, names: dict[str, str], j: int | None = None
     ) -> str:
-        """The result of a program; with ``j``, that of one class."""
+        """Result of a program; with ``j``, that of one class."""
         graph = self._graph
         known = dict(names)
         for name, effect in self._effects.items():
@@ -278,7 +278,7 @@ class FormulaWriter:
         return graph.node("Add", zeros, result)
 
     def _write(self, formula: Expression, known: dict[str, str]) -> str:
-        """The tensor of a formula."""
+        """Tensor of a formula."""
         graph = self._graph
         operation = formula.operation
         if operation == "number":
@@ -312,7 +312,7 @@ class FormulaWriter:
         return graph.node(NAMES[operation], *tensors)
 
     def _write_rows(self, formula: Expression, rows: list[str]) -> str:
-        """The tensor of an operation on rows."""
+        """Tensor of an operation on rows."""
         graph = self._graph
         m = self._n_classes
         operation = formula.operation
@@ -347,7 +347,7 @@ class FormulaWriter:
         return graph.node("Concat", *values, axis=1)
 
     def _write_rest(self, p: str) -> str:
-        """The probability of all other classes, by summation for the largest."""
+        """Probability of all other classes; for the largest, by summation."""
         graph = self._graph
         place = graph.node("ArgMax", p, axis=1, keepdims=1)
         places = graph.constant([range(self._n_classes)], np.int64)
@@ -357,7 +357,7 @@ class FormulaWriter:
         return graph.node("Where", is_top, graph.sum(others, self._n_classes), rest)
 
     def _write_asinh(self, x: str) -> str:
-        """``sign(x) log(|x| + sqrt(x^2 + 1))``, as runtimes have Asinh in float32 only."""
+        """``sign(x) log(|x| + sqrt(x^2 + 1))``; runtimes have Asinh only in float32."""
         graph = self._graph
         size = graph.node("Abs", x)
         square = graph.node("Add", graph.node("Mul", x, x), graph.constant(1.0))
@@ -387,7 +387,7 @@ class FormulaWriter:
         return value
 
     def _write_piece(self, x: str, breaks: NDArray[Any]) -> str:
-        """How many breaks are at or below ``x``."""
+        """Number of breaks that are at most ``x``."""
         graph = self._graph
         last = graph.constant([-1], np.int64)
         column = graph.node("Unsqueeze", x, last)

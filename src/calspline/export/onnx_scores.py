@@ -1,8 +1,8 @@
-"""What goes before a calibrator in an ONNX model: the classifier that gives the scores.
+"""Models that compute the scores of a calibrator within an ONNX model.
 
 A fitted scikit-learn model is converted with skl2onnx, and its classes and the kind of
-its scores are known. An ONNX model is taken as it is: its graph has to say plainly which
-output has the scores, or the user does.
+its scores are known. An ONNX model is used as it is: the output with the scores must be
+unambiguous, or named by the user.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from calspline.maps.model import Model
 OPSET = 17
 IR_VERSION = 8
 MIN_OPSET = 13
-"""Since then the operators that a calibrator is made of are what they are."""
+"""Earliest opset whose operators have their present form."""
 CONVERT_ADVICE = f"skl2onnx.to_onnx(model, X, target_opset={OPSET})"
 MODEL_ADVICE = "give the fitted scikit-learn model itself as after"
 N_PROBES = 100
@@ -35,9 +35,9 @@ ONLY_ERRORS = 3
 
 @dataclass(frozen=True)
 class ScoreTensor:
-    """A tensor with the scores of a calibrator, and the model that computes it.
+    """Tensor with the scores of a calibrator, and the model that computes it.
 
-    ``n_columns`` is the number of its columns. ``order`` chooses among them; None takes
+    ``n_columns`` is the number of its columns. ``order`` selects columns; None keeps
     them as they are.
     """
 
@@ -48,7 +48,7 @@ class ScoreTensor:
 
 
 def read_model(after: Any) -> ModelProto:
-    """A copy of an ONNX model, or the one in a file, if nodes can be added to it."""
+    """Copy of an ONNX model, or the model in a file, if nodes can be added to it."""
     model = ModelProto()
     if isinstance(after, ModelProto):
         model.CopyFrom(after)
@@ -64,15 +64,15 @@ def read_model(after: Any) -> ModelProto:
     if not versions or not MIN_OPSET <= versions[0] <= newest:
         got = versions[0] if versions else None
         raise ValueError(
-            f"after must have an opset from {MIN_OPSET} to {newest}, the newest that the "
-            f"installed onnx knows; got {got}. Convert the model with another one, as in "
+            f"after must have an opset from {MIN_OPSET} to {newest}, the newest of the "
+            f"installed onnx; got {got}. Convert the model with another opset, as in "
             f"{CONVERT_ADVICE}, or {MODEL_ADVICE}"
         )
     return model
 
 
 def scores_of_graph(after: Any, calibrator: Model, output: str | None) -> ScoreTensor:
-    """The scores that an ONNX model gives, with columns in the calibrator's order."""
+    """Scores of an ONNX model, with columns in the calibrator's order."""
     model = read_model(after)
     m = calibrator.n_classes
     name, n_columns = _find_output(model, m, output)
@@ -80,7 +80,7 @@ def scores_of_graph(after: Any, calibrator: Model, output: str | None) -> ScoreT
     if one_margin and n_columns == 2 and not calibrator.kind.lies_in_unit_interval:
         raise ValueError(
             f"after gives two columns, {name}, and the calibrator was fitted on one "
-            "column of margins, of the second class; name an output of shape (N, 1), or "
+            "column of margins of the second class; name an output of shape (N, 1), or "
             f"{MODEL_ADVICE}"
         )
     classes = calibrator.classes.tolist()
@@ -95,7 +95,7 @@ def scores_of_graph(after: Any, calibrator: Model, output: str | None) -> ScoreT
 
 
 def _find_output(model: ModelProto, m: int, output: str | None) -> tuple[str, int]:
-    """The output that has scores of so many classes, and its number of columns."""
+    """Find the output that has scores of ``n_classes`` classes, and its width."""
     candidates = {}
     for info in model.graph.output:
         n_columns = _columns_of(info, m)
@@ -118,9 +118,9 @@ def _find_output(model: ModelProto, m: int, output: str | None) -> tuple[str, in
 
 
 def _columns_of(info: Any, m: int) -> int | None:
-    """The number of columns of an output; None if it cannot have scores.
+    """Number of columns of an output; None if it cannot hold scores.
 
-    An output of unknown shape is taken to have a column for each class.
+    An output of unknown shape is assumed to have a column for each class.
     """
     tensor = info.type.tensor_type
     if tensor.elem_type not in (TensorProto.FLOAT, TensorProto.DOUBLE):
@@ -135,12 +135,12 @@ def _columns_of(info: Any, m: int) -> int | None:
 
 
 def is_classifier(model: Any) -> bool:
-    """Whether it looks like a classifier of scikit-learn."""
+    """Whether it looks like a scikit-learn classifier."""
     return hasattr(model, "predict_proba") or hasattr(model, "decision_function")
 
 
 def method_for(model: Any, calibrator: Model) -> ResponseMethod:
-    """The method of a classifier that gives the scores of the calibrator's fit."""
+    """Method of a classifier that computes the scores of the calibrator's fit."""
     name = type(model).__name__
     if calibrator.kind.lies_in_unit_interval:
         if not hasattr(model, "predict_proba"):
@@ -163,7 +163,7 @@ def scores_of_classifier(
     classes: NDArray[Any],
     dtype: Dtype,
 ) -> ScoreTensor:
-    """The scores that a scikit-learn classifier gives, in the order of the classes."""
+    """Scores of a scikit-learn classifier, in the order of the classes."""
     name = type(model).__name__
     if not hasattr(model, "n_features_in_"):
         raise TypeError(
@@ -193,7 +193,7 @@ def scores_of_classifier(
 
 
 def _convert(model: Any, method: ResponseMethod, dtype: Dtype) -> ModelProto:
-    """Convert a classifier to a model whose output are the scores."""
+    """Convert a classifier to a model whose output is the scores."""
     try:
         import skl2onnx
     except ModuleNotFoundError as error:
@@ -220,7 +220,7 @@ def _convert(model: Any, method: ResponseMethod, dtype: Dtype) -> ModelProto:
         )
 
     with warnings.catch_warnings():
-        # Of scikit-learn, about attributes that skl2onnx reads.
+        # # Raised by scikit-learn, about attributes that skl2onnx reads.
         warnings.simplefilter("ignore", FutureWarning)
         try:
             converted = convert(zipmap=False)
@@ -236,7 +236,7 @@ def _convert(model: Any, method: ResponseMethod, dtype: Dtype) -> ModelProto:
 def _check_conversion(
     model: Any, method: ResponseMethod, converted: ModelProto, dtype: Dtype
 ) -> None:
-    """Check with onnxruntime, if it is installed, that skl2onnx converted correctly."""
+    """Check the conversion by skl2onnx with onnxruntime, if it is installed."""
     try:
         import onnxruntime
     except ModuleNotFoundError:

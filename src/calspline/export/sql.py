@@ -24,11 +24,11 @@ By = str | Sequence[str] | None
 
 
 class JoinedSql(NamedTuple):
-    """A calibrator with segments whose effects are in a table.
+    """SQL of a calibrator with segments whose effects are in a table.
 
-    ``create`` are the statements that make the table (for each column of segments,
-    one), ``join`` goes after the FROM of the query with the scores, and ``expression``
-    (of several classes, a list) into its SELECT.
+    ``create`` are the statements that create and fill the table (one table per column
+    of segments), ``join`` follows the FROM clause of the query with the scores, and
+    ``expression`` (a list for several classes) belongs to its SELECT clause.
     """
 
     create: list[str]
@@ -71,57 +71,57 @@ def to_sql(
     by: By = None,
     table: str | None = None,
 ) -> str | list[str] | JoinedSql:
-    """A fitted calibrator as an SQL expression over a column.
+    """Export a calibrator to an SQL expression over a column.
 
-    NULL gives NULL, and so does an invalid score: NaN, a probability outside [0, 1], or
-    a row of probabilities that do not sum to one. What rounding puts outside [0, 1] is
-    clipped, as ``calibrate`` does it. The expression finds the piece of the curve
-    first, then its coefficients by index, so that the logarithm is taken once.
+    The result is NULL for NULL and for invalid scores: NaN, probabilities outside [0,
+    1], or rows of probabilities that do not sum to one. Rounding errors outside [0, 1]
+    are clipped, as in ``calibrate``.
 
     Parameters
     ----------
     calibrator : fitted calibrator
+        Calibrator to export.
     column : str, or list of str
-        Name of the column with the probability of ``classes_[1]``, or the margin. For
-        three or more classes a list of names, in the order of ``classes_``. Names are
-        quoted, so that any will do.
+        Name of the column with the probability of ``classes_[1]`` or with the margin;
+        for three or more classes, a list of names in the order of ``classes_``. Names
+        are quoted.
     dialect : {"duckdb", "postgres", "spark", "sqlite"}, default="duckdb"
-        DuckDB from 1.3. SQLite has to be built with its mathematical functions, as it
-        mostly is, and for segments with those of JSON. Expressions for PostgreSQL and
-        SQLite contain subqueries, which their generated columns, indexes and check
-        constraints do not take: put them into a view or a query.
+        SQL dialect. DuckDB must be 1.3 or later. SQLite must be compiled with its math
+        functions, which is the default of most builds, and with JSON functions for
+        segments. Expressions for PostgreSQL and SQLite contain subqueries, which are
+        not allowed in generated columns, indexes and check constraints; use a view or a
+        query.
     by : str or list of str, optional
-        The columns of segments, of a calibrator that was fitted with ``by``: a name, or
-        several as in the fit. NULL and what the fit has not seen get the probability of
-        a new segment. Labels are compared by value: 1, 1.0 and true are the same, 1 and
-        ``'1'`` are not. A column of another type than the labels (of SQLite, where a
-        column has no type, a value) is an error when the query runs.
+        Columns of segments, for a calibrator that was fitted with ``by``. NULL and
+        unseen labels get the probability of a new segment. Labels are compared by
+        value: 1, 1.0 and true are the same, 1 and ``'1'`` are not. The query fails if
+        the column (in SQLite: a value) has another type than the labels.
     table : str, optional
-        A name for a table of effects, for many segments: the expression is then short,
-        and the table is joined. Without it, labels and effects are part of the
-        expression, the former as a list of values. SQLite needs it for logits of
-        several classes with ``multiclass="ovr"``, which are else too deep for its
-        parser.
+        Name of a table of effects, which keeps the expression short if there are many
+        segments. By default, labels and effects are part of the expression. SQLite
+        requires a table for logits of several classes with ``multiclass="ovr"``, whose
+        expressions are too deep for its parser.
 
     Returns
     -------
-    str, or list of str
-        An expression, or one for each class. Each of several needs all columns and all
-        curves, so their length grows with the square of the number of classes. With
-        ``table``, a :class:`~calspline.export.sql.JoinedSql`: statements that create
-        and fill the table, what joins it, and the expression.
+    sql : str, list of str or JoinedSql
+        An expression, or one for each class. For several classes, each expression needs
+        all columns and all curves, so their length grows with the square of the number
+        of classes. With ``table``, a :class:`~calspline.export.sql.JoinedSql`: the
+        statements that create and fill the table, the join, and the expression.
 
     Examples
     --------
     >>> from calspline import SplineCalibrator
     >>> from calspline.export import to_sql
-    >>> cal = SplineCalibrator(n_knots=3).fit([0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
+    >>> cal = SplineCalibrator(n_knots=3)
+    >>> cal = cal.fit([0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1])
     >>> expression = to_sql(cal, "score")
     >>> query = f"SELECT score, {expression} AS calibrated FROM predictions"
     >>> print(to_sql(cal, "Alice's score", dialect="spark").splitlines()[0])
     CASE WHEN double(`Alice's score`) BETWEEN -0.0001e0 AND 1.0001e0 THEN
 
-    Segments in a table:
+    With a table of segments:
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A calibrator as tables: the numbers of its map in dicts, lists, floats and texts.
+"""Calibrators as tables: the numbers of a map in dicts, lists, floats and strings.
 
 They are what ``to_python``, ``to_javascript`` and ``to_c`` write; the evaluators of
 these languages, in ``evaluators/``, read them. Every map has a ``type`` and the numbers
@@ -29,7 +29,7 @@ Table = dict[str, Any]
 
 
 def tables_of(model: Model) -> Table:
-    """The tables of a model."""
+    """Tables of a model."""
     low, high = SCORE_LIMITS[model.kind.value_kind]
     return {
         "classes": model.n_classes,
@@ -41,7 +41,7 @@ def tables_of(model: Model) -> Table:
 
 
 def map_table(fitted: Any, scores: str) -> Table:
-    """The table of a map."""
+    """Table of a map."""
     if isinstance(fitted, Shifted):
         return _shift_table(fitted, scores)
     if isinstance(fitted, (CalibrationCurve, SegmentedCurve)):
@@ -108,7 +108,7 @@ def _curve_table(fitted: CalibrationCurve | SegmentedCurve) -> Table:
 
 
 def pieces_of(breaks: Array, coefficients: Array) -> list[list[float]]:
-    """The start of each piece, and its coefficients from there."""
+    """Start of each piece, and its coefficients relative to the start."""
     starts = np.concatenate([breaks[:1], breaks])
     pieces: list[list[float]] = np.column_stack([starts, coefficients.T]).tolist()
     return pieces

@@ -1,4 +1,4 @@
-"""Calibrators as modules of PyTorch."""
+"""Export to PyTorch modules."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from calspline.maps.model import Model
 from calspline.maps.namespaces import TORCH
 
 BLOCK = 1 << 16
-"""Numbers in a block of rows: a few arrays of that size fit into the cache."""
+"""Numbers per block of rows, so that a few arrays of this size fit into the cache."""
 TYPES = {None: np.float64, torch.float64: np.float64, torch.float32: np.float32}
 
 
 def to_torch(calibrator: Any, *, dim: int = -1, dtype: Any = None) -> Any:
-    """A fitted calibrator as a module of PyTorch, which runs where the network runs.
+    """Export a calibrator to a PyTorch module.
 
-    It has buffers and no parameters. It can be compiled and exported
-    (``torch.export``), and gradients with respect to the scores flow through it.
+    The module has buffers but no parameters. It can be compiled and exported
+    (``torch.export``), and is differentiable with respect to the scores.
 
     Parameters
     ----------
     calibrator : fitted calibrator
+        Calibrator to export.
     dim : int, default=-1
-        The dimension of the classes: 1 for images of scores, of shape (N, C, H, W).
+        Dimension of the classes: 1 for scores of shape (N, C, H, W).
     dtype : torch.float64 or torch.float32, optional
-        The type of the buffers, of all calculations and of the result;
-        ``module.half()`` and the like do not change it. None: float64, and the result
-        has the type of the scores. In float32 results agree with those of ``calibrate``
-        to 2e-5.
+        Type of buffers, computations and results, which ``module.half()`` and similar
+        methods do not change. By default, computations use float64 and results have the
+        type of the scores. For float32, results agree with ``calibrate`` to 2e-5.
 
     Returns
     -------
-    torch.nn.Module
-        From scores to calibrated probabilities of the same shape. The scores are what
-        the calibrator was fitted on: probabilities or margins (logits), one for each
-        class along ``dim``. For two classes ``dim`` may have the size 1 and, like a
-        tensor of one dimension, hold the scores of the second class. Invalid scores
-        give NaN: margins that are not finite, probabilities that do not sum to one or
-        lie outside [0, 1].
+    module : torch.nn.Module
+        Module from scores to calibrated probabilities of the same shape. Scores must be
+        of the same kind as in the fit: probabilities or margins (logits), one for each
+        class along ``dim``. For two classes, a tensor of one dimension or of size 1
+        along ``dim`` holds the scores of the second class. Invalid scores give NaN:
+        margins that are not finite, and probabilities that do not sum to one or lie
+        outside [0, 1].
 
-        After a fit with segments it takes their codes, too: ``module(scores,
-        module.codes(by))``. Codes are integers, one for each row of scores, or for each
-        image of an (N, C, H, W); several columns of segments are stacked, as in
-        ``torch.stack``. A code is the place of a segment in ``module.segments``; any
-        other number, or none, is a new segment.
+        After a fit with ``by``, the module also takes codes of the segments:
+        ``module(scores, module.codes(by))``. Codes are integers, one for each row, or
+        for each image of shape (C, H, W); several columns of segments are stacked, as
+        with ``torch.stack``. A code is the position of a segment in
+        ``module.segments``; any other number stands for a new segment.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def to_torch(calibrator: Any, *, dim: int = -1, dtype: Any = None) -> Any:
     >>> to_torch(cal, dim=1)(images).shape
     torch.Size([8, 4, 32, 32])
 
-    Behind a network:
+    After a network:
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(5, 4), to_torch(cal))
     >>> model(torch.randn(3, 5)).shape
@@ -89,7 +89,7 @@ def to_torch(calibrator: Any, *, dim: int = -1, dtype: Any = None) -> Any:
 
 
 class CalibratorModule(nn.Module):  # type: ignore[misc]
-    """A calibrator: its evaluator, with the arrays as buffers."""
+    """Module that evaluates a calibrator, with its arrays as buffers."""
 
     def __init__(self, model: Model, dim: int, dtype: Any) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class CalibratorModule(nn.Module):  # type: ignore[misc]
         self.evaluator = with_arrays(evaluator, self._add)
 
     def _add(self, array: Any) -> BufferName:
-        """Register a buffer, and return its name."""
+        """Register a buffer and return its name."""
         name = BufferName(f"buffer_{len(self._buffers)}")
         self.register_buffer(name, torch.tensor(np.ascontiguousarray(array)))
         return name
@@ -111,7 +111,9 @@ class CalibratorModule(nn.Module):  # type: ignore[misc]
     def forward(
         self, scores: torch.Tensor, by: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Calibrated probabilities in the shape of the scores.
+        """Compute calibrated probabilities in the shape of the scores.
+
+        ``by`` holds the codes of the segments.
 
         ``by`` has the codes of segments.
         """
@@ -147,9 +149,9 @@ class CalibratorModule(nn.Module):  # type: ignore[misc]
         return torch.stack([1.0 - p, p], self.dim)
 
     def codes(self, by: Any) -> torch.Tensor:
-        """The codes of labels of segments, -1 for a new one.
+        """Encode segment labels; -1 stands for an unseen segment.
 
-        Labels of another type than in the fit are an error.
+        Labels of another type than in the fit raise an error.
         """
         several = self.n_columns > 1
         codes = []
@@ -165,7 +167,7 @@ class CalibratorModule(nn.Module):  # type: ignore[misc]
     def _codes(
         self, by: torch.Tensor | None, rows: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """The codes of each column of segments, in the shape of ``rows``."""
+        """Codes of each column of segments, in the shape of ``rows``."""
         if self.n_columns == 0:
             if by is not None:
                 raise ValueError(
@@ -183,7 +185,7 @@ class CalibratorModule(nn.Module):  # type: ignore[misc]
 
     def _apply(self, function: Any, recurse: bool = True) -> Any:
         def move(tensor: Any) -> Any:
-            """Move a buffer, but keep its type: half precision is too coarse."""
+            """Move a buffer, but keep its type, since half precision is too coarse."""
             moved = function(tensor)
             return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
 
@@ -191,13 +193,13 @@ class CalibratorModule(nn.Module):  # type: ignore[misc]
 
 
 class BufferName(str):
-    """The name of a buffer, where an evaluator has an array."""
+    """Name of a buffer, in place of an array of an evaluator."""
 
 
 def evaluate_in_blocks(
     evaluator: Any, rows: torch.Tensor, codes: tuple[torch.Tensor, ...]
 ) -> torch.Tensor:
-    """Evaluate rows in blocks that fit into the cache of a processor."""
+    """Evaluate rows in blocks that fit into the cache."""
     n_classes = rows.shape[-1]
     size = max(BLOCK // n_classes, 1)
     parts = rows.reshape(-1, n_classes).split(size)
