@@ -1,4 +1,4 @@
-"""A demonstration: an over-confident model on built-in data, before and after calibration.
+"""Demonstration: an over-confident model before and after calibration.
 
 ``calspline demo``, or ``python -m calspline.demo [folder]``, prints the numbers and a
 picture, and writes ``calspline-demo.html``, the report.
@@ -61,10 +61,10 @@ class Demonstration:
 
 
 def demonstrate() -> Demonstration:
-    """Is a handwritten digit odd? Gaussian naive Bayes is more confident than it should be.
+    """Calibrate Gaussian naive Bayes on handwritten digits, odd against even.
 
-    The calibrator is fitted on out-of-fold scores of the training rows, so no row is
-    set aside for it, and judged on rows that neither it nor the model has seen.
+    The calibrator is fitted to out-of-fold scores of the training rows, and evaluated
+    on rows that neither the calibrator nor the model has seen.
     """
     images, digits = load_digits(return_X_y=True)
     odd = digits % 2
@@ -85,10 +85,9 @@ def demonstrate() -> Demonstration:
 def reliability_text(
     y: Any, predictions: Mapping[str, Any], *, plain: bool = False
 ) -> str:
-    """Reliability diagrams side by side: observed frequency against predicted probability; ``plain`` is ASCII.
+    """Draw reliability diagrams side by side as text; ``plain`` uses ASCII only.
 
-    A point is a bin of probabilities, with its 95% interval; dots mark the diagonal,
-    where that of right ones lies.
+    Points are bins of probabilities with 95% intervals; dots mark the diagonal.
     """
     panels = [
         _panel(name, reliability(y, p, strategy="uniform").bins)
@@ -105,7 +104,7 @@ def reliability_text(
 
 
 def _panel(name: str, bins: Bins) -> list[str]:
-    """Lines of one diagram: its name, the cells with the axis at their left, and the axis below with its numbers."""
+    """Lines of one diagram: name, cells with the vertical axis, and horizontal axis."""
 
     def row(share: float) -> int:
         return HEIGHT - 1 - round(float(share) * (HEIGHT - 1))

@@ -1,4 +1,4 @@
-"""Plots with matplotlib: displays hold the data that ``plot`` draws."""
+"""Plots with matplotlib: displays hold the data, ``plot`` draws them."""
 
 from calspline.display.curve import CalibrationCurveDisplay
 from calspline.display.reliability import ReliabilityDisplay

@@ -1,4 +1,4 @@
-"""The calibration curve of a fitted calibrator, with its bands."""
+"""Display of a fitted calibration curve with its bands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POINTS = 201
 
 
 class CurveData(NamedTuple):
-    """A curve on a grid of scores, with its bands where it has them."""
+    """A curve on a grid of scores, with its bands if it has any."""
 
     name: str
     score: Array
@@ -43,7 +43,7 @@ class CurveData(NamedTuple):
 
     @classmethod
     def of(cls, curve: CalibrationCurve, name: str, level: float) -> CurveData:
-        """The curve over [0, 1], or over its breaks and a little beyond if it takes margins."""
+        """Evaluate a curve on [0, 1] or, for margins, slightly beyond its breaks."""
         margins = not curve.transform.takes_probabilities
         knots = curve.transform.inverse(curve.origin + curve.unit * curve.breaks)
         if margins:
@@ -62,22 +62,23 @@ class CurveData(NamedTuple):
 
 
 class CalibrationCurveDisplay(Display):
-    """The calibration curve of a fitted calibrator with its pointwise and simultaneous band.
+    """Calibration curve of a fitted calibrator, with pointwise and simultaneous bands.
 
-    The darker band holds at any one score, the lighter for the whole curve at once;
-    they end where the scores of the fit end. Ticks along the bottom are knots. Make one
-    with :meth:`from_calibrator`.
+    The darker band is pointwise, the lighter one simultaneous; both end where the
+    calibration scores end. Ticks at the bottom are knots. Use :meth:`from_calibrator`
+    to create a display.
 
     Parameters
     ----------
     curves : list of CurveData
-        One for two classes, else one for each class.
+        One curve for two classes, otherwise one per class.
     level : float
-        Of the bands.
+        Confidence level of the bands.
 
     Attributes
     ----------
     axes_ : list of matplotlib Axes
+        Axes of the curves.
 
     Examples
     --------
@@ -105,20 +106,23 @@ class CalibrationCurveDisplay(Display):
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Evaluate and draw a fitted calibrator's curves.
+        """Evaluate and plot the curves of a fitted calibrator.
 
         Parameters
         ----------
-        calibrator : calibrator
-            With a curve of its own: of two classes, or one against the rest.
+        calibrator : fitted calibrator
+            Calibrator with curves: of two classes, or of each class against the rest.
         level : float in (0, 1), default=0.95
+            Confidence level of the bands.
         ax : matplotlib Axes, optional
-        **plot_options
-            As for :meth:`plot`.
+            Axes to plot into. By default a new figure.
+        **plot_options : dict
+            Options of :meth:`plot`.
 
         Returns
         -------
-        CalibrationCurveDisplay
+        display : CalibrationCurveDisplay
+            The display, after plotting.
         """
         level = check_number(level, "level", above=0.0, below=1.0)
         check_fitted(calibrator)
@@ -145,21 +149,23 @@ class CalibrationCurveDisplay(Display):
         simultaneous: bool = True,
         knots: bool = True,
     ) -> Self:
-        """Draw.
+        """Plot the curves.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            None: a new figure. Several curves divide it.
-        scale : {"probability", "logit"}
-            For both axes; scores that are margins keep a plain axis.
+            Axes to plot into, divided among several curves. By default a new figure.
+        scale : {"probability", "logit"}, default="probability"
+            Scale of both axes; margins always have a linear axis.
         band, simultaneous : bool, default=True
-            The pointwise band, and the one for the whole curve.
+            Whether to plot the pointwise and the simultaneous band.
         knots : bool, default=True
+            Whether to mark the knots.
 
         Returns
         -------
-        self
+        self : CalibrationCurveDisplay
+            The display.
         """
         check_one_of(scale, "scale", style.SCALES)
         panels = style.get_panels(ax, len(self.curves))
@@ -211,7 +217,7 @@ class CalibrationCurveDisplay(Display):
         band: bool,
         simultaneous: bool,
     ) -> list[tuple[Any, str]]:
-        """Draw one curve with its bands; handles and names of what was drawn."""
+        """Draw one curve with its bands; return legend handles and names."""
         level, cut = (
             percent(self.level),
             (lambda *lines: lines) if across is None else across.cut,
@@ -247,14 +253,14 @@ class CalibrationCurveDisplay(Display):
 def _scales(
     one: CurveData, scale: Scale
 ) -> tuple[ProbabilityScale | None, ProbabilityScale]:
-    """The scale of scores, none for margins, and that of probabilities."""
+    """Scales of scores (None for margins) and of probabilities."""
     if scale == "probability":
         up = across = ProbabilityScale(scale, (0.0, 1.0))
     else:
         up = ProbabilityScale(
             scale, (10.0**-style.MIN_DECADES, 1.0 - 10.0**-style.MIN_DECADES)
         )
-        # Scores may be far surer than what comes of them.
+        # # Scores may be far more extreme than calibrated probabilities.
         limits = (
             10.0 ** -style.decades(one.knots),
             1.0 - 10.0 ** -style.decades(1.0 - one.knots),

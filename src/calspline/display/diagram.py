@@ -1,4 +1,4 @@
-"""One reliability diagram on one axes."""
+"""Drawing of a reliability diagram."""
 
 from __future__ import annotations
 
@@ -28,19 +28,23 @@ if TYPE_CHECKING:
 
 CORP_DASHES = (0, (1.0, 0.8))
 LINE_HEIGHT, TEXT_WIDTH = 0.048, 0.36
-"""Share of the height and of the width that a line of a legend or note takes."""
+"""Share of the height and of the width that a legend line or a note takes."""
 CELL, REACH = 0.5, 28
-"""Cells of half a unit of log-odds, to a probability of about a millionth on either side."""
+"""Width of a cell in log-odds, and range of the cells, up to about 1e-6 at either
+end."""
 
 
 class ScoreSpread(NamedTuple):
-    """Weight of the probabilities in cells; ``edges`` are probabilities, the ends being 0 and 1."""
+    """Histogram of the probabilities; ``edges`` are probabilities from 0 to 1."""
 
     edges: Array
     weight: Array
 
     def heights(self, scale: ProbabilityScale) -> tuple[Array, Array]:
-        """Weight per width within a scale, the highest being 1, and the edges; the end cells take what is beyond."""
+        """Densities on a scale, relative to the highest, and their edges.
+
+        The end cells include everything beyond.
+        """
         edges = np.unique(np.clip(self.edges, scale.low, scale.high))
         middle = np.clip(
             0.5 * (self.edges[:-1] + self.edges[1:]), scale.low, scale.high
@@ -54,7 +58,10 @@ class ScoreSpread(NamedTuple):
 
 
 def log_odds_spreads(rows: Predictions) -> tuple[ScoreSpread, ...]:
-    """In cells even in log-odds, as many as ``Reliability`` has diagrams; the outermost take all that is beyond."""
+    """Histograms in cells of equal width in log-odds, one per diagram.
+
+    The outermost cells include everything beyond.
+    """
     columns = [rows.probs] if rows.binary else [rows.probs.max(axis=1), *rows.probs.T]
     edges = expit(CELL * np.arange(-REACH, REACH + 1.0))
     edges[0], edges[-1] = 0.0, 1.0
@@ -70,7 +77,7 @@ def log_odds_spreads(rows: Predictions) -> tuple[ScoreSpread, ...]:
 
 
 class Series(NamedTuple):
-    """A set of predictions: its name, numbers, spread and style."""
+    """A set of predictions: name, numbers, histogram and style."""
 
     name: str
     data: Reliability
@@ -79,10 +86,10 @@ class Series(NamedTuple):
 
 
 class Diagram(NamedTuple):
-    """Sets of predictions and functions of the score (name, scores, values, style) in one picture.
+    """Sets of predictions and calibration functions in one diagram.
 
-    Artists carry a ``gid`` that says what they are, such as ``points-0``, which an SVG
-    keeps.
+    Artists have a ``gid`` that identifies them, such as ``points-0``, which is kept in
+    SVG files.
     """
 
     series: list[Series]
@@ -95,7 +102,7 @@ class Diagram(NamedTuple):
     small: bool
 
     def draw(self, ax: Axes, strip: Axes | None, legend_ax: Axes | None = None) -> None:
-        """Draw the diagram, in ``strip`` how the probabilities spread, and in ``legend_ax`` the legend."""
+        """Draw the diagram, its histogram in ``strip``, and its legend."""
         ends = self.scale.low, self.scale.high
         style.style_axes(ax)
         ax.plot(
@@ -259,7 +266,7 @@ class Diagram(NamedTuple):
         ax.set_ylabel("" if self.small else "rows", color=INK)
 
     def _explain(self, ax: Axes, legend_ax: Axes | None) -> None:
-        """A legend where it hides the fewest bins, and in a free corner what that side of the diagonal means."""
+        """Place a legend where it hides the fewest bins, and a note in a corner."""
         entries = self._legend_entries() if self.legend else []
         corner = ""
         if entries:
@@ -290,7 +297,7 @@ class Diagram(NamedTuple):
                 )
 
     def _legend_entries(self) -> list[tuple[Any, str]]:
-        """Handles and names of what is drawn; none if it is one set without a name, in bins."""
+        """Legend handles and names; empty for a single set without a name."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
@@ -328,7 +335,7 @@ class Diagram(NamedTuple):
         return sets + more
 
     def _hidden_bins(self, ax: Axes, lines: int) -> dict[str, int]:
-        """How many bins so many lines of text would hide in either corner beside the diagonal."""
+        """Number of bins that lines of text would hide in either corner."""
         bins, to_axes = (
             [one.data.bins for one in self.series],
             ax.transData - ax.transAxes,

@@ -1,4 +1,4 @@
-"""``ReliabilityDisplay``: predicted probabilities against observed frequencies."""
+"""Display of reliability diagrams."""
 
 from __future__ import annotations
 
@@ -28,37 +28,40 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RARE = 0.1
-"""Where all bins stay below this, a log-odds axis shows the lower half alone."""
+"""If all bins are below this value, a log-odds axis shows only the lower half."""
 
 
 class ReliabilityDisplay(Display):
-    """Reliability diagram: for each bin of probabilities, the observed frequency of the event.
+    """Reliability diagram: observed frequency against predicted probability.
 
-    Points on the diagonal are calibrated; below it the predicted probabilities are too
-    high, above it too low. The area of a point is the number of rows behind it, the bar its exact
-    interval. Make one with :meth:`from_predictions` or :meth:`from_estimator`;
-    :func:`reliability` gives the numbers.
+    Calibrated predictions lie on the diagonal; points below it are predicted too high,
+    points above it too low. The area of a point is proportional to its number of rows,
+    bars are exact intervals. Use :meth:`from_predictions` or :meth:`from_estimator` to
+    create a display.
 
     Parameters
     ----------
     reliability : Reliability or dict of name to Reliability
-        Several are drawn in one diagram.
+        Results of :func:`reliability`; several are drawn in one diagram.
     curves : dict of name to calibrator or callable, optional
-        Calibration functions to lay over the points: fitted calibrators of two classes,
-        or any function of an array of probabilities.
+        Calibration functions to draw: fitted calibrators of two classes, or functions
+        of an array of probabilities.
 
     Attributes
     ----------
     reliability : dict of name to Reliability
+        The plotted diagrams.
     curves : dict of name to callable
+        The plotted calibration functions.
     histogram_ax_ : matplotlib Axes or None
+        Axes of the histogram, or of the first of several.
     axes_ : list of matplotlib Axes
-        All diagrams.
+        Axes of all diagrams.
 
     See Also
     --------
-    reliability : The diagram as data.
-    report : The same and more as a page.
+    reliability : Compute a reliability diagram.
+    report : HTML report with reliability diagrams.
 
     Examples
     --------
@@ -107,30 +110,34 @@ class ReliabilityDisplay(Display):
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Compute and draw the diagram of predictions.
+        """Compute and plot a reliability diagram from predictions.
 
         Parameters
         ----------
         y : array-like of shape (n,)
-            The outcomes.
-        probs : array-like of shape (n,), (n, 1), (n, 2) or (n, m), or dict of name to these
-            Probabilities; several sets, such as before and after, share the axes.
+            Labels.
+        probs : array-like or dict of name to array-like
+            Predicted probabilities, each of shape (n,), (n, 1), (n, 2) or (n, m).
+            Several sets, such as before and after calibration, share the axes.
         strategy : {"quantile", "uniform"}, optional
-            As for :func:`reliability`. None is ``"quantile"``, but ``"uniform"`` for a
-            diagram of each class: one class among many is improbable most of the time,
-            so that bins of equal weight would all lie at zero.
+            Strategy of binning, as for :func:`reliability`. By default ``"quantile"``,
+            but ``"uniform"`` for a diagram of each class: a single class is improbable
+            in most rows, so bins of equal weight would all lie near zero.
         n_bins, sample_weight, labels, pos_label, groups, level
             As for :func:`reliability`.
         name : str, optional
-            For the legend.
+            Name for the legend.
         curves : dict of name to calibrator or callable, optional
+            Calibration functions to draw.
         ax : matplotlib Axes, optional
-        **plot_options
-            As for :meth:`plot`.
+            Axes to plot into. By default a new figure.
+        **plot_options : dict
+            Options of :meth:`plot`.
 
         Returns
         -------
-        ReliabilityDisplay
+        display : ReliabilityDisplay
+            The display, after plotting.
         """
         if strategy is None:
             strategy = (
@@ -151,21 +158,23 @@ class ReliabilityDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
     ) -> Self:
-        """Compute and draw the diagram of a fitted classifier's ``predict_proba``.
+        """Compute and plot a reliability diagram from a fitted classifier.
 
         Parameters
         ----------
         estimator : classifier, or dict of name to classifier
-        X, y
-            Rows that the classifier has not seen.
+            Fitted classifiers with ``predict_proba``.
+        X, y : array-like
+            Features and labels of rows on which the classifier was not trained.
         name : str, optional
-            For the legend. None: the name of the classifier's class.
-        **options
-            As for :meth:`from_predictions`.
+            Name for the legend. By default the name of the classifier's class.
+        **options : dict
+            Options of :meth:`from_predictions`.
 
         Returns
         -------
-        ReliabilityDisplay
+        display : ReliabilityDisplay
+            The display, after plotting.
         """
         if not isinstance(estimator, Mapping):
             estimator = {type(estimator).__name__ if name is None else name: estimator}
@@ -198,36 +207,39 @@ class ReliabilityDisplay(Display):
         colors: Any = None,
         legend: bool = True,
     ) -> Self:
-        """Draw.
+        """Plot the diagram.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            None: a new figure.
-        scale : {"probability", "logit"}
-            ``"logit"`` spreads both ends, where over-confident models live.
-            Probabilities beyond the limits, exact 0 and 1 among them, are drawn at the
-            limit, which is then marked with ≤ or ≥.
+            Axes to plot into. By default a new figure.
+        scale : {"probability", "logit"}, default="probability"
+            Scale of the axes; ``"logit"`` expands both ends. Probabilities beyond the
+            limits, such as exact 0 and 1, are drawn at the limit, which is then marked
+            with ≤ or ≥.
         classes : {"top", "all"} or list of labels, default="top"
-            Three or more classes: the most probable one, or a small diagram for each.
+            For three or more classes, whether to plot the top label or a small diagram
+            for each class.
         bins : bool, default=True
-            Points with their exact intervals.
+            Whether to plot the bins with their exact intervals.
         corp : bool, default=False
-            The isotonic (CORP) curve, and around the diagonal the band in which it
-            would lie if the probabilities were right.
+            Whether to plot the isotonic (CORP) curve, and its consistency band around
+            the diagonal.
         spline : bool, default=False
-            The spline curve with its pointwise band.
+            Whether to plot the spline curve with its pointwise band.
         histogram : bool or matplotlib Axes, default=True
-            How the probabilities spread, in a strip below, or in axes of your own.
+            Whether to plot a histogram of the probabilities below, or axes for it.
         limits : (float, float), optional
-            Least and largest probability shown.
+            Smallest and largest probability shown.
         colors : list of colors, optional
-            Of the sets.
+            Colors of the sets.
         legend : bool, default=True
+            Whether to add a legend.
 
         Returns
         -------
-        self
+        self : ReliabilityDisplay
+            The display.
         """
         check_one_of(scale, "scale", SCALES)
         chosen = self._chosen(classes)
@@ -274,7 +286,7 @@ class ReliabilityDisplay(Display):
         return self
 
     def _chosen(self, classes: Any) -> list[int]:
-        """Places of the diagrams to draw: 0 is the diagram itself, then come the classes."""
+        """Indices of the diagrams to draw: 0 is the top label, then the classes."""
         first = next(iter(self.reliability.values()))
         names = [one.name for one in first.classes]
         for key, one in self.reliability.items():
@@ -338,7 +350,7 @@ class ReliabilityDisplay(Display):
         return out
 
     def _curves(self, scores: Array) -> list[tuple[str, Array, Array, SeriesStyle]]:
-        """Functions of the score: each has to give as many finite numbers as there are scores."""
+        """Evaluate calibration functions, which must return finite numbers."""
         out = []
         for (name, function), look in zip(
             self.curves.items(), style.curve_styles(len(self.curves)), strict=True
@@ -361,7 +373,7 @@ class ReliabilityDisplay(Display):
 
 
 def _common_classes(estimators: Mapping[str, Any]) -> Any:
-    """The classes that classifiers have in common, in order; None if the first has none."""
+    """Classes that all classifiers share, in order; None if the first has none."""
     first, *others = estimators
     classes = getattr(estimators[first], "classes_", None)
     for name in others:
@@ -373,7 +385,10 @@ def _common_classes(estimators: Mapping[str, Any]) -> Any:
 
 
 def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
-    """Functions of the score by name: callables, or calibrators of two classes fitted on probabilities."""
+    """Validate calibration functions by name.
+
+    These are callables, or calibrators of two classes fitted to probabilities.
+    """
     if curves is not None and not isinstance(curves, Mapping):
         raise TypeError(
             f'curves must be a mapping such as {{"spline": calibrator}}; got '

@@ -1,7 +1,7 @@
-"""Plots of results: decision curves, segments, the log of a monitor, a learning curve.
+"""Plots of results: decision curves, segments, monitors and learning curves.
 
-Each function draws one result into an axes, or into a new figure, and returns the axes.
-They are what the ``plot`` methods of the results call.
+Each function draws one result into the given axes or a new figure, and returns the
+axes. They are called by the ``plot`` methods of the results.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ WIDTH = style.SIDE + 0.6
 MOST_SEGMENTS = 30
 RATIO_TICKS = (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0)
 SMALLEST_RATIO = 1e-3
-"""Ratios are drawn on a logarithmic axis, which has no place for zero."""
+"""Smallest ratio on the logarithmic axis."""
 MOST_ROWS = 4.0
-"""A sufficient size is marked up to this multiple of the rows at hand, and written beyond."""
+"""A sufficient size is marked up to this multiple of the number of rows."""
 TALLEST = 1.5
-"""The uncalibrated loss is drawn up to this multiple of the curve's range above it."""
+"""The uncalibrated loss is drawn up to this multiple of the range of the curve."""
 
 
 @singledispatch
 def draw(result: Any, ax: Any = None, **options: Any) -> Any:
-    """Draw a result: what its ``plot`` method calls."""
+    """Plot a result; called by its ``plot`` method."""
     raise TypeError(f"a {type(result).__name__} cannot be drawn")
 
 
@@ -50,13 +50,13 @@ def draw(result: Any, ax: Any = None, **options: Any) -> Any:
 def draw_reliability(
     result: Reliability, ax: Any = None, **options: Any
 ) -> ReliabilityDisplay:
-    """Reliability diagram."""
+    """Plot a reliability diagram."""
     return ReliabilityDisplay(result).plot(ax, **options)
 
 
 @draw.register(Decision)
 def draw_decision(decision: Decision, ax: Axes | None = None) -> Axes:
-    """Decision curves: the net benefit of each set of predictions against the threshold.
+    """Plot decision curves: net benefit against the threshold.
 
     Acting on all rows and on none is drawn in gray. With costs, their threshold is
     marked.
@@ -113,7 +113,7 @@ def draw_decision(decision: Decision, ax: Axes | None = None) -> Axes:
 
 @draw.register(RiskCoverage)
 def draw_risk_coverage(curve: RiskCoverage, ax: Axes | None = None) -> Axes:
-    """Error rate among the most confident rows, against the share of rows they are."""
+    """Plot the error rate among the most confident rows against their share."""
     ax = style.get_styled_axes(ax, WIDTH, 4.0)
     coverage = np.append(0.0, curve.coverage)
     risk = np.append(curve.risk[0], curve.risk)
@@ -129,7 +129,7 @@ def draw_risk_coverage(curve: RiskCoverage, ax: Axes | None = None) -> Axes:
 
 @draw.register(SegmentEvaluation)
 def draw_segments(segments: SegmentEvaluation, ax: Axes | None = None) -> Axes:
-    """Forest plot: the ratio of the event rate to the mean score of each segment.
+    """Plot a forest plot: the ratio of event rate to mean score by segment.
 
     The worst segments are drawn, at most thirty, sorted by their ratio. The area of a
     point grows with its rows; segments that are not calibrated are filled.
@@ -169,7 +169,7 @@ def draw_segments(segments: SegmentEvaluation, ax: Axes | None = None) -> Axes:
 
 @draw.register(Monitor)
 def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
-    """The evidence against a calibrator after each update, and below it the event rates."""
+    """Plot the evidence after each update, and the event rates below."""
     from matplotlib.ticker import MaxNLocator
 
     log = monitor.log
@@ -209,7 +209,7 @@ def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
 def draw_learning_curve(
     curve: CalibrationLearningCurve, ax: Axes | None = None
 ) -> Axes:
-    """Expected log-loss against the number of rows a calibrator is fitted on.
+    """Plot the expected log-loss against the number of calibration rows.
 
     Points with intervals are measured; the thin line is the fitted ``limit + rate /
     n``. The sufficient number of rows and the log-loss without calibration are marked.
@@ -300,7 +300,7 @@ def _set_ticks_of_rows(ax: Axes, curve: CalibrationLearningCurve) -> None:
 def _label_losses(
     ax: Axes, curve: CalibrationLearningCurve, *, uncalibrated_fits: bool
 ) -> None:
-    """The name and the value of each line at its right end."""
+    """Write the name and value of each line at its right end."""
     digits = curve.digits - 1
     loss = float(curve.log_loss[-1])
     labels = [(loss, f"calibrated\n{loss:.{digits}f}", BLUE)]

@@ -1,10 +1,8 @@
-"""What all pictures share: what a display is, its style, axes whole or divided, and scales of probabilities.
+"""Shared style of all plots: series, axes, panels and scales of probabilities.
 
-The style is set on one axes at a time: nothing global is touched.
-
-Colours are those of Okabe and Ito, chosen to differ for every kind of colour vision, in
-an order that keeps neighbours apart; yellow is left out, as it vanishes on white.
-Series also differ by marker and dashes, so that a grey print can be read.
+The style is applied to individual axes; nothing global is changed. Colors are those of
+Okabe and Ito, which are safe for color blindness, without yellow. Series also differ by
+marker and dashes, so that plots can be read in gray.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
 EVEN_AREA = {"s": 0.8, "D": 0.65, "P": 1.2, "^": 1.1, "v": 1.1}
-"""What makes markers of one nominal size look equally large."""
+"""Factors that make markers of one nominal size look equally large."""
 DASHES = (
     "-",
     (0, (5, 2)),
@@ -47,21 +45,21 @@ DASHES = (
 
 TEXT, SMALL = 10.0, 9.0
 SIDE = 6.0
-"""Inches of a figure of our own: notebook size."""
+"""Side of our own figures, in inches."""
 PREDICTED, OBSERVED = "predicted probability", "observed frequency"
 
 PANEL = 2.4
-"""Inches of one of several small diagrams."""
+"""Side of a small diagram, in inches."""
 
 Scale = Literal["probability", "logit"]
 
 SCALES = ("probability", "logit")
 MIN_DECADES, MAX_DECADES = 3, 6
-"""Decades from 0 and from 1 that a log-odds axis shows."""
+"""Number of decades from 0 and from 1 that a log-odds axis shows."""
 
 
 class SeriesStyle(NamedTuple):
-    """How a series differs from the others."""
+    """Style of a series."""
 
     color: str
     marker: str
@@ -69,7 +67,7 @@ class SeriesStyle(NamedTuple):
 
 
 def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
-    """Styles that tell series apart. One alone is blue; of several, the first is vermilion and the second blue."""
+    """Styles of series: blue for a single one; otherwise vermilion, blue, ..."""
     several = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY)
     order = tuple(colors) if colors is not None else (BLUE,) if count == 1 else several
     dashes = DASHES if count == 1 else (DASHES[1], DASHES[0], *DASHES[2:])
@@ -84,7 +82,7 @@ def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
 
 
 def curve_styles(count: int) -> list[SeriesStyle]:
-    """Styles of functions laid over points: ink first, then colours that the points do not have."""
+    """Styles of functions over points: black first, then colors not used by points."""
     order = (INK, GREEN, PURPLE, ORANGE, SKY, MUTED)
     return [
         SeriesStyle(order[i % len(order)], "", DASHES[i % len(DASHES)])
@@ -93,7 +91,7 @@ def curve_styles(count: int) -> list[SeriesStyle]:
 
 
 def style_axes(ax: Axes) -> None:
-    """Give an axes two light spines, a light grid behind, small ticks and one colour of text."""
+    """Apply our spines, grid, ticks and colors to axes."""
     ax.set_facecolor("white")
     ax.set_axisbelow(True)
     ax.grid(visible=True, which="major", color=GRID, linewidth=0.8, linestyle="-")
@@ -117,7 +115,7 @@ def style_axes(ax: Axes) -> None:
 
 
 def title(ax: Axes, text: str) -> Any:
-    """A title at the left, shown literally: no name is read as mathematics."""
+    """Add a title at the left, without interpreting it as mathematics."""
     return ax.set_title(
         text,
         loc="left",
@@ -130,7 +128,7 @@ def title(ax: Axes, text: str) -> Any:
 
 
 def class_title(ax: Axes, name: str) -> None:
-    """The name of a class above a small diagram: a bare number says too little."""
+    """Title for the diagram of a class; a bare number would be unclear."""
     title(ax, f"class {name}" if name.isdigit() else name)
 
 
@@ -142,7 +140,7 @@ def label(
     offset: tuple[float, float] = (0.0, 0.0),
     **more: Any,
 ) -> Any:
-    """A label next to what it names, in place of a legend; ``offset`` is in points."""
+    """Add a label next to an element; ``offset`` is in points."""
     options: dict[str, Any] = {
         "color": MUTED,
         "fontsize": SMALL,
@@ -155,7 +153,10 @@ def label(
 def label_line_ends(
     ax: Axes, ends: list[tuple[float, str, str]], lines: int = 1
 ) -> None:
-    """Write names (value, name, color; in order of value) to the right of lines, apart where they would overlap."""
+    """Write names at the right ends of lines, without overlaps.
+
+    Names are tuples (value, name, color), in order of value.
+    """
     low, high = ax.get_ylim()
     steps = 0.055 * lines * np.arange(len(ends))
     wanted = np.array([(value - low) / (high - low) for value, _, _ in ends])
@@ -174,10 +175,10 @@ def label_line_ends(
 
 
 def legend(ax: Axes, entries: list[tuple[Any, str]], loc: str = "upper left") -> Any:
-    """A legend of handles and names without a box, whose names are shown literally.
+    """Add a legend without a box, whose names are shown literally.
 
-    Names go in after the legend is made: matplotlib drops a label that begins with an
-    underscore and reads dollars as mathematics.
+    Names are set after the legend is created, since matplotlib drops labels that begin
+    with an underscore and interprets dollars as mathematics.
     """
     handles, names = zip(*entries, strict=True)
     box: dict[str, Any] = {
@@ -202,7 +203,7 @@ def legend(ax: Axes, entries: list[tuple[Any, str]], loc: str = "upper left") ->
 
 
 def get_axes(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes:
-    """The axes given, or those of a new figure that pyplot knows and a notebook shows."""
+    """Return the given axes, or those of a new figure."""
     if ax is not None:
         return ax
     try:
@@ -218,14 +219,17 @@ def get_axes(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes
 
 
 def get_styled_axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """The axes given or those of a new figure, with our spines, grid and ticks."""
+    """Return the given axes or those of a new figure, with our style."""
     ax = get_axes(ax, width, height)
     style_axes(ax)
     return ax
 
 
 def add_strip_below(ax: Axes, share: float, gap: float = 0.05) -> Axes:
-    """Give the lower ``share`` of an axes' slot in the grid, if it has one, to a new one with the same x axis."""
+    """Add axes below the given ones that share their x axis.
+
+    They get the lower ``share`` of the slot in the grid, if there is one.
+    """
     figure, slot = ax.figure, ax.get_subplotspec()
     if slot is not None:
         parts = slot.subgridspec(2, 1, height_ratios=[1.0 - share, share], hspace=gap)
@@ -246,13 +250,13 @@ class Display:
     """Data that ``plot`` draws."""
 
     ax_: Axes
-    """What it was drawn in: the axes, or the first of several."""
+    """Axes of the plot, or the first of several."""
     figure_: Figure | SubFigure
-    """The figure of the axes."""
+    """Figure of the axes."""
 
 
 class Panels(NamedTuple):
-    """One diagram, or small ones in rows: axes, the strips below them if wanted, and space left over for a legend."""
+    """Axes of one diagram or of several, their strips, and axes for the legend."""
 
     axes: list[Axes]
     columns: int = 1
@@ -261,10 +265,10 @@ class Panels(NamedTuple):
     spare: Axes | None = None
 
     def hide_inner_labels(self, *, y_ticks: bool = True) -> None:
-        """Take away the names of ticks and axes that a neighbour shows too; those of ticks may differ on the y axis.
+        """Hide labels of ticks and axes that a neighbour shows too.
 
-        The x axis is named once, at the lower left: in narrow diagrams names would run
-        into each other.
+        The x axis is named once, at the lower left; in narrow diagrams, names would
+        overlap.
         """
         for i, (ax, lowest) in enumerate(
             zip(self.axes, self.strips or self.axes, strict=True)
@@ -283,7 +287,7 @@ class Panels(NamedTuple):
 
 
 def columns_for(count: int) -> int:
-    """Columns that leave few places empty in a block rather wider than high."""
+    """Number of columns of a block of panels that is wider than high."""
 
     def cost(columns: int) -> float:
         rows = -(-count // columns)
@@ -293,7 +297,7 @@ def columns_for(count: int) -> int:
 
 
 def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
-    """The axes given or a new one for one diagram, small ones for several."""
+    """Use the given axes for one diagram, or create small ones for several."""
     return (
         Panels([get_axes(ax, height=height)])
         if count == 1
@@ -302,7 +306,7 @@ def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
 
 
 def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> Panels:
-    """Small diagrams, with a share ``strip`` for one below, in a new figure or in place of axes, which go blank."""
+    """Create small diagrams with strips, in a new figure or in place of axes."""
     columns = columns_for(count)
     rows = -(-count // columns)
     ax = get_axes(ax, PANEL * columns, PANEL * rows * (1.0 if strip is None else 1.15))
@@ -336,7 +340,7 @@ def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> 
 
 
 def decades(smallest: Array) -> int:
-    """Decades to show so that the least of these probabilities is inside."""
+    """Number of decades to show so that the smallest probability is inside."""
     least = float(np.min(smallest, initial=1.0))
     return int(
         np.clip(np.ceil(-np.log10(max(least, 1e-300)) - 1e-9), MIN_DECADES, MAX_DECADES)
@@ -344,7 +348,7 @@ def decades(smallest: Array) -> int:
 
 
 def ticks(low: float, high: float) -> Array:
-    """0.1%, 1%, 10%, 50%, 90%, ... between two limits, or every other of them."""
+    """Ticks 0.1%, 1%, 10%, 50%, 90%, ... between two limits, or every other one."""
     tails = 10.0 ** -np.arange(MAX_DECADES, 0, -1.0)
     values = np.concatenate([tails, [0.5], 1.0 - tails[::-1]])
     shown = (values >= low * (1.0 - 1e-9)) & (values <= high + 1e-12)
@@ -355,10 +359,11 @@ def ticks(low: float, high: float) -> Array:
 
 
 class ProbabilityScale:
-    """Limits and ticks of both axes of a diagram, and where a probability is drawn.
+    """Limits, ticks and positions of probabilities on an axis.
 
-    The limits are the least and the largest probability shown. On the log-odds scale
-    what is beyond is drawn at the limit, which is then marked as "0.1% or less".
+    The limits are the smallest and the largest probability shown. On the log-odds
+    scale, probabilities beyond are drawn at the limit, which is then marked with ≤ or
+    ≥.
     """
 
     def __init__(self, scale: Scale, limits: tuple[float, float]) -> None:
@@ -366,27 +371,27 @@ class ProbabilityScale:
         self.low, self.high = limits
 
     def clip(self, p: Array) -> Array:
-        """Where probabilities are drawn."""
+        """Positions at which probabilities are drawn."""
         return np.asarray(np.clip(p, self.low, self.high) if self.logit else p)
 
     def beyond(self, probabilities: list[Array]) -> tuple[bool, bool]:
-        """Whether some lie below the least or above the largest that is shown."""
+        """Whether probabilities lie below or above the limits."""
         values = np.concatenate(probabilities)
         return bool(values.min() < self.low), bool(values.max() > self.high)
 
     def cut(self, x: Array, *ys: Array) -> tuple[Array, ...]:
-        """The part of lines over increasing ``x`` that is shown, and its ends; clamping would heap up the rest."""
+        """The visible part of lines over increasing ``x``, with interpolated ends."""
         ends = [end for end in (self.low, self.high) if x[0] < end < x[-1]]
         within = x[(x >= self.low) & (x <= self.high)]
         at = np.unique(np.concatenate([within, ends])) if ends else within
         return (at, *(np.interp(at, x, y) for y in ys))
 
     def grid(self, count: int = 201) -> Array:
-        """Probabilities to evaluate a curve at, none of them 0 or 1, even on both scales."""
+        """Grid of probabilities, even on both scales, without 0 and 1."""
         return probability_grid(max(self.low, 1e-6), min(self.high, 1.0 - 1e-6), count)
 
     def view_limits(self) -> tuple[float, float]:
-        """Limits of the axis: a little more than the probabilities shown."""
+        """Limits of the axis, slightly wider than those of the probabilities."""
         low, high = (
             (logit(self.low), logit(self.high)) if self.logit else (self.low, self.high)
         )
@@ -404,8 +409,8 @@ class ProbabilityScale:
     ) -> None:
         """Set scale, limits and ticks of the x or the y axis.
 
-        ``beyond`` says that something lies below the least or above the largest
-        probability shown; ``few`` leaves ticks at the ends and in the middle.
+        ``beyond`` states whether probabilities lie below or above the limits; ``few``
+        keeps ticks only at the ends and in the middle.
         """
         from matplotlib.ticker import (
             FixedFormatter,

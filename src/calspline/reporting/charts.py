@@ -1,4 +1,4 @@
-"""Charts for the SVG template: places, paths and labels of diagrams and curves.
+"""Charts of the report: positions, paths and labels for the SVG template.
 
 This is the only code that draws SVG; ``.plot()`` methods draw with matplotlib.
 """
@@ -25,7 +25,8 @@ from calspline.transforms import log_odds
 MAX_CLASSES, MAX_DIAGRAMS = 12, 24
 MIN_BINS, MAX_BINS, ROWS_PER_BIN = 4, 12, 20
 BAND_DRAWS = 100
-"""Of the band of the isotonic curve, which is hidden at first."""
+"""Number of simulations for the band of the isotonic curve, which is hidden at
+first."""
 SCALES = ("linear", "logit")
 WIDTH, LEFT, TOP, RIGHT = 600.0, 66.0, 34.0, 16.0
 PLOT = WIDTH - LEFT - RIGHT
@@ -36,7 +37,8 @@ GAP, STRIP, FOOT = 34.0, 76.0, 30.0
 
 CURVE_POINTS, BAND_POINTS = 81, 61
 NEAREST, FARTHEST = 0.3, 1e-6
-"""The logit axis goes at least from 0.3 to 0.7, and at most from a millionth to one minus that."""
+"""The logit axis extends at least from 0.3 to 0.7, and at most from 1e-6 to 1 -
+1e-6."""
 MIN_PROBABILITY = 1e-15
 COARSE_TICKS = (
     1e-6,
@@ -54,11 +56,11 @@ COARSE_TICKS = (
     1 - 1e-6,
 )
 FINE_TICKS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-"""For axes of more than ten units of log-odds, and for shorter ones."""
+"""Ticks for axes of more than ten units of log-odds, and for shorter ones."""
 
 
 class Forecast(NamedTuple):
-    """The predictions of one set for an event, and their reliability."""
+    """Predictions of one set for an event, and their reliability."""
 
     p: Array
     weight: Array | None
@@ -68,7 +70,7 @@ class Forecast(NamedTuple):
 
 
 class View(NamedTuple):
-    """Forecasts of each set for one event: a class, or that the top label is right."""
+    """Predictions of all sets for one event: a class, or a correct top label."""
 
     name: str
     top_label: bool
@@ -78,7 +80,7 @@ class View(NamedTuple):
 def views(
     rows: Mapping[str, Predictions], evaluations: Mapping[str, Evaluation]
 ) -> list[View]:
-    """Two classes: one view. More: that of the top label, then those of the classes that are shown."""
+    """Views of the report: for several classes, the top label and then classes."""
     first = next(iter(rows.values()))
     if first.binary:
         found = {name: _forecast(one, evaluations[name]) for name, one in rows.items()}
@@ -117,7 +119,7 @@ def _forecast(rows: Predictions, evaluation: Evaluation) -> Forecast:
 
 
 def starting_scale(view: View) -> str:
-    """The logit scale if half of the rows lie so close to 0 or 1 that a linear one shows nothing of them."""
+    """Choose the logit scale if half of the rows are too close to 0 or 1."""
     forecast = next(iter(view.forecasts.values()))
     extreme = np.minimum(forecast.p, 1.0 - forecast.p) < 0.02
     return "logit" if np.average(extreme, weights=forecast.weight) > 0.5 else "linear"
@@ -170,7 +172,7 @@ def reliability_charts(view: View) -> dict[str, Any]:
 
 
 def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
-    """What the calibrator makes of a score, on both scales; beneath, the probabilities given."""
+    """The calibration curve on both scales, with a histogram of the scores."""
     curve, of_probabilities, out = fit["curve"], fit["kind"] == "probability", []
     titles = "Confidence" if fit["top_label"] else "Score", "Calibrated"
     for scale in SCALES:
@@ -201,14 +203,14 @@ def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
 
 
 class Axis(NamedTuple):
-    """Places in [0, 1] along an axis from ``low`` to ``high``; what lies beyond stays at the end."""
+    """Positions in [0, 1] along an axis; values beyond its ends stay at the ends."""
 
     low: float
     high: float
     logit: bool = False
 
     def __call__(self, values: object) -> Array:
-        """Places of values."""
+        """Positions of values."""
         return np.clip(self._places(values), 0.0, 1.0)
 
     def contains(self, values: object) -> NDArray[np.bool_]:
@@ -222,7 +224,7 @@ class Axis(NamedTuple):
         return np.asarray((x - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Place and label of each tick."""
+        """Position and label of each tick."""
         if self.logit:
             values = np.array(
                 COARSE_TICKS if self.high - self.low > 10.0 else FINE_TICKS
@@ -238,7 +240,7 @@ class Axis(NamedTuple):
 
 
 def _probability_axis(view: View, scale: str) -> Axis:
-    """Probabilities from 0 to 1, or their log-odds as far as the outermost bins of any set."""
+    """Axis of probabilities or of log-odds, up to the outermost bins of any set."""
     if scale == "linear":
         return Axis(0.0, 1.0)
     bins = [forecast.diagram.bins for forecast in view.forecasts.values()]
@@ -262,7 +264,7 @@ def _probability_axis(view: View, scale: str) -> Axis:
 
 
 class Frame(NamedTuple):
-    """Where things are on a chart: a plot, and beneath it a strip for histograms."""
+    """Layout of a chart: a plot and, below it, a strip for histograms."""
 
     x_axis: Axis
     y_axis: Axis
@@ -279,20 +281,20 @@ class Frame(NamedTuple):
         return self.bottom + GAP + STRIP
 
     def x(self, values: object) -> Array:
-        """Horizontal places."""
+        """Horizontal positions."""
         return LEFT + PLOT * self.x_axis(values)
 
     def y(self, values: object) -> Array:
-        """Vertical places."""
+        """Vertical positions."""
         return self.bottom - self.height * self.y_axis(values)
 
     def line(self, x: object, y: object) -> str:
-        """A path through the points within the axis."""
+        """Path through the points within the axis."""
         inside = self.x_axis.contains(x)
         return _path(self.x(x)[inside], self.y(y)[inside])
 
     def area(self, x: object, lower: object, upper: object) -> str:
-        """A path around a band, as far as the axis goes."""
+        """Path around a band, within the axis."""
         inside = self.x_axis.contains(x)
         along = self.x(x)[inside]
         there, back = (
@@ -313,7 +315,7 @@ class Frame(NamedTuple):
         return out
 
     def chart(self, shares: list[Array], **contents: Any) -> dict[str, Any]:
-        """The chart for the template, with histograms of shares in the strip, which is not there without any."""
+        """Data of a chart for the template, with an optional strip of histograms."""
         floor = self.floor if shares else self.bottom + 30.0
         places = {
             "left": LEFT,
@@ -341,7 +343,7 @@ class Frame(NamedTuple):
 
 
 def label_ticks(ticks: list[tuple[float, str]]) -> list[tuple[float, str, bool]]:
-    """Place and label of the ticks that fit, and whether they do not fit on a phone.
+    """Positions and labels of the ticks that fit, on a screen and on a phone.
 
     The middle and the ends come first.
     """
@@ -358,7 +360,7 @@ def label_ticks(ticks: list[tuple[float, str]]) -> list[tuple[float, str, bool]]
 def _fitting(
     ticks: list[tuple[float, str]], character: float
 ) -> list[tuple[float, str]]:
-    """Ticks whose labels do not overlap those before."""
+    """Select ticks whose labels do not overlap."""
     chosen: list[tuple[float, str]] = []
     for place, text in ticks:
         if all(
@@ -370,7 +372,7 @@ def _fitting(
 
 
 def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
-    """The curves of one set, by the layer that shows or hides them."""
+    """Paths of the curves of one set, by the layer that shows or hides them."""
     corp, spline = found.corp, found.spline
     at = _thinned(len(corp.score), BAND_POINTS)
     expected = frame.area(corp.score[at], corp.band_lower[at], corp.band_upper[at])
@@ -398,7 +400,7 @@ def _thinned(n: int, most: int) -> NDArray[np.intp]:
 def _bins(
     forecast: Forecast, texts: list[dict[str, str]], frame: Frame
 ) -> list[dict[str, Any]]:
-    """Places of the bins, the area of each growing with its weight."""
+    """Positions of the bins, with areas that grow with their weights."""
     b = forecast.diagram.bins
     columns = {
         "x": frame.x(b.mean_score),
@@ -443,7 +445,7 @@ def _shares(forecast: Forecast, axis: Axis) -> Array:
 
 
 def _path(x: Array, y: Array) -> str:
-    """A path through points, without those within half a pixel of the last one."""
+    """Path through points, without those within half a pixel of the previous one."""
     points = list(zip(x.tolist(), y.tolist(), strict=True))
     if not points:
         return ""
@@ -461,5 +463,5 @@ def _points(x: Iterable[float], y: Iterable[float]) -> str:
 
 
 def pixels(value: float) -> str:
-    """Format a coordinate with one decimal, if it has any."""
+    """Format a coordinate with one decimal, if necessary."""
     return f"{value:.1f}".removesuffix(".0")

@@ -1,4 +1,4 @@
-"""``report``: one self-contained HTML file on sets of predictions."""
+"""The report: a self-contained HTML file on sets of predictions."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ INLINE_HEIGHT = 860
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A report that :func:`report` made. A notebook shows it inline.
+    """A report, as returned by :func:`report`; notebooks show it inline.
 
     Attributes
     ----------
     path : Path or None
-        Where it was written.
+        Path of the file, if it was written.
     headline : str
-        Its first sentences.
+        First sentences of the report.
     comparison : Comparison
-        The numbers in it.
+        Comparison of the sets.
     decision : Decision or None
-        Those of the section on decisions, if it has one.
+        Results of the section on decisions, if there is one.
     html : str
-        The whole page.
+        The HTML page.
     """
 
     path: Path | None
@@ -57,7 +57,7 @@ class Report:
         return self.headline if self.path is None else f"{self.headline}\n{self.path}"
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that neither its style nor its script meets the notebook's."""
+        """The page in an iframe, which separates its style and script."""
         style = f"width:100%;height:{INLINE_HEIGHT}px;border:0"
         return (
             f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" '
@@ -81,41 +81,41 @@ def report(
     costs: Mapping[str, float] | None = None,
     thresholds: Any = None,
 ) -> Report:
-    """Write one self-contained, interactive HTML file: how good probabilities are, before and after.
+    """Create a self-contained, interactive HTML report on calibration.
 
-    The page has a summary in words, a table of measures, reliability diagrams, and the
-    decomposition of the losses. It needs no network, and the same input gives the same
-    page. Its charts are the only SVG code of the library; ``.plot()`` of results draws
-    with matplotlib.
+    The page has a summary, a table of measures, reliability diagrams and the
+    decomposition of the losses. It works without network access, and the same input
+    gives the same page.
 
     Parameters
     ----------
     y, sample_weight, labels, pos_label, groups, by
-        As for :func:`evaluate`. With ``by``, the page has a section on segments, which
+        As for :func:`evaluate`. With ``by``, the page has a section on segments that
         can be searched and sorted.
     predictions : mapping of str to array-like, or array-like
-        Probabilities by name, each as for :func:`evaluate`. The first is what is in
-        use, the "before".
+        Probabilities by name, each as for :func:`evaluate`. The first set is the one in
+        use, before calibration.
     path : str or path-like, optional
-        Where to write the page. By default it is not written; a notebook shows the
-        result.
-    calibrator : calibrator of calspline, optional
-        A fitted one: the report shows its curve and how it was fitted, and warns if
-        the first set holds the rows that it was fitted to.
+        Path of the HTML file. By default no file is written; notebooks show the result.
+    calibrator : fitted calibrator, optional
+        Calibrator of which to show the curve and the fit. The report warns if the first
+        set consists of the rows that it was fitted to.
     title : str, optional
+        Title of the page.
     costs, thresholds : optional
-        As for :func:`decide`. With either, the page has a section on what the
-        probabilities are worth to somebody who acts on them. Two classes only.
+        As for :func:`decide`. With either, the page has a section on decisions. Two
+        classes only.
 
     Returns
     -------
-    Report
+    result : Report
+        The page, and the results in it.
 
     See Also
     --------
-    compare : The numbers of the table.
-    reliability : The numbers of the diagram.
-    decide : The numbers of the section on decisions.
+    compare : Compare sets of predictions.
+    reliability : Compute a reliability diagram.
+    decide : Decision analysis of predictions.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def report_predictions(
     costs: Mapping[str, float] | None = None,
     thresholds: Any = None,
 ) -> Report:
-    """Report on checked predictions."""
+    """Report on validated predictions."""
     if calibrator is not None:
         check_fitted_calibrator(calibrator, len(next(iter(rows.values())).classes))
     if title is not None:
@@ -182,7 +182,7 @@ def summarise(
     title: Any,
     decision: Decision | None,
 ) -> dict[str, Any]:
-    """The page as data: numbers, strings and lists; :func:`render` makes it HTML."""
+    """Collect the contents of the page as numbers, strings and lists."""
     first = next(iter(rows.values()))
     views = charts.views(rows, comparison.evaluations)
     fit = None if calibrator is None else summary.describe_calibrator(calibrator, first)
@@ -229,7 +229,7 @@ def summarise(
 
 
 def render(page: dict[str, Any]) -> str:
-    """The page in HTML, with everything in it: style, script, charts, numbers."""
+    """Render the page to HTML, with style, script, charts and numbers."""
     templates = files("calspline.reporting") / "templates"
     script, style = (
         Markup((templates / name).read_text(encoding="utf-8"))
@@ -243,7 +243,7 @@ def render(page: dict[str, Any]) -> str:
 
 @cache
 def template_environment() -> Environment:
-    """Templates that escape every value, and refuse names that have none and numbers that JSON does not have."""
+    """Templates that escape all values and reject undefined names and NaN."""
     layout: dict[str, Any] = {
         "trim_blocks": True,
         "lstrip_blocks": True,

@@ -1,4 +1,4 @@
-"""Sections of the page that not every report has: "By segment" and "Acting on it", and what to say in them."""
+"""Optional sections of the report: segments and decisions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from calspline.reporting.summary import MINUS, is_calibrated, table_row
 
 WORST, PARTS, ROWS_IN_PART = 6, 5, 15
 WIDTH, NEAREST, FARTHEST = 240.0, 1.25, 8.0
-"""Of the forest plot; its scale goes at least to a ratio of 1.25, and at most to 8."""
+"""Width of the forest plot, and the limits of its scale: at least 1.25, at most 8."""
 TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 LINE = 14
 ROWS = 1000
-"""Costs and net benefits are given per so many rows."""
+"""Costs and net benefits are given per this number of rows."""
 ADVICE = "Fit the calibrator with by= to calibrate every segment."
 OUTCOMES = {
     "false_positive": "a false alarm",
@@ -42,7 +42,10 @@ OUTCOMES = {
 def by_segment(
     rows: Mapping[str, Predictions], comparison: Comparison
 ) -> dict[str, Any] | None:
-    """The section as data; None if there are no segments. At most two sets are shown: the first, and the best other."""
+    """Data of the section on segments; None without segments.
+
+    Shows at most two sets: the first, and the best other.
+    """
     before, by = (
         comparison.evaluations[comparison.reference].segments,
         rows[comparison.reference].by,
@@ -127,7 +130,7 @@ def _capital(name: str) -> str:
 
 
 def _sentence(found: list[SegmentEvaluation], i: int, best: str | None) -> str:
-    """What a manager reads: ``Portugal: mean score 37%, event rate 52%; after calibration within chance``."""
+    """Sentence such as ``Portugal: mean score 37%, event rate 52%``."""
     before = found[0]
     name = before.names[i]
     where = "Rows without a segment" if name == NO_SEGMENT else name
@@ -148,7 +151,7 @@ def _sentence(found: list[SegmentEvaluation], i: int, best: str | None) -> str:
 
 
 def _points(rows: Predictions, inside: NDArray[np.bool_]) -> list[tuple[float, float]]:
-    """Points of a small reliability diagram of the rows inside a segment."""
+    """Points of a small reliability diagram of one segment."""
     parts = int(np.clip(inside.sum() // ROWS_IN_PART, 1, PARTS))
     f = Counts.from_rows(
         rows.probs[inside], rows.codes[inside] == 1, rows.w[inside]
@@ -158,7 +161,7 @@ def _points(rows: Predictions, inside: NDArray[np.bool_]) -> list[tuple[float, f
 
 
 def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
-    """The section as data."""
+    """Data of the section on decisions."""
     sets, best = list(comparison.evaluations), comparison.best_other
     bands = [found.net_benefit[name] for name in (*sets, ALL)]
     rate = comparison.evaluations[found.reference].base_rate
@@ -184,7 +187,7 @@ def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
 
 
 def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> list[str]:
-    """What to do at these costs, what it costs, and what that saves."""
+    """Recommended action for the costs, its cost, and the savings."""
     given = {
         key: value
         for key, value in asdict(costs).items()
@@ -244,7 +247,7 @@ def _against(one: CostOfSet, reference: str) -> str:
 
 
 def _ranges(found: Decision, best: str | None) -> list[str]:
-    """At which thresholds the best of the others is worth more than the reference, or the only set than none."""
+    """Thresholds at which a set is better than the reference, or than no action."""
     if best is not None:
         name, other, better, worse = (
             best,
@@ -320,7 +323,7 @@ def _table(found: Decision, costs: Costs, sets: list[str]) -> list[dict[str, Any
 
 
 def _chart(found: Decision, sets: list[str]) -> dict[str, Any]:
-    """Net benefits with their bands; to act on all rows and on none; the threshold that follows from the costs."""
+    """Chart of net benefits with bands, default strategies and the threshold."""
     t = found.thresholds
     top = max(
         1e-9, *(ROWS * float(found.net_benefit[name].value.max()) for name in sets)
@@ -362,7 +365,7 @@ def _chart(found: Decision, sets: list[str]) -> dict[str, Any]:
 
 
 def _within(frame: Frame, x: Array, y: Array) -> str:
-    """A line, left out where it is not in the picture."""
+    """A line, or nothing if it is outside the chart."""
     inside = frame.y_axis.contains(y)
     parts = np.split(np.arange(len(x)), run_starts(inside)[1:])
     return "".join(frame.line(x[part], y[part]) for part in parts if inside[part[0]])
@@ -382,7 +385,7 @@ def _cell(value: float, low: float, high: float) -> dict[str, str]:
 
 
 def _per_rows(values: Any, width: float) -> list[str]:
-    """Numbers per ``ROWS`` rows, all with as many decimals as show two digits of an interval's width."""
+    """Format numbers per ``ROWS`` rows, with equal and sufficient decimals."""
     digits = decimals(ROWS * width) if width > 0.0 else 1
     # Adding zero leaves no minus sign at a zero.
     return [

@@ -1,4 +1,4 @@
-"""The words and numbers of a page: headline, tables, certainty, and the fit."""
+"""Texts and numbers of the report: headline, tables, certainty and fit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOSSES = {
 }
 GRID, BAND_CELLS = 101, 512
 FAR = 9.2
-"""Log-odds of 0.9999: how far a calibrator's curve is drawn."""
+"""Range of the plotted calibration curve in log-odds, up to 0.9999."""
 MAX_VALUES = 8
 
 FACTS = {
@@ -52,7 +52,7 @@ FACTS = {
     "converged_": "Converged",
     "temperature_": "Temperature",
 }
-"""What a fit chose, by attribute."""
+"""Fitted attributes to show, with their labels."""
 
 Cell = dict[str, str]
 Kind = Literal[
@@ -70,21 +70,22 @@ RARE = np.array(
     [1e-6, 1e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05]
 )
 LEVELS = np.concatenate([RARE, np.arange(1.0, 10.0) / 10.0, 1.0 - RARE[::-1]])
-"""Round numbers to speak of."""
+"""Round probabilities to use in sentences."""
 USUAL, PLAIN = 0.9, 0.1
 COMMON = 0.02
-"""Share of the rows near a level that makes it worth speaking of."""
+"""Smallest share of rows near a level that makes it worth mentioning."""
 ALPHA = 0.05
 ONE_SIGN = 0.75
-"""Share of all deviation that must be of one sign for "too high" or "too low"."""
+"""Share of all deviation that must have one sign for "too high" or "too low"."""
 SLIGHT = 0.2
-"""Smaller errors of the log-odds are slight: 2% may be 1.7% or 2.4%."""
+"""Errors of the log-odds below this value are slight: 2% may be 1.7% or 2.4%."""
 WIDE, WIDE_LOG_ODDS = 0.1, 0.8
-"""Half a band this wide tells next to nothing, in points or in log-odds: 2% may be 0.9% or 4.4%."""
+"""Half-widths of a band that is uninformative, in probability and in log-odds: 2% may
+be 0.9% or 4.4%."""
 
 
 def facts(comparison: Comparison, rows: Predictions) -> list[str]:
-    """How many rows, classes and sets there are."""
+    """Numbers of rows, classes and sets."""
     e, n_sets = (
         comparison.evaluations[comparison.reference],
         len(comparison.evaluations),
@@ -107,12 +108,12 @@ def facts(comparison: Comparison, rows: Predictions) -> list[str]:
 def table_row(
     label: str, hint: str, cells: list[Cell], *, part: bool = False
 ) -> dict[str, Any]:
-    """A row of a table of measures: a label, what it is, and a cell for each set of predictions."""
+    """Row of the table of measures: label, description, and a cell per set."""
     return {"label": label, "hint": hint, "cells": cells, "part": part}
 
 
 def table(comparison: Comparison) -> list[dict[str, Any]]:
-    """The table of measures."""
+    """Table of measures."""
     evaluations, rows = comparison.evaluations.values(), []
     top = (
         " of the top label"
@@ -211,7 +212,7 @@ def _slope(e: Evaluation) -> Cell:
 
 
 def losses(comparison: Comparison) -> list[tuple[str, str, float]]:
-    """Name and label of each loss, and the largest of all sets for the width of bars."""
+    """Name and label of each loss, and the largest loss for the width of bars."""
     every = comparison.evaluations.values()
     largest = {
         name: max(
@@ -223,7 +224,7 @@ def losses(comparison: Comparison) -> list[tuple[str, str, float]]:
 
 
 def certainty(view: View, comparison: Comparison) -> list[str]:
-    """For each set: the test, and how wide the band of its curve is."""
+    """Result of the calibration test and width of the band, by set."""
     out = []
     for name, forecast in view.forecasts.items():
         spline, band = (
@@ -257,7 +258,7 @@ def _test(e: Evaluation) -> str:
 
 
 def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
-    """Name, summary, parameters, facts and curve of a fitted calibrator; ``rows`` are what it is meant for."""
+    """Name, summary, parameters, facts and curve of a fitted calibrator."""
     name = type(calibrator).__name__
     return {
         "name": name,
@@ -285,9 +286,9 @@ def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
 
 
 def is_training_data(calibrator: Any, rows: Predictions) -> bool:
-    """Whether these scores and outcomes are those that the calibrator was fitted to.
+    """Whether these scores and outcomes are those of the calibrator's fit.
 
-    That can be detected for two classes and calibrators that hold their histogram.
+    This is detected for two classes, and calibrators that hold their histogram.
     """
     fitted = getattr(calibrator, "histogram_", None)
     if fitted is None or not rows.binary or fitted.kind != "probability":
@@ -307,7 +308,7 @@ def is_training_data(calibrator: Any, rows: Predictions) -> bool:
 
 
 def _falls(calibrator: Any) -> str:
-    """A sentence on where a curve falls, so that a higher score means a lower probability; empty if none does."""
+    """Sentence on where a curve decreases; empty if it does not."""
     curves = getattr(calibrator, "curves_", None) or []
     found = []
     for curve, label in zip(curves, calibrator.classes_[-len(curves) :], strict=False):
@@ -358,7 +359,7 @@ def _binary_curve(calibrator: Any) -> dict[str, Any] | None:
 
 
 def _top_label_curve(calibrator: Any, rows: Predictions) -> dict[str, Any] | None:
-    """The calibrated probability of the most probable class by what it was: mean, and the middle 80% of rows."""
+    """Mean calibrated probability of the top label, and the middle 80% of rows."""
     if calibrator.model_.kind.value_kind != "probability":
         return None
     order = np.argsort(rows.probs.max(axis=1), kind="stable")
@@ -387,7 +388,10 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of what computed the numbers. There is no time, so that the same input gives the same page."""
+    """Versions of the software.
+
+    There is no time stamp, so the same input gives the same page.
+    """
     return {
         "calspline": __version__,
         "Python": platform.python_version(),
@@ -396,7 +400,10 @@ def versions() -> dict[str, str]:
 
 
 def fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
-    """SHA-256 of the outcomes and of each set of predictions, as 64-bit little-endian numbers in the order of rows."""
+    """SHA-256 of the outcomes and of each set of predictions.
+
+    Numbers are hashed as 64-bit little-endian values, in the order of rows.
+    """
     first = next(iter(rows.values()))
     outcomes = first.codes.astype("<i8").tobytes()
     if first.weight is not None:
@@ -414,10 +421,10 @@ def fingerprints(rows: Mapping[str, Predictions]) -> dict[str, str]:
 
 
 class Finding(NamedTuple):
-    """A summary of one set of predictions: a probability, ``level``, and the curve there.
+    """Summary of one set of predictions: a probability, ``level``, and the curve there.
 
     The kind is ``"right"`` without evidence of miscalibration, ``"unknown"`` if there
-    are too few rows for any, and ``"one-sided"`` if all outcomes are the same.
+    are too few rows, and ``"one-sided"`` if all outcomes are equal.
     """
 
     name: str
@@ -429,7 +436,7 @@ class Finding(NamedTuple):
 
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
-    """Name and sentence: of the set in use and, if there is another, of the best of the others."""
+    """Names and sentences: the set in use and the best other set."""
     reference, best = comparison.reference, comparison.best_other
     n = comparison.evaluations[reference].n_rows
     if best is None:
@@ -453,7 +460,7 @@ def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _judge(view: View, name: str, levels: Array, level: float | None = None) -> Finding:
-    """Judge one set of predictions, at one of some levels, or at a given one if it has scores there."""
+    """Summarise one set of predictions, at a given level or at the best choice."""
     forecast = view.forecasts[name]
     p, evaluation, spline = forecast.p, forecast.evaluation, forecast.diagram.spline
     if spline is None:
@@ -497,7 +504,7 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
-    """Levels within the range of the probabilities, with the share of rows that are nearest to each."""
+    """Levels within the range of the probabilities, with shares of nearby rows."""
     inside = _within(levels, p)
     if not len(inside):
         return np.array([np.average(p, weights=weight)]), np.ones(1)
@@ -512,7 +519,7 @@ def _within(levels: Array, p: Array) -> Array:
 
 
 def _kind(forecast: Forecast, curve: CalibrationCurve, top_label: bool) -> Kind:
-    """In what way wrong probabilities are wrong."""
+    """Describe the kind of miscalibration."""
     p, evaluation = forecast.p, forecast.evaluation
     bias = evaluation.mean_probability - evaluation.base_rate
     deviation = float(np.average(np.abs(p - curve(p)), weights=forecast.weight))
@@ -581,7 +588,7 @@ def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> st
 
 
 def _meaning(f: Finding) -> str:
-    """``90% means 90% ± 1.6%``, or from where to where if the band is lopsided."""
+    """Text such as ``90% means 90% ± 1.6%``, or a range if the band is asymmetric."""
     up, down = f.upper - f.observed, f.observed - f.lower
     if max(up, down) > 1.5 * min(up, down):
         return (
@@ -602,7 +609,7 @@ def _meaning(f: Finding) -> str:
 
 
 def is_calibrated(name: str) -> bool:
-    """Whether a set has the name of the calibrated scores."""
+    """Whether the name of a set says that it is calibrated."""
     return name.strip().lower() in (
         "calibrated",
         "after",
