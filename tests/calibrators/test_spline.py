@@ -926,3 +926,11 @@ def test_a_single_score_gives_a_number():
     )
     with pytest.raises(ValueError, match="scores"):
         cal.calibrate(1.5)
+
+
+def test_completion_shows_what_users_need(simulated):
+    cal = SplineCalibrator().fit(*simulated(200)[:2])
+    names = {name for name in dir(cal) if not name.startswith("_")}
+    assert {"calibrate", "interval", "get_params", "curves_", "edf_"} <= names
+    assert not {name for name in names if name.endswith("_request")}
+    assert "segments_" not in names  # a fit without by

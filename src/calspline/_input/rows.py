@@ -12,6 +12,7 @@ from calspline._arrays import Array
 from calspline._input.groups import check_groups, several_groups
 from calspline._input.labels import check_label_array
 from calspline._input.scores import GivenScores, check_given_columns, check_scores
+from calspline._input.segment_labels import By, check_by
 from calspline._input.weights import (
     check_weights,
     check_weights_as_counts,
@@ -32,7 +33,7 @@ class LabelledRows:
     labels: NDArray[Any]
     weight: Array | None
     groups: NDArray[np.intp] | None = None
-    by: Any = None
+    by: By | None = None
 
     def check_weights_as_counts(self) -> None:
         """Warn if weights do not look like counts of rows."""
@@ -51,9 +52,10 @@ class LabelledRows:
 def check_rows(
     scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: Any = None
 ) -> LabelledRows:
-    """Check the arguments of a fit; ``by`` has checked columns of segments."""
+    """Check the arguments of a fit."""
     given = check_scores(scores)
-    rows = label_scores(given, y, sample_weight, groups, by)
+    segments = None if by is None else check_by(by, len(given), some=True)
+    rows = label_scores(given, y, sample_weight, groups, segments)
     check_given_columns(rows.scores, rows.labels)
     return rows
 
@@ -63,7 +65,7 @@ def label_scores(
     y: Any,
     sample_weight: Any = None,
     groups: Any = None,
-    by: Any = None,
+    by: By | None = None,
 ) -> LabelledRows:
     """Scores with checked labels, weights and groups: at least two rows that count."""
     n = len(scores)

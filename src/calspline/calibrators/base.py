@@ -57,8 +57,8 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     _advice: ClassVar[str] = ADVICE
 
     @abstractmethod
-    def _fit(self, rows: BinaryRows | MatrixRows, options: Any) -> Model:
-        """Fit validated rows."""
+    def _fit(self, rows: BinaryRows | MatrixRows, options: dict[str, Any]) -> Model:
+        """Fit validated rows; ``options`` are the validated parameters."""
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the calibrator to scores and labels.
@@ -116,9 +116,16 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         margins: bool = False,
     ) -> Self:
         """Fit validated rows; ``classes`` are the labels that the codes refer to."""
-        options = self._options()
-        requirement = self._required_scores(options, margins)
-        checked = rows_of_classes(rows, requirement, self._fit_advice, classes)
+        options = self._check_parameters()
+        requirement = self._requirement
+        if margins and requirement == "probability":
+            raise ValueError(
+                "scores must be probabilities in [0, 1]; got margins. "
+                f"{self._fit_advice}"
+            )
+        checked = rows_of_classes(
+            rows, "margin" if margins else requirement, self._fit_advice, classes
+        )
         return self._set_model(self._fit(checked, options))
 
     def _set_model(self, model: Model) -> Self:
@@ -127,16 +134,23 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         self.model_ = model
         return self
 
-    def _options(self) -> Any:
-        """Validate the parameters."""
+    @property
+    def _requirement(self) -> Requirement:
+        """The kind of scores that a fit requires."""
+        return "auto"
+
+    def _check_parameters(self) -> dict[str, Any]:
+        """Validate the parameters, and return them in their usual form."""
         return {
             name: domain.check(getattr(self, name), name)
             for name, domain in self._parameter_constraints.items()
         }
 
-    def _required_scores(self, options: Any, margins: bool) -> Requirement:
-        """The kind of scores required; ``margins`` if they are declared as such."""
-        return "margin" if margins else "auto"
+    def __dir__(self) -> list[str]:
+        """What users need: not scikit-learn's methods that route metadata."""
+        names = super().__dir__()  # type: ignore[no-untyped-call]
+        routing = {name for name in names if name.endswith("_request")}
+        return sorted(set(names) - routing - {"get_metadata_routing"})
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)

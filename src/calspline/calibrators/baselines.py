@@ -410,11 +410,8 @@ class ClippingCalibrator(BaseCalibrator):
     def _fit(self, rows: Rows, options: dict[str, Any]) -> Model:
         return fit_clipping(rows, options["p_min"])
 
-    def _required_scores(self, options: Any, margins: bool) -> Requirement:
-        if margins:
-            raise ValueError(
-                f"scores must be probabilities in [0, 1]; got margins. {self._advice}"
-            )
+    @property
+    def _requirement(self) -> Requirement:
         return "probability"
 
     @property

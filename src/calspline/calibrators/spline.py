@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calspline._arrays import Array
 from calspline._domains import (
@@ -21,29 +20,25 @@ from calspline._domains import (
     Seed,
     optional,
 )
-from calspline._input.hints import warn_if_reversed
-from calspline._input.labels import check_binary_labels, check_two_classes, label_array
+from calspline._input.labels import label_array
 from calspline._input.options import check_number, check_one_of
-from calspline._input.rows import label_scores
+from calspline._input.rows import check_rows
 from calspline._input.scores import (
     MARGIN_ADVICE,
     Requirement,
     ScoreKind,
-    check_given_columns,
-    check_scores,
-    decide_kind,
-)
-from calspline._input.segment_labels import check_by
-from calspline._input.weights import (
-    check_weights,
-    check_weights_as_counts,
-    counted_columns,
 )
 from calspline.calibrators.base import BaseCalibrator
 from calspline.calibrators.checks import check_fitted
+from calspline.fits.accumulated import (
+    SeenRows,
+    check_n_effective,
+    check_new_rows,
+    fit_seen_rows,
+)
 from calspline.fits.options import Recipe, required_scores
 from calspline.fits.rows import BinaryRows, MatrixRows
-from calspline.fits.spline import fit_binary, fit_histogram, fit_multiclass
+from calspline.fits.spline import fit_binary, fit_multiclass
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.curve import CalibrationCurve
@@ -53,20 +48,6 @@ from calspline.maps.segmented import SegmentedCurve
 from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.maps.structured import StructuredMap
 from calspline.transforms import TRANSFORMS
-
-ROUNDING = 1e-9
-"""Relative rounding error of a sum of weights."""
-
-
-@dataclass(frozen=True, eq=False)
-class SeenRows:
-    """Accumulated statistics of all calls of ``partial_fit``."""
-
-    classes: NDArray[Any]
-    kind: ScoreKind
-    histogram: ScoreHistogram
-    counts: SegmentHistograms | None
-    n_effective: float
 
 
 class SplineCalibrator(BaseCalibrator):
@@ -382,40 +363,30 @@ class SplineCalibrator(BaseCalibrator):
         >>> cal.calibrate([0.5, 0.5], by=["de", "fr"]).round(1)
         array([0.3, 0.5])
         """
-        given = check_scores(scores)
-        segments = None if by is None else check_by(by, len(given), some=True)
-        rows = label_scores(given, y, sample_weight, groups, segments)
-        check_given_columns(rows.scores, rows.labels)
+        rows = check_rows(scores, y, sample_weight, groups, by)
         if self.weights == "importance":
             rows = rows.with_importance_weights()
         else:
             rows.check_weights_as_counts()
         return self._fit_rows(rows)
 
-    def _fit(self, rows: BinaryRows | MatrixRows, options: Recipe) -> Model:
+    def _fit(self, rows: BinaryRows | MatrixRows, options: dict[str, Any]) -> Model:
+        recipe = _recipe_of(options)
         if isinstance(rows, BinaryRows):
-            return fit_binary(rows, options)
-        return fit_multiclass(rows, options, self.multiclass)
+            return fit_binary(rows, recipe)
+        return fit_multiclass(rows, recipe, self.multiclass)
 
     def _set_model(self, model: Model) -> Self:
         self._pending = None
         return super()._set_model(model)
 
-    def _options(self) -> Recipe:
-        options = super()._options()
-        del options["multiclass"], options["weights"]
-        return Recipe(seed=options.pop("random_state"), **options)
+    def _recipe(self) -> Recipe:
+        """The checked options of a fit."""
+        return _recipe_of(self._check_parameters())
 
-    def _required_scores(self, options: Recipe, margins: bool) -> Requirement:
-        if not margins:
-            return required_scores(options.scale)
-        if options.scale not in ("auto", "identity"):
-            raise ValueError(
-                f'scale must be "auto" or "identity" for margins; got {self.scale!r}, '
-                "which needs "
-                'probabilities. To calibrate margins, use scale="identity".'
-            )
-        return "margin"
+    @property
+    def _requirement(self) -> Requirement:
+        return required_scores(self.scale)
 
     def partial_fit(
         self,
@@ -452,105 +423,30 @@ class SplineCalibrator(BaseCalibrator):
         self : object
             The calibrator.
         """
-        recipe = self._options()
+        recipe = self._recipe()
         seen = self._seen_rows()
         if self.weights == "importance" and sample_weight is not None:
             raise ValueError(
                 'weights must be "frequency" for partial_fit: the scale of importance '
                 "weights depends on all rows"
             )
-        given = check_scores(scores)
-        weight = check_weights(sample_weight, len(given), some=False)
-        known = None if seen is None else seen.classes
-        if classes is not None:
-            wanted = check_two_classes(classes)
-            if known is not None and not np.array_equal(wanted, known):
-                raise ValueError(
-                    f"classes must stay {known.tolist()}; got {wanted.tolist()}"
-                )
-            known = wanted
-        known, positive = check_binary_labels(y, len(given), known)
-        ordered = given.in_class_order(known)
-        if seen is None:
-            kind = decide_kind(ordered, required_scores(recipe.scale))
-        else:
-            kind = seen.kind
-        checked = kind.binary(ordered)
-        segments = None
-        if by is not None:
-            segments = check_by(by, len(checked), some=seen is None)
-        if weight is not None:
-            columns = counted_columns(given.values, segments)
-            check_weights_as_counts(weight, labels=positive, scores=columns)
-        histogram = ScoreHistogram.collect(checked, positive, weight).of_classes(known)
-        counts = None
-        if segments is not None:
-            counts = SegmentHistograms.collect(
-                histogram, checked, positive, weight, segments
-            )
-        new = SeenRows(known, kind, histogram, counts, histogram.total)
-        return self._fit_seen(new if seen is None else _add_rows(seen, new), recipe)
+        new = check_new_rows(scores, y, sample_weight, classes, by, recipe.scale, seen)
+        return self._fit_seen(new if seen is None else seen.with_rows(new), recipe)
 
     def _seen_rows(self) -> SeenRows | None:
         """The rows of earlier calls; None if there are none."""
-        if self._pending is not None:
+        if self._pending is not None or not self.__sklearn_is_fitted__():
             return self._pending
-        if not self.__sklearn_is_fitted__():
-            return None
-        model = self.model_
-        if model.shift is not None:
-            raise ValueError(
-                "this calibrator was shifted; update the original calibrator and "
-                "shift it again"
-            )
-        if model.n_classes > 2:
-            raise ValueError(
-                "partial_fit is for two classes; this calibrator was fitted to more"
-            )
-        histogram = model.fit.histogram
-        if histogram is None:
-            raise ValueError(
-                "this calibrator was loaded from a file, without the rows it was "
-                "fitted on; fit a new one"
-            )
-        fit = model.fit
-        return SeenRows(
-            model.classes,
-            model.kind,
-            histogram,
-            fit.segment_histograms,
-            fit.n_effective,
-        )
+        return SeenRows.of_model(self.model_)
 
     def _fit_seen(
         self, rows: SeenRows, recipe: Recipe, fitted_to: ScoreHistogram | None = None
     ) -> Self:
-        """Fit accumulated rows, or only store them while a class is missing.
-
-        ``fitted_to`` is the histogram of the same rows with other weights, to which
-        the curve is fitted instead, if given.
-        """
-        histogram = rows.histogram
-        kind = rows.kind
-        if kind.value_kind == "margin":
-            kind = replace(kind, share_inside=histogram.inside)
-        if not (histogram.positives.any() and histogram.negatives.any()):
-            self._pending = replace(rows, kind=kind)
-            return self
-        recipe = replace(
-            recipe, design_effect=max(histogram.total / rows.n_effective, 1.0)
-        )
-        model = fit_histogram(
-            histogram,
-            rows.classes,
-            kind,
-            recipe,
-            counts=rows.counts,
-            fitted_to=fitted_to,
-            n_effective=rows.n_effective,
-        )
-        warn_if_reversed(histogram.counts, rows.classes, model.fit.design_effect)
-        return self._set_model(model)
+        """Fit accumulated rows, or only keep them while a class is missing."""
+        if rows.has_both_classes:
+            return self._set_model(fit_seen_rows(rows, recipe, fitted_to))
+        self._pending = rows
+        return self
 
     def fit_histogram(
         self,
@@ -584,7 +480,7 @@ class SplineCalibrator(BaseCalibrator):
         >>> SplineCalibrator().fit_histogram(counts).calibrate([0.5]).round(1)
         array([0.3])
         """
-        recipe = self._options()
+        recipe = self._recipe()
         counts = None
         if isinstance(histogram, Mapping):
             counts = SegmentHistograms.of(histogram)
@@ -610,7 +506,7 @@ class SplineCalibrator(BaseCalibrator):
             [0, 1] if histogram.classes is None else list(histogram.classes)
         )
         kind = ScoreKind(histogram.kind if required == "auto" else required)
-        worth = _check_worth(n_effective, histogram)
+        worth = check_n_effective(n_effective, histogram)
         rows = SeenRows(classes, kind, histogram.of_classes(classes), counts, worth)
         return self._fit_seen(rows, recipe)
 
@@ -836,28 +732,7 @@ class SplineCalibrator(BaseCalibrator):
         return "\n".join(lines)
 
 
-def _add_rows(seen: SeenRows, new: SeenRows) -> SeenRows:
-    """Combine the rows of two calls."""
-    if (seen.counts is None) != (new.counts is None):
-        raise ValueError("by must be given in every call of partial_fit, or in none")
-    counts = new.counts
-    if seen.counts is not None and new.counts is not None:
-        counts = seen.counts + new.counts
-    histogram = seen.histogram + new.histogram
-    n_effective = new.n_effective + seen.n_effective
-    return SeenRows(
-        new.classes, new.kind, histogram.of_classes(new.classes), counts, n_effective
-    )
-
-
-def _check_worth(n_effective: Any, histogram: ScoreHistogram) -> float:
-    """Effective sample size of a histogram, by default its total weight."""
-    if n_effective is None:
-        return histogram.total
-    worth = check_number(n_effective, "n_effective", above=0.0)
-    if worth > histogram.total * (1.0 + ROUNDING):
-        raise ValueError(
-            f"n_effective must be at most the weight of the rows, {histogram.total:g}; "
-            f"got {worth:g}"
-        )
-    return worth
+def _recipe_of(options: dict[str, Any]) -> Recipe:
+    names = options.keys() - {"multiclass", "weights", "random_state"}
+    kept = {name: options[name] for name in names}
+    return Recipe(seed=options["random_state"], **kept)

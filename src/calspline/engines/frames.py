@@ -31,7 +31,7 @@ from calspline._input.scores import (
 )
 from calspline._input.segment_labels import places_by_name
 from calspline.calibrators.checks import classes_of_calibrator
-from calspline.calibrators.spline import SeenRows, SplineCalibrator
+from calspline.calibrators.spline import SplineCalibrator
 from calspline.engines import aggregate
 from calspline.engines.backends import open_frame
 from calspline.engines.calibrate import Calibrate
@@ -49,6 +49,7 @@ from calspline.engines.rows import (
 )
 from calspline.export.dialects import DIALECTS, UNSAFE, Dialect
 from calspline.export.sql import in_stages, to_sql
+from calspline.fits.accumulated import SeenRows
 from calspline.fits.grouped import estimate_dependence, pooled_line
 from calspline.fits.one_vs_rest import MOST_CLASSES, fit_histograms
 from calspline.fits.options import Recipe, required_scores
@@ -143,7 +144,7 @@ def fit_frame(
     ValueError: label must be a column of frame; there is no 'payed'. ...
     """
     calibrator = SplineCalibrator(**spline_params)
-    options = calibrator._options()
+    options = calibrator._recipe()
     check_one_of(missing, "missing", ("error", "drop"))
     if has_odd_names(frame):
         named = {
@@ -223,7 +224,7 @@ def _fit_two(
     columns: Columns,
     classes: Any,
 ) -> None:
-    recipe = calibrator._options()
+    recipe = calibrator._recipe()
     kind = decide_kind(stats, required_scores(recipe.scale))
     rows = _clipped(rows, stats, kind)
     names = columns.in_class_order(classes)
@@ -254,7 +255,7 @@ def _fit_many(
     classes: Any,
 ) -> None:
     m = len(columns.score)
-    recipe = calibrator._options()
+    recipe = calibrator._recipe()
     names = columns.in_class_order(classes)
     if calibrator.multiclass != "ovr":
         sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.n_rows))
