@@ -25,7 +25,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._arrays import Array
+from calspline._arrays import MIN_SPAN, Array
 from calspline._input.scores import Kind
 from calspline._input.segment_labels import check_by
 from calspline.engines.rows import LazyFrame
@@ -41,6 +41,7 @@ from calspline.histograms.grid import (
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms, level_of
 from calspline.multiclass.one_vs_rest import LEAST_LOGIT
+from calspline.multiclass.scale import Derivatives, sized_logit_unit
 from calspline.transforms import (
     ONE,
     SMALLEST_COMPLEMENT,
@@ -343,6 +344,64 @@ def one_vs_rest_locations(
 def _in_unit(logit: nw.Expr, unit: float) -> nw.Expr:
     """A logit times ``unit``, less the largest of its row, not below ``LEAST_LOGIT``."""
     return _at_least(logit - nw.col("top"), LEAST_LOGIT / unit) * unit
+
+
+def unit_of_logits(
+    frame: LazyFrame, names: Sequence[str], reach: float, engine: Engine
+) -> float:
+    """The inverse temperature of logits that fits them best, by passes over all rows.
+
+    The frame has the logits, ``w`` and ``code``, the number of the row's class. A logit
+    more than ``reach`` below the largest of its row is one of a masked class.
+    """
+    logits = [nw.col(name) for name in names]
+    tops = [
+        nw.when(_first_largest(logits, j)).then(one).otherwise(nw.lit(0.0))
+        for j, one in enumerate(logits)
+    ]
+    frame = engine.barrier(frame.with_columns(top=reduce(add, tops)))
+    lowered = [_at_least(one - nw.col("top"), -reach) for one in logits]
+    places = [f"z{j}" for j in range(len(names))]
+    frame = frame.select("w", "code", **dict(zip(places, lowered, strict=True)))
+    z = [nw.col(place) for place in places]
+    mean = reduce(add, z) * (1.0 / len(z))
+    deviation = reduce(add, [(one - mean).abs() for one in z]) * (1.0 / len(z))
+    sizes = columns_of(
+        frame.select("w", size=nw.col("w") * deviation).select(nw.all().sum())
+    )
+    size = float(sizes["size"][0] / sizes["w"][0])
+    if size <= MIN_SPAN:
+        return 1.0
+    frame = frame.select("w", "code", *[one / size for one in z])
+    own = [
+        nw.when(nw.col("code") == j).then(one).otherwise(nw.lit(0.0))
+        for j, one in enumerate(z)
+    ]
+    frame = engine.barrier(frame.select("w", *places, own=reduce(add, own)))
+
+    def loss(beta: float) -> Derivatives:
+        powers = [(one * beta).exp() for one in z]
+        rows = frame.select(
+            "w",
+            "own",
+            total=reduce(add, powers),
+            first=reduce(add, [e * one for e, one in zip(powers, z, strict=True)]),
+            second=reduce(
+                add, [e * one * one for e, one in zip(powers, z, strict=True)]
+            ),
+        )
+        rows = engine.barrier(rows)
+        w, own, total = (nw.col(name) for name in ("w", "own", "total"))
+        mean = nw.col("first") / total
+        sums = rows.select(
+            f=w * (total.log() - own * beta),
+            g=w * (mean - own),
+            h=w * (nw.col("second") / total - mean * mean),
+        )
+        found = columns_of(sums.select(nw.all().sum()))
+        return float(found["f"][0]), float(found["g"][0]), float(found["h"][0])
+
+    return sized_logit_unit(loss).beta / size
 
 
 def _first_largest(p: Sequence[nw.Expr], j: int) -> nw.Expr:

@@ -24,7 +24,6 @@ from calspline._input.pandas_names import (
 )
 from calspline._input.scores import (
     GivenScores,
-    MatrixScores,
     ScoreKind,
     check_columns_are_scores,
     decide_kind,
@@ -57,7 +56,6 @@ from calspline.fits.spline import one_vs_rest_map
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.maps.model import Model
-from calspline.multiclass.scale import unit_of_logits
 
 
 def fit_frame(
@@ -258,7 +256,7 @@ def _fit_many(
     recipe = calibrator._recipe()
     names = columns.in_class_order(classes)
     if calibrator.multiclass != "ovr":
-        sample = rows.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.n_rows))
+        sample = rows.sample(names, stats.n_rows)
         # The sample may miss a class.
         scores = GivenScores(sample.scores, name="score")
         codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
@@ -275,7 +273,7 @@ def _fit_many(
     rows = _clipped(rows, stats, kind)
     unit = 1.0
     if kind.value_kind == "margin":
-        unit = _unit_of_logits(rows, names, classes, stats)
+        unit = rows.unit_of_logits(names, classes, stats.n_rows)
     where = Locations(names, kind.value_kind, recipe.scale, unit=unit)
     seen = [j for j in range(m) if np.any(stats.labels == classes[j])]
     divided = rows.histograms(where, classes, range(m) if columns.by else seen)
@@ -300,17 +298,6 @@ def _fit_many(
         rest_or_class = np.array([f"not {label}", label], dtype=object)
         warn_if_reversed(found[j].counts, rest_or_class, remedy="")
     calibrator._set_model(Model(classes, kind, fitted_map, info))
-
-
-def _unit_of_logits(
-    rows: LazyRows, names: list[str], classes: Any, stats: ColumnStats
-) -> float:
-    """The inverse temperature of logits that fits a sample of them best."""
-    plain = replace(rows, frame=rows.frame.select(*names, "y", "w"), by=())
-    sample = plain.sample(names, min(1.0, aggregate.MAX_SAMPLE / stats.n_rows))
-    codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
-    margins = MatrixScores("margin", sample.scores)
-    return unit_of_logits(margins, codes, sample.weight)
 
 
 def _clipped(rows: LazyRows, stats: ColumnStats, kind: ScoreKind) -> LazyRows:

@@ -17,6 +17,7 @@ from calspline._input.labels import MAX_LABELS, is_missing, label_array
 from calspline._input.scores import (
     ROUNDING,
     ROW_SUM_TOLERANCE,
+    MatrixScores,
 )
 from calspline._input.segment_labels import By
 from calspline._input.weights import Repetition, WeightedRepetition
@@ -43,6 +44,7 @@ from calspline.engines.rows import (
     check_label_count,
 )
 from calspline.fitting.groups import GroupSums, PooledLine
+from calspline.multiclass.scale import mask_distance, unit_of_logits
 
 if TYPE_CHECKING:
     from calspline.engines.engine import Engine
@@ -222,8 +224,27 @@ class LazyRows:
             keys = [str(j) for j in range(len(where.names))]
         return located.select("w", *keys, *more, code=_code(classes))
 
-    def sample(self, names: list[str], share: float) -> Sample:
-        """A share of the rows, which are the same ones in every engine."""
+    def unit_of_logits(
+        self, names: list[str], classes: NDArray[Any], n_rows: int
+    ) -> float:
+        """The inverse temperature of logits that fits them best.
+
+        Of more rows than a sample has, each step of Newton's method is a pass over
+        all. A sample then tells masked classes only.
+        """
+        alone = replace(self, frame=self.frame.select(*names, "y", "w"), by=())
+        sample = alone.sample(names, n_rows)
+        logits = MatrixScores("margin", sample.scores)
+        if n_rows <= aggregate.MAX_SAMPLE:
+            codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
+            return unit_of_logits(logits, codes, sample.weight)
+        reach = mask_distance(logits, sample.weight)
+        rows = self.frame.select(*names, "w", code=_code(classes))
+        return aggregate.unit_of_logits(rows, names, reach, self.engine)
+
+    def sample(self, names: list[str], n_rows: int) -> Sample:
+        """A sample of the rows, which are ``n_rows``: the same ones in every engine."""
+        share = min(1.0, aggregate.MAX_SAMPLE / n_rows)
         place = sample_place([nw.col(name) for name in names])
         taken = self.frame if share >= 1.0 else self.frame.filter(place < share)
         grouped = ["g"] if "g" in self.frame.collect_schema() else []

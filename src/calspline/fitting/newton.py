@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 
 from calspline._arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
@@ -39,7 +40,7 @@ FEW_EXCHANGES, NO_GAIN = 8, 1e-13
 
 LAST_DIGITS = 1e-9
 """Tolerance for regressions on a few features: its square is below rounding."""
-LIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
+LIFTS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 
 class Local(NamedTuple):
@@ -190,8 +191,7 @@ class Constraints:
     b: Array
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(NamedTuple):
     """A minimiser ``u`` of ``F``, its linear predictor, and the Cholesky factor of the Hessian at the last step."""
 
     u: Array
@@ -212,9 +212,10 @@ class Solution:
 
 
 class Newton:
-    """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`; :meth:`minimum` is all.
+    """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
 
-    ``q``, the diagonal of the penalty, may be replaced from round to round. With
+    After the first aim, :meth:`minimum` takes all rounds that are left. ``q``, the
+    diagonal of the penalty, may be replaced from round to round. With
     ``constraints``, which the start has to meet, each step solves a quadratic
     programme. The line between feasible points is feasible, so damping needs no further
     care. A step has to keep the share ``kept`` of the decrease it promised (Armijo),
@@ -252,7 +253,7 @@ class Newton:
         gradient = gradient + self.q * u
         self.factor = factorize(hessian, self.q)
         if self.constraints is None:
-            self.step = -scipy.linalg.lapack.dpotrs(self.factor, gradient, lower=1)[0]
+            self.step = -dpotrs(self.factor, gradient, lower=1)[0]
         else:
             A, b = self.constraints.A, self.constraints.b
             self.step, self._active = _constrained_step(
@@ -295,23 +296,13 @@ class Newton:
         ``tolerance**2``.
         """
         for iteration in range(1, MAX_ITERATIONS + 1):
-            self.aim()
             if self.reach <= tolerance:
-                u, eta, bent = (
-                    self.point.u + self.step,
-                    self.point.eta + self.moves,
-                    self.factor.T @ self.step,
-                )
-                value = (
-                    self._penalised(self.point)
-                    - self.promised
-                    + 0.5 * float(bent @ bent)
-                )
-                return Solution(u, eta, value, self.factor, True, iteration)
+                return self.expected(iteration)
             self.search()
             self.move()
             if self.settled(tolerance):
                 break
+            self.aim()
         return Solution(
             self.point.u,
             self.point.eta,
@@ -321,11 +312,17 @@ class Newton:
             iteration,
         )
 
+    def expected(self, iteration: int = 1) -> Solution:
+        """The minimum of the quadratic about the point, which the step leads to."""
+        u = self.point.u + self.step
+        eta = self.point.eta + self.moves
+        bent = self.factor.T @ self.step
+        value = self._penalised(self.point) - self.promised + 0.5 * float(bent @ bent)
+        return Solution(u, eta, value, self.factor, True, iteration)
+
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""
-        return np.asarray(
-            scipy.linalg.lapack.dpotri(self.factor, lower=1)[0].diagonal()
-        )
+        return np.asarray(dpotri(self.factor, lower=1)[0].diagonal())
 
     def _penalised(self, point: Point) -> float:
         return point.local.value + 0.5 * float(self.q @ (point.u * point.u))
@@ -340,7 +337,9 @@ def minimize(
     constraints: Constraints | None = None,
 ) -> Solution:
     """Minimise ``F`` by damped Newton. The parameters are those of :class:`Newton` and :meth:`Newton.minimum`."""
-    return Newton(problem, q, start, constraints).minimum(tolerance)
+    newton = Newton(problem, q, start, constraints)
+    newton.aim()
+    return newton.minimum(tolerance)
 
 
 def fit_logistic(
@@ -368,14 +367,17 @@ def factorize(gram: Array, q: Array) -> Array:
     be singular to rounding. A lift of the diagonal, in proportion to itself if that
     will do, only shortens the step.
     """
-    H, diagonal = gram.copy(), gram.diagonal() + q
-    entries = np.einsum("ii->i", H)
-    for relative in (True, False):
+    H = gram.copy(order="F")
+    entries = H.ravel(order="K")[:: len(H) + 1]
+    entries += q
+    factor, info = dpotrf(H, lower=1)
+    if info == 0:
+        return np.asarray(factor)
+    diagonal = entries.copy()
+    for unit in (diagonal, np.abs(diagonal).max()):
         for lift in LIFTS:
-            entries[:] = diagonal + lift * (
-                diagonal if relative else np.abs(diagonal).max()
-            )
-            factor, info = scipy.linalg.lapack.dpotrf(H, lower=1)
+            entries[:] = diagonal + lift * unit
+            factor, info = dpotrf(H, lower=1)
             if info == 0:
                 return np.asarray(factor)
     raise np.linalg.LinAlgError("the Hessian has no Cholesky factor")
@@ -383,9 +385,7 @@ def factorize(gram: Array, q: Array) -> Array:
 
 def inverse_root(factor: Array) -> Array:
     """``R`` with ``R R' = (L L')^{-1}`` for a lower Cholesky factor ``L``."""
-    return np.asarray(
-        scipy.linalg.lapack.dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0]
-    )
+    return np.asarray(dtrtrs(factor, np.eye(len(factor)), lower=1, trans=1)[0])
 
 
 def _constrained_step(
@@ -402,8 +402,8 @@ def _constrained_step(
     *Solving Least Squares Problems*, chapter 23). ``guess`` are constraints that may be
     active.
     """
-    v = scipy.linalg.lapack.dtrtrs(factor, gradient, lower=1)[0]
-    G = scipy.linalg.lapack.dtrtrs(factor, A.T, lower=1)[0].T
+    v = dtrtrs(factor, gradient, lower=1)[0]
+    G = dtrtrs(factor, A.T, lower=1)[0].T
     h = b + G @ v
     active = h > 0.0
     y = np.zeros_like(v)
@@ -418,9 +418,7 @@ def _constrained_step(
         y = scipy.linalg.lstsq(E[:-1, active].T, E[-1, active], lapack_driver="gelsy")[
             0
         ]
-    return np.asarray(
-        scipy.linalg.lapack.dtrtrs(factor, y - v, lower=1, trans=1)[0]
-    ), active
+    return np.asarray(dtrtrs(factor, y - v, lower=1, trans=1)[0]), active
 
 
 def _active(E: Array, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:

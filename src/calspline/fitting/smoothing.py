@@ -226,16 +226,19 @@ def averaged(
     The criterion of a smoothing is that of all spreads together, and the choice is the
     best of the fits.
     """
-    path = SmoothingPath(problem, coordinates, grid)
-    scores: dict[int, float] = {}
-    for i in path.downwards:
-        scores[i] = path.evidence(i)
-        if not exhaustive and scores[i] > min(scores.values()) + NEGLIGIBLE:
+    origin = problem.at(np.zeros(len(coordinates.prior)))
+    newton = Newton(problem, coordinates.prior, origin)
+    fits: list[Solution] = []
+    criteria: list[float] = []
+    for smoothing in reversed(grid.tolist()):
+        newton.q = coordinates.precision(smoothing)
+        newton.aim()
+        fit = newton.minimum(SEARCH_TOLERANCE)
+        fits.insert(0, fit)
+        criteria.insert(0, reml_score(problem, coordinates, smoothing, fit))
+        if not exhaustive and criteria[0] > min(criteria) + NEGLIGIBLE:
             break
-    seen = sorted(scores)
-    fits = [path.fits[i] for i in seen]
-    tried = grid[seen]
-    criteria = [scores[i] for i in seen]
+    tried = grid[len(grid) - len(fits) :]
     mean = average(problem, coordinates, tried, spreads, fits, criteria)
     best = int(np.argmin(mean.criterion))
     return Chosen(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
@@ -329,6 +332,7 @@ class SmoothingPath:
     def fit(self, smoothing: float) -> Solution:
         """The fit at a smoothing, started from the last one."""
         self._newton.q = self.coordinates.precision(smoothing)
+        self._newton.aim()
         return self._newton.minimum(SEARCH_TOLERANCE)
 
     def evidence(self, i: int) -> float:

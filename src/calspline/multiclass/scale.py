@@ -57,13 +57,26 @@ SMALLEST_STEP, LARGEST_STEP = STEPS * -1075, STEPS * 1025
 def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
     """Logits whose masked classes, at -1e9 or the like, are no further down than it takes to be masked.
 
+    Probabilities, and logits without masks, stay as they are.
+    """
+    reach = mask_distance(scores, weight)
+    if np.isinf(reach):
+        return scores
+    z = scores.values.astype(np.float64)
+    return MatrixScores(
+        "margin", np.maximum(z, z.max(axis=1, keepdims=True) - reach, out=z)
+    )
+
+
+def mask_distance(scores: MatrixScores, weight: Array | None) -> float:
+    """How far below the largest of its row a logit counts as masked; infinity if none is.
+
     A logit's distance from the largest of its row counts up to the first half of an
     octave that no distance falls in, going up from where the second largest are.
-    Octaves are counted from the median of those. Probabilities, and logits without such
-    a gap, stay as they are.
+    Octaves are counted from the median of those.
     """
     if scores.kind == "probability":
-        return scores
+        return np.inf
     counted = (
         np.ones(len(scores.values), dtype=bool) if weight is None else weight > 0.0
     )
@@ -78,7 +91,7 @@ def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
     )
     seconds = seconds[seconds > 0.0]
     if not seconds.size:
-        return scores
+        return np.inf
     middle = float(np.median(seconds))
     taken = np.zeros(LARGEST_STEP - SMALLEST_STEP, dtype=bool)
     for rows in parts:
@@ -88,12 +101,8 @@ def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
     last = int(np.flatnonzero(taken)[-1])
     free = np.flatnonzero(~taken[start:last])
     if not free.size:
-        return scores
-    reach = middle * 2.0 ** ((start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS)
-    z = scores.values.astype(np.float64)
-    return MatrixScores(
-        "margin", np.maximum(z, z.max(axis=1, keepdims=True) - reach, out=z)
-    )
+        return np.inf
+    return middle * 2.0 ** ((start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS)
 
 
 def _step(x: Array) -> NDArray[np.intp]:
@@ -275,20 +284,25 @@ def mean_size(z: Callable[[slice], Array], w: Array, n_classes: int) -> float:
 
 
 def fit_logit_unit(z: Array, y: NDArray[np.intp], w: Array) -> TemperatureFit:
-    """The inverse temperature of logits, none positive, that fits them best: it is in inverse proportion to them.
-
-    Its logarithm, where the mean size of logits is one, has the same prior as the
-    temperature of probabilities. One observation's worth moves no fit, but keeps
-    separable classes apart by a finite amount.
-    """
+    """The inverse temperature of logits, none positive, that fits them best: it is in inverse proportion to them."""
     size = mean_size(z.__getitem__, w, z.shape[1])
     if size <= MIN_SPAN:
         return TemperatureFit(1.0, 0.0)
     loss = softmax_loss(lambda rows: z[rows] / size, y, w, z.shape[1])
-    found = inverse_temperature(
+    found = sized_logit_unit(loss)
+    return found._replace(beta=found.beta / size)
+
+
+def sized_logit_unit(loss: Callable[[float], Derivatives]) -> TemperatureFit:
+    """The inverse temperature that fits logits best whose mean size is one.
+
+    Its logarithm has the same prior as the temperature of probabilities. One
+    observation's worth moves no fit, but keeps separable classes apart by a finite
+    amount.
+    """
+    return inverse_temperature(
         loss, -REACH, REACH, prior=TEMPERATURE_PRIOR, tolerance=1e-4
     )
-    return found._replace(beta=found.beta / size)
 
 
 def unit_of_logits(
