@@ -114,7 +114,7 @@ def test_a_small_segment_is_shrunk_and_a_large_one_is_not():
         9000, 9, sd=(1.0, 0.0), sizes=np.array([8955 / 8] * 8 + [45]) / 9000
     )
     table = SplineCalibrator().fit(p, y, by=s).segments_
-    assert table["shrinkage"][8] < 0.93 < table["shrinkage"][:8].min()
+    assert table["shrinkage"][8] > 0.07 > table["shrinkage"][:8].max()
     assert table["rows"].sum() == 9000
     np.testing.assert_allclose(
         table["event_rate"], [y[s == k].mean() for k in range(9)]
@@ -258,7 +258,7 @@ def test_groups_temper_the_segments_too():
     np.testing.assert_allclose(
         grouped.segments_["shrinkage"], once.segments_["shrinkage"], atol=0.03
     )
-    assert (taken.segments_["shrinkage"] > once.segments_["shrinkage"]).all()
+    assert (taken.segments_["shrinkage"] < once.segments_["shrinkage"]).all()
 
 
 def test_margins_have_segments():

@@ -40,6 +40,19 @@ def test_a_guaranteed_threshold_keeps_its_constraints_on_the_rows(binary, constr
         assert one.lower < one.value < one.upper
 
 
+def test_a_constraint_that_holds_anyway_hardly_moves_the_threshold(binary):
+    p, y = binary(3000)
+    alone = decide(y, p, at_least={"recall": 0.8})
+    both = decide(y, p, at_least={"recall": 0.8, "precision": 0.01})
+    # Two constraints share the error probability.
+    assert 0.9 * alone.threshold <= both.threshold <= alone.threshold
+    assert "fewest rows" in str(both)
+    precise = decide(y, p, at_least={"precision": 0.7})
+    rare = decide(y, p, at_least={"precision": 0.7}, at_most={"alert_rate": 0.9})
+    assert rare.threshold == pytest.approx(precise.threshold, rel=0.1)
+    assert "most events" in str(precise)
+
+
 def test_few_rows_guarantee_nothing_and_say_how_many_would(binary):
     p, y = binary(60)
     result = decide(y, p, at_least={"precision": 0.9})

@@ -20,9 +20,33 @@ def test_a_single_column_refers_to_pos_label():
     found = evaluate(LABELS, P, pos_label="bad")
     assert found.classes == ("good", "bad")
     assert found.to_dict() == wanted.to_dict()
-    assert (
-        evaluate(LABELS, P).log_loss > found.log_loss
-    )  # "good" is the second in sorted order
+    # "good" is the second in sorted order.
+    with pytest.warns(UserWarning, match="pass pos_label='bad'"):
+        other = evaluate(LABELS, P)
+    assert other.log_loss > found.log_loss
+
+
+def test_results_name_the_event_unless_labels_are_zero_and_one():
+    named = "event: 'bad'"
+    assert named in str(evaluate(LABELS, P, pos_label="bad"))
+    assert "event" not in str(evaluate(BAD, P)).lower()
+    named = "Event: 'bad'"
+    assert named in str(compare(LABELS, {"raw": P}, pos_label="bad"))
+    assert named in str(decide(LABELS, P, pos_label="bad"))
+
+
+def test_columns_in_the_wrong_order_are_warned_of_with_a_remedy():
+    two = np.column_stack([1.0 - P, P])  # "good", "bad": not sorted
+    with pytest.warns(UserWarning, match=r"pass labels=\['good', 'bad'\]"):
+        evaluate(LABELS, two)
+    found = evaluate(LABELS, two, labels=["good", "bad"])
+    assert found.log_loss == pytest.approx(evaluate(BAD, P).log_loss)
+
+
+@pytest.mark.parametrize("function", [evaluate, compare, decide])
+def test_percentages_are_to_be_divided_by_100(function):
+    with pytest.raises(ValueError, match="If they are percentages, divide them by 100"):
+        function(BAD, 100.0 * P)
 
 
 def test_of_two_columns_pos_label_chooses_the_event():

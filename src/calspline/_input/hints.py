@@ -28,6 +28,10 @@ FEATURES_SHARE = 0.1
 FEWEST_FEATURE_ROWS = 20
 FIT_THE_OTHER_CLASS = " (if so, fit with y == {0})"
 """What to do about scores of the first of two classes."""
+NAME_THE_CLASS = " (if so, pass pos_label={0})"
+"""The same where scores are evaluated."""
+SWAP_THE_COLUMNS = " (if so, pass labels=[{1}, {0}])"
+"""The same for two columns."""
 FEATURES_ADVICE = (
     "To calibrate a model, use CalibratedClassifierCV(model).fit(X, y). Logits of "
     "classes that hardly occur can be passed as probabilities (their softmax)"
@@ -68,7 +72,10 @@ def warn_if_reversed(
     counts: Counts,
     classes: NDArray[Any],
     design_effect: float = 1.0,
+    *,
     remedy: str = FIT_THE_OTHER_CLASS,
+    name: str = "scores",
+    taken: str = "calibrated",
 ) -> None:
     """Warn if scores are clearly lower for the second class (Mann-Whitney test)."""
     n1 = float(counts.positives.sum())
@@ -82,9 +89,9 @@ def warn_if_reversed(
     z = (auc - 0.5) / np.sqrt((rows1 + rows0 + 1.0) / (12.0 * rows1 * rows0))
     if auc < LARGEST_AUC and z < CLEARLY:
         template = (
-            f"scores are lower where the class is {{1}} (AUC {auc:.2f}): perhaps they "
-            "are those of {0}{remedy}, or the labels are reversed. They are calibrated "
-            "as they are"
+            f"{name} are lower where the class is {{1}} (AUC {auc:.2f}): perhaps they "
+            "are those of {0}{remedy}, or the labels are reversed. They are "
+            f"{taken} as they are"
         )
         warn_user(ClassOrderWarning(template, classes, remedy))
 
@@ -95,6 +102,10 @@ def warn_if_rows_reversed(
     weight: Array | None,
     classes: NDArray[Any],
     design_effect: float,
+    *,
+    remedy: str = FIT_THE_OTHER_CLASS,
+    name: str = "scores",
+    taken: str = "calibrated",
 ) -> None:
     """Warn if scores of rows are reversed; sort them only if the means are."""
     w = np.ones(len(x)) if weight is None else weight
@@ -105,7 +116,14 @@ def warn_if_rows_reversed(
             if where.any()
         ]
     if len(means) == 2 and means[0] < means[1]:
-        warn_if_reversed(Counts.from_rows(x, positive, weight), classes, design_effect)
+        warn_if_reversed(
+            Counts.from_rows(x, positive, weight),
+            classes,
+            design_effect,
+            remedy=remedy,
+            name=name,
+            taken=taken,
+        )
 
 
 def warn_if_columns_shuffled(

@@ -61,6 +61,7 @@ MARGIN_ADVICE = (
     'To calibrate margins, such as a decision_function gives, use scale="identity".'
 )
 CORRECTION_ADVICE = "If they should be probabilities, correct or clip them."
+PERCENT_ADVICE = "If they are percentages, divide them by 100."
 
 
 class ScoreSummary(Protocol):
@@ -307,8 +308,11 @@ def _check_size(scores: ScoreSummary) -> None:
 def _outside_message(scores: ScoreSummary, advice: str) -> str:
     n = scores.n_rows
     outside = scores.n_outside
+    low, high = scores.limits
     ways = [advice, f"{outside} of {n} rows are outside."]
-    if outside < n:
+    if low >= 0.0 and high <= PERCENT and outside > MARGIN_SHARE * n:
+        ways.append(PERCENT_ADVICE)
+    elif outside < n:
         ways.append(CORRECTION_ADVICE)
     return (
         f"{scores.name} must be probabilities in [0, 1]; {scores.example_outside()}. "

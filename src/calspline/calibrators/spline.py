@@ -171,8 +171,8 @@ class SplineCalibrator(BaseCalibrator):
         After a fit with ``by``, a dict of columns with one entry per segment:
         ``segment``, ``rows``, ``events``, ``mean_score``, ``event_rate``, ``intercept``
         and ``slope`` (deviations of its log-odds from the common curve, at an average
-        score and per unit of x), ``shrinkage`` (the factor by which its own estimate of
-        the intercept is multiplied: 1 means no shrinkage, 0 the common curve), and the
+        score and per unit of x), ``shrinkage`` (how far the intercept is pulled from
+        the segment's own estimate to the common curve: 0 not at all, 1 entirely), and the
         95% limits of the intercept, ``low`` and ``high``. If ``by`` has several
         columns, ``column`` is the one to which a segment belongs.
 

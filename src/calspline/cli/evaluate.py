@@ -19,6 +19,7 @@ from calspline._persistence import load, locked, text_of
 from calspline.cli.columns import in_class_order, named, score_columns
 from calspline.cli.data import Data, last, open_for_model, open_labelled
 from calspline.cli.files import Source, open_source
+from calspline.cli.fit import notes_naming
 from calspline.cli.output import (
     InputError,
     escape_control,
@@ -47,11 +48,11 @@ def evaluate(options: argparse.Namespace) -> None:
         else {"segments": list(map(_finite, found.segments.records()))}
     )
     title, _, table = str(found).partition("\n")
-    of = (
-        f", {data.scores[-1]} of {data.label} = {data.classes[1]}"
-        if len(data.scores) <= 2
-        else ""
-    )
+    of = ""
+    if len(data.scores) <= 2:
+        of = f", {data.scores[-1]} of {data.label}"
+        if not rows.event_title:
+            of += f" = {data.classes[1]}"
     _print(
         options,
         found.to_dict() | of_segments,
@@ -263,9 +264,11 @@ def _read(
             )
             probs = {}
         probs["calibrated"] = p
-    return check_prediction_sets(
-        np.array(data.classes)[codes], probs, weight, data.classes, groups, segments
-    )
+    outcomes = np.array(data.classes)[codes]
+    with notes_naming(data.classes):
+        return check_prediction_sets(
+            outcomes, probs, weight, data.classes, groups, segments
+        )
 
 
 def _print(options: argparse.Namespace, numbers: dict[str, Any], text: str) -> None:

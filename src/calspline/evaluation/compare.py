@@ -166,7 +166,8 @@ class Comparison(Result):
             assert isinstance(table, Table)
             title = f"By segment, {name} against {self.reference}"
             segments += [table._replace(title=title), *sentences]
-        return [self._table(), self.recommendation, self.grouping, *segments]
+        event = self.evaluations[self.reference].rows.event_title
+        return [event, self._table(), self.recommendation, self.grouping, *segments]
 
     def _table(self) -> Table:
         level = percent(self.level)

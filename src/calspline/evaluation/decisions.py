@@ -198,6 +198,8 @@ class Decision(Result):
         and of the segment.
     risk_coverage : mapping of str to RiskCoverage
         Error rates among the most confident rows, and the area under this curve.
+    event_title : str
+        Which class is the event; empty if labels 0 and 1 say it.
     """
 
     thresholds: Array
@@ -210,6 +212,7 @@ class Decision(Result):
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)
     segments: Mapping[str, Mapping[str, Guarantee]] = field(default_factory=dict)
     risk_coverage: Mapping[str, RiskCoverage] = field(default_factory=dict)
+    event_title: str = ""
 
     @property
     def threshold(self) -> float | None:
@@ -290,7 +293,8 @@ class Decision(Result):
         return [int(place) for place in np.unique(places)]
 
     def _blocks(self) -> list[Block]:
-        statements = [
+        statements = [self.event_title]
+        statements += [
             f"{name}: {one.statement}" for name, one in self.guarantees.items()
         ]
         for name, by_segment in self.segments.items():
@@ -401,7 +405,10 @@ def decide(
         (the share of rows acted on), as in ``at_least={"precision": 0.9}``. The result
         has a threshold that satisfies all of them with confidence ``level`` or, if
         there is none, the number of rows that would be needed. With ``thresholds``,
-        only these are considered.
+        only these are considered. If several thresholds satisfy them, the result has
+        the highest, which acts on the fewest rows, if a constraint rules out high
+        thresholds (a least recall or negative predictive value, for example);
+        otherwise the lowest, which finds the most events.
     by : array-like of shape (n,) or (n, n_columns), optional
         Segment of each row. With constraints, each segment gets a threshold of its own
         in addition; the confidence is that of each segment separately.
@@ -439,7 +446,7 @@ def decide(
 
     >>> result = decide(happened, p, at_least={"recall": 0.9})
     >>> print(result.guarantees["probabilities"].statement)
-    With 95% confidence, threshold 0.1 has recall at least 90% (here: recall 0.9213 [0.8998, 0.9394]).
+    With 95% confidence (one-sided), threshold 0.1 has recall at least 90%. It is the highest such threshold, which acts on the fewest rows. On these rows, with two-sided 95% limits: recall 0.9213 (0.8998 to 0.9394).
     """
     level = check_number(level, "level", above=0.0, below=1.0)
     rows = check_prediction_sets(
@@ -526,6 +533,7 @@ def decide_predictions(
         else {},
         segments=_by_segment(rows, constraints, tested, level),
         risk_coverage={name: risk_coverage(one) for name, one in rows.items()},
+        event_title=base.event_title,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -83,6 +83,11 @@ OF_EVENT = (
 )  # fmt: skip
 OF_TOP_LABEL = ", most probable class"
 SIGNIFICANT = 0.05
+ONE_SIGN = 0.75
+"""Share of all deviation that must be of one sign for "too high" or "too low"."""
+Miscalibration = Literal[
+    "over-confident", "under-confident", "too high", "too low", "miscalibrated"
+]
 SCORERS = (
     "log_loss", "brier", "accuracy", "auc", "calibration_log_loss",
     "refinement_log_loss", "calibration_brier", "refinement_brier", "ece",
@@ -522,7 +527,7 @@ class Evaluation(Result):
         probabilities = "The probabilities"
         if self.per_class:
             probabilities = "The probabilities of the most probable class"
-        sentence = f"{probabilities} are {self._kind} ({p_equals(p)})"
+        sentence = f"{probabilities} are {self.miscalibration} ({p_equals(p)})"
         saved = self.calibration_log_loss
         if saved <= 0.0:
             return f"{sentence}."
@@ -530,22 +535,27 @@ class Evaluation(Result):
         return f"{sentence}: calibration would reduce the log-loss by {share}."
 
     @property
-    def _kind(self) -> str:
-        """Describe the kind of miscalibration."""
-        slope_low, slope_high = self.limits["calibration_slope"]
-        low, high = self.limits["calibration_in_the_large"]
-        if slope_high < 1.0:
+    def miscalibration(self) -> Miscalibration:
+        """In what way the probabilities are wrong, if they are.
+
+        They are too high or too low if most of their distance from the curve has one
+        sign; otherwise over- or under-confident, as the slope says.
+        """
+        bias = self.mean_probability - self.base_rate
+        if abs(bias) > ONE_SIGN * self.ici:
+            if self.per_class:
+                return "over-confident" if bias > 0.0 else "under-confident"
+            return "too high" if bias > 0.0 else "too low"
+        low, high = self.limits["calibration_slope"]
+        if high < 1.0:
             return "over-confident"
-        if slope_low > 1.0:
-            return "under-confident"
-        if low > 0.0:
-            return "too low"
-        return "too high" if high < 0.0 else "miscalibrated"
+        return "under-confident" if low > 1.0 else "miscalibrated"
 
     @property
     def _title(self) -> str:
         rows = rows_in_groups(self.n_rows, self.n_groups)
-        return f"{rows}, {len(self.classes)} classes"
+        event = self.rows.event_title.replace("Event", ", event", 1)
+        return f"{rows}, {len(self.classes)} classes{event}"
 
     def _line(self, name: str) -> Row:
         """Label, value and limits of a number."""

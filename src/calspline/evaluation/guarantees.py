@@ -13,6 +13,10 @@ chance, so they are tested in a fixed sequence.
   equal part of the error probability (Angelopoulos et al. 2021).
 
 Several constraints share the error probability, and a threshold must pass all of them.
+Of the thresholds that do, one end is chosen. Constraints that high thresholds break,
+such as a least recall, make it the highest: they say which events must be found, and
+no more rows than necessary should be acted on. Without any of these it is the lowest,
+which finds the most events.
 
 References
 ----------
@@ -78,6 +82,14 @@ class Constraint(NamedTuple):
     bound: float
     at_least: bool
 
+    @property
+    def limits_from_above(self) -> bool:
+        """Whether high thresholds break it, as they do a least recall."""
+        falls = self.name == "negative_predictive_value"
+        if SHARES[self.name].direction < 0:
+            falls = True
+        return falls == self.at_least
+
     def __str__(self) -> str:
         side = "at least" if self.at_least else "at most"
         return f"{self.name.replace('_', ' ')} {side} {percent(self.bound)}"
@@ -100,6 +112,9 @@ class Guarantee:
     constraints : tuple of Constraint
     threshold : float or None
         None if no threshold is guaranteed to satisfy them.
+    is_highest : bool
+        Whether it is the highest of the thresholds that satisfy them, which acts on the
+        fewest rows, or the lowest, which finds the most events.
     achieved : mapping of str to Achieved
         Shares at the threshold with two-sided limits; empty without a threshold.
     rows_needed : int or None
@@ -111,6 +126,7 @@ class Guarantee:
 
     constraints: tuple[Constraint, ...]
     threshold: float | None
+    is_highest: bool
     achieved: Mapping[str, Achieved]
     rows_needed: int | None
     n_rows: int
@@ -123,13 +139,17 @@ class Guarantee:
         if self.threshold is not None:
             achieved = ", ".join(
                 f"{name.replace('_', ' ')} {format_number(one.value)} "
-                f"[{format_number(one.lower)}, {format_number(one.upper)}]"
+                f"({format_number(one.lower)} to {format_number(one.upper)})"
                 for name, one in self.achieved.items()
             )
+            end = "lowest such threshold, which finds the most events"
+            if self.is_highest:
+                end = "highest such threshold, which acts on the fewest rows"
+            level = percent(self.level)
             return (
-                f"With {percent(self.level)} confidence, threshold "
-                f"{self.threshold:.4g} "
-                f"has {wanted} (here: {achieved})."
+                f"With {level} confidence (one-sided), threshold "
+                f"{self.threshold:.4g} has {wanted}. It is the {end}. "
+                f"On these rows, with two-sided {level} limits: {achieved}."
             )
         start = f"No threshold can guarantee {wanted} with {self.n_rows:,} rows"
         if self.rows_needed is None:
@@ -283,35 +303,32 @@ def guarantee(
     thresholds: Array | None = None,
     level: float = 0.95,
 ) -> Guarantee:
-    """Find the best threshold that is guaranteed to satisfy all constraints.
+    """Find the threshold that is guaranteed to satisfy all constraints.
 
-    If one of them asks for a high threshold (precision, alert rate), the lowest one is
-    best, which finds most events; otherwise the highest, which acts on fewest rows.
+    It is the highest such threshold, which acts on the fewest rows, if a constraint
+    limits thresholds from above; otherwise the lowest, which finds the most events.
     """
     grid = GRID if thresholds is None else thresholds
     tail = (1.0 - level) / len(constraints)
     counted = {one.name: count(rows, grid, one.name) for one in constraints}
     certified = np.ones(len(grid), dtype=bool)
-    wants_high = False
     for one in constraints:
         certified &= certify(rows, one, counted[one.name], grid, tail)
-        falls = (
-            SHARES[one.name].direction < 0 or one.name == "negative_predictive_value"
-        )
-        wants_high |= falls != one.at_least
+    is_highest = any(one.limits_from_above for one in constraints)
     n_rows = len(rows.codes)
     if not certified.any():
         needed = _rows_needed(n_rows, constraints, counted, tail)
-        return Guarantee(constraints, None, {}, needed, n_rows, level)
+        return Guarantee(constraints, None, is_highest, {}, needed, n_rows, level)
     places = np.flatnonzero(certified)
-    best = places[0] if wants_high else places[-1]
+    best = places[-1] if is_highest else places[0]
     achieved = {}
     half = 0.5 * (1.0 - level)
     for name, counts in counted.items():
         lower = float(counts.lower(half)[best])
         upper = float(counts.upper(half)[best])
         achieved[name] = Achieved(float(counts.value[best]), lower, upper)
-    return Guarantee(constraints, float(grid[best]), achieved, None, n_rows, level)
+    threshold = float(grid[best])
+    return Guarantee(constraints, threshold, is_highest, achieved, None, n_rows, level)
 
 
 def _rows_needed(

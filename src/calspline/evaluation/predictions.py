@@ -31,6 +31,11 @@ from numpy.typing import NDArray
 from calspline._arrays import Array, Counts
 from calspline._input.class_columns import check_matrix_labels
 from calspline._input.groups import check_groups, several_groups
+from calspline._input.hints import (
+    NAME_THE_CLASS,
+    SWAP_THE_COLUMNS,
+    warn_if_rows_reversed,
+)
 from calspline._input.labels import (
     check_binary_labels,
     check_label_array,
@@ -44,6 +49,7 @@ from calspline._input.weights import (
     check_weights,
     check_weights_as_counts,
     counted_columns,
+    row_weight,
 )
 from calspline.evaluation.calibration import Ints, spline_curve
 from calspline.evaluation.losses import recalibrated
@@ -204,6 +210,14 @@ class Predictions:
         )
 
     @property
+    def event_title(self) -> str:
+        """Which of two classes is the event; empty if labels 0 and 1 say it."""
+        classes = self.classes.tolist()
+        if not self.binary or classes == [0, 1]:
+            return ""
+        return f"Event: {classes[1]!r}"
+
+    @property
     def n_groups(self) -> int | None:
         """Number of groups; None for independent rows."""
         return None if self.groups is None else int(self.groups.max()) + 1
@@ -317,7 +331,19 @@ def check_predictions(
             None if group is None else np.unique(group[present], return_inverse=True)[1]
         )
         segments = None if segments is None else segments.of(present)
-    return Predictions(values, codes, weight, classes, several_groups(group), segments)
+    rows = Predictions(values, codes, weight, classes, several_groups(group), segments)
+    if rows.binary:
+        warn_if_rows_reversed(
+            rows.probs,
+            rows.codes == 1,
+            rows.weight,
+            rows.classes,
+            rows.design_effect * row_weight(rows.weight),
+            remedy=NAME_THE_CLASS if given.n_columns == 1 else SWAP_THE_COLUMNS,
+            name=name,
+            taken="evaluated",
+        )
+    return rows
 
 
 def _known_pair(found: NDArray[Any], pos_label: Any) -> NDArray[Any] | None:

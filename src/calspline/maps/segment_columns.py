@@ -86,7 +86,7 @@ class SegmentColumn:
             new=effects.new[used],
             theta=np.ascontiguousarray(effects.theta[:, used]),
             sd=effects.sd[np.arange(S), shown],
-            shrinkage=effects.kept[np.arange(S), shown],
+            shrinkage=1.0 - effects.kept[np.arange(S), shown],
             rows=rows,
             events=events,
             mean_score=scores / np.where(rows > 0.0, rows, 1.0),

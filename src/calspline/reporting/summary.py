@@ -26,11 +26,10 @@ from calspline._formatting import (
 )
 from calspline._version import __version__
 from calspline.evaluation.compare import Comparison, Difference, Verdict
-from calspline.evaluation.evaluate import Evaluation
+from calspline.evaluation.evaluate import Evaluation, Miscalibration
 from calspline.evaluation.predictions import Predictions
 from calspline.histograms.score_histogram import ScoreHistogram
-from calspline.maps.curve import CalibrationCurve
-from calspline.reporting.charts import Forecast, View
+from calspline.reporting.charts import View
 from calspline.transforms import log_odds
 
 NO_BREAK_SPACE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
@@ -55,16 +54,7 @@ FACTS = {
 """Fitted attributes to show, with their labels."""
 
 Cell = dict[str, str]
-Kind = Literal[
-    "over-confident",
-    "under-confident",
-    "too high",
-    "too low",
-    "miscalibrated",
-    "right",
-    "unknown",
-    "one-sided",
-]
+Kind = Miscalibration | Literal["right", "unknown", "one-sided"]
 
 RARE = np.array(
     [1e-6, 1e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05]
@@ -75,8 +65,6 @@ USUAL, PLAIN = 0.9, 0.1
 COMMON = 0.02
 """Smallest share of rows near a level that makes it worth mentioning."""
 ALPHA = 0.05
-ONE_SIGN = 0.75
-"""Share of all deviation that must have one sign for "too high" or "too low"."""
 SLIGHT = 0.2
 """Errors of the log-odds below this value are slight: 2% may be 1.7% or 2.4%."""
 WIDE, WIDE_LOG_ODDS = 0.1, 0.8
@@ -444,22 +432,30 @@ def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
             (
                 reference,
                 _reference_sentence(
-                    _judge(view, reference, LEVELS), view, n, alone=True
+                    _judge(view, comparison, reference, LEVELS), view, n, alone=True
                 ),
             )
         ]
     # At a level that both reach.
-    before = _judge(view, reference, _within(LEVELS, view.forecasts[best].p))
+    before = _judge(
+        view, comparison, reference, _within(LEVELS, view.forecasts[best].p)
+    )
     sentences = [(reference, _reference_sentence(before, view, n, alone=False))]
     if before.kind not in ("unknown", "one-sided"):
-        after = _judge(view, best, LEVELS, before.level)
+        after = _judge(view, comparison, best, LEVELS, before.level)
         sentences.append(
             (best, _other_sentence(after, before, n, comparison.log_loss[best].verdict))
         )
     return sentences
 
 
-def _judge(view: View, name: str, levels: Array, level: float | None = None) -> Finding:
+def _judge(
+    view: View,
+    comparison: Comparison,
+    name: str,
+    levels: Array,
+    level: float | None = None,
+) -> Finding:
     """Summarise one set of predictions, at a given level or at the best choice."""
     forecast = view.forecasts[name]
     p, evaluation, spline = forecast.p, forecast.evaluation, forecast.diagram.spline
@@ -499,7 +495,7 @@ def _judge(view: View, name: str, levels: Array, level: float | None = None) -> 
         0.5 * np.ptp(band) > WIDE or 0.5 * np.ptp(log_odds(band)) > WIDE_LOG_ODDS
     )
     unrejected: Kind = "unknown" if tells_nothing else "right"
-    kind = _kind(forecast, spline.curve, view.top_label) if rejected else unrejected
+    kind = comparison.evaluations[name].miscalibration if rejected else unrejected
     return Finding(name, kind, float(levels[at]), float(observed[at]), *band.tolist())
 
 
@@ -516,21 +512,6 @@ def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array
 
 def _within(levels: Array, p: Array) -> Array:
     return np.asarray(levels[(levels >= p.min()) & (levels <= p.max())])
-
-
-def _kind(forecast: Forecast, curve: CalibrationCurve, top_label: bool) -> Kind:
-    """Describe the kind of miscalibration."""
-    p, evaluation = forecast.p, forecast.evaluation
-    bias = evaluation.mean_probability - evaluation.base_rate
-    deviation = float(np.average(np.abs(p - curve(p)), weights=forecast.weight))
-    if abs(bias) > ONE_SIGN * deviation:
-        if top_label:
-            return "over-confident" if bias > 0.0 else "under-confident"
-        return "too high" if bias > 0.0 else "too low"
-    slope, error = evaluation.calibration_slope, evaluation.calibration_slope_se
-    if abs(slope - 1.0) > 1.96 * error:
-        return "over-confident" if slope < 1.0 else "under-confident"
-    return "miscalibrated"
 
 
 def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
