@@ -32,6 +32,7 @@ COSTS = {"false_positive": 1.0, "false_negative": 5.0}
 THRESHOLD = 1.0 / 6.0
 NAMES = "log_loss", "brier", "auc", "accuracy", "rate", "cost"
 SIZES = 200, 1000, 5000, 20_000
+HEAVY_SIZES = 300, 1000, 5000
 PHASES = tuple(np.arange(8) * np.pi / 4.0)
 
 
@@ -59,6 +60,15 @@ def draw_classes(
     return softmax(z, axis=1), (rng.random(n)[:, None] > truth.cumsum(axis=1)).sum(
         axis=1
     )
+
+
+def draw_heavy(
+    rng: np.random.Generator, n: int, *, phase: float = 0.0, **no_change: float
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Scores with heavy tails, and labels: a line, or with a phase a curve that levels off."""
+    u = 1.5 * rng.standard_t(3, n)
+    truth = 2.0 * np.tanh(0.5 * u) if phase else 0.7 * u - 0.2
+    return expit(u), rng.random(n) < expit(truth)
 
 
 def cost_of(p: Array, y: NDArray[np.bool_]) -> float:
@@ -177,6 +187,10 @@ def main() -> None:
         for n in SIZES[:2]
     ]
     rows += [row("calspline, 4 classes", spline, n, draw=draw_classes) for n in SIZES]
+    rows += [
+        row("calspline, t3 scores", spline, n, draw=draw_heavy, phases=(0.0, 1.0))
+        for n in HEAVY_SIZES
+    ]
     try:
         rows += [row("NannyML CBPE", nannyml, n) for n in SIZES]
     except ImportError:
@@ -193,7 +207,8 @@ def main() -> None:
         "The truth is a line in the log-odds `u` of the scores, `0.8 u - 0.2`. With waves, `0.8 sin(2 u + phase)` is "
         f"added, with {len(PHASES)} phases in turn. A phase of 0 is the worst of them for the cost at 200 rows: there "
         "the limits hold too seldom. With 200 rows of a line the limits are wider than they need be. The four classes "
-        "have `softmax(0.7 z + a)` for scores `softmax(z)`.\n\n"
+        "have `softmax(0.7 z + a)` for scores `softmax(z)`. Log-odds `u` with the heavy tails of a t distribution with "
+        "three degrees of freedom have the truths `0.7 u - 0.2` and `2 tanh(u / 2)` in turn.\n\n"
         "The last row is what it cannot do: a change that does not show in the scores.\n"
     )
     Path(__file__).with_name("EXPECTED.md").write_text(text)

@@ -194,6 +194,32 @@ def test_the_measures_that_then_happen_are_within_the_limits(n):
     assert min(held.values()) >= 86, held
 
 
+def test_the_rate_is_within_its_limits_where_scores_have_heavy_tails():
+    # The curve leans to scores that look nearly right, whose rate is off.
+    def heavy(rng, n):
+        u = np.clip(rng.standard_cauchy(n), -30.0, 30.0)
+        return expit(u), rng.random(n) < expit(0.7 * u - 0.2)
+
+    runs, held = 40, 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 300])
+        calibrator = SplineCalibrator().fit(*heavy(rng, 300))
+        score, y = heavy(rng, 2000)
+        low, high = expected(calibrator, score).limits["rate"]
+        held += low <= y.mean() <= high
+    assert held >= 0.85 * runs, held
+
+
+def test_limits_reach_further_to_where_confident_scores_may_be_wrong():
+    rng = np.random.default_rng(1)
+    u = 1.5 * rng.standard_t(3, size=(2, 400))
+    y = rng.random(400) < expit(2.0 * np.tanh(0.5 * u[0]))
+    calibrator = SplineCalibrator().fit(expit(u[0]), y)
+    found = expected(calibrator, expit(u[1]), n_rows=np.inf)
+    low, high = found.limits["log_loss"]
+    assert high - found.log_loss > 1.05 * (found.log_loss - low)
+
+
 def test_another_relation_of_scores_and_events_is_not_seen(calibrator):
     score, y = rows(5000, seed=3, slope=0.7, level=0.4)
     found = expected(calibrator, score)

@@ -6,17 +6,24 @@ order, each measure is a sum ``sum_i b_i y_i`` over outcomes, so its variance ha
 parts:
 
     sum_i b_i^2 p_i (1 - p_i)                        the outcomes,
-    sum_k (sum_i b_i p_i (1 - p_i) e_ki)^2           the errors of the calibrator,
+    sum_k (sum_i b_i d_i e_ki)^2                     the errors of the calibrator,
 
 with ``e_ki`` its independent errors of the log-odds (see :meth:`CalibrationCurve.noise
-<calspline.CalibrationCurve.noise>`). These are errors of a smooth curve. Accuracy and
-cost, however, are discontinuous at a threshold, so they depend on the curve at that
+<calspline.CalibrationCurve.noise>`), and ``d_i`` how fast ``p_i`` changes with them.
+Where log-odds are large and uncertain, as in heavy tails, ``p_i`` is nearly flat on one
+side and steep on the other. Thus ``d_i`` is not the derivative but the mean slope over
+one standard deviation of the log-odds, and the limits are not symmetric. For three or
+more classes, the errors are those of the logarithms before normalisation, and ``d_i``
+is the derivative.
+
+These are errors of a smooth curve that is shrunk toward the scores. They omit the bias
+of shrinkage, which may be as large as the errors of an unrestricted curve. Accuracy and
+cost, moreover, are discontinuous at a threshold, so they depend on the curve at that
 point, where a bend may have been smoothed away. The second part is therefore at least
-that of an unrestricted curve: the variance of the outcomes of as many rows as determine
-the event rate as precisely as the calibrator does. For three or more classes, the
-errors are those of the logarithms before normalisation. The limits use the normal
-approximation. They are valid if the relation between scores and events has not changed
-since the fit, which cannot be detected without labels.
+the variance of the outcomes of the rows of the fit.
+
+The limits use the normal approximation. They are valid if the relation between scores
+and events has not changed since the fit, which cannot be detected without labels.
 """
 
 from __future__ import annotations
@@ -26,7 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import entr, ndtri
+from scipy.special import entr, expit, logit, ndtri
 
 from calspline._arrays import Array, Counts
 from calspline._formatting import Row, format_number, percent
@@ -48,6 +55,8 @@ NAMES = {
     "rate": "rate",
 }
 TINY = 1e-300
+LEAST_REACH = 1e-3
+"""Log-odds over which a slope is taken, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +187,12 @@ def expected(
     >>> print(expected(cal, score[1], costs={"false_positive": 1, "false_negative": 5}))
     Expected of 2,000 rows   value        95% limits
     ------------------------------------------------
-    log-loss                0.4209  0.3894 to 0.4524
-    Brier score             0.1368  0.1253 to 0.1483
-    AUC                     0.8630  0.8409 to 0.8850
-    accuracy                0.8012  0.7781 to 0.8242
-    rate                    0.3239  0.3009 to 0.3470
-    cost per row            0.4272  0.3728 to 0.4815
+    log-loss                0.4209  0.3904 to 0.4565
+    Brier score             0.1368  0.1254 to 0.1491
+    AUC                     0.8630  0.8386 to 0.8845
+    accuracy                0.8012  0.7782 to 0.8241
+    rate                    0.3239  0.3010 to 0.3473
+    cost per row            0.4272  0.3757 to 0.4865
     """
     classes = classes_of_calibrator(calibrator)
     level = check_number(level, "level", above=0.0, below=1.0)
@@ -203,12 +212,12 @@ def expected(
     for name, (value, parts) in measures.items():
         away = parts - (p * parts).sum(axis=1, keepdims=True)
         flips = float(share @ (p * away**2).sum(axis=1))
-        reach = z * float(
-            np.sqrt(
-                flips / n + _own_variance(calibrator, scores, rows, p * away, flips)
-            )
-        )
-        low, high = value - reach, value + reach
+        own = _own_variances(calibrator, scores, rows, parts, p * away)
+        if any(own):
+            of_fit = flips / calibrator.model_.fit.n_effective
+            own = tuple(max(each, of_fit) for each in own)
+        below, above = (z * float(np.sqrt(flips / n + each)) for each in own)
+        low, high = value - below, value + above
         limits[name] = (
             (low, high) if name == "cost" else (max(low, 0.0), min(high, HIGHEST[name]))
         )
@@ -261,19 +270,35 @@ def _auc_parts(f: Counts) -> Array:
     return np.asarray((below - area) / w1 - (above - area) / w0)
 
 
-def _own_variance(
-    calibrator: Any, scores: Any, rows: Unlabelled, slopes: Array, flips: float
-) -> float:
-    """Variance of a measure due to the errors of the calibrator."""
+def _own_variances(
+    calibrator: Any, scores: Any, rows: Unlabelled, parts: Array, slopes: Array
+) -> tuple[float, ...]:
+    """Variances of a measure due to the errors of the calibrator, below and above.
+
+    ``parts`` is what outcomes add to it, and ``slopes`` has its derivatives.
+    """
     share = rows.weight / rows.total
     if rows.p.ndim == 2:
         own: float = calibrator.model_.map.sum_variance(
             calibrator.model_.check(scores), share[:, None] * slopes
         )
-        return own
-    spread = rows.p * (1.0 - rows.p)
-    smooth, rate = (
-        float(((rows.noise @ (share * one)) ** 2).sum())
-        for one in (slopes[:, 1], spread)
-    )
-    return max(smooth, flips * rate / max(float(share @ spread), TINY))
+        return own, own
+    if not len(rows.noise):
+        return 0.0, 0.0
+    rise, fall = _mean_slopes(rows)
+    of_event = share * (parts[:, 1] - parts[:, 0])
+    up, down = np.maximum(rows.noise, 0.0), np.minimum(rows.noise, 0.0)
+    forth = up @ (of_event * rise) + down @ (of_event * fall)
+    back = -(up @ (of_event * fall) + down @ (of_event * rise))
+    above = np.maximum(np.maximum(forth, back), 0.0)
+    below = np.minimum(np.minimum(forth, back), 0.0)
+    return float(below @ below), float(above @ above)
+
+
+def _mean_slopes(rows: Unlabelled) -> tuple[Array, Array]:
+    """Mean slopes of probabilities one standard deviation of log-odds up and down."""
+    log_odds = logit(rows.p)
+    reach = np.maximum(np.sqrt((rows.noise**2).sum(axis=0)), LEAST_REACH)
+    rise = (expit(log_odds + reach) - rows.p) / reach
+    fall = (rows.p - expit(log_odds - reach)) / reach
+    return rise, fall
