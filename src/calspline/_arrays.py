@@ -1,4 +1,4 @@
-"""Arrays: sorted values with counts, blocks of rows, and what comes and goes as an array of another library.
+"""Arrays: sorted values with counts, blocks of rows, and other array libraries.
 
 The matrices here are small. On them BLAS threads cost more than they save, several
 times over on a busy machine, so fits and predictions limit BLAS to one thread.
@@ -20,13 +20,15 @@ Filled = TypeVar("Filled", bound=NDArray[Any])
 Array = NDArray[np.float64]
 
 CHUNK = 1 << 15
-"""Rows of a column that stay in cache; of a matrix twice as many values do."""
+"""Number of rows of a column that fit into the cache; for a matrix, half as many
+values."""
 MIN_SPAN = 1e-290
-"""Values closer together than this are equal: a slope between them would overflow."""
+"""Values closer together than this count as equal, since a slope between them would
+overflow."""
 
 
 def blocks(n: int, m: int, values: int | None = None) -> Iterator[slice]:
-    """Slices of rows with about ``values`` values each, of a matrix of ``n`` rows and ``m`` columns."""
+    """Slices of the rows of an (n, m) matrix, with about ``values`` values each."""
     step = max((2 * CHUNK if values is None else values) // m, 64)
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
@@ -37,7 +39,9 @@ def chunks(n: int) -> Iterator[slice]:
 
 
 class Workspace:
-    """Arrays to work in, one of each type, for blocks of rows of which the first is the largest.
+    """Reusable arrays, one of each type, for blocks of rows.
+
+    The first block must be the largest.
 
     Every block overwrites them, since fresh memory is slow.
     """
@@ -47,7 +51,7 @@ class Workspace:
         self._arrays = [np.empty(shape, dtype=each) for each in types]
 
     def views(self, rows: slice) -> list[Any]:
-        """The arrays, with as many rows as a block has."""
+        """Views of the arrays with as many rows as a block."""
         return [one[: rows.stop - rows.start] for one in self._arrays]
 
 
@@ -60,7 +64,7 @@ def _controller() -> Any:
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread."""
+    """Context in which BLAS uses a single thread."""
     return cast(
         "AbstractContextManager[Any]", _controller().limit(limits=1, user_api="blas")
     )
@@ -69,7 +73,7 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 def added_up(
     part: Callable[[slice], list[Array]], rows: Iterable[slice]
 ) -> list[Array]:
-    """The sums over all blocks of rows of what ``part`` gives for each."""
+    """Sum of the results of ``part`` over all blocks of rows."""
     totals: list[Array] = []
     for block in rows:
         values = part(block)
@@ -82,7 +86,10 @@ def added_up(
 def filled(
     out: Filled, function: Callable[[slice], Any], columns: int | None = None
 ) -> Filled:
-    """``out`` with what ``function`` gives for each block of its rows, of ``columns`` values each if not its own."""
+    """Fill ``out`` with the results of ``function`` for blocks of rows.
+
+    ``columns`` is the number of values per row, by default that of ``out``.
+    """
     own = out.shape[1] if out.ndim == 2 else 1
     for rows in blocks(len(out), max(columns or own, 2)):
         out[rows] = function(rows)
@@ -91,7 +98,7 @@ def filled(
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Values ``x``, increasing, and the weight of positives and negatives at each.
+    """Increasing values ``x``, with the weight of positives and negatives at each.
 
     Whatever is fitted to one column of scores, or measured on it, is a function of this
     table, so rows are sorted once.
@@ -101,7 +108,8 @@ class Counts:
     positives: Array
     negatives: Array
     squared: Array | None = None
-    """Sums of the squared weights of independent units, where those are not rows of weight one."""
+    """Sums of the squared weights of independent units, unless these are rows of weight
+    one."""
 
     @classmethod
     def from_rows(
@@ -111,7 +119,7 @@ class Counts:
         weight: Array | None = None,
         squared: Array | None = None,
     ) -> Counts:
-        """Count rows: their values, whether each is a positive, and their weights (one, if none are given)."""
+        """Count rows by value and label, with their weights (by default one)."""
         w = np.ones(len(x)) if weight is None else weight
         return Counts.from_sums(x, w * positive, w * ~positive, squared)
 
@@ -119,7 +127,7 @@ class Counts:
     def from_sums(
         cls, x: Array, positives: Array, negatives: Array, squared: Array | None = None
     ) -> Counts:
-        """Sort values that carry weights already, and merge those that are equal."""
+        """Sort values that already carry weights, and merge equal ones."""
         order = np.argsort(x)
         counts = Counts(x, positives, negatives, squared).where(order)
         first = run_starts(counts.x)
@@ -135,7 +143,7 @@ class Counts:
 
     @cached_property
     def squares(self) -> Array:
-        """What ``p (1 - p)`` is multiplied by in the variance of events at each value: the sum of squared weights."""
+        """Sum of squared weights at each value: a factor in variances."""
         return self.w if self.squared is None else self.squared
 
     @cached_property
@@ -145,7 +153,7 @@ class Counts:
 
     @property
     def effective(self) -> Array:
-        """Weight at each value as a number of rows that would say as much: in all, ``(sum w)^2 / sum w^2``."""
+        """Effective sample size at each value; in total, ``(sum w)^2 / sum w^2``."""
         return self.w * (self.total / float(self.squares.sum()))
 
     @property
@@ -161,21 +169,21 @@ class Counts:
 
     @property
     def all_equal(self) -> bool:
-        """Whether there is but one value."""
+        """Whether there is only one distinct value."""
         return bool(self.x[-1] - self.x[0] <= MIN_SPAN)
 
     def where(self, at: NDArray[Any]) -> Counts:
-        """Some of the values."""
+        """Select some of the values."""
         squared = None if self.squared is None else self.squared[at]
         return Counts(self.x[at], self.positives[at], self.negatives[at], squared)
 
     def equal_weight_bins(self, n_bins: int) -> NDArray[np.intp]:
-        """The bin of each value when bins share the weight; equal values go where the middle of their weight lies."""
+        """Index of the bin of each value; bins have equal weight."""
         middle = (np.cumsum(self.w) - 0.5 * self.w) / self.total
         return np.minimum((middle * n_bins).astype(np.intp), n_bins - 1)
 
     def coarsened(self, n_bins: int) -> Counts:
-        """At most about ``n_bins`` values: beyond that, neighbours are merged in bins of equal weight."""
+        """Merge neighbors in about ``n_bins`` bins of equal weight, if necessary."""
         return (
             self
             if len(self) <= n_bins
@@ -183,7 +191,7 @@ class Counts:
         )
 
     def merged(self, first: NDArray[np.intp], x: Array | None = None) -> Counts:
-        """Runs of neighbours, which begin at the places ``first``, made one: at their mean, or at ``x``."""
+        """Merge runs of neighbors, which start at the indices ``first``."""
         if x is None:
             x = np.add.reduceat(self.w * self.x, first) / np.add.reduceat(self.w, first)
             # A mean of equal numbers may round past its neighbours.
@@ -198,14 +206,14 @@ class Counts:
 
 
 def run_starts(values: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Where runs of equal neighbours begin."""
+    """Indices at which runs of equal neighbors start."""
     new = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return np.flatnonzero(new)
 
 
 def is_tensor(values: Any) -> bool:
-    """Whether it is a tensor of PyTorch; only if that is loaded can it be."""
+    """Whether it is a PyTorch tensor, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
 
@@ -219,7 +227,7 @@ def is_foreign(values: Any) -> bool:
 
 
 def is_masked(values: Any) -> bool:
-    """Whether it is an array of numpy with values that are masked."""
+    """Whether it is a NumPy array with masked values."""
     masked = sys.modules.get(
         "numpy.ma"
     )  # else there are none, and it takes time to import
@@ -231,7 +239,7 @@ def is_masked(values: Any) -> bool:
 
 
 def as_numpy(values: Any) -> NDArray[Any]:
-    """Anything as an array of numpy; a tensor without its gradient, from any device."""
+    """Convert to a NumPy array; tensors are detached and copied from their device."""
     if is_tensor(values):
         values = values.detach().cpu()
         return np.asarray(
@@ -248,7 +256,11 @@ def as_numpy(values: Any) -> NDArray[Any]:
 
 
 def like(result: NDArray[Any], values: Any) -> Any:
-    """An array as one like ``values``, on their device; probabilities in their type, labels if the library has them."""
+    """Convert an array to the library and device of ``values``.
+
+    Probabilities get the type of ``values``; labels remain NumPy arrays if the library
+    does not support them.
+    """
     if result.dtype.kind not in "fiub":
         return result
     if is_tensor(values):

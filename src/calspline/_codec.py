@@ -35,7 +35,7 @@ from calspline._domains import (
 )
 
 NOT_STORED = {"stored": False}
-"""Metadata of a field that files do not have; it needs a default."""
+"""Metadata of a field that is not stored in files; it needs a default."""
 SIMPLE: dict[Any, Domain] = {
     bool: BOOLEAN,
     int: Integer(),
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 def check_fields(record: Any) -> None:
-    """Check the stored fields of a new dataclass, and give them their usual form."""
+    """Validate the stored fields of a new dataclass, and normalise their values."""
     sizes: Sizes = {}
     values = vars(record)
     for name, domain in stored_fields(type(record)).items():  # type: ignore[arg-type]
@@ -58,12 +58,12 @@ def check_fields(record: Any) -> None:
 
 
 def to_json(record: Any) -> dict[str, Any]:
-    """Return the stored fields of a dataclass as JSON has them."""
+    """Convert the stored fields of a dataclass to JSON values."""
     return Record(type(record)).to_json(record)
 
 
 def from_json(cls: type[T], data: Any, path: str = "") -> T:
-    """Return the dataclass that :func:`to_json` wrote; anything else is an error."""
+    """Create the dataclass from the result of :func:`to_json`."""
     record: T = Record(cls).from_json(data, path)
     return record
 
@@ -111,7 +111,7 @@ def _joined(path: str, name: str) -> str:
 
 
 class Record(Domain):
-    """The objects of a dataclass; JSON has an object with exactly its stored fields."""
+    """Objects of a dataclass; in JSON, an object with exactly its stored fields."""
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -185,7 +185,7 @@ class Kinds(Domain):
 
 
 class TupleOf(Domain):
-    """A tuple whose items are all of one domain; JSON has a list."""
+    """A tuple whose items have a common domain; in JSON, a list."""
 
     def __init__(self, items: Domain, least: int = 0) -> None:
         self.items = items
@@ -215,7 +215,7 @@ class TupleOf(Domain):
 
 
 class Items(Domain):
-    """A tuple with a domain for each item; JSON has a list."""
+    """A tuple with a domain for each item; in JSON, a list."""
 
     def __init__(self, *domains: Domain) -> None:
         self.domains = domains

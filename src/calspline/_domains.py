@@ -1,4 +1,4 @@
-"""Domains: what an option or a stored field may be, and how JSON has it.
+"""Domains: the valid values of options and stored fields, and their form in JSON.
 
 A domain is declared once. Estimators declare those of their parameters, frozen
 dataclasses those of their fields (see :mod:`calspline._codec`). ``check`` refuses what
@@ -20,14 +20,14 @@ from calspline._arrays import Array
 from calspline._input.scores import check_numeric_array
 
 SCALARS = (bool, int, float, str)
-"""Types of labels that JSON has."""
+"""Types of labels that JSON supports."""
 WORDS = {"infinity": np.inf, "-infinity": -np.inf}
-"""Numbers that JSON does not have."""
+"""Numbers that JSON does not support."""
 MAX_CLASSES_SIZE = 64 * 2**20
-"""Bytes of the labels of the classes."""
+"""Largest size of the class labels in bytes."""
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
 Sizes = dict[str, int]
-"""Sizes by letter, of the arrays of one object."""
+"""Sizes of the arrays of one object, by letter."""
 
 
 class Domain(ABC):
@@ -35,21 +35,21 @@ class Domain(ABC):
 
     @abstractmethod
     def check(self, value: Any, name: str, also: str = "") -> Any:
-        """Return the value in its usual form, or raise an error that says what is wrong.
+        """Validate a value and return it in its normal form.
 
-        ``also`` ends the description of the domain in the error.
+        ``also`` is appended to the description of the domain in errors.
         """
 
     def check_sizes(self, value: Any, name: str, sizes: Sizes) -> None:
-        """Check the shape of an array against those of others, remembered in sizes."""
+        """Check the shape of an array against those of others, stored in ``sizes``."""
         return
 
     def to_json(self, value: Any) -> Any:
-        """Return a checked value as JSON has it."""
+        """Convert a valid value to JSON."""
         return value.item() if isinstance(value, np.generic) else value
 
     def from_json(self, data: Any, name: str) -> Any:
-        """Return the value that :meth:`to_json` wrote; anything else is an error."""
+        """Convert the result of :meth:`to_json` to a value."""
         return self.check(data, name)
 
 
@@ -65,7 +65,7 @@ def check_one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
 
 
 def check_number_type(value: Any, wanted: type[Any], name: str, expected: str) -> None:
-    """Check that a value is a number of the wanted type, as True and False are not."""
+    """Check that a value is a number of the given type; booleans are not numbers."""
     is_boolean = isinstance(value, (bool, np.bool_))
     if is_boolean or not isinstance(value, wanted):
         error = ValueError if isinstance(value, (str, numbers.Real)) else TypeError
@@ -205,7 +205,7 @@ class Numbers(Domain):
         return check_numeric_array(value, name)
 
     def _shape_of(self, array: Array) -> tuple[Dimension, ...]:
-        """The shape that an array has to have."""
+        """Shape that an array must have."""
         return self.shape
 
     def _check_dimensions(self, array: Array, name: str) -> None:
@@ -261,7 +261,7 @@ class Numbers(Domain):
 
 
 Dimension = tuple[str, int]
-"""A letter, if any, and what its size or that of none is more."""
+"""A letter, if any, and an offset to its size."""
 
 
 def _dimension(size: int | str) -> Dimension:
@@ -294,7 +294,7 @@ def _array_to_json(array: NDArray[Any]) -> Any:
 
 
 def _array_from_json(data: Any, name: str, infinite: bool = False) -> Array:
-    """One list, or the values of an array with its shape."""
+    """Create an array from a list, or from its values and shape."""
     shape = None
     if isinstance(data, dict) and set(data) == {"shape", "values"}:
         shape = data["shape"]
@@ -336,7 +336,7 @@ class MatrixOrDiagonal(Numbers):
 
 
 class Symmetric(Numbers):
-    """A symmetric matrix for each row; JSON has its lower triangle."""
+    """A symmetric matrix for each row; in JSON, its lower triangle."""
 
     def __init__(self, rows: str, size: str) -> None:
         super().__init__(rows, size, size)
@@ -362,7 +362,7 @@ class Symmetric(Numbers):
 
 
 class Integers(Domain):
-    """A list of integers; arrays of one record with the same letter have one size."""
+    """A list of integers; arrays with the same letter have the same size."""
 
     def check(self, value: Any, name: str, also: str = "") -> NDArray[np.int64]:
         if type(value) is np.ndarray and value.dtype is INT and value.ndim == 1:
@@ -453,7 +453,7 @@ class Seed(Domain):
 
 @dataclass(frozen=True)
 class Labels(Domain):
-    """Different labels of segments or classes: a tuple; JSON has texts and numbers."""
+    """Distinct labels of segments or classes as a tuple."""
 
     what: str
     least: int = 0
@@ -483,7 +483,7 @@ class Labels(Domain):
 
 
 class ClassLabels(Domain):
-    """An array of two or more different labels; JSON has their dtype, too."""
+    """An array of at least two distinct labels; in JSON, together with their dtype."""
 
     def check(self, value: Any, name: str, also: str = "") -> NDArray[Any]:
         labels = np.asarray(value)
@@ -521,7 +521,7 @@ class ClassLabels(Domain):
 
 
 def _label_dtype(given: Any, count: int, name: str) -> np.dtype[Any]:
-    """The dtype of labels; a file of a few bytes may ask for one of gigabytes."""
+    """Dtype of labels; its size is limited, since files are not trusted."""
     try:
         dtype = np.dtype(given if isinstance(given, str) else None)
     except (TypeError, ValueError, SyntaxError):

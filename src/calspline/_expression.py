@@ -1,4 +1,4 @@
-"""Formulas: what a calibrator computes, in terms that every target of an export can write.
+"""Formulas of calibrators, independent of the language of an export.
 
 An :class:`Expression` is arithmetic on numbers and names. A :class:`Program` is named
 steps, and a :class:`Formula` is the program of a calibrator with what there is to know
@@ -33,15 +33,15 @@ NUMPY: dict[str, Callable[..., Array]] = {
     "asinh": np.arcsinh, "sqrt": np.sqrt,
 }  # fmt: skip
 STEEP, STRETCH = 1e30, 2.0**100
-"""Slopes beyond which float32 has to stretch the distance, and by how much."""
+"""Slopes beyond which float32 requires a stretched distance, and the factor."""
 SMALLEST_DIFFERENCE = 1e-300
-"""Of logits: a smaller one is zero."""
+"""Smaller differences of logits are zero."""
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """An operation on expressions; a number or a name has none to operate on.
+    """An operation on expressions, or a number or name.
 
     Operations are ``+ - * / negative max min log exp asinh abs sqrt``; ``number`` and
     ``name``, which hold a ``value``; ``between``, which chooses its second argument if
@@ -112,18 +112,18 @@ class Expression:
 
     @property
     def parts(self) -> Iterator[Expression]:
-        """The formula and all that it is made of."""
+        """The formula and all of its subexpressions."""
         yield self
         for argument in self.arguments:
             yield from argument.parts
 
     @property
     def names(self) -> list[str]:
-        """The names that it uses, as often as it does."""
+        """All names in the formula, including repetitions."""
         return [part.value for part in self.parts if part.operation == "name"]
 
     def clipped(self, low: float, high: float) -> Expression:
-        """The same, but not below ``low`` nor above ``high``."""
+        """The expression, limited to the range from ``low`` to ``high``."""
         return call("min", call("max", self, low), high)
 
     def given(
@@ -131,7 +131,7 @@ class Expression:
         values: Mapping[str, Expression],
         constant: Callable[[Constant], Expression] | None = None,
     ) -> Expression:
-        """The same with some of its names, and its constant rows, replaced."""
+        """Replace some names and constant rows."""
         if self.operation == "name":
             return values.get(self.value, self)
         if self.operation == "constant" and constant is not None:
@@ -145,22 +145,22 @@ class Expression:
 
 
 def number(value: float) -> Expression:
-    """A number."""
+    """Expression of a number."""
     return Expression("number", value=float(value))
 
 
 def name(value: str) -> Expression:
-    """Something that has a name."""
+    """Expression of a name."""
     return Expression("name", value=value)
 
 
 def expression(value: Expression | float) -> Expression:
-    """An expression, or a number as one."""
+    """Convert numbers to expressions."""
     return value if isinstance(value, Expression) else number(value)
 
 
 def call(function: str, *arguments: Expression | float) -> Expression:
-    """A function of expressions."""
+    """Function call."""
     return Expression(function, tuple(expression(argument) for argument in arguments))
 
 
@@ -175,7 +175,7 @@ def between(
 
 
 def simplified(formula: Expression) -> Expression:
-    """The same formula without what numbers decide: sums with zero, products with zero, quotients by one."""
+    """Simplify sums and products with zero, and quotients by one."""
     arguments = tuple(simplified(argument) for argument in formula.arguments)
     numbers = [
         argument.value if argument.operation == "number" else None
@@ -195,7 +195,7 @@ def simplified(formula: Expression) -> Expression:
 def weights_of(
     formula: Expression, names: Collection[str]
 ) -> tuple[dict[str, Expression], Expression] | None:
-    """What names are multiplied by in a sum, and the rest of it; None if it is no such sum."""
+    """Coefficients of names in a sum, and the remainder; None for other expressions."""
     if not set(formula.names) & set(names):
         return {}, formula
     if formula.operation == "name":
@@ -220,7 +220,7 @@ def weights_of(
 
 
 def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
-    """The numbers that a formula stands for, given those of its names."""
+    """Evaluate a formula, given the values of its names."""
     if formula.operation == "number":
         return np.asarray(formula.value)
     if formula.operation == "name":
@@ -236,7 +236,7 @@ def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
 
 
 class Tables(NamedTuple):
-    """A curve's ``breaks``, and what to look up for each of its pieces, in a type of numbers.
+    """Breaks of a curve and tables of its pieces, in a floating-point type.
 
     Starts are sums of two, ``high`` and ``low``, so that float32 knows the distance
     from them as well as it knows the score; breaks are rounded up, as no score lies
@@ -252,7 +252,7 @@ class Tables(NamedTuple):
 
 
 def rounded(exact: Array, dtype: Any, *, up: bool) -> NDArray[Any]:
-    """The nearest numbers of a type that are not below, or not above."""
+    """Round to numbers of a type, never down or never up."""
     with np.errstate(over="ignore"):
         nearest = exact.astype(dtype)
     wrong = nearest < exact if up else nearest > exact
@@ -275,22 +275,22 @@ class Pieces:
     unit: float = 1.0
 
     def place(self, x: Expression) -> Expression:
-        """The formula of ``z``."""
+        """Formula of ``z``."""
         x = x - self.origin if self.origin else x
         return x / self.unit if self.unit != 1.0 else x
 
     @property
     def starts(self) -> list[float]:
-        """Where each piece counts from: its left end, but the first its right."""
+        """Origin of each piece: its left end; for the first piece, its right end."""
         return [self.breaks[0], *self.breaks]
 
     @property
     def columns(self) -> list[list[Any]]:
-        """Coefficients of each power over all pieces, the highest power first."""
+        """Coefficients of each power over all pieces, highest power first."""
         return [list(column) for column in zip(*self.coefficients, strict=True)]
 
     def tables(self, dtype: Any) -> Tables:
-        """The pieces of ``x`` itself, for a target that computes in a type of numpy's."""
+        """Tables for pieces as functions of ``x``, in a NumPy type."""
         starts = self.origin + self.unit * np.array(self.starts)
         columns, stretch = np.array(self.columns), None
         breaks = rounded(starts[1:], dtype, up=True)
@@ -311,12 +311,12 @@ class Pieces:
 
     @property
     def bent(self) -> bool:
-        """Whether there is more than lines."""
+        """Whether the curve is not piecewise linear."""
         return any(a or b for a, b, _, _ in self.coefficients)
 
     @cached_property
     def line(self) -> tuple[float, float] | None:
-        """Slope and value at zero, if all pieces are the same line."""
+        """Slope and value at zero, if all pieces are on one line."""
         a, b, c, d = np.array(self.coefficients).T
         flat = not a.any() and not b.any() and np.ptp(c) == 0.0
         if not flat or (
@@ -331,20 +331,20 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A row, or a matrix, of numbers with a name."""
+    """A named row or matrix of numbers."""
 
     name: str
     values: list[Any]
 
     @property
     def expression(self) -> Expression:
-        """The row in a formula."""
+        """Expression of the row."""
         return Expression("constant", value=self)
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Named steps, each of which may use those before, and the result.
+    """Named steps, each of which may use earlier ones, and a result.
 
     It starts from ``p``: a score, or a row of them. The program of one class may start
     from ``rest``, too, the probability of all other classes. With segments, further
@@ -357,12 +357,12 @@ class Program:
 
     @property
     def arguments(self) -> list[str]:
-        """What it starts from: nothing, if the result is always the same."""
+        """Names of the inputs; empty if the result is constant."""
         return [name for name in ("p", "rest") if name in self.names]
 
     @property
     def names(self) -> set[str]:
-        """All that it uses, those of the programs of classes included."""
+        """All names in use, including those in programs of classes."""
         inner = [
             program
             for formula in self.formulas
@@ -374,11 +374,11 @@ class Program:
 
     @property
     def formulas(self) -> list[Expression]:
-        """Those of the steps and of the result."""
+        """Formulas of the steps and of the result."""
         return [*[value for _, value in self.steps], self.result]
 
     def trimmed(self) -> Program:
-        """The program without steps that nothing uses."""
+        """Remove unused steps."""
         kept, used = [], set(self.result.names)
         for variable, value in reversed(self.steps):
             if variable in used:
@@ -387,7 +387,7 @@ class Program:
         return Program(kept[::-1], self.result)
 
     def given(self, numbers: Mapping[str, float]) -> Program:
-        """The program where some names are numbers."""
+        """Replace some names by numbers."""
         known, steps = {key: number(value) for key, value in numbers.items()}, []
         for variable, value in self.steps:
             new = simplified(value.given(known))
@@ -398,7 +398,7 @@ class Program:
         return Program(steps, simplified(self.result.given(known))).trimmed()
 
     def blended(self) -> Program:
-        """The program with curves of the same pieces that are only added up as one ``cubic`` with weights."""
+        """Combine weighted sums of curves with equal pieces into one ``cubic``."""
         curves = {
             variable: value
             for variable, value in self.steps
@@ -433,7 +433,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """What names of a program stand for in each segment of a column.
+    """Values of names in a program by segment of a column.
 
     ``numbers`` has for each name a number for every one of the ``labels`` and, last,
     one for a segment that is none of them; or rows, with a number for each class, of
@@ -446,7 +446,7 @@ class Lookup:
     numbers: dict[str, Array]
 
     def restricted(self, names: set[str]) -> Lookup:
-        """The same for some names only."""
+        """Restrict to some names."""
         return replace(
             self,
             numbers={
@@ -457,7 +457,7 @@ class Lookup:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """What a calibrator computes.
+    """Complete description of what a calibrator computes.
 
     ``program`` starts from one score for two classes, else from a row. For two classes
     ``from_pair`` starts from the probabilities of both; ``difference`` says that two
@@ -474,7 +474,7 @@ class Formula:
 
 
 def logits_in_unit(unit: float, least: float) -> Program:
-    """Logits times ``unit``, less the largest of their row, and none below ``least``."""
+    """Logits times ``unit`` relative to the largest of the row, limited below."""
     d = call("max", name("d"), least / unit)
     # PostgreSQL takes it for an error if the product of a tiny difference vanishes.
     tiny = (-SMALLEST_DIFFERENCE, 0.0)
@@ -483,7 +483,7 @@ def logits_in_unit(unit: float, least: float) -> Program:
 
 
 def one_vs_rest(programs: list[Program], scores: Program) -> Program:
-    """A program for each class, given the scores of all, then normalise."""
+    """Program that evaluates one program per class, then normalises."""
     steps = [*scores.steps]
     p = scores.result
     if steps:

@@ -1,4 +1,4 @@
-"""Numbers, percentages, p-values, durations and tables, formatted for people to read."""
+"""Formatting of numbers, percentages, p-values, durations and tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def format_number(value: float) -> str:
 
 
 def scientific(value: float) -> str:
-    """Format a number with two significant digits, and a power of ten if it is large or small.
+    """Format a number with two significant digits, if necessary as a power of ten.
 
     >>> scientific(8.53e-5), scientific(1e6), scientific(0.0342)
     ('8.5·10⁻⁵', '10⁶', '0.034')
@@ -75,7 +75,7 @@ def p_equals(p: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a round share, such as a confidence level or a tick, as a percentage with all of its digits.
+    """Format a round share, such as a confidence level, as an exact percentage.
 
     >>> percent(0.95), percent(0.001), percent(1 - 1e-6)
     ('95%', '0.1%', '99.9999%')
@@ -84,7 +84,9 @@ def percent(share: float) -> str:
 
 
 def rounded_percent(share: float) -> str:
-    """Format a share for a sentence: a whole percentage, or two significant digits of the distance from 0 and 1.
+    """Format a share for a sentence.
+
+    A whole percentage, or two significant digits of the distance from 0 or 1.
 
     >>> rounded_percent(0.736), rounded_percent(0.9997), rounded_percent(0.00071)
     ('74%', '99.97%', '0.071%')
@@ -105,7 +107,9 @@ def decimals(value: float) -> int:
 
 
 def precise_percent(share: float) -> str:
-    """Format a share for a table: one decimal, more near 0 and 1; only exact 0 and 1 are shown as 0% and 100%.
+    """Format a share for a table.
+
+    One decimal, more near 0 and 1; only exact values are shown as 0% and 100%.
 
     >>> precise_percent(0.736), precise_percent(0.0001), precise_percent(1e-9)
     ('73.6%', '0.01%', '< 0.001%')
@@ -118,7 +122,7 @@ def precise_percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in the unit that suits it.
+    """Format a duration in a suitable unit.
 
     >>> duration(3), duration(600), duration(36_000)
     ('3 s', '10 min', '10.0 h')
@@ -129,7 +133,7 @@ def duration(seconds: float) -> str:
 
 
 def rows_in_groups(n_rows: int, n_groups: int | None) -> str:
-    """How many rows there are, in how many groups, if in any.
+    """Number of rows and groups, as text.
 
     >>> rows_in_groups(7424, 32), rows_in_groups(100, None)
     ('7,424 rows in 32 groups', '100 rows')
@@ -138,30 +142,24 @@ def rows_in_groups(n_rows: int, n_groups: int | None) -> str:
 
 
 def grouping(n_rows: int, n_groups: int | None, n_effective: float) -> str:
-    """What rows in groups are worth, in a sentence; empty without groups.
+    """Effective sample size of grouped rows, as a sentence; empty without groups.
 
     >>> grouping(7424, 32, 63.2)
-    'Rows of a group depend on each other: these 7,424 rows in 32 groups are worth about 63 independent ones.'
+    'The effective sample size of 7,424 rows in 32 groups is about 63.'
     """
     if n_groups is None:
         return ""
     rows = rows_in_groups(n_rows, n_groups)
     if n_effective > ALMOST_ALL * n_rows:
-        return (
-            f"Rows of a group hardly depend on each other: "
-            f"these {rows} are worth about as many independent ones."
-        )
-    worth = (
-        f"{float(f'{n_effective:.2g}'):,.0f}" if n_effective >= 1.0 else "not even one"
-    )
-    return (
-        f"Rows of a group depend on each other: "
-        f"these {rows} are worth about {worth} independent ones."
-    )
+        return f"Rows within a group are nearly independent ({rows})."
+    effective = "less than 1"
+    if n_effective >= 1.0:
+        effective = f"about {float(f'{n_effective:.2g}'):,.0f}"
+    return f"The effective sample size of {rows} is {effective}."
 
 
 def short_list(values: Sequence[object], most: int = 6) -> str:
-    """Values in a sentence, not too long for a line.
+    """List values in a sentence, at most one line long.
 
     >>> short_list(["a", "b", "c"], 2)
     "'a', 'b' and 1 more"
@@ -172,13 +170,17 @@ def short_list(values: Sequence[object], most: int = 6) -> str:
 
 
 def first_few(shown: Sequence[str], most: int = 6) -> str:
-    """The first of several texts, in a sentence."""
+    """List the first of several strings in a sentence."""
     more = ", ..." if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
 
 
 def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -> str:
-    """Align the columns of a table: the first to the left, the others to the right; ``total`` rows may be more."""
+    """Align the columns of a table.
+
+    The first column is aligned left, the others right; ``total`` is the number of rows
+    if only the first are given.
+    """
     lines = list(rows) if header is None else [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = []
@@ -197,7 +199,7 @@ def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -
 def html_table(
     rows: Sequence[Row], header: Row | None = None, caption: str = ""
 ) -> str:
-    """Write the same table in HTML, with everything escaped."""
+    """Format a table in HTML, with everything escaped."""
 
     def line(cells: Row, tag: str) -> str:
         first, *others = cells

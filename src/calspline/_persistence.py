@@ -1,12 +1,12 @@
-"""Saving calibrators, histograms and monitors as versioned JSON, and loading them without trust.
+"""Persistence of calibrators, histograms and monitors as versioned JSON.
 
-The file is an object with ``format`` ("calspline"), ``version`` (of the format),
-``class``, ``parameters``, what the :class:`~calspline.maps.model.Model` has (``classes``,
-``kind``, ``map`` and ``fit``, as :mod:`calspline._codec` writes them) and ``checksum``
-(SHA-256 of the rest). That of a :class:`~calspline.ScoreHistogram` has ``histogram``, and that of a
-:class:`~calspline.Monitor` ``monitor``, in place of what is between ``class`` and
-``checksum``. Numbers are written so that they read back bit for bit. Nothing in a file
-is ever executed.
+A file of a calibrator is an object with ``format`` ("calspline"), ``version`` (of the
+format), ``class``, ``parameters``, the fields of the
+:class:`~calspline.maps.model.Model` (``classes``, ``kind``, ``map`` and ``fit``, see
+:mod:`calspline._codec`) and ``checksum`` (SHA-256 of the rest). A file of a
+:class:`~calspline.ScoreHistogram` or a :class:`~calspline.Monitor` has ``histogram`` or
+``monitor`` in place of the parameters and the model. Numbers are read back exactly.
+Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -39,32 +39,41 @@ if sys.platform != "win32":
 FORMAT = "calspline"
 VERSION = 1
 LARGEST_FILE = 64 * 2**20
-"""Bytes of a file that does not begin as ``save`` writes it: no more is read of it."""
+"""Largest size in bytes of a file that does not begin like one written by ``save``."""
 LARGEST_MODEL = 512 * 2**20
-"""Bytes of a file that does, as many segments need; ``save`` writes no larger one."""
+"""Largest size in bytes of a file written by ``save``."""
 MOST_VALUES, MOST_BRACKETS = 2**25, 2**23
-"""Values, and lists and objects, in a file: reading it takes some 2 GB at most."""
+"""Largest number of values, and of lists and objects, in a file: reading it needs about
+2 GB at most."""
 HEADER = {"format", "version", "class", "checksum"}
 FIELDS = HEADER | {"parameters", *stored_fields(Model)}
 OTHERS = {"ScoreHistogram": "histogram", "Monitor": "monitor"}
-"""Files that hold something other than a calibrator, by its class."""
+"""Classes other than calibrators that can be stored in files."""
 
 
 def save(calibrator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted calibrator, a :class:`~calspline.ScoreHistogram` or a :class:`~calspline.Monitor` to a JSON file.
+    """Save a calibrator, a histogram or a monitor to a JSON file.
 
-    The file appears whole or not at all: it is written beside its place, under a hidden
-    name, and then moved there. What a process that was killed left under such a name is
-    removed by the next to save there. A file that was there before keeps its
-    permissions, and a symbolic link stays one.
+    The file is written atomically: first to a hidden temporary file in the same folder,
+    which is then renamed. Temporary files of killed processes are removed by the next
+    call for the same path. An existing file keeps its permissions, and symbolic links
+    are followed.
 
-    What :func:`load` would refuse because of its size is a ``ValueError``, and nothing
-    is written. The limit is 512 MB: half a million segments, or several times that if
-    they differ in level and slope only.
+    Parameters
+    ----------
+    calibrator : fitted calibrator, ScoreHistogram or Monitor
+        Object to save.
+    path : str or path-like
+        Path of the file.
+
+    Notes
+    -----
+    A ValueError is raised if the file would exceed 512 MB, which corresponds to half a
+    million segments, or several times that if they differ in level and slope only.
 
     Examples
     --------
-    >>> import tempfile, pathlib, calspline
+    >>> import tempfile, pathlib
     >>> import calspline
     >>> cal = calspline.SplineCalibrator().fit([0.1, 0.3, 0.6, 0.9], [0, 0, 1, 1])
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
@@ -76,7 +85,7 @@ def save(calibrator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def text_of(calibrator: Any) -> str:
-    """What :func:`save` writes."""
+    """Text that :func:`save` writes."""
     name = type(calibrator).__name__
     if name not in (*OTHERS, *homes()) or type(calibrator) is not _class_of(name):
         raise TypeError(
@@ -98,7 +107,7 @@ def text_of(calibrator: Any) -> str:
 
 
 def _json_lines(value: Any, indent: str = "") -> str:
-    """JSON with a line for each field of an object, and for each row of a matrix.
+    """Format JSON with a line for each field of an object and each row of a matrix.
 
     Lists of numbers or texts stay on one line: they are most of a large file.
     """
@@ -120,11 +129,11 @@ def _json_lines(value: Any, indent: str = "") -> str:
 
 
 BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
-"""How every file begins that ``save`` wrote."""
+"""Beginning of every file written by ``save``."""
 
 
 def _excess(content: bytes) -> str:
-    """In what a file is larger than a model may be; nothing if it is not."""
+    """Describe in which way a file is too large; empty if it is not."""
     if len(content) > LARGEST_MODEL:
         return f"it is larger than {LARGEST_MODEL >> 20} MB"
     if len(content) <= LARGEST_FILE:
@@ -137,7 +146,7 @@ def _excess(content: bytes) -> str:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a file, read no further than a model can be long."""
+    """Read a file up to the largest size of a model."""
     with path.open("rb") as file:
         content = file.read(LARGEST_FILE + 1)
         excess = ""
@@ -152,9 +161,20 @@ def _read(path: Path) -> bytes:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a calibrator, a histogram or a monitor that :func:`save` wrote.
+    """Load a calibrator, a histogram or a monitor from a file written by :func:`save`.
 
-    A file that is not one, is damaged, or is of a newer version is a ``ValueError``.
+    Loading executes no code from the file. A ValueError is raised if the file is not
+    valid, damaged, or of a newer version.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Path of the file.
+
+    Returns
+    -------
+    result : calibrator, ScoreHistogram or Monitor
+        Equal to the saved object.
     """
     path = Path(path)
     content = _read(path)
@@ -212,7 +232,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _class_of(name: str) -> Any:
-    """What a file calls by this name, imported when it is needed: a monitor comes with all of evaluation."""
+    """Class by its name in a file, imported when needed."""
     if name in homes():
         return find_class(name)
     if name == "ScoreHistogram":
@@ -235,7 +255,7 @@ def _finite(text: str) -> float:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a key that is there twice, readers would disagree which value counts."""
+    """Object without repeated keys, on which JSON readers would disagree."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -244,7 +264,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file: all of it, or nothing."""
+    """Write a text file completely or not at all."""
     with atomic_path(path) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -253,15 +273,14 @@ def write_whole(path: Path, text: str) -> None:
 def atomic_path(
     path: Path, move: Callable[[Path, Path], object] = Path.replace
 ) -> Iterator[Path]:
-    """A temporary file in the folder of ``path`` to write to, which is then flushed to disk and moved into place.
+    """Context with a temporary file that is moved to ``path`` at the end.
 
-    If ``path`` is a symbolic link, the file that it points to is replaced. A file that
-    is replaced passes on its permissions, and its owner where that is allowed. A device
-    or a pipe is not replaced but written to.
+    The file is flushed to disk first. If ``path`` is a symbolic link, its target is
+    replaced. The new file gets the permissions of the old one and, if allowed, its
+    owner. Devices and pipes are written to directly.
 
-    A process that is killed cannot remove its temporary file, so what such processes
-    left for this ``path`` is removed first. Files that another process is writing are
-    locked, and a lock ends with its process.
+    Temporary files for ``path`` of killed processes are removed first. Files that
+    another process is writing are locked, and a lock ends with its process.
     """
     existing = _status(path)
     if existing is not None and stat.S_ISDIR(existing.st_mode):
@@ -302,7 +321,7 @@ def atomic_path(
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What is there already, behind symbolic links; None if nothing is."""
+    """Status of an existing file, following symbolic links; None if there is none."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -310,13 +329,13 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _is_device(status: os.stat_result) -> bool:
-    """Whether it passes on what is written to it, as /dev/null and pipes do."""
+    """Whether it is a device or a pipe."""
     return not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
 
 
 @contextmanager
 def _copied_to(device: Path) -> Iterator[Path]:
-    """A temporary file to write to, which is then copied to a device or a pipe."""
+    """Temporary file to write to, which is then copied to a device or a pipe."""
     with tempfile.TemporaryDirectory(prefix="calspline-") as folder:
         copy = Path(folder) / "output"
         yield copy
@@ -325,7 +344,7 @@ def _copied_to(device: Path) -> Iterator[Path]:
 
 
 def _pass_on_permissions(existing: os.stat_result, part: Path) -> None:
-    """Give a file owner, group and permissions of the one that it replaces.
+    """Give a file the owner, group and permissions of the one that it replaces.
 
     If it cannot have the group, its own group gets the permissions of all others.
     """
@@ -343,7 +362,7 @@ def _pass_on_permissions(existing: os.stat_result, part: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock of a folder, and hold it meanwhile.
+    """Context that holds the lock of a folder.
 
     There is none on Windows, and on file systems that have no locks.
     """
@@ -363,7 +382,7 @@ def _new_name(path: Path) -> Path:
 
 
 def _create_locked(part: Path, mode: int) -> int | None:
-    """Create a file and lock it: its descriptor, or None if another process removed the file before the lock."""
+    """Create and lock a file; None if another process removed it before the lock."""
     held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
     if sys.platform == "win32":  # a file that is open cannot be moved there
         os.close(held)
@@ -379,7 +398,7 @@ def _create_locked(part: Path, mode: int) -> int | None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove the temporary files for ``path`` that killed processes left."""
+    """Remove temporary files for ``path`` that killed processes left."""
     if sys.platform == "win32":
         return
     ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")

@@ -1,4 +1,4 @@
-"""How results are drawn: the one hook by which they reach the displays above them.
+"""Indirection between results and the displays that draw them.
 
 Evaluations, decisions and monitors do not import :mod:`calspline.display`. Their
 ``plot`` methods call :func:`draw`, and the package registers the displays on import.
@@ -14,13 +14,13 @@ _find_drawing: Callable[[], Drawing] | None = None
 
 
 def register_drawing(find_drawing: Callable[[], Drawing]) -> None:
-    """Set the function that imports and returns what draws a result."""
+    """Register the function that imports and returns the drawing function."""
     global _find_drawing
     _find_drawing = find_drawing
 
 
 def draw(result: Any, ax: Any = None, **options: Any) -> Any:
-    """Draw a result with matplotlib, into ``ax`` or a new figure."""
+    """Plot a result with matplotlib."""
     if _find_drawing is None:
         raise RuntimeError("calspline must be imported before results are drawn")
     drawing = _find_drawing()

@@ -1,4 +1,4 @@
-"""What results have in common: text, HTML, a dictionary and a data frame.
+"""Common parts of results: text, HTML, dict and data frame.
 
 A result describes itself once, as a list of blocks, which are tables and sentences, and
 as columns of numbers. The base class makes the rest of them.
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table to print."""
+    """A table for printing."""
 
     rows: Sequence[Row]
     header: Row | None = None
     title: str = ""
     total: int = 0
-    """Number of rows if only the first are in ``rows``."""
+    """Total number of rows, if ``rows`` holds only the first."""
 
     def text(self) -> str:
-        """The table with aligned columns, below its title."""
+        """Format the table with aligned columns, below its title."""
         table = text_table(self.rows, self.header, self.total)
         return f"{self.title}\n{table}" if self.title else table
 
     def html(self) -> str:
-        """The table in HTML."""
+        """Format the table in HTML."""
         return html_table(self.rows, self.header, caption=self.title)
 
 
@@ -46,11 +46,11 @@ class Result(ABC):
 
     @abstractmethod
     def _blocks(self) -> Sequence[Block]:
-        """Tables and sentences, in the order in which they are printed."""
+        """Tables and sentences, in printing order."""
 
     @abstractmethod
     def _columns(self) -> Mapping[str, Any]:
-        """Columns of numbers by name, all of the same length."""
+        """Columns of numbers by name, all of equal length."""
 
     def __str__(self) -> str:
         return text_of_blocks(self._blocks())
@@ -59,14 +59,14 @@ class Result(ABC):
         return html_of_blocks(self._blocks())
 
     def to_dict(self) -> dict[str, Any]:
-        """The columns of :meth:`to_frame` as lists."""
+        """Return the columns of :meth:`to_frame` as lists."""
         return {
             name: np.asarray(values, dtype=object).tolist()
             for name, values in self._columns().items()
         }
 
     def to_frame(self) -> pandas.DataFrame:
-        """The numbers as a pandas data frame, with all digits."""
+        """Return the numbers as a pandas data frame, with all digits."""
         try:
             import pandas
         except ImportError:
@@ -75,7 +75,7 @@ class Result(ABC):
 
 
 def text_of_blocks(blocks: Sequence[Block]) -> str:
-    """Blocks as text; an empty line separates a titled table from what precedes it."""
+    """Format blocks as text; tables with a title are preceded by an empty line."""
     parts: list[str] = []
     for block in blocks:
         if not block:
@@ -89,7 +89,7 @@ def text_of_blocks(blocks: Sequence[Block]) -> str:
 
 
 def html_of_blocks(blocks: Sequence[Block]) -> str:
-    """Blocks as HTML."""
+    """Format blocks as HTML."""
     return "".join(
         f"<p>{escape(block)}</p>" if isinstance(block, str) else block.html()
         for block in blocks

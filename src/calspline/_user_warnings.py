@@ -1,11 +1,11 @@
-"""Warnings that point at the user's own line."""
+"""Warnings that refer to the user's line of code."""
 
 import sys
 import warnings
 
 
 def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called into this package, however deep the call."""
+    """Issue a warning for the line that called into this package."""
     level = 1
     frame = sys._getframe()
     while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):

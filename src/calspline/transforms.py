@@ -1,17 +1,17 @@
-"""Score transforms: from a score to the place ``x`` where the spline is fitted.
+"""Score transforms: from a score to the location ``x`` where the spline is fitted.
 
-============== =========================================== ==================================
-name           x                                           for
-============== =========================================== ==================================
-logit          log-odds, clipped at probabilities 1e-9     most probabilities
-asinh_logit    ``5 asinh(log-odds / 5)``                   over-confident models
-compact_logit  the paper's ``G_epsilon``                   Algorithm 2 of the paper
-identity       the score itself                            margins; Algorithm 1 of the paper
-============== =========================================== ==================================
+============== ==================================== =================================
+name           x                                    for
+============== ==================================== =================================
+logit          log-odds, clipped at 1e-9            most probabilities
+asinh_logit    ``5 asinh(log-odds / 5)``            over-confident models
+compact_logit  ``G_epsilon`` of the paper           Algorithm 2 of the paper
+identity       the score itself                     margins; Algorithm 1 of the paper
+============== ==================================== =================================
 
-Probabilities travel as log-odds. From one column these are known down to
-``p = 1e-300`` but only up to ``1 - p = 1e-16``, where ``p`` rounds to 1; from the
-two columns of a ``predict_proba`` they are known equally well at both ends.
+Probabilities are represented by log-odds. From one column, these are exact down to ``p
+= 1e-300`` but only up to ``1 - p = 1e-16``, where ``p`` rounds to 1; from the two
+columns of ``predict_proba``, they are exact at both ends.
 
 Each is declared once, in :data:`TRANSFORMS`; fits, files and exports read it from
 there.
@@ -31,7 +31,7 @@ from calspline._arrays import Array
 from calspline._expression import Expression, between, call, evaluate, name
 
 Source = Literal["one", "pair", "row"]
-"""Whether a probability comes alone, or with that of everything else."""
+"""Whether a probability is given alone or with its complement."""
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16
@@ -39,7 +39,7 @@ ZERO, ONE = (
     float(np.log(SMALLEST_PROBABILITY)),
     float(np.log(1.0 / SMALLEST_COMPLEMENT)),
 )
-"""Log-odds of exact 0 and 1 in one column; in two, those of an exact 1 are ``-ZERO``."""
+"""Log-odds of exact 0 and 1 in one column; in two columns, exact 1 is ``-ZERO``."""
 LOGIT_CLIP = float(np.log((1.0 - 1e-9) / 1e-9))
 ASINH_SCALE = 5.0
 
@@ -64,7 +64,7 @@ def log_odds(p: ArrayLike) -> Array:
 
 
 def log_odds_from_pair(p0: ArrayLike, p1: ArrayLike) -> Array:
-    """Log-odds ``log p1 - log p0``, which keeps what ``1 - p0`` rounds away.
+    """Log-odds ``log p1 - log p0``, without the rounding of ``1 - p0``.
 
     Examples
     --------
@@ -77,18 +77,18 @@ def log_odds_from_pair(p0: ArrayLike, p1: ArrayLike) -> Array:
 
 
 def expit(u: ArrayLike) -> Array:
-    """Probabilities of log-odds: scipy's, without the time that ``scipy.special`` takes to import."""
+    """Probabilities of log-odds, without importing ``scipy.special``."""
     with np.errstate(over="ignore"):
         return np.asarray(1.0 / (1.0 + np.exp(-np.asarray(u, dtype=np.float64))))
 
 
 def exactly_one(location: Array) -> NDArray[np.bool_]:
-    """Which log-odds are those of a probability of exactly 1, in one column or in two."""
+    """Whether log-odds are those of a probability of exactly 1."""
     return np.asarray((location == ONE) | (location >= -ZERO))
 
 
 def highest_location(location: Array, *, probabilities: bool) -> float:
-    """The largest location; of log-odds, the largest that is not of an exact 1."""
+    """Largest location; for log-odds, the largest that is not an exact 1."""
     top = float(np.max(location, initial=-np.inf))
     if probabilities and top >= ONE:
         return float(np.max(location, initial=-np.inf, where=~exactly_one(location)))
@@ -96,7 +96,7 @@ def highest_location(location: Array, *, probabilities: bool) -> float:
 
 
 def log_odds_formula(source: Source) -> Expression:
-    """Either of them as a formula of ``p`` and, from a pair, of ``rest``."""
+    """Log-odds as a formula of ``p`` and, for a pair, of ``rest``."""
     p = name("p")
     rest, least = (
         (1.0 - p, SMALLEST_COMPLEMENT)
@@ -109,13 +109,12 @@ def log_odds_formula(source: Source) -> Expression:
 
 
 def choose_epsilon(p: ArrayLike) -> float:
-    """The paper's heuristic for the epsilon of the compact logit.
+    """Epsilon of the compact logit by the heuristic of the paper.
 
     ``epsilon = 10**(r - 1)`` with ``r = floor(log10(min(1 - p_i)))`` over the scores
-    that are not exactly 1. As printed, it looks at scores near 1 only: scores
-    near 0 have no say, and those below epsilon stay on the linear part of the
-    transform. Where the signal is in small scores, give ``epsilon`` as a number
-    or use ``logit``. If every score is 1 the answer is 0.1.
+    that are not exactly 1. As printed, it considers scores near 1 only; small scores
+    below epsilon stay on the linear part of the transform. If these are informative,
+    pass ``epsilon`` as a number or use ``logit``. If every score is 1, epsilon is 0.1.
 
     Examples
     --------
@@ -142,7 +141,7 @@ def compact_logit_slope(epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a transform is. Where ``epsilon`` is of no use, it is NaN.
+    """Definition of a transform; ``epsilon`` is NaN if it is not used.
 
     Parameters
     ----------
@@ -256,7 +255,7 @@ TRANSFORMS = {
         ),
     )
 }
-"""All transforms, by name; one from outside is added as ``TRANSFORMS[name] = Definition(name, ...)``."""
+"""All transforms by name."""
 
 
 @dataclass(frozen=True)
@@ -303,12 +302,12 @@ class Transform:
 
     @property
     def takes_probabilities(self) -> bool:
-        """Whether scores have to lie in [0, 1]."""
+        """Whether scores must lie in [0, 1]."""
         return self._definition.takes_probabilities
 
     @property
     def unchanged(self) -> tuple[float, float] | None:
-        """Intercept and slope, in ``x``, of the log-odds of the score, where it has any."""
+        """Intercept and slope, in ``x``, of the log-odds of the score, if any."""
         line = self._definition.unchanged
         return None if line is None else line(self._epsilon)
 
@@ -319,7 +318,7 @@ class Transform:
             return steepness(scores) / self.derivative(scores)
 
     def formula(self, p: Expression, u: Expression) -> Expression:
-        """``x`` of a score ``p`` whose log-odds are ``u``."""
+        """``x`` as a formula of the score ``p`` and its log-odds ``u``."""
         return self._definition.formula(p, u, self._epsilon)
 
     @cached_property

@@ -105,7 +105,7 @@ def test_it_is_said_how_many_groups_there_are_and_what_that_means():
     p, y, group = clustered()
     found = evaluate(y, p, groups=group)
     assert str(found).startswith("2,000 rows in 200 groups, 2 classes\n")
-    said = f"these 2,000 rows in 200 groups are worth about {float(f'{found.n_effective:.2g}'):,.0f} independent ones."
+    said = f"The effective sample size of 2,000 rows in 200 groups is about {float(f'{found.n_effective:.2g}'):,.0f}."
     assert str(found).endswith(said)
     assert str(compare(y, {"a": p}, groups=group)).endswith(said)
     assert str(reliability(y, p, groups=group)).endswith(said)
@@ -121,7 +121,7 @@ def test_it_is_said_how_many_groups_there_are_and_what_that_means():
     )
     assert json.dumps(reliability(y, p, groups=group).to_dict())
     independent = evaluate(*clustered(correlation=0.0)[1::-1], groups=group)
-    assert str(independent).endswith("are worth about as many independent ones.")
+    assert "Rows within a group are nearly independent" in str(independent)
 
 
 def test_groups_count_for_three_classes():

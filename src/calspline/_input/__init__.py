@@ -1,1 +1,1 @@
-"""What users pass, checked once, where it enters."""
+"""Validation of user input."""

@@ -1,4 +1,4 @@
-"""Sample rows from batches of any shape, such as pixels of images or tokens of sequences."""
+"""Sampling of rows from batches, such as pixels of images or tokens of sequences."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Codes = NDArray[np.intp]
 
 
 class BatchRows(NamedTuple):
-    """Rows of scores, their labels, and the group (image or sequence) that each belongs to."""
+    """Scores, labels and groups (images or sequences) of rows."""
 
     scores: NDArray[Any]
     labels: Codes
     groups: Codes
 
     def select(self, rows: NDArray[np.bool_]) -> BatchRows:
-        """Some of the rows."""
+        """Select some of the rows."""
         return BatchRows(self.scores[rows], self.labels[rows], self.groups[rows])
 
 
@@ -39,24 +39,27 @@ def sample_batches(
     Parameters
     ----------
     batches : iterable of (scores, labels)
-        Scores of shape (N, C), (N, C, H, W) or similar, arrays or tensors. Labels have
-        the same shape without the classes and are integers from 0 to C - 1. What lies
-        along the first dimension, an image or a sequence, is a group of dependent rows.
+        Scores of shape (N, C), (N, C, H, W) or similar, as arrays or tensors. Labels
+        have the same shape without the classes and are integers from 0 to C - 1. Each
+        element along the first dimension, an image or a sequence, is a group of
+        dependent rows.
     dim : int, default=1
-        The dimension of the classes.
+        Dimension of the classes.
     ignore_index : int, optional
         Label of rows to leave out.
     max_rows : int, default=100000
         Size of the sample. All rows are returned if there are fewer.
-    random_state : int, RandomState or None
-        None always gives the same sample.
+    random_state : int, RandomState or None, default=None
+        Random state of the sample. None is a fixed seed.
 
     Returns
     -------
-    scores : array of shape (n, C)
-    labels : array of shape (n,)
-    groups : array of shape (n,)
-        For ``fit(scores, labels, groups=groups)``.
+    scores : ndarray of shape (n, C)
+        Scores of the sampled rows.
+    labels : ndarray of shape (n,)
+        Their labels.
+    groups : ndarray of shape (n,)
+        Their groups, for ``fit(scores, labels, groups=groups)``.
 
     Examples
     --------
@@ -86,7 +89,7 @@ def sample_batches(
 def read_batches(
     batches: Iterable[Any], dim: int, ignore_index: int | None
 ) -> Iterator[BatchRows]:
-    """Check batches of scores and labels and reshape each to rows."""
+    """Validate batches of scores and labels, and reshape each to rows."""
     n_groups = 0
     n_classes = None
     for k, pair in enumerate(batches):
@@ -138,7 +141,7 @@ def _check_labels(labels: NDArray[Any], n_classes: int, batch: int) -> Codes:
 
 
 class Reservoir:
-    """Random sample of bounded size: each row draws a key, and the smallest keys are kept."""
+    """Random sample of bounded size, by random keys of the rows."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
@@ -149,7 +152,7 @@ class Reservoir:
         self._rows: list[BatchRows] = []
 
     def add(self, rows: BatchRows) -> None:
-        """Offer some more rows."""
+        """Add rows."""
         keys = self._rng.random(len(rows.labels))
         self.n_seen += len(keys)
         is_candidate = keys < self._largest_key
@@ -160,11 +163,11 @@ class Reservoir:
 
     @property
     def n_held(self) -> int:
-        """Rows in memory, at most about twice the size of the sample."""
+        """Number of rows in memory, at most about twice the size of the sample."""
         return sum(len(keys) for keys in self._keys)
 
     def sample(self) -> BatchRows:
-        """The rows with the smallest keys."""
+        """Rows with the smallest keys."""
         self._drop_large_keys()
         return self._rows[0]
 

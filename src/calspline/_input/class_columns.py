@@ -1,4 +1,4 @@
-"""Which column of scores belongs to which class.
+"""Assignment of columns of scores to classes.
 
 Names of columns take precedence over positions. :func:`order_columns` and
 :func:`classes_of_columns` are the only rule for it: for arrays and frames, calibrators,
@@ -35,7 +35,10 @@ COLUMN_ADVICE = (
 
 
 def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
-    """Names of the columns of a data frame; None for anything else, and for the numbers pandas gives to columns."""
+    """Names of the columns of a data frame; None if there are none.
+
+    The default integer names of pandas do not count as names.
+    """
     if n_dimensions != 2 or isinstance(scores, (np.ndarray, list, tuple)):
         return None
     if hasattr(scores, "columns") and hasattr(scores, "iloc"):
@@ -62,7 +65,7 @@ def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
 
 
 def name_as_text(name: Any) -> str:
-    """The name of a column as a text; of several levels, ``("p", 1)`` is ``p_1``."""
+    """Name of a column as a string; for several levels, ``("p", 1)`` is ``p_1``."""
     return (
         "_".join(str(level) for level in name if level != "")
         if isinstance(name, tuple)
@@ -77,7 +80,7 @@ def order_columns(
     *,
     known: bool = False,
 ) -> list[int] | None:
-    """The place of each class's column, by the columns' names; None: the columns are in the order of the classes.
+    """Index of each class's column, by name; None if the order is that of the classes.
 
     A name is that of a class if it is the same by value, or ends so: ``dog``,
     ``prob_dog``, ``model.dog``; 1, ``"1"``, ``"p_1.0"``. Names of some classes and not
@@ -116,7 +119,7 @@ def classes_of_columns(
     beside: str = "scores",
     advice: str = COLUMN_ADVICE,
 ) -> NDArray[Any]:
-    """The classes of three or more columns, sorted, from the distinct labels that the rows show.
+    """Classes of three or more columns, sorted, given the distinct labels of the rows.
 
     Columns that are named after classes have these, whether rows show them or not. Else
     integers from 0 to m-1, 0 among them, name columns; labels of any other kind must
@@ -160,7 +163,10 @@ def check_matrix_labels(
     beside: str = "scores",
     least: int = 2,
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The class of every row and those of the columns, of which some may be absent; see :func:`classes_of_columns`."""
+    """Codes of the labels and the classes of the columns, some of which may not occur.
+
+    See :func:`classes_of_columns`.
+    """
     array = check_label_array(y, n, name, beside=beside)
     found = distinct_labels(array, name)
     if len(found) < least:
@@ -172,7 +178,7 @@ def check_matrix_labels(
 
 
 def are_named_after_classes(names: Sequence[Any] | None, found: NDArray[Any]) -> bool:
-    """Whether columns have names of their own that include all the labels ``found``."""
+    """Whether the columns have names that include all labels ``found``."""
     listed = _given_names(names)
     if listed is None or listed == list(range(len(listed))):
         return False
@@ -180,14 +186,14 @@ def are_named_after_classes(names: Sequence[Any] | None, found: NDArray[Any]) ->
 
 
 def _given_names(names: Sequence[Any] | None) -> list[Any] | None:
-    """Names, unless they are those that polars gives to columns without."""
+    """Names, unless they are the default names of polars."""
     if names is None or list(names) == [f"column_{j}" for j in range(len(names))]:
         return None
     return list(names)
 
 
 def _readings(names: list[Any]) -> Iterator[list[Any]]:
-    """The parts of names that may name classes: all, what the usual prefixes leave, or what a common one leaves."""
+    """Parts of names that may be classes: all, or without usual or common prefixes."""
     yield names
     if not all(isinstance(name, str) for name in names):
         return
@@ -203,7 +209,7 @@ def _readings(names: list[Any]) -> Iterator[list[Any]]:
 
 
 def _classes_named(found: NDArray[Any], names: list[Any]) -> NDArray[Any] | None:
-    """The classes that names name, if all labels are among them."""
+    """Classes given by the names, if all labels are among them."""
     labels = found.tolist()
     for key in (str, by_value):
         seen = {key(label): label for label in labels}
@@ -224,7 +230,7 @@ def _classes_named(found: NDArray[Any], names: list[Any]) -> NDArray[Any] | None
 
 
 def _alike(name: Any, label: Any) -> Any:
-    """A name as a label of the type that others have; None if it is none."""
+    """Convert a name to the type of the labels; None if that is impossible."""
     value = by_value(name)
     if isinstance(label, str):
         return name if isinstance(name, str) else str(value)
@@ -236,7 +242,7 @@ def _alike(name: Any, label: Any) -> Any:
 
 
 def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
-    """Complain about names of which some, but not all, are those of classes."""
+    """Check that either all names are those of classes, or none."""
     keys = {by_value(value) for value in classes}
     for tails in _readings(names):
         hits = [
@@ -262,7 +268,7 @@ def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
 
 
 def _check_one_name(column: Any, classes: list[Any], name: str) -> None:
-    """One column has the scores of the second class, so it must not be named after the first."""
+    """Check that a single column is not named after the first class."""
     if not isinstance(column, str) or WHOLE.fullmatch(column):
         return  # a number is as a rule a place
     tails = [tails[0] for tails in _readings([column])]

@@ -1,4 +1,4 @@
-"""Groups of rows that depend on each other."""
+"""Groups of dependent rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calspline._input.labels import check_label_array
 def check_groups(
     groups: Any, n: int, name: str = "groups", *, beside: str = "scores"
 ) -> NDArray[np.intp] | None:
-    """The number of each row's group, from 0 and in sorted order; None stays None."""
+    """Codes of the groups in sorted order; None stays None."""
     if groups is None:
         return None
     if isinstance(groups, list) or getattr(
@@ -37,7 +37,7 @@ def check_groups(
 
 
 def _by_type(value: Any) -> tuple[Any, ...]:
-    """Sorts numbers by size and the rest by type, so that 1 and "1" are two groups."""
+    """Sort key: numbers by size and others by type, so that 1 and "1" differ."""
     number = isinstance(value, (int, float, np.number))
     return (
         ("", value)
@@ -47,7 +47,7 @@ def _by_type(value: Any) -> tuple[Any, ...]:
 
 
 def several_groups(group: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
-    """The groups, of which there have to be two at least; None if each row is one of its own."""
+    """Check that there are at least two groups; None if each row is a group."""
     if group is None:
         return None
     n_groups = int(group.max()) + 1

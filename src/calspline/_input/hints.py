@@ -145,8 +145,8 @@ def warn_if_columns_shuffled(
         template = (
             f"the class of the largest score is right in {right:.1%} of the rows, less "
             f"often than by chance ({chance:.1%}): perhaps the columns are not in the "
-            "order of the classes ({all}). Columns of a data frame that are named after "
-            "the classes are reordered"
+            "order of the classes ({all}). Columns of a data frame that are named "
+            "after the classes are reordered"
         )
         warn_user(ClassOrderWarning(template, classes))
 
@@ -169,8 +169,9 @@ def warn_if_features(
         absent = first_few([repr(label) for label in plain_labels(classes[~occurs])])
         warn_user(
             f"scores has {m} columns that are not probabilities, but y has only two "
-            f"classes. The columns are treated as logits of {m} classes; {absent} never "
-            f"occurs, but has the largest score in {share:.0%} of the rows. Features "
+            f"classes. The columns are treated as logits of {m} classes; {absent} "
+            f"never occurs, but has the largest score in {share:.0%} of the rows. "
+            "Features "
             f"cannot be calibrated. {FEATURES_ADVICE}"
         )
 
@@ -228,7 +229,8 @@ def warn_of_weights(
     """Warn about weights that are taken for counts, but do not look like counts."""
     warn_user(
         f"{name} sums to {total:.6g} for {n_rows} rows. Weights count rows (2 means "
-        f"that a row was seen twice), so these count as {total:.3g} rows; if only their "
-        f"ratios matter, as for survey weights, they count as {total / unit:.3g} rows: "
+        f"that a row was seen twice), so these count as {total:.3g} rows; if only "
+        f"their ratios matter, as for survey weights, they count as "
+        f"{total / unit:.3g} rows: "
         f"{remedy}divide them by {unit:.3g}"
     )

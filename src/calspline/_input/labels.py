@@ -1,4 +1,4 @@
-"""Labels of rows and the classes they show."""
+"""Labels of rows, and classes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from calspline._arrays import as_numpy, chunks, is_masked
 
 NEVER_MISSING = {str, bytes, int, bool}
 CONTAINERS = (tuple, frozenset)
-"""Hashable, but not labels: numpy would make rows of them."""
+"""Hashable containers, which are not labels: NumPy would make rows of them."""
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 MAX_LABELS = 1000
 """A column with more distinct values does not hold classes."""
 
 
 def by_value(label: Any) -> int | str:
-    """What a label, or the name of a column, says: 1, 1.0, "1", "1.0" and True are the same."""
+    """Normal form of a label or name: 1, 1.0, "1", "1.0" and True are equal."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, str):
@@ -35,7 +35,10 @@ def by_value(label: Any) -> int | str:
 
 
 def label_array(labels: list[Any], dtype: Any = None) -> NDArray[Any]:
-    """Labels as numpy has them: of one type, or as objects. Decimals of a database are integers, or else floats."""
+    """Convert labels to an array of one type, or of objects.
+
+    Decimals of databases become integers or floats.
+    """
     if labels and all(isinstance(value, Decimal) for value in labels):
         whole = all(value == int(value) for value in labels)
         labels = [int(value) if whole else float(value) for value in labels]
@@ -56,7 +59,7 @@ def label_array(labels: list[Any], dtype: Any = None) -> NDArray[Any]:
 
 
 def _integer_array(values: list[int]) -> NDArray[Any]:
-    """Integers of the smallest type that has all of them exactly, where numpy itself would make floats of some."""
+    """Convert integers to the smallest type that holds all of them exactly."""
     low, high = min(values), max(values)
     for dtype in (np.int64, np.uint64):
         if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
@@ -67,14 +70,14 @@ def _integer_array(values: list[int]) -> NDArray[Any]:
 
 
 def plain_labels(values: Iterable[Any]) -> list[Any]:
-    """Labels as Python has them."""
+    """Convert labels to Python objects."""
     return [
         value.item() if isinstance(value, np.generic) else value for value in values
     ]
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, NA or NaT."""
+    """Whether a value is missing: None, NaN, NA or NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
@@ -83,7 +86,7 @@ def is_missing(value: Any) -> bool:
 def one_column(
     array: NDArray[Any], n: int, name: str, beside: str, given: type
 ) -> NDArray[Any]:
-    """An array, or its only column, of one dimension with ``n`` values, as many as ``beside`` has rows."""
+    """Array of one dimension with ``n`` values, as many rows as ``beside``."""
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -101,7 +104,7 @@ def one_column(
 def check_label_array(
     y: Any, n: int, name: str = "y", *, beside: str = "scores"
 ) -> NDArray[Any]:
-    """Labels as a one-dimensional array of ``n`` values, none missing."""
+    """Validate labels: a one-dimensional array of ``n`` values, none missing."""
     if hasattr(y, "tocsr") and hasattr(y, "nnz"):
         raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
     if is_masked(y):
@@ -138,7 +141,7 @@ def check_label_array(
 def check_binary_labels(
     y: Any, n: int, classes: NDArray[Any] | None = None, name: str = "y"
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The two classes, sorted or as given (then one may be absent), and which rows are of the second."""
+    """Sorted or given classes, and which rows are of the second class."""
     array = check_label_array(y, n, name)
     if classes is None:
         if n == 0:
@@ -156,7 +159,7 @@ def check_binary_labels(
 
 
 def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Distinct labels, sorted; continuous values are an error."""
+    """Distinct labels, sorted; continuous values raise an error."""
     if array.dtype.kind == "O":
         try:
             labels = sorted(set(array.tolist()))
@@ -194,7 +197,7 @@ def distinct_labels(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def check_hashable(values: Iterable[Any], name: str) -> None:
-    """Complain about lists, tuples and the like, which are no labels."""
+    """Check that labels are not lists, tuples or the like."""
     for row, value in enumerate(values):
         if isinstance(value, CONTAINERS) or not _is_hashable(value):
             raise TypeError(
@@ -237,7 +240,7 @@ def _two_classes(
 
 
 def _second(array: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Which labels are the second of two classes; None if one is neither."""
+    """Which labels are of the second class; None if one is of neither."""
     positive = np.empty(len(array), dtype=bool)
     for rows in chunks(len(array)):
         positive[rows] = array[rows] == classes[1]
@@ -247,7 +250,7 @@ def _second(array: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.bool_] | N
 
 
 def check_two_classes(classes: Any) -> NDArray[Any]:
-    """Check a list of the two classes."""
+    """Validate a list of two classes."""
     array = np.asarray(classes)
     if array.shape != (2,) or array[0] == array[1]:
         raise ValueError(f"classes must be two different labels; got {classes!r}")

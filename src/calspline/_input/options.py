@@ -1,4 +1,4 @@
-"""Checks of options of functions; each error names the option and its domain."""
+"""Validation of options of functions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_text(value: Any, name: str) -> str:
 
 
 def check_by_name(given: Any, name: str, alone: str | None) -> dict[str, Any]:
-    """Several things by name as they are; one thing by the name ``alone``."""
+    """Validate a mapping by name; a single object is named ``alone``."""
     if not isinstance(given, Mapping):
         given, name = {"" if alone is None else alone: given}, "name"
     elif alone is not None:

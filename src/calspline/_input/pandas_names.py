@@ -1,4 +1,4 @@
-"""Columns of pandas frames whose names are no texts, or not unique, under names that every engine takes."""
+"""Unique string names for columns of pandas frames with other names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 5
 
 
 def has_odd_names(frame: Any) -> bool:
-    """Whether it is a pandas frame with names of columns that are numbers or tuples, or that occur twice."""
+    """Whether it is a pandas frame with column names that are not unique strings."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(frame, pandas.DataFrame):
         return False
@@ -26,7 +26,7 @@ def has_odd_names(frame: Any) -> bool:
 
 
 def with_text_names(frame: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-    """The columns of a pandas frame that arguments name, under unique texts, and the arguments with these.
+    """The named columns of a pandas frame under unique strings, and the new arguments.
 
     A name is compared by value, as pandas does: 1, 1.0 and ``numpy.int64(1)`` are the
     same, 1 and ``"1"`` are not. A tuple is the name of a column with several levels, or
@@ -57,7 +57,7 @@ def with_text_names(frame: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def with_columns(frame: Any, added: dict[str, Any]) -> Any:
-    """A pandas frame with more columns; where names have several levels, theirs are empty but the first."""
+    """Add columns to a pandas frame; with several levels, only the first is named."""
     found, levels = frame.copy(deep=False), frame.columns.nlevels
     for name, values in added.items():
         found[name if levels == 1 else (name, *[""] * (levels - 1))] = values
@@ -65,7 +65,10 @@ def with_columns(frame: Any, added: dict[str, Any]) -> Any:
 
 
 def names_of(frame: Any) -> list[str]:
-    """The names of a pandas frame's columns as texts; of those with several levels also the first level."""
+    """Names of a pandas frame's columns as strings.
+
+    With several levels, names of the first level are included.
+    """
     names = [name_as_text(name) for name in frame.columns]
     return (
         [*names, *map(str, frame.columns.get_level_values(0))]
@@ -75,19 +78,19 @@ def names_of(frame: Any) -> list[str]:
 
 
 def _is_name(frame: Any, given: Any) -> bool:
-    """Whether it is one name, and not a list of several."""
+    """Whether it is a single name."""
     if isinstance(given, tuple):
         return given in list(frame.columns)
     return isinstance(given, str) or not isinstance(given, Sequence)
 
 
 def listed(frame: Any, given: Any) -> list[Any]:
-    """The names in an argument that is one name or a list of them."""
+    """Names in an argument that is a name or a list of names."""
     return [given] if _is_name(frame, given) else list(given)
 
 
 def place_of(frame: Any, name: Any, argument: str, what: str = "frame") -> int:
-    """Where the only column of a name is."""
+    """Index of the unique column of a name."""
     places = [place for place, known in enumerate(frame.columns) if _same(known, name)]
     if not places:
         known = short_list(list(frame.columns), SHOWN)

@@ -1,4 +1,4 @@
-"""Rows of a fit: scores, labels, weights, groups and segments that go together."""
+"""Validated rows of a fit: scores, labels, weights, groups and segments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from calspline._input.weights import (
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows that count: none has weight zero.
+    """Rows with positive weight.
 
     ``groups`` are numbers of groups, None if every row is one of its own; ``by`` has
     columns of segments.
@@ -43,7 +43,7 @@ class LabelledRows:
         check_weights_as_counts(self.weight, labels=self.labels, scores=columns)
 
     def with_importance_weights(self) -> LabelledRows:
-        """The same rows, with weights of which only the ratios count."""
+        """The same rows with importance weights, of which only ratios matter."""
         if self.weight is None:
             return self
         return replace(self, weight=self.weight / importance_unit(self.weight))
@@ -52,7 +52,7 @@ class LabelledRows:
 def check_rows(
     scores: Any, y: Any, sample_weight: Any, groups: Any = None, by: Any = None
 ) -> LabelledRows:
-    """Check the arguments of a fit."""
+    """Validate the arguments of a fit."""
     given = check_scores(scores)
     segments = None if by is None else check_by(by, len(given), some=True)
     rows = label_scores(given, y, sample_weight, groups, segments)
@@ -67,7 +67,7 @@ def label_scores(
     groups: Any = None,
     by: By | None = None,
 ) -> LabelledRows:
-    """Scores with checked labels, weights and groups: at least two rows that count."""
+    """Combine scores with validated labels, weights and groups."""
     n = len(scores)
     weight = check_weights(sample_weight, n)
     labels = check_label_array(y, n)

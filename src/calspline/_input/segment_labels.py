@@ -1,4 +1,4 @@
-"""Labels of segments, compared by value: 1 and 1.0 are the same segment, 1 and "1" are not."""
+"""Labels of segments, compared by value: 1 and 1.0 are equal, 1 and "1" are not."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from calspline._user_warnings import warn_user
 Codes = NDArray[np.intp]
 
 SMALL_RANGE = 1 << 20
-"""Integers this close together are counted instead of looked up."""
+"""Integers within this range are counted instead of looked up."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A label for each row. ``values`` has every label once, and ``codes`` its place there: -1 where there is none."""
+    """Labels of rows as ``codes`` into distinct ``values``, or -1 for none."""
 
     name: str | None
     values: list[Any]
     codes: Codes
 
     def of(self, rows: Any) -> Column:
-        """The labels of some of the rows; those of no row are gone."""
+        """Select rows, and drop labels that no longer occur."""
         codes = self.codes[rows]
         present = np.unique(codes[codes >= 0])
         place = np.full(len(self.values) + 1, -1, dtype=np.intp)
@@ -45,21 +45,21 @@ class Column:
 
 @dataclass(frozen=True)
 class By:
-    """One or more columns that say which segments each row is in."""
+    """One or more columns of segment labels."""
 
     columns: list[Column]
 
     @property
     def names(self) -> list[str | None]:
-        """Names of the columns, if they have any."""
+        """Names of the columns, if any."""
         return [column.name for column in self.columns]
 
     def like(self, names: Sequence[str | None]) -> By:
-        """The columns in the order that a fit had them in."""
+        """Columns in the order of a fit."""
         return By([self.columns[place] for place in places_by_name(names, self.names)])
 
     def named(self, names: Sequence[str | None]) -> By:
-        """The columns under other names."""
+        """Rename the columns."""
         return By(
             [
                 replace(column, name=name)
@@ -68,12 +68,12 @@ class By:
         )
 
     def of(self, rows: Any) -> By:
-        """Some of the rows."""
+        """Select some of the rows."""
         return By([column.of(rows) for column in self.columns])
 
     @cached_property
     def combined(self) -> Column:
-        """One label a row: that of the only column, or the tuple of all."""
+        """A single column; labels of several columns are combined in tuples."""
         if len(self.columns) == 1:
             return self.columns[0]
         codes = np.column_stack([column.codes for column in self.columns])
@@ -91,7 +91,7 @@ class By:
 def places_by_name(
     known: Sequence[str | None], given: Sequence[str | None]
 ) -> list[int]:
-    """Where each known column is among those given: by name where all have one, or else by position.
+    """Indices of the known columns among the given ones, by name or by position.
 
     Names of which only some are known are an error. A single column goes by position,
     and so do names that are all new.
@@ -113,7 +113,9 @@ def places_by_name(
 def check_by(
     by: Any, n: int, name: str = "by", *, some: bool = False, beside: str = "scores"
 ) -> By:
-    """Segments as columns: one of ``n`` labels, or several (a frame, a 2-d array, or a list of columns).
+    """Validate columns of segments.
+
+    One column of ``n`` labels or several: a frame, a 2-d array, or a list of columns.
 
     With ``some``, each column needs at least one label.
     """
@@ -205,7 +207,7 @@ def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Co
 
 
 def _python_values(array: NDArray[Any]) -> list[Any]:
-    """The values of an array as Python has them, whatever the library that they are from."""
+    """Values of an array of any library as Python objects."""
     if array.dtype.kind in "mM":
         rounded = (
             array.astype(f"{array.dtype.kind}8[us]")
@@ -244,7 +246,7 @@ def _looked_up(values: list[Any], label: str | None, name: str) -> Column:
 
 
 def _plain(value: Any) -> Any:
-    """A label as Python has it: numbers of databases and of numpy are integers or floats."""
+    """Convert numbers of databases and NumPy to integers or floats."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -253,7 +255,7 @@ def _plain(value: Any) -> Any:
 
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
-    """Labels sorted, those of one kind together."""
+    """Sort labels, first by family."""
     found = list(labels)
     try:
         return sorted(found)
@@ -269,7 +271,7 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
 
 
 def family(label: Any) -> str:
-    """What a label is: labels of different families are never equal."""
+    """Family of a label; labels of different families are never equal."""
     if isinstance(label, (numbers.Number, np.bool_)):
         return "number"
     if isinstance(label, str):
@@ -279,7 +281,7 @@ def family(label: Any) -> str:
 
 @dataclass(frozen=True)
 class Known:
-    """The labels that a fit has seen in one column."""
+    """Labels of one column that were seen in a fit."""
 
     labels: Annotated[tuple[Any, ...], Labels("segments")]
 
@@ -295,11 +297,14 @@ class Known:
         return {family(label) for label in self.labels}
 
     def places(self, labels: Iterable[Any]) -> Codes:
-        """The place of each label; -1 for one that is not known, and for None."""
+        """Codes of labels; -1 for unseen ones and None."""
         return np.array([self._place.get(label, -1) for label in labels], dtype=np.intp)
 
     def check_family(self, kind: str | None, found: str) -> None:
-        """Complain that labels of a kind are ``found`` where no known label is of it; None: the kind is not known."""
+        """Check that labels of some family may be known.
+
+        None if the family is unknown.
+        """
         if kind is not None and self._families and kind not in self._families:
             raise TypeError(
                 f"by must have labels like those of the fit ({_shown(self._families)}, "
@@ -308,7 +313,7 @@ class Known:
             )
 
     def codes(self, column: Column) -> Codes:
-        """The place of each row's label among those known, -1 for one never seen and for none.
+        """Codes of the rows' labels; -1 for unseen ones and None.
 
         Labels of which none is even of a known kind are an error: nobody means 1 by
         "1".
@@ -325,22 +330,22 @@ class Known:
 
 @dataclass(frozen=True)
 class SegmentCodes:
-    """Where rows' segments are among those of a fit: a code for each row and column, -1 for one never seen."""
+    """Codes of the rows' segments by column; -1 for unseen ones."""
 
     codes: list[Codes]
 
     def of(self, rows: Any) -> SegmentCodes:
-        """Some of the rows."""
+        """Select some of the rows."""
         return SegmentCodes([code[rows] for code in self.codes])
 
     @property
     def n_new(self) -> int:
-        """How many rows have a segment that was never seen."""
+        """Number of rows with an unseen segment."""
         return int(np.count_nonzero(np.any([code < 0 for code in self.codes], axis=0)))
 
 
 def warn_of_new(n_new: int, n: int) -> None:
-    """Warn if rows are of segments never seen."""
+    """Warn if rows have unseen segments."""
     if n_new:
         warn_user(
             f"{n_new} of {n} rows are of segments that the fit has not seen: they get "
@@ -349,7 +354,7 @@ def warn_of_new(n_new: int, n: int) -> None:
 
 
 def check_alike(known: Iterable[Any], new: Iterable[Any]) -> None:
-    """Check that the labels of further rows may be those known: that some are of the same kind, if there are any."""
+    """Check that new labels are of a known family."""
     ours, theirs = (
         [label for label in labels if label is not None] for labels in (known, new)
     )

@@ -28,22 +28,22 @@ from calspline._input.labels import one_column
 from calspline._input.scores import check_numeric_array
 
 WHOLE_ROUNDING = 1e-6
-"""Relative distance from a whole number that is rounding."""
+"""Relative rounding error of whole numbers."""
 FEWEST_A_ROW = 0.1
-"""Mean weight below which weights make no sense as counts."""
+"""Weights with a smaller mean are not counts."""
 LARGEST_UNIT = 2.5
-"""Ratio of the sum of weights to what they are worth, from which they have to look like
-counts. Intervals at 95% then cover about 90%."""
+"""Weights must look like counts if their sum exceeds the effective sample size by more
+than this factor, at which 95% intervals cover about 90%."""
 FEWEST_ROWS = 10
-"""Whole weights of fewer rows are taken for counts."""
+"""Whole weights of fewer rows are treated as counts."""
 SHARE_OF_ONES = 0.5
-"""Share of weights that are 1, from which whole weights are counts."""
+"""Whole weights are counts if at least this share of them is 1."""
 SHARED_SCORES, FEWEST_SHARED = 0.01, 2
-"""Share and number of scores with several labels in a table of counts, at least."""
+"""Smallest share and number of scores with several labels in a table of counts."""
 
 
 class Repetition(NamedTuple):
-    """How many rows, distinct rows and distinct scores there are.
+    """Numbers of rows, distinct rows and distinct scores.
 
     ``shared`` scores occur with several labels.
     """
@@ -55,7 +55,7 @@ class Repetition(NamedTuple):
 
     @property
     def is_of_counts(self) -> bool:
-        """Whether the rows look like a table of counts of scores and labels."""
+        """Whether the rows look like a table of counts by score and label."""
         least = max(FEWEST_SHARED, SHARED_SCORES * self.scores)
         repeated = self.rows - self.distinct
         return self.shared >= least and self.shared > 2 * repeated
@@ -72,7 +72,7 @@ class WeightSums(NamedTuple):
 
     @classmethod
     def of(cls, weight: Array) -> WeightSums:
-        """The sums of weights."""
+        """Sums of the weights."""
         present = weight[weight > 0.0]
         largest = float(present.max(initial=1e-300))
         scaled = present / largest
@@ -86,32 +86,32 @@ class WeightSums(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """How much weight is worth a row if only ratios count."""
+        """Total weight divided by the effective sample size."""
         return self.squares / self.total
 
     @property
     def too_small(self) -> bool:
-        """Whether they say that there is much less data than there are rows."""
+        """Whether the sum is implausibly small for the number of rows."""
         return self.total < FEWEST_A_ROW * self.rows
 
     @property
     def too_large(self) -> bool:
-        """Whether they say that there is much more data than ratios would."""
+        """Whether the sum is much larger than the effective sample size."""
         few = self.whole and self.rows < FEWEST_ROWS
         return self.unit > LARGEST_UNIT and not few
 
     @property
     def mostly_ones(self) -> bool:
-        """Whether most of them are 1, and the others whole."""
+        """Whether most weights are 1, and the others whole."""
         return self.whole and self.ones >= SHARE_OF_ONES * self.rows
 
     def warn(self, name: str, remedy: str) -> None:
-        """Warn that weights are taken for counts."""
+        """Warn that weights are treated as counts."""
         warn_of_weights(name, self.rows, self.total, self.unit, remedy)
 
 
 class WeightedRepetition(NamedTuple):
-    """How rows repeat, and the range of the weights of each class."""
+    """Repetition of rows, and the range of weights by class."""
 
     rows: Repetition
     ranges: list[tuple[float, float]]
@@ -123,7 +123,7 @@ class WeightedRepetition(NamedTuple):
         codes: NDArray[np.intp],
         weight: Array,
     ) -> WeightedRepetition:
-        """Of scores in columns, (n,) or (n, m), codes of labels, and weights."""
+        """From scores (n,) or (n, m), codes of labels, and weights."""
         order = np.argsort(codes, kind="stable")
         starts = run_starts(codes[order])
         low = np.minimum.reduceat(weight[order], starts)
@@ -139,7 +139,7 @@ class WeightedRepetition(NamedTuple):
 
     @property
     def _are_class_weights(self) -> bool:
-        """Whether each class has one weight, and not all the same."""
+        """Whether each class has one weight, and not all are equal."""
         constant = all(low == high for low, high in self.ranges)
         return constant and len({low for low, _ in self.ranges}) > 1
 
@@ -152,7 +152,7 @@ def check_weights(
     some: bool = True,
     beside: str = "scores",
 ) -> Array | None:
-    """Weights as float64, finite, not negative, ``some`` positive; None stays None."""
+    """Validate weights: finite, not negative, ``some`` positive; None stays None."""
     if sample_weight is None:
         return None
     array = check_numeric_array(sample_weight, name)
@@ -170,14 +170,14 @@ def check_weights(
 
 
 def row_weight(weight: Array | None) -> float:
-    """Weight per row: 1 if all weights are integers, else as of importance weights."""
+    """Weight per row: 1 for integers, otherwise that of importance weights."""
     if weight is None or are_whole(weight):
         return 1.0
     return importance_unit(weight)
 
 
 def importance_unit(weight: Array) -> float:
-    """Weight per row if only ratios count: ``sum(w**2) / sum(w)``."""
+    """Weight per row if only ratios matter: ``sum(w**2) / sum(w)``."""
     largest = float(weight.max())
     scaled = weight / largest
     return largest * float(scaled @ scaled / scaled.sum())
@@ -186,7 +186,7 @@ def importance_unit(weight: Array) -> float:
 def counted_columns(
     scores: NDArray[Any], by: Any = None, groups: NDArray[np.intp] | None = None
 ) -> list[NDArray[Any]]:
-    """What a table of counts would be grouped by, besides labels."""
+    """Columns by which a table of counts would be grouped, besides labels."""
     segments = [] if by is None else [column.codes for column in by.columns]
     return [scores, *segments, *([] if groups is None else [groups])]
 
@@ -202,7 +202,7 @@ def check_weights_as_counts(
     scores: Sequence[NDArray[Any]],
     remedy: str = FIT_REMEDY,
 ) -> None:
-    """Warn if weights, which count rows, do not look like counts.
+    """Warn if weights do not look like counts of rows.
 
     ``scores`` are columns that a table of counts would be grouped by, labels aside.
     """
@@ -225,7 +225,7 @@ def check_weights_as_counts(
 
 
 def repetition(columns: Sequence[NDArray[Any]], codes: NDArray[np.intp]) -> Repetition:
-    """Count rows of scores in columns, (n,) or (n, m), and of labels."""
+    """Count rows by scores, (n,) or (n, m), and labels."""
     n, n_classes = len(codes), int(codes.max()) + 1
     place, n_scores = np.zeros(n, dtype=np.intp), 1
     for values in (part for column in columns for part in column.reshape(n, -1).T):
@@ -242,6 +242,6 @@ def repetition(columns: Sequence[NDArray[Any]], codes: NDArray[np.intp]) -> Repe
 
 
 def are_whole(weight: Array) -> bool:
-    """Whether weights are whole numbers, but for rounding."""
+    """Whether weights are whole numbers, up to rounding."""
     distance = np.abs(weight - np.rint(weight))
     return bool(np.all(distance <= WHOLE_ROUNDING * np.minimum(weight, 1.0)))

@@ -219,9 +219,6 @@ class Decision(Result):
         """Threshold of the reference, by the constraints or the costs.
 
         None if no threshold can be guaranteed, or without constraints and costs.
-
-        None if no threshold can be guaranteed, or if there are neither constraints nor
-        costs.
         """
         if self.guarantees:
             return self.guarantees[self.reference].threshold

@@ -153,10 +153,7 @@ class SegmentEvaluation(JudgedSegments):
     def miscalibrated(self) -> list[int]:
         """Indices of the miscalibrated segments, worst first.
 
-        Controls the false discovery rate at 5% (Benjamini and Hochberg).
-
-        On average, at most one in twenty of them is there by chance (Benjamini and
-        Hochberg).
+        The false discovery rate is controlled at 5% (Benjamini and Hochberg).
         """
         return [i for i in self.order if self.table["miscalibrated"][i]]
 

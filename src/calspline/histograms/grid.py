@@ -1,4 +1,4 @@
-"""Grids of cells for scores, one for every power of two, and sums over their cells."""
+"""Grids of cells for scores, one for each power of two, and sums over cells."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from calspline.transforms import ONE, ZERO, exactly_one, highest_location
 Cells = NDArray[np.int64]
 
 MAX_POINTS = 4096
-"""Distinct scores that a histogram keeps apart; beyond, the number of cells it may use."""
+"""Largest number of distinct scores of an exact histogram, and of cells in use."""
 
 CORE = 16.0
 FINEST = 2.0**44
-"""Cells to a unit at level 0. A cell of level ``k`` holds ``2**k`` of them; levels below 0 are finer."""
+"""Cells per unit at level 0. A cell of level ``k`` contains ``2**k`` of them; levels
+below 0 are finer."""
 MAX_BITS = 61
-"""Of the number of a cell."""
+"""Largest number of bits of a cell's number."""
 FINEST_PROBABILITIES, FINEST_MARGINS = -8, -979
-"""Least levels. That of log-odds tells any two from probabilities apart; that of margins has cells of 1e-308."""
+"""Finest levels: of log-odds, to tell any two from probabilities apart; of margins,
+cells of 1e-308."""
 COARSEST = 62
-"""Greatest level: all that is negative in one cell, the rest in another."""
+"""Coarsest level: one cell for negative values, one for the rest."""
 FIRST_CELL, LAST_CELL = -(1 << 62), 1 << 62
 WINDOW = 1 << 14
-"""Cells next to each other that are counted in one array."""
+"""Number of adjacent cells that are counted in one array."""
 
 
 def stretched(location: Array, kind: Kind) -> Array:
-    """The line on which cells are even: log-odds up to 16, beyond ``16 + 16 log(u / 16)``; ``asinh`` of margins."""
+    """Scale on which cells are even.
+
+    Log-odds up to 16 and ``16 + 16 log(u / 16)`` beyond; ``asinh`` of margins.
+    """
     if kind == "margin":
         return np.asarray(np.arcsinh(location))
     if location.size and max(-location.min(), location.max()) > CORE:
@@ -43,7 +48,7 @@ def stretched(location: Array, kind: Kind) -> Array:
 
 
 def cells_of(location: Array, kind: Kind, level: int) -> Cells:
-    """Cells of a level, each two of the level below; exact 0 and 1 have cells of their own, at the ends."""
+    """Cells at a level; exact 0 and 1 have cells of their own, at the ends."""
     line = stretched(location, kind) * (FINEST / 2.0**level)
     cells = np.floor(line, out=line).astype(np.int64)
     if kind == "probability" and location.size:
@@ -55,7 +60,7 @@ def cells_of(location: Array, kind: Kind, level: int) -> Cells:
 
 
 def finest_level(location: Array, kind: Kind) -> int:
-    """The least level at which the numbers of the cells of these locations are not too large."""
+    """Finest level at which the cell numbers of these locations are not too large."""
     if kind == "probability":
         return FINEST_PROBABILITIES
     farthest = (
@@ -68,14 +73,14 @@ def finest_level(location: Array, kind: Kind) -> int:
 
 
 def coarser(cells: Cells, levels: int) -> Cells:
-    """The same cells, some levels up; the ends stay where they are."""
+    """The same cells some levels up; the ends remain."""
     return np.where(
         (cells == FIRST_CELL) | (cells == LAST_CELL), cells, cells >> min(levels, 63)
     )
 
 
 class Grid:
-    """Running sums over cells, for negatives and positives apart, on the finest grid that will do.
+    """Running sums over cells by label, on the finest grid that suffices.
 
     ``sums`` has a row each for the weights of negatives and positives and for their
     moments.
@@ -94,7 +99,7 @@ class Grid:
         self.window: Array | None = None
 
     def settle(self, locations: Array) -> None:
-        """Of a grid without rows: take the level that these, which are sorted and among those to come, need."""
+        """Choose the level of an empty grid for a sorted sample of its rows."""
         self._make_room(locations)
         self.level += levels_to_go(cells_of(locations, self.kind, self.level))
 
@@ -125,7 +130,7 @@ class Grid:
     def _add_in_window(
         self, location: Array, positive: NDArray[np.bool_], w: Array | None
     ) -> bool:
-        """Add rows if all of them are in the window; whether they are."""
+        """Add rows if all of them are in the window; return whether they are."""
         if self.window is None or finest_level(location, self.kind) > self.level:
             return False
         cells = cells_of(location, self.kind, self.level)
@@ -142,7 +147,7 @@ class Grid:
         return True
 
     def _make_room(self, location: Array) -> None:
-        """Move to a level on which these locations have cells."""
+        """Change to a level on which these locations have cells."""
         self._coarsen(finest_level(location, self.kind) - self.level)
 
     def _open(self, cells: Cells) -> bool:
@@ -156,7 +161,7 @@ class Grid:
         return self.window is not None
 
     def _flush(self) -> None:
-        """Close the window, and merge it into the sums."""
+        """Close the window and merge it into the sums."""
         if self.window is not None:
             sums = _by_label(self.window)
             used = np.flatnonzero(sums[0] + sums[1])
@@ -191,7 +196,7 @@ class Grid:
         self._merge(coarser(cells, self.level - level), sums)
 
     def _merge(self, cells: Cells, sums: Array) -> None:
-        """Add sums at cells that never decrease."""
+        """Add sums at nondecreasing cells."""
         if len(self.cells):
             cells, sums = (
                 np.concatenate([self.cells, cells]),
@@ -204,7 +209,7 @@ class Grid:
         self._collapse(coarser(cells, levels), sums)
 
     def _collapse(self, cells: Cells, sums: Array) -> None:
-        """Add up the sums of equal cells, which stand together."""
+        """Add up the sums of equal, adjacent cells."""
         new = np.diff(cells, prepend=FIRST_CELL - 1) != 0
         place = np.cumsum(new) - 1
         self.cells = cells[new]
@@ -213,13 +218,16 @@ class Grid:
         )
 
     def _coarsen(self, levels: int) -> None:
-        """Move to a grid some levels up."""
+        """Change to a grid some levels up."""
         if levels > 0:
             self._collapse(coarser(self.cells, levels), self.sums)
             self.level += levels
 
     def points(self) -> tuple[Array, Array, Array, Cells]:
-        """Locations, negatives, positives and cells: two locations a cell, one for each label that it holds."""
+        """Locations, negatives, positives and cells.
+
+        There are two locations per cell, one for each label that it contains.
+        """
         self._flush()
         w0, w1, m0, m1 = self.sums
         x0, x1 = (
@@ -247,7 +255,7 @@ class Grid:
 
 
 def _exact_ends(cells: Cells, means: Array) -> Array:
-    """Means that are exact again for 0 and 1, which are told from others by their location; a sum rounds."""
+    """Restore locations of exact 0 and 1, which sums may have rounded."""
     means = np.where((cells == FIRST_CELL) & (means < np.inf), ZERO, means)
     for one in (ONE, -ZERO):  # in one column, and in two
         means = np.where(
@@ -259,7 +267,7 @@ def _exact_ends(cells: Cells, means: Array) -> Array:
 
 
 def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
-    """How many levels up no more than ``most`` of these sorted cells are left.
+    """Number of levels up at which at most ``most`` of these sorted cells remain.
 
     Two neighbours fall together once the highest bit in which they differ is shifted
     out. Negative cells never join the others, and the ends never join any.
@@ -286,7 +294,7 @@ def _count(
     location: Array,
     size: int = 0,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Weights at each place, and moments, at least ``size``; those of negatives and positives by turns."""
+    """Weights at each index, and moments, alternating between labels."""
     place <<= 1
     place += positive
     return np.bincount(place, w, size), np.bincount(
@@ -295,12 +303,12 @@ def _count(
 
 
 def _by_label(sums: Array) -> Array:
-    """Weights and moments, a row each for negatives and positives, from those by turns."""
+    """Weights and moments, with a row each for negatives and positives."""
     return sums.reshape(2, -1, 2).transpose(0, 2, 1).reshape(4, -1)
 
 
 def _inner_range(cells: Cells) -> tuple[int, int, bool]:
-    """Least and largest cell other than those of exact 0 and 1, and whether there are such ends."""
+    """Range of the cells without exact 0 and 1, and whether these occur."""
     low, high = int(cells.min()), int(cells.max())
     ends = low == FIRST_CELL or high == LAST_CELL
     if ends:

@@ -1,4 +1,4 @@
-"""Weights of positives and negatives per score: statistics that add up."""
+"""Histograms of scores: additive weights of positives and negatives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from calspline.transforms import expit, highest_location
 
 @dataclass(frozen=True, eq=False)
 class BinnedScores:
-    """The statistics of a :class:`~calspline.ScoreHistogram`, from checked scores."""
+    """Statistics of a :class:`~calspline.ScoreHistogram`, from validated scores."""
 
     kind: Kind
     locations: Annotated[Array, Numbers("n")]
@@ -85,17 +85,22 @@ class BinnedScores:
         *,
         kind: Literal["auto", "probability", "margin"] = "auto",
     ) -> Self:
-        """Take data that are already aggregated.
+        """Create a histogram from aggregated data.
 
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Scores may repeat.
+            Scores, which may repeat.
         positives, totals : array-like of shape (n,)
-            Weight of the positive rows, and of all rows, with that score.
-        kind : {"auto", "probability", "margin"}
-            ``"auto"`` takes scores for margins if more than a tenth of them lie outside
-            [0, 1].
+            Weight of the positive rows, and of all rows, with each score.
+        kind : {"auto", "probability", "margin"}, default="auto"
+            Kind of the scores. For ``"auto"``, scores are margins if more than a tenth
+            of them lie outside [0, 1].
+
+        Returns
+        -------
+        histogram : ScoreHistogram
+            Histogram without class labels.
 
         Examples
         --------
@@ -122,7 +127,7 @@ class BinnedScores:
     def collect(
         cls, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None
     ) -> Self:
-        """Collect checked scores, chunk by chunk: exactly while they are few enough, and then in cells."""
+        """Collect validated scores in chunks: exactly at first, then in cells."""
 
         def taken(rows: slice) -> tuple[Array, NDArray[np.bool_], Array | None]:
             location, label = scores.locations(rows), positive[rows]
@@ -164,7 +169,7 @@ class BinnedScores:
     def from_locations(
         cls, kind: Kind, locations: Array, positives: Array, negatives: Array
     ) -> Self:
-        """Take weights at locations, which may repeat: exact if it may be, else on the finest grid that will do."""
+        """Create a histogram from weights at locations, which may repeat."""
         counts = Counts.from_sums(locations, positives, negatives)
         if not (counts.w > 0.0).all():
             counts = counts.where(counts.w > 0.0)
@@ -182,7 +187,7 @@ class BinnedScores:
     def from_cells(
         cls, kind: Kind, cells: Cells, sums: Array, level: int, highest: float
     ) -> Self:
-        """Take sums that an engine has made over the cells of a level, in their order.
+        """Create a histogram from sums over sorted cells of a level.
 
         ``sums`` has a row each for the weights of negatives and positives and for their
         moments.
@@ -199,7 +204,7 @@ class BinnedScores:
         )
 
     def __add__(self, other: object) -> Self:
-        """The histogram of both data sets together."""
+        """Add the histograms of two data sets."""
         if not isinstance(other, type(self)):
             return NotImplemented
         classes = self._common_classes(other)
@@ -230,7 +235,7 @@ class BinnedScores:
         )
 
     def _common_classes(self, other: BinnedScores) -> tuple[Any, Any] | None:
-        """The classes of both; a histogram that does not know its own has those of the other."""
+        """Common classes of two histograms, one of which may be unknown."""
         if self.classes is None or other.classes is None:
             return other.classes if self.classes is None else self.classes
         if [by_value(label) for label in self.classes] != [
@@ -244,7 +249,7 @@ class BinnedScores:
         return self.classes
 
     def check_classes(self, classes: Sequence[Any] | NDArray[Any], name: str) -> None:
-        """Refuse a histogram whose classes are known and are not those of a calibrator, in the same order.
+        """Check that the classes, if known, are those of a calibrator.
 
         0 and 1 may stand for any two classes.
         """
@@ -271,7 +276,7 @@ class BinnedScores:
         weight: Array | None,
         part: NDArray[np.intp],
     ) -> tuple[Array, Array]:
-        """Weights of positives and negatives at each location, a row for each part of the rows it was made of."""
+        """Weights of positives and negatives at each location, by part of the rows."""
         key: NDArray[Any] = self.locations
         place: NDArray[Any] = scores.locations()
         if self.level is not None:
@@ -310,11 +315,11 @@ class BinnedScores:
         return float(self.positives.sum() + self.negatives.sum())
 
     def reweighted(self, positives: Array, negatives: Array) -> Self:
-        """The same bins with other weights; a bin of none is gone."""
+        """Replace the weights; locations without weight are dropped."""
         return self.from_locations(self.kind, self.locations, positives, negatives)
 
     def in_rows(self) -> Self:
-        """The same with weights that count rows: as many, of equal weight, as would say as much as these."""
+        """Scale the weights so that they sum to the effective sample size."""
         if self.row_weight == 1.0:
             return self
         by = 1.0 / self.row_weight
@@ -327,7 +332,7 @@ class BinnedScores:
 
     @property
     def counts(self) -> Counts:
-        """The distinct locations, with the weight of positives and negatives at each."""
+        """Distinct locations with the weight of positives and negatives."""
         counts = Counts(self.locations, self.positives, self.negatives)
         first = run_starts(counts.x)
         if len(first) < len(counts):
@@ -336,7 +341,7 @@ class BinnedScores:
 
     @property
     def inside(self) -> float | None:
-        """Of margins: the share of the weight that lies in [0, 1], a little towards a half; None if all does."""
+        """Share of margins in [0, 1], shrunk slightly towards 1/2; None if all are."""
         within = (self.locations >= 0.0) & (self.locations <= 1.0)
         if within.all():
             return None

@@ -1,4 +1,4 @@
-"""ScoreHistogram: all that a one-dimensional fit needs to know of a data set."""
+"""ScoreHistogram: the sufficient statistics of a fit to one column of scores."""
 
 from __future__ import annotations
 
@@ -29,40 +29,39 @@ from calspline.histograms.segment_histogram import SegmentHistograms
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreHistogram(BinnedScores):
-    """Weights of positives and negatives per score: a data set's sufficient statistics.
+    """Histogram of scores by label: the sufficient statistics of a calibration fit.
 
-    Make one with :meth:`from_scores` or :meth:`from_counts`; histograms of parts of the
-    data add up to that of the whole. While there are at most 4096 distinct scores
-    the histogram is exact. Beyond, scores are collected in the cells of a grid. The
-    grids do not depend on the data: there is one for every power of two, each
-    cell made of two of the grid below, and a histogram uses the finest on which the
-    data occupy at most 4096 cells. So however narrow or wide the scores, the
-    resolution fits, and histograms made on different machines add up.
+    Use :meth:`from_scores` or :meth:`from_counts` to create a histogram. Histograms of
+    parts of the data can be added. With up to 4096 distinct scores, a histogram is
+    exact. Otherwise, scores are collected in the cells of a grid. There is one grid for
+    each power of two, independent of the data, and a histogram uses the finest one on
+    which the data occupy at most 4096 cells. Histograms from different machines can
+    therefore be added, whatever the range of the scores.
 
-    A cell keeps the mean score of its positives and that of its negatives, as two
-    locations: one mean for both would lose how labels go with scores inside the cell.
+    Each cell stores the mean scores of its positives and of its negatives as two
+    locations, since a common mean would lose the association of labels and scores
+    within the cell.
 
     Attributes
     ----------
     kind : {"probability", "margin"}
-        What the scores are.
+        Kind of the scores.
     locations : array
-        Log-odds of the scores (or the margins themselves), never decreasing.
+        Log-odds of the scores (or the margins), in nondecreasing order.
     positives, negatives : array
         Weight of either class at each location.
     level : int or None
-        The level of the grid; None for an exact histogram.
+        Level of the grid; None for an exact histogram.
     cells : array
-        The cell of each location; empty for an exact histogram.
+        Cell of each location; empty for an exact histogram.
     highest : float
         Largest location that is not an exact 1.
     classes : tuple of two labels, or None
-        What negatives and positives are, where labels were given. Histograms of other
-        classes do not add up.
+        Labels of negatives and positives, if known. Only histograms of the same classes
+        can be added.
     row_weight : float
-        How much weight is worth a row: the sum of squared weights over that of weights,
-        or 1 where these are whole numbers, which count rows. Variances of weighted
-        events are so many times those of counts.
+        Total weight divided by the effective sample size: the sum of squared weights
+        over the sum of weights, or 1 for whole numbers, which count rows.
 
     Examples
     --------
@@ -83,29 +82,30 @@ class ScoreHistogram(BinnedScores):
         classes: Any = None,
         by: Any = None,
     ) -> Any:
-        """Collect scores and their labels.
+        """Create a histogram from scores and labels.
 
         Parameters
         ----------
         scores : array-like of shape (n,), (n, 1) or (n, 2)
+            Probabilities or margins, as for a calibrator.
         y : array-like of shape (n,)
-            Two classes. A part of the data that shows only one of them needs
-            ``classes``, unless that is 0, or the labels are booleans.
+            Labels of two classes. If only one occurs, ``classes`` is required, unless
+            the labels are booleans or 0.
         sample_weight : array-like of shape (n,), optional
-        kind : {"auto", "probability", "margin"}
-            ``"auto"`` takes scores for margins if more than a tenth of them lie outside
-            [0, 1].
+            Sample weights.
+        kind : {"auto", "probability", "margin"}, default="auto"
+            Kind of the scores. For ``"auto"``, scores are margins if more than a tenth
+            of them lie outside [0, 1].
         classes : array-like of two labels, optional
-            The second is the positive class.
-        by : array-like of shape (n,), a frame, a 2-d array or a list of columns, optional
-            The segment of each row, or several.
+            Class labels; the second is the positive class.
+        by : array-like of shape (n,) or (n, n_columns), optional
+            Segment of each row.
 
         Returns
         -------
-        ScoreHistogram
-            With ``by``, a mapping from segments to their histograms on one grid
-            (:class:`~calspline.histograms.segment_histogram.SegmentHistograms`), which adds up
-            likewise.
+        histogram : ScoreHistogram or SegmentHistograms
+            With ``by``, a mapping from segments to their histograms on a common grid
+            (:class:`~calspline.histograms.segment_histogram.SegmentHistograms`).
         """
         check_one_of(kind, "kind", ("auto", "probability", "margin"))
         given = check_scores(scores)
@@ -132,7 +132,7 @@ class ScoreHistogram(BinnedScores):
 
 
 def _zero_and_one(labels: NDArray[Any]) -> NDArray[Any] | None:
-    """The classes 0 and 1, or booleans, of which one may be absent; a lone 1 may as well be the first of 1 and 2."""
+    """The classes 0 and 1, or booleans, if a single label implies them."""
     if labels.dtype.kind not in "biuf" or not np.all((labels == 0) | (labels == 1)):
         return None
     if labels.dtype.kind != "b" and labels.size and labels.min() == 1:

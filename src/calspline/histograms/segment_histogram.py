@@ -36,9 +36,11 @@ from calspline.transforms import highest_location
 Names = Sequence[str | None]
 
 COARSER = 3
-"""Levels by which the grid of segments is above that of all rows together: segments differ in few directions."""
+"""Levels by which the grid of segments is coarser than that of all rows, since segments
+differ in few directions."""
 MOST_SUMS, FEWEST_CELLS = 1 << 20, 64
-"""The grid of many segments is coarser still, until they have no more sums together, or so few cells each."""
+"""Limits on the total number of sums, and the number of cells per segment from which
+the grid is not coarsened further."""
 DENSE = 4
 """Counters may be so many times the rows; beyond, rows are sorted instead."""
 LONGEST_TABLE = 1 << 16
@@ -62,7 +64,8 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
     Examples
     --------
     >>> from calspline import ScoreHistogram
-    >>> counts = ScoreHistogram.from_scores([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1], by=["fr", "fr", "de", "de"])
+    >>> counts = ScoreHistogram.from_scores(
+    ...     [0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1], by=["fr", "fr", "de", "de"])
     >>> list(counts)
     ['de', 'fr']
     >>> counts["de"]
@@ -147,7 +150,7 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
         at: NDArray[Any],
         sums: Array,
     ) -> Self:
-        """Take sums that an engine has made of each segment at cells of a level, or at locations if there is none.
+        """Create histograms from sums by segment and cell, or location.
 
         ``sums`` has a row each for the weights of negatives and positives, and for the
         moments of both together.
@@ -254,7 +257,7 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
         keys: Codes,
         sums: Array,
     ) -> Self:
-        """Sums by segment and place: ``keys`` are sorted, and the last segment is that of rows without a label."""
+        """Sums by segment and cell, given sorted ``keys``; the last has no label."""
         where, labels = _places(pooled, level), [*column.values, None]
         segment = keys // len(where)
         at = where[keys - segment * len(where)]
@@ -364,7 +367,7 @@ def _sorted(labels: Iterable[Any]) -> list[Any]:
 
 
 def level_of(pooled: BinnedScores, segments: int) -> int | None:
-    """The level of the grid of so many segments; None for the exact scores of all rows together."""
+    """Level of the grid for a number of segments; None for exact scores."""
     most = max(MOST_SUMS // max(segments, 1), FEWEST_CELLS)
     if pooled.level is not None:
         level, cells = pooled.level + COARSER, coarser(pooled.cells, COARSER)
@@ -386,7 +389,7 @@ def _places(pooled: BinnedScores, level: int | None) -> NDArray[Any]:
 
 
 def _finder(where: Any) -> Callable[[Any], Codes]:
-    """The place of cells, or of locations, in the sorted ``where``, which has them all."""
+    """Indices of cells or locations in the sorted array ``where``."""
     inner = where[(where != FIRST_CELL) & (where != LAST_CELL)]
     if (
         where.dtype.kind == "f"

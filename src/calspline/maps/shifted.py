@@ -54,9 +54,9 @@ class Shifted(CalibrationMap[Any]):
     base : CalibrationMap
         The map for the base rates of the fit.
     log_ratios : array of shape (n_classes,)
-        What is added to the log-probabilities.
+        Shifts of the log-probabilities.
     variance : float
-        Of the shift of the log-odds of two classes.
+        Variance of the shift of the log-odds, for two classes.
     base_rates : array of shape (n_classes,) or None
         The shares of the classes that the probabilities are for, in the order of
         ``classes_``. None if neither they nor those of the fit are known.
