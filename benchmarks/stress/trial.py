@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from benchmarks.stress.shapes import Rows
 from calspline import SplineCalibrator
-from calspline.fitting.newton import Solution
+from calspline.fitting.newton import Newton, Solution
 from calspline.multiclass.scale import MAX_EXPONENT, MAX_LOG_BETA
 from calspline.transforms import log_odds_from_pair
 
@@ -133,17 +133,18 @@ def trial(rows: Rows, options: dict[str, Any]) -> Outcome:
 def counted() -> Iterator[list[int]]:
     """Newton steps of every minimisation that runs meanwhile."""
     steps: list[int] = []
-    plain = Solution.__init__
+    plain = Newton.minimum
 
-    def recording(self: Solution, *args: Any, **more: Any) -> None:
-        plain(self, *args, **more)
-        steps.append(self.n_iter)
+    def recording(self: Newton, tolerance: float) -> Solution:
+        solution = plain(self, tolerance)
+        steps.append(solution.n_iter)
+        return solution
 
-    Solution.__init__ = recording  # type: ignore[method-assign]
+    Newton.minimum = recording  # type: ignore[method-assign]
     try:
         yield steps
     finally:
-        Solution.__init__ = plain  # type: ignore[method-assign]
+        Newton.minimum = plain  # type: ignore[method-assign]
 
 
 def turned(scores: NDArray[Any], p: Array, *, ovr: bool) -> bool:

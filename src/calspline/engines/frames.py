@@ -31,7 +31,6 @@ from calspline._input.scores import (
 from calspline._input.segment_labels import places_by_name
 from calspline.calibrators.checks import classes_of_calibrator
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.engines import aggregate
 from calspline.engines.backends import open_frame
 from calspline.engines.calibrate import Calibrate
 from calspline.engines.in_memory import fit_arrays

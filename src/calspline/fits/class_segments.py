@@ -257,13 +257,12 @@ class LocalRows(LocalLoss):
         mean = (self.p * along).sum(axis=1, keepdims=True)
         return self._in_coordinates(self.w[:, None] * self.p * (along - mean))
 
-    def hessian_sums(self, code: Codes, S: int) -> Array:
-        """The Hessians summed over rows of the same code; -1 is left out."""
-        sums = np.zeros((S, self.m, self.m))
-        order = np.argsort(code, kind="stable")
-        first = np.searchsorted(code[order], np.arange(S + 1))
-        for s in range(S):
-            own = order[first[s] : first[s + 1]]
+    def hessian_sums(self, members: scipy.sparse.csr_array) -> Array:
+        """The Hessians summed over the rows of each segment."""
+        first = members.indptr
+        sums = np.zeros((members.shape[0], self.m, self.m))
+        for s in range(len(sums)):
+            own = members.indices[first[s] : first[s + 1]]
             sums[s] = _hessian(self.p[own], self.z[own], self.w[own], self.m)
         return sums
 

@@ -347,14 +347,10 @@ class LocalCounts(LocalLoss):
         """The Hessian of each unit times the same row of ``V``."""
         return np.asarray((self.hessian @ V[:, :, None])[:, :, 0])
 
-    def hessian_sums(self, code: Codes, S: int) -> Array:
-        """The Hessians summed over units of the same code; -1 is left out."""
+    def hessian_sums(self, members: scipy.sparse.csr_array) -> Array:
+        """The Hessians summed over the units of each segment."""
         n, m, _ = self.hessian.shape
-        known = np.flatnonzero(code >= 0)
-        members = scipy.sparse.csr_array(
-            (np.ones(len(known)), (code[known], known)), (S, n)
-        )
-        return np.asarray((members @ self.hessian.reshape(n, m * m)).reshape(S, m, m))
+        return np.asarray((members @ self.hessian.reshape(n, -1)).reshape(-1, m, m))
 
 
 def curve_components(m: int, n_kinds: int = 3) -> Components:

@@ -15,6 +15,8 @@ may at first only rise, and none is set to zero before all have settled.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +35,7 @@ from calspline.fitting.segments import (
     SHORTEST,
     SURE,
     Arrowhead,
+    Codes,
     Components,
     Effects,
     LocalLoss,
@@ -90,47 +93,23 @@ class _JointSearch:
         self.components = components
         self.m = len(components.kind)
         self.sizes = rows.sizes
-        self.n = len(self.joint.codes[0])
-        self.members = []
-        for code, size in zip(self.joint.codes, self.sizes, strict=True):
-            own = np.flatnonzero(code >= 0)
-            entries = np.ones(len(own)), (code[own], own)
-            self.members.append(scipy.sparse.csr_array(entries, (size, self.n)))
+        self.members = membership(self.joint.codes, self.sizes)
+        self.units = self.members.T.tocsr()
+        ends = np.cumsum([1, *self.sizes]).tolist()
+        self.columns = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.tau = np.tile(components.start, (len(self.sizes), 1))
 
     def split(self, x: Array) -> tuple[Array, list[Array]]:
         """The common effect, and those of each column."""
-        m = self.m
-        thetas = []
-        first = m
-        for size in self.sizes:
-            thetas.append(x[first : first + size * m].reshape(size, m))
-            first += size * m
-        return x[:m], thetas
-
-    def of_units(self, x: Array) -> Array:
-        """The coordinates of each unit, shape (n, m)."""
-        beta, thetas = self.split(x)
-        none = np.zeros((1, self.m))
-        total = np.tile(beta, (self.n, 1))
-        for code, theta in zip(self.joint.codes, thetas, strict=True):
-            total += np.concatenate([theta, none])[code]
-        return total
-
-    def sum_up(self, by_unit: Array) -> Array:
-        """Sums over all units, and over those of each segment."""
-        parts = [by_unit.sum(axis=0)]
-        parts += [(member @ by_unit).ravel() for member in self.members]
-        return np.concatenate(parts)
+        return x[0], [x[column] for column in self.columns]
 
     def at(self, x: Array) -> _Place:
         """The loss at coordinates of all effects."""
-        return _Place(x, self.joint.at(self.of_units(x)))
+        return _Place(x, self.joint.at(self.units @ x))
 
     def run(self) -> list[Effects]:
         """Alternate steps of effects and variances until both have settled."""
-        size = self.m * (1 + sum(self.sizes))
-        now = self.at(np.zeros(size))
+        now = self.at(np.zeros((self.members.shape[0], self.m)))
         converged = False
         rising = True
         step = last = np.zeros_like(self.tau)
@@ -186,11 +165,13 @@ class _JointSearch:
         system = _System(self, now)
         beta, thetas = self.split(now.x)
         moved = system.arrows[0].moved
-        covariances = np.zeros((self.m, len(now.x)))
+        covariances = np.zeros((self.m, *now.x.shape))
         for j in moved:
-            covariances[j] = system.solve(np.eye(1, len(now.x), int(j))[0], ROUGH)
-        gradients = self.split(self.sum_up(now.local.gradient))[1]
-        P = covariances[:, : self.m]
+            unit = np.zeros_like(now.x)
+            unit[0, j] = 1.0
+            covariances[j] = system.solve(unit, ROUGH)
+        gradients = self.split(self.members @ now.local.gradient)[1]
+        P = covariances[:, 0]
         P = 0.5 * (P + P.T)
         across = [self.split(row)[1] for row in covariances]
         effects = []
@@ -220,6 +201,24 @@ class _JointSearch:
         return effects
 
 
+def membership(codes: list[Codes], sizes: Sequence[int]) -> scipy.sparse.csr_array:
+    """Which units are in a segment: a row for all units, and one for each segment.
+
+    The segments are those of one column after the other; a code of -1 is in none.
+    """
+    n = len(codes[0])
+    rows = [np.zeros(n, dtype=np.intp)]
+    columns = [np.arange(n)]
+    first = 1
+    for code, size in zip(codes, sizes, strict=True):
+        known = np.flatnonzero(code >= 0)
+        rows.append(first + code[known])
+        columns.append(known)
+        first += size
+    entries = np.concatenate(rows), np.concatenate(columns)
+    return scipy.sparse.csr_array((np.ones(len(entries[0])), entries), (first, n))
+
+
 class _System:
     """The Hessian of the loss and the penalty at a place."""
 
@@ -227,46 +226,40 @@ class _System:
         self.search = search
         self.place = place
         self.local = place.local
-        everything = np.zeros(search.n, dtype=np.intp)
-        total = self.local.hessian_sums(everything, 1)[0]
-        self.arrows = []
-        self.hessians = []
-        for code, size, tau in zip(
-            search.joint.codes, search.sizes, search.tau, strict=True
-        ):
-            H = self.local.hessian_sums(code, size)
-            self.hessians.append(H)
-            self.arrows.append(Arrowhead(H, tau, search.components, total))
+        sums = self.local.hessian_sums(search.members)
+        common, self.hessians = search.split(sums)
+        self.arrows = [
+            Arrowhead(H, tau, search.components, common)
+            for H, tau in zip(self.hessians, search.tau, strict=True)
+        ]
+        self.penalty = np.zeros(place.x.shape)
+        self.active = np.zeros(place.x.shape, dtype=np.bool_)
         first = self.arrows[0]
-        m = search.m
-        penalty = [first.Q]
-        active = [np.isin(np.arange(m), first.moved)]
-        for arrow, size in zip(self.arrows, search.sizes, strict=True):
-            penalty.append(np.tile(arrow.D, size))
-            active.append(np.tile(np.isin(np.arange(m), arrow.own), size))
-        self.penalty = np.concatenate(penalty)
-        self.active = np.concatenate(active)
         moved = first.moved
-        self.inner = np.zeros((m, m))
-        block = total[np.ix_(moved, moved)] + np.diag(first.Q[moved])
-        self.inner[np.ix_(moved, moved)] = np.linalg.inv(block)
+        self.penalty[0] = first.Q
+        self.active[0, moved] = True
+        square = np.ix_(moved, moved)
+        block = common[square] + np.diag(first.Q[moved])
+        self.inner = np.zeros((search.m, search.m))
+        self.inner[square] = np.linalg.inv(block)
+        for column, arrow in zip(search.columns, self.arrows, strict=True):
+            self.penalty[column] = arrow.D
+            self.active[column, arrow.own] = True
 
     def times(self, v: Array) -> Array:
         """The Hessian times a vector of all coordinates."""
-        by_unit = self.local.times(self.search.of_units(v))
-        return np.where(
-            self.active, self.search.sum_up(by_unit) + self.penalty * v, 0.0
-        )
+        by_unit = self.local.times(self.search.units @ v)
+        image = self.search.members @ by_unit + self.penalty * v
+        return np.where(self.active, image, 0.0)
 
     def precondition(self, v: Array) -> Array:
         """The inverses of the blocks times a vector."""
-        beta, thetas = self.search.split(v)
-        parts = [self.inner @ beta]
-        for arrow, theta in zip(self.arrows, thetas, strict=True):
-            solved = np.zeros_like(theta)
-            solved[:, arrow.own] = np.einsum("sab,sb->sa", arrow.A, theta[:, arrow.own])
-            parts.append(solved.ravel())
-        return np.concatenate(parts)
+        solved = np.zeros_like(v)
+        solved[0] = self.inner @ v[0]
+        for column, arrow in zip(self.search.columns, self.arrows, strict=True):
+            theta = v[column, arrow.own, None]
+            solved[column, arrow.own] = (arrow.A @ theta)[:, :, 0]
+        return solved
 
     def solve(self, b: Array, accuracy: float) -> Array:
         """Conjugate gradients, until the residual is that small relative to the start."""
@@ -275,29 +268,29 @@ class _System:
         residual = b
         z = self.precondition(residual)
         direction = z
-        rho = start = float(residual @ z)
+        rho = start = float(np.vdot(residual, z))
         for _ in range(MAX_SOLVER_STEPS):
             if rho <= accuracy**2 * start:
                 break
             image = self.times(direction)
-            length = rho / float(direction @ image)
+            length = rho / float(np.vdot(direction, image))
             x = x + length * direction
             residual = residual - length * image
             z = self.precondition(residual)
-            before, rho = rho, float(residual @ z)
+            before, rho = rho, float(np.vdot(residual, z))
             direction = z + (rho / before) * direction
         return x
 
     def objective(self, place: _Place) -> float:
         """The loss and its penalty."""
-        return place.local.value + 0.5 * float(self.penalty @ place.x**2)
+        return place.local.value + 0.5 * float(np.vdot(self.penalty, place.x**2))
 
     def descend(self, accuracy: float) -> tuple[_Place, float]:
         """Along Newton's step, halved until the objective falls; and twice the promise."""
         now = self.place
-        gradient = self.search.sum_up(self.local.gradient) + self.penalty * now.x
+        gradient = self.search.members @ self.local.gradient + self.penalty * now.x
         step = self.solve(-gradient, accuracy)
-        promised = -float(gradient @ step)
+        promised = -float(np.vdot(gradient, step))
         before = self.objective(now)
         scale = 1.0
         for _ in range(MAX_HALVINGS):

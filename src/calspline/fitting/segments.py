@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from calspline._arrays import Array
@@ -87,8 +88,8 @@ class LocalLoss(ABC):
         """The Hessian of each unit times the same row of ``V``, of shape (n, m)."""
 
     @abstractmethod
-    def hessian_sums(self, code: Codes, S: int) -> Array:
-        """The Hessians summed over units of the same code, shape (S, m, m); -1 is left out."""
+    def hessian_sums(self, members: scipy.sparse.csr_array) -> Array:
+        """The Hessians summed over the members of each segment, shape (S, m, m)."""
 
 
 class JointLoss(NamedTuple):
@@ -338,7 +339,8 @@ class Arrowhead:
         self.A = np.linalg.inv(_block(H, own, own) + np.diag(self.D[own]))
         cross = _block(H, own, moved)
         self.B = self.A @ cross
-        total = (H.sum(axis=0) if total is None else total)[np.ix_(moved, moved)]
+        square = np.ix_(moved, moved)
+        total = (H.sum(axis=0) if total is None else total)[square]
         schur = (
             total
             - np.tensordot(cross, self.B, axes=([0, 1], [0, 1]))
@@ -346,8 +348,8 @@ class Arrowhead:
         )
         self.inner = np.linalg.inv(0.5 * (schur + schur.T))
         self.P, self.alone = np.zeros((2, len(kind), len(kind)))
-        self.P[np.ix_(moved, moved)] = self.inner
-        self.alone[np.ix_(moved, moved)] = np.linalg.inv(total + np.diag(self.Q[moved]))
+        self.P[square] = self.inner
+        self.alone[square] = np.linalg.inv(total + np.diag(self.Q[moved]))
 
     def objective(self, now: _State) -> float:
         """The loss and its penalty."""
