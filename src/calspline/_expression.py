@@ -145,7 +145,9 @@ class Expression:
 
 
 def number(value: float) -> Expression:
-    """Expression of a number."""
+    """Expression of a finite number."""
+    if not np.isfinite(value):
+        raise ValueError(f"a number in a formula must be finite; got {value}")
     return Expression("number", value=float(value))
 
 
@@ -171,6 +173,8 @@ def between(
     outside: Expression,
 ) -> Expression:
     """``inside`` where ``limits[0] <= value <= limits[1]``, else ``outside``."""
+    if not np.isfinite(limits).all():
+        raise ValueError(f"limits in a formula must be finite; got {limits}")
     return Expression("between", (value, inside, outside), limits)
 
 

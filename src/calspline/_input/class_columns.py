@@ -20,7 +20,6 @@ from calspline._input.hints import warn_of_unnamed_columns
 from calspline._input.labels import (
     WHOLE,
     by_value,
-    check_label_array,
     distinct_labels,
     label_array,
     plain_labels,
@@ -154,8 +153,7 @@ def classes_of_columns(
 
 
 def check_matrix_labels(
-    y: Any,
-    n: int,
+    array: NDArray[Any],
     n_columns: int,
     names: list[Any] | None,
     name: str = "y",
@@ -163,11 +161,10 @@ def check_matrix_labels(
     beside: str = "scores",
     least: int = 2,
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Codes of the labels and the classes of the columns, some of which may not occur.
+    """The classes of the columns, and the place of each row's among them.
 
-    See :func:`classes_of_columns`.
+    Labels are checked. Some classes may be absent; see :func:`classes_of_columns`.
     """
-    array = check_label_array(y, n, name, beside=beside)
     found = distinct_labels(array, name)
     if len(found) < least:
         raise ValueError(

@@ -139,12 +139,14 @@ def check_label_array(
 
 
 def check_binary_labels(
-    y: Any, n: int, classes: NDArray[Any] | None = None, name: str = "y"
+    array: NDArray[Any], classes: NDArray[Any] | None = None, name: str = "y"
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Sorted or given classes, and which rows are of the second class."""
-    array = check_label_array(y, n, name)
+    """The two classes of checked labels, and which rows are of the second.
+
+    Classes are sorted, or those given, of which one may be absent.
+    """
     if classes is None:
-        if n == 0:
+        if not len(array):
             raise ValueError(f"{name} must have two classes; there are no rows")
         classes, positive = _two_classes(array, name)
     else:

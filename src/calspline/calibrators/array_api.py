@@ -10,7 +10,11 @@ import numpy as np
 
 from calspline._arrays import as_numpy, is_foreign, is_tensor, like
 from calspline.calibrators.checks import check_fitted
-from calspline.maps.evaluators import evaluator_of, with_arrays
+from calspline.maps.evaluators import (
+    NoEvaluatorError,
+    evaluator_of,
+    with_arrays,
+)
 from calspline.maps.model import Model
 from calspline.maps.namespaces import namespace_of
 
@@ -21,8 +25,8 @@ def keeps_kind(method: Method) -> Method:
     """Make a method of a calibrator return the type of array that it was given.
 
     Probabilities are computed by the library of the array, so gradients flow. If the
-    scores are invalid or the library has no float64, NumPy is used instead, which also
-    raises the error.
+    scores are invalid, the library has no float64, or the map has no evaluator for it,
+    NumPy is used instead, which also raises the error.
     """
 
     @wraps(method)
@@ -63,7 +67,10 @@ def evaluate_array(model: Model, scores: Any, by: Any = None) -> Any:
     if places is not None:
         codes = [np.asarray(column) for column in places.codes]
     segments = tuple(map(convert, codes))
-    evaluator = with_arrays(evaluator_of(model), convert)
+    try:
+        evaluator = with_arrays(evaluator_of(model), convert)
+    except NoEvaluatorError:
+        return None
     x = xp.astype(scores, xp.float64)
     if is_one_score:
         p = evaluator.one(xp, xp.reshape(x, (-1,)), segments)

@@ -17,7 +17,7 @@ from calspline._input.class_columns import (
     check_matrix_labels,
     order_columns,
 )
-from calspline._input.labels import MAX_LABELS, distinct_labels
+from calspline._input.labels import MAX_LABELS, check_label_array, distinct_labels
 from calspline._input.scores import Kind, is_outside, show_outside
 from calspline._input.segment_labels import By
 from calspline._input.weights import FIT_REMEDY, WeightedRepetition, WeightSums
@@ -73,8 +73,7 @@ class Columns:
         """The classes: of two, the positive one last, else those of the columns."""
         if len(self.score) > 2:
             classes, _ = check_matrix_labels(
-                labels,
-                len(labels),
+                check_label_array(labels, len(labels), "label", beside="score"),
                 len(self.score),
                 self.score,
                 "label",

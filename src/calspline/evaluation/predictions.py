@@ -305,11 +305,11 @@ def check_predictions(
     if labels is not None:
         classes, codes = _given_classes(found, labels, n_classes)
     elif n_classes == 2:
-        classes, positive = check_binary_labels(found, n, _known_pair(found, pos_label))
+        classes, positive = check_binary_labels(found, _known_pair(found, pos_label))
         codes = positive.astype(np.intp)
     else:
         classes, codes = check_matrix_labels(
-            found, n, n_classes, given.names, beside=name, least=1
+            found, n_classes, given.names, beside=name, least=1
         )
     # Columns that are named after the classes may come in any order.
     array = given.in_class_order(classes, known=labels is not None).probabilities()

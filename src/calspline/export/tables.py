@@ -60,8 +60,12 @@ def map_table(fitted: Any, scores: str) -> Table:
     if isinstance(fitted, Temperature):
         divisor = fitted.temperature
         return {"type": "temperature", "scores": scores, "temperature": divisor}
-    assert isinstance(fitted, ConstantRates)
-    return {"type": "rates", "rates": fitted.rates.tolist()}
+    if isinstance(fitted, ConstantRates):
+        return {"type": "rates", "rates": fitted.rates.tolist()}
+    raise TypeError(
+        f"a {type(fitted).__name__} has no table for source code (see map_table in "
+        "calspline.export.tables)"
+    )
 
 
 def _shift_table(fitted: Shifted, scores: str) -> Table:

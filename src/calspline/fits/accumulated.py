@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calspline._input.hints import warn_if_reversed
-from calspline._input.labels import check_binary_labels, check_two_classes
+from calspline._input.labels import (
+    check_binary_labels,
+    check_label_array,
+    check_two_classes,
+)
 from calspline._input.options import check_number
 from calspline._input.scores import ScoreKind, check_scores, decide_kind
 from calspline._input.segment_labels import check_by
@@ -107,7 +111,8 @@ def check_new_rows(
                 f"classes must stay {known.tolist()}; got {wanted.tolist()}"
             )
         known = wanted
-    known, positive = check_binary_labels(y, len(given), known)
+    labels = check_label_array(y, len(given))
+    known, positive = check_binary_labels(labels, known)
     ordered = given.in_class_order(known)
     if seen is None:
         kind = decide_kind(ordered, required_scores(scale))

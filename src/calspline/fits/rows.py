@@ -95,7 +95,6 @@ def _match_columns(
 ) -> tuple[GivenScores, NDArray[Any], NDArray[Any]]:
     """Scores with columns in the order of the classes, the classes, and the codes."""
     scores = rows.scores
-    n = len(scores)
     if classes is not None:
         if not np.ptp(rows.labels):
             only = classes.tolist()[int(rows.labels[0])]
@@ -103,8 +102,8 @@ def _match_columns(
         return scores, classes, rows.labels
     if scores.n_columns > 2:
         classes, codes = check_matrix_labels(
-            rows.labels, n, scores.n_columns, scores.names
+            rows.labels, scores.n_columns, scores.names
         )
         return scores.in_class_order(classes), classes, codes
-    classes, positive = check_binary_labels(rows.labels, n)
+    classes, positive = check_binary_labels(rows.labels)
     return scores.in_class_order(classes), classes, positive

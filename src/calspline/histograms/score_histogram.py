@@ -112,7 +112,7 @@ class ScoreHistogram(BinnedScores):
         weight = check_weights(sample_weight, len(given))
         labels = check_label_array(y, len(given))
         known = _zero_and_one(labels) if classes is None else check_two_classes(classes)
-        found, positive = check_binary_labels(labels, len(given), known)
+        found, positive = check_binary_labels(labels, known)
         ordered = given.in_class_order(found)
         checked = decide_kind(ordered, kind).binary(ordered)
         segments = None

@@ -45,7 +45,13 @@ class CalibrationMap(ABC, Generic[Scores]):
 
     @abstractmethod
     def formula(self, source: Source, kind: Kind) -> Program:
-        """The map in steps that every export can write."""
+        """The map in steps that every export can write.
+
+        The score is ``name("p")``. Of two classes, ``source`` is "one" where it is all
+        there is, or "pair" where ``name("rest")`` is the score of the first class. For
+        "row", ``name("p")`` has a column for each class. ``kind`` says whether scores
+        are probabilities or margins.
+        """
 
     @abstractmethod
     def describe(self) -> list[str]:

@@ -552,6 +552,16 @@ TABLES: dict[Any, tuple[int, float]] = {np.float64: (3, 2e-10), np.float32: (1, 
 """The degree of the polynomials in tables, and their largest error."""
 
 
+class NoEvaluatorError(TypeError):
+    """A kind of map has no evaluator."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(
+            f"a {kind.__name__} has no evaluator for tensors (see Builder in "
+            "calspline.maps.evaluators)"
+        )
+
+
 class Builder:
     """Build evaluators whose numbers are of one type."""
 
@@ -591,7 +601,9 @@ class Builder:
             return ClippingEvaluator(fitted.p_min)
         if isinstance(fitted, BetaMap):
             return self.betas([fitted])
-        return self.curves([fitted])
+        if isinstance(fitted, (CalibrationCurve, SegmentedCurve)):
+            return self.curves([fitted])
+        raise NoEvaluatorError(type(fitted))
 
     def rows(self, fitted: Any) -> RowEvaluator:
         """The evaluator of a map of several classes."""
@@ -608,8 +620,9 @@ class Builder:
             return TemperatureEvaluator(self.kind == "margin", fitted.temperature)
         if isinstance(fitted, Clipping):
             return RowClippingEvaluator(fitted.p_min)
-        assert isinstance(fitted, ConstantRates)
-        return RatesEvaluator(self.array(fitted.rates / fitted.rates.sum()))
+        if isinstance(fitted, ConstantRates):
+            return RatesEvaluator(self.array(fitted.rates / fitted.rates.sum()))
+        raise NoEvaluatorError(type(fitted))
 
     def betas(self, maps: Sequence[BetaMap]) -> BetaEvaluator:
         """Beta curves, one or one for each class."""
@@ -795,6 +808,8 @@ class Builder:
         if isinstance(maps[0], BetaMap):
             classes = of_columns.betas(maps)
             needs_rest = of_columns.kind == "probability"
+        elif maps[0].common_curve is None:
+            raise NoEvaluatorError(type(maps[0]))
         else:
             classes = of_columns.curves(maps)
             needs_rest = any(scale.name != "identity" for scale in classes.scales)

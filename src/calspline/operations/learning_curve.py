@@ -396,9 +396,7 @@ def _uncalibrated(data: LabelledRows, w: Array) -> float:
     if given.n_outside:
         return float("nan")
     if given.n_columns > 2:
-        classes, codes = check_matrix_labels(
-            data.labels, n, given.n_columns, given.names
-        )
+        classes, codes = check_matrix_labels(data.labels, given.n_columns, given.names)
     else:
         classes, codes = np.unique(data.labels, return_inverse=True)
     p = given.in_class_order(classes).probabilities().astype(np.float64).reshape(n, -1)
