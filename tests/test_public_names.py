@@ -78,3 +78,13 @@ def surface():
 @pytest.mark.filterwarnings("ignore")
 def test_names_and_signatures_are_those_of_the_table():
     assert "\n".join(surface()) + "\n" == TABLE
+
+
+def test_completion_offers_public_names_only():
+    assert set(dir(calspline)) == {
+        "__version__",
+        "display",
+        "export",
+        *calspline.__all__,
+    }
+    assert dir(calspline.export) == calspline.export.__all__
