@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._arrays import Array
+from calspline._arrays import Array, run_starts
 
 Pieces = NDArray[np.intp]
 
@@ -318,17 +318,20 @@ class Places:
     @cached_property
     def runs(self) -> Pieces:
         """Where a run of places in one piece begins: few, if the places are sorted."""
-        return np.flatnonzero(np.diff(self.piece, prepend=-1))
+        return run_starts(self.piece)
+
+    @cached_property
+    def _ends(self) -> Pieces:
+        return np.concatenate([self.runs[1:], [len(self.t)]])
 
     @cached_property
     def centres(self) -> Array:
         """The middle of each run, in its local coordinate."""
-        last = np.append(self.runs[1:], len(self.t)) - 1
-        return np.asarray(0.5 * (self.t[self.runs] + self.t[last]))
+        return np.asarray(0.5 * (self.t[self.runs] + self.t[self._ends - 1]))
 
     @cached_property
     def _from_centre(self) -> Array:
-        return self.t - np.repeat(self.centres, np.diff(self.runs, append=len(self.t)))
+        return self.t - np.repeat(self.centres, self._ends - self.runs)
 
     def moments(self, v: Array, highest: int) -> Array:
         """``sum v (t - centre)**k`` of each run, for ``k`` from ``highest`` down to 0.
@@ -379,10 +382,8 @@ class PiecewiseDesign:
         """``Z' r`` for a vector ``r``, or for each row of a matrix."""
         if self.small:
             return np.asarray(r @ self.rows)
-        moments = np.moveaxis(self.places.moments(r, 3), 0, -1).reshape(
-            *r.shape[:-1], -1
-        )
-        return np.asarray(moments @ self._on_runs.reshape(-1, self.local.shape[2]))
+        moments = self.places.moments(r, 3)
+        return np.asarray(np.einsum("k...r,rkj->...j", moments, self._on_runs))
 
     def gram(self, v: Array) -> Array:
         """``Z' diag(v) Z``, shape (K, K)."""

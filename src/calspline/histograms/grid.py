@@ -235,7 +235,8 @@ class Grid:
             for m, w in ((m0, w0), (m1, w1))
         )
         if self.kind == "probability":
-            x0, x1 = (_exact_ends(self.cells, x) for x in (x0, x1))
+            for x in (x0, x1):
+                _restore_ends(self.cells, x)
         turned = x0 > x1
         location = np.column_stack([np.minimum(x0, x1), np.maximum(x0, x1)]).ravel()
         negatives = np.column_stack(
@@ -254,16 +255,16 @@ class Grid:
         )
 
 
-def _exact_ends(cells: Cells, means: Array) -> Array:
+def _restore_ends(cells: Cells, means: Array) -> None:
     """Restore locations of exact 0 and 1, which sums may have rounded."""
-    means = np.where((cells == FIRST_CELL) & (means < np.inf), ZERO, means)
-    for one in (ONE, -ZERO):  # in one column, and in two
-        means = np.where(
-            (cells == LAST_CELL) & np.isclose(means, one, rtol=1e-9, atol=0.0),
-            one,
-            means,
-        )
-    return means
+    if not len(cells):
+        return
+    if cells[0] == FIRST_CELL and means[0] < np.inf:
+        means[0] = ZERO
+    if cells[-1] == LAST_CELL:
+        for one in (ONE, -ZERO):  # in one column, and in two
+            if np.isclose(means[-1], one, rtol=1e-9, atol=0.0):
+                means[-1] = one
 
 
 def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
