@@ -194,7 +194,7 @@ class Counts:
         """Merge runs of neighbors, which start at the indices ``first``."""
         if x is None:
             x = np.add.reduceat(self.w * self.x, first) / np.add.reduceat(self.w, first)
-            # A mean of equal numbers may round past its neighbours.
+            # A mean of equal numbers may round past its neighbors.
             x = np.clip(x, self.x[first], self.x[np.append(first[1:], len(self)) - 1])
         squared = None if self.squared is None else np.add.reduceat(self.squared, first)
         return Counts(

@@ -302,7 +302,7 @@ class Pieces:
         if dtype is np.float32 and steep.any():
             stretch = np.where(steep, STRETCH, 1.0)
             starts = starts * stretch
-            # What is still too steep lies between two neighbours of float32, where no
+            # What is still too steep lies between two neighbors of float32, where no
             # score is.
             columns = np.clip(
                 columns / stretch ** np.array([[3.0], [2.0], [1.0], [0.0]]),
@@ -487,7 +487,7 @@ def logits_in_unit(unit: float, least: float) -> Program:
 
 
 def one_vs_rest(programs: list[Program], scores: Program) -> Program:
-    """Program that evaluates one program per class, then normalises."""
+    """Program that evaluates one program per class, then normalizes."""
     steps = [*scores.steps]
     p = scores.result
     if steps:

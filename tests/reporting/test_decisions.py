@@ -47,7 +47,7 @@ def test_the_sentence_says_when_to_act_and_what_it_saves(page):
     raw, p = sets.values()
     when, what, alone = (
         lead(found).split(". ")[0],
-        *re.split(r"\. (?=To|Who)", lead(found).split(". ", 1)[1])[:2],
+        *re.split(r"\. (?=Acting on all|For)", lead(found).split(". ", 1)[1])[:2],
     )
     assert (
         when
@@ -69,7 +69,7 @@ def test_scores_that_are_wrong_are_told_their_own_threshold(page):
     best, low, high = (
         float(n)
         for n in re.search(
-            r"best to act from (.*)% on \((.*)% to (.*)%\)\.$", lead(found)
+            r"the best threshold is (.*)% \((.*)% to (.*)%\)\.$", lead(found)
         ).groups()
     )
     assert low <= 100.0 / (1.0 + 4.0**2.2) <= high

@@ -74,7 +74,7 @@ def test_few_rows_can_tell_what_is_wrong_but_not_what_is_right():
     words = headline(expit(6.0 * U[:40]), expit(U[:40]), y=Y[:40])
     assert words.startswith("Raw scores are over-confident: ")
     assert (
-        "After calibration there is no evidence of miscalibration, but 40 rows leave "
+        "After calibration there is no evidence of miscalibration, but with 40 rows, "
         in words
     )
 

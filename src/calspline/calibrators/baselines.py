@@ -46,9 +46,9 @@ class SigmoidCalibrator(BaseCalibrator):
     left unchanged. No sigmoid of the probability itself can do that.
 
     For three or more classes, one sigmoid is fitted per class against the rest, and the
-    results are normalised. Margins are used separately for each class; for logits of a
+    results are normalized. Margins are used separately for each class; for logits of a
     neural network, pass their softmax instead. A class without rows gets
-    ``1 / (n + 2)`` before normalisation.
+    ``1 / (n + 2)`` before normalization.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class SigmoidCalibrator(BaseCalibrator):
 class IsotonicCalibrator(BaseCalibrator):
     r"""Calibrate scores by isotonic regression.
 
-    The calibrated probabilities :math:`f_i` minimise
+    The calibrated probabilities :math:`f_i` minimize
 
     .. math:: \sum_i w_i (y_i - f_i)^2 \quad \text{subject to} \quad f_i \le f_j \text{ wherever } s_i \le s_j ,
 
@@ -137,8 +137,8 @@ class IsotonicCalibrator(BaseCalibrator):
 
     Probabilities and margins are treated alike, since only their order matters. For
     three or more classes, one curve is fitted per class against the rest, and the
-    results are normalised. A class without rows gets ``1 / (n + 2)`` before
-    normalisation.
+    results are normalized. A class without rows gets ``1 / (n + 2)`` before
+    normalization.
 
     Attributes
     ----------
@@ -195,8 +195,8 @@ class BetaCalibrator(BaseCalibrator):
     ``a`` and ``b`` keeps them finite if the scores separate the classes.
 
     For three or more classes, one curve is fitted per class against the rest, and the
-    results are normalised; margins are interpreted as logits, and ``p`` is their
-    softmax. A class without rows gets ``1 / (n + 2)`` before normalisation.
+    results are normalized; margins are interpreted as logits, and ``p`` is their
+    softmax. A class without rows gets ``1 / (n + 2)`` before normalization.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ class TemperatureCalibrator(BaseCalibrator):
 
     where ``z`` are the logarithms of the probabilities (clipped below at 1e-9), or the
     margins. With two classes this is the sigmoid of the log-odds, or of the margin,
-    divided by ``T``. ``T`` minimises the log-loss. The ranking of the classes within a
+    divided by ``T``. ``T`` minimizes the log-loss. The ranking of the classes within a
     row does not change.
 
     If the scores separate the classes, the optimal ``T`` is 0; if they are no better

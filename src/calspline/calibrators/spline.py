@@ -88,7 +88,7 @@ class SplineCalibrator(BaseCalibrator):
         Algorithm 1 of the paper, half of lambda times the sum of squared coefficients
         of the basis ``N_2 .. N_K``, as in scikit-learn's ``LogisticRegression`` with
         ``C = 1 / lambda``. Margins larger than 10,000 are scaled to [0, 1] for
-        ``"ridge"``, since their cubes would not be penalised otherwise.
+        ``"ridge"``, since their cubes would not be penalized otherwise.
     smoothing : {"reml", "cv"} or float, default="reml"
         Choice of lambda: by marginal likelihood, by k-fold cross-validation (as in the
         paper), or a given value. With ``"reml"``, fits are averaged over lambda and
@@ -101,7 +101,7 @@ class SplineCalibrator(BaseCalibrator):
     cv : int, default=5
         Number of folds for ``smoothing="cv"``.
     loss : {"log", "brier"}, default="log"
-        ``"brier"`` fits the probability itself by penalised least squares, with
+        ``"brier"`` fits the probability itself by penalized least squares, with
         constraints that keep it inside (0, 1) where necessary.
     monotone : bool or "auto", default="auto"
         If True, the curve is nondecreasing; it equals the unconstrained curve if that
@@ -149,7 +149,7 @@ class SplineCalibrator(BaseCalibrator):
         The values of lambda tried (``"smoothing"``) and their criterion
         (``"criterion"``; lower is better).
     edf_ : float
-        Effective degrees of freedom: 2 for an unpenalised straight line, 0 for the
+        Effective degrees of freedom: 2 for an unpenalized straight line, 0 for the
         identity.
     scale_ : str
         Scale used.
@@ -262,7 +262,7 @@ class SplineCalibrator(BaseCalibrator):
         200 knots sampled from the scores, a ridge penalty on the natural basis, and
         lambda chosen by five-fold cross-validation of the log-loss. Algorithm 3 applies
         Algorithm 2 (or Algorithm 1, with ``scale="identity"``) to each class against
-        the rest and normalises.
+        the rest and normalizes.
 
         Parameters
         ----------

@@ -50,8 +50,8 @@ def escape_control(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-def in_colour(text: str, code: str, stream: TextIO) -> str:
-    """Text in a colour, if the stream is a terminal that wants colours."""
+def in_color(text: str, code: str, stream: TextIO) -> str:
+    """Text in a color, if the stream is a terminal that wants colors."""
     wanted = (
         stream.isatty()
         and "NO_COLOR" not in os.environ
@@ -60,10 +60,10 @@ def in_colour(text: str, code: str, stream: TextIO) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if wanted else text
 
 
-def complain(message: str, word: str = "calspline:", colour: str = "1;31") -> None:
+def complain(message: str, word: str = "calspline:", color: str = "1;31") -> None:
     """An error, in one line."""
     print(
-        in_colour(word, colour, sys.stderr),
+        in_color(word, color, sys.stderr),
         escape_control(" ".join(message.split())),
         file=sys.stderr,
     )
@@ -82,7 +82,7 @@ def tell(text: str, options: Namespace) -> None:
 
 def heading(text: str, stream: TextIO) -> str:
     """A line to be seen first."""
-    return in_colour(escape_control(text), "1", stream)
+    return in_color(escape_control(text), "1", stream)
 
 
 @contextmanager

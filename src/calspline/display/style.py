@@ -161,7 +161,7 @@ def label_line_ends(
     steps = 0.055 * lines * np.arange(len(ends))
     wanted = np.array([(value - low) / (high - low) for value, _, _ in ends])
     # The nearest places that keep a line of text, 0.055 of the height, between
-    # neighbours.
+    # neighbors.
     places = isotonic_regression(wanted - steps).x + steps
     for place, (_, name, color) in zip(places, ends, strict=True):
         where = {
@@ -265,7 +265,7 @@ class Panels(NamedTuple):
     spare: Axes | None = None
 
     def hide_inner_labels(self, *, y_ticks: bool = True) -> None:
-        """Hide labels of ticks and axes that a neighbour shows too.
+        """Hide labels of ticks and axes that a neighbor shows too.
 
         The x axis is named once, at the lower left; in narrow diagrams, names would
         overlap.

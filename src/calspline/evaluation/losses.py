@@ -17,7 +17,7 @@ it reduces the loss even for perfect probabilities. This reduction is simulated
 
 With three or more classes each class is recalibrated against the rest. The Brier score
 is the sum over classes, and so are its parts. For the log-loss the recalibrated
-probabilities are normalised, ``refinement`` is their log-loss and ``calibration`` the
+probabilities are normalized, ``refinement`` is their log-loss and ``calibration`` the
 rest: the parts add up by definition, and in small samples ``calibration`` may be
 slightly negative.
 

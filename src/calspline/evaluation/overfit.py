@@ -75,7 +75,7 @@ def line(rows: EvaluatedRows, p: Array) -> Array:
 
 
 def simulate_overfit_of_classes(rows: EvaluatedRows) -> Overfit:
-    """Simulate several classes, whose recalibrated probabilities are normalised."""
+    """Simulate several classes, whose recalibrated probabilities are normalized."""
     problems = rows.against_rest
     draws = DRAWS if len(rows.codes) < MANY_ROWS else DRAWS_OF_MANY
     units = _units(rows)

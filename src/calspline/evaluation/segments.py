@@ -341,7 +341,7 @@ def _verdicts(sums: SegmentSums, miscalibrated: NDArray[np.bool_]) -> list[str]:
 def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
     """Shifts of the log-odds, and limits of the ratio of event rate to mean score.
 
-    The limits generalise Wilson's interval to rows with different probabilities: they
+    The limits generalize Wilson's interval to rows with different probabilities: they
     are the expected ratios of the shifts that the observed rate just does not reject.
     """
     c = sums.cells

@@ -1,6 +1,6 @@
 """How far out the scores of a fit count.
 
-An exact 0 or 1 is as a rule a vote of a few trees or neighbours, or a rounded number,
+An exact 0 or 1 is as a rule a vote of a few trees or neighbors, or a rounded number,
 and not a log-odds of 20: it belongs about one step beyond the other scores. One margin
 of a million among thousands of order one would have the whole curve to itself. So a fit
 takes scores beyond two limits for the limits, and its curve is flat, or nearly so, from

@@ -185,7 +185,7 @@ def effect_directions(knots: Array, z: Array, information: Array) -> Array:
     All but the first have mean zero over the places ``z``, weighted by ``information``,
     the line has variance one there, and so has the first of the bends. The bends all
     have the same curvature: where one kind of effect has one variance, segments are
-    penalised as the common curve is, by the integral of the squared second derivative.
+    penalized as the common curve is, by the integral of the squared second derivative.
     """
     basis = NaturalSpline(knots)
     design = basis.design(z)

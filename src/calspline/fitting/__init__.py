@@ -1,1 +1,1 @@
-"""Numerics of penalised splines: arrays in, arrays out."""
+"""Numerics of penalized splines: arrays in, arrays out."""

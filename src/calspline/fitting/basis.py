@@ -6,7 +6,7 @@ interval between knots, has two continuous derivatives, and is linear beyond
 module has two bases of it:
 
 * :func:`natural_cubic_basis` is the truncated-power basis ``N_1 .. N_K`` that
-  the paper prints. It is what ``penalty="ridge"`` penalises.
+  the paper prints. It is what ``penalty="ridge"`` penalizes.
 * :class:`NaturalSpline` is the B-spline basis with the two natural conditions
   eliminated. Every function has support on at most four knot intervals, so
   Gram matrices are banded, and its curvature penalty is exact.
@@ -195,7 +195,7 @@ class NaturalSpline:
 
     With the end knots repeated, cubic B-splines ``B_0 .. B_{K+1}`` span all
     cubic splines on ``[phi_1, phi_K]``. ``f'' = 0`` at either end ties the first
-    and the last coefficient to their two neighbours, which leaves ``K`` free
+    and the last coefficient to their two neighbors, which leaves ``K`` free
     coefficients; :attr:`elimination` is the ``(K+2, K)`` matrix that restores
     the tied ones.
     """

@@ -59,7 +59,7 @@ FEWEST_MERGED = 256
 TUBE_POINTS = 128
 MIN_CUBED, MAX_CUBED = 1e-50, 1e4
 """Range, and size, of scores whose cubes the paper's penalty is taken on. Others are scaled to run from 0 to 1 for it:
-their cubes overflow, or are so large that their coefficients would hardly be penalised."""
+their cubes overflow, or are so large that their coefficients would hardly be penalized."""
 MIN_SLOPE = 1e-7
 """Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
 ROUNDED_SLOPE = 1e-12
@@ -147,7 +147,7 @@ class CurveSpread:
 
     @cached_property
     def tube(self) -> float:
-        """Length of the curve that the normalised basis draws on the sphere, for simultaneous bands."""
+        """Length of the curve that the normalized basis draws on the sphere, for simultaneous bands."""
         x = np.linspace(self.basis.knots[0], self.basis.knots[-1], TUBE_POINTS)
         rows = self.basis.design(x).dot(self.root)
         rows /= np.maximum(
@@ -434,7 +434,7 @@ class SplineTask:
         A spline lies within the range of its B-spline coefficients, and never decreases
         if they never do. These conditions are sufficient, not necessary, so they are
         imposed only where the free curve really breaks the shape. (The end coefficients
-        follow from the natural conditions and rise if their neighbours do.) Bounds hold
+        follow from the natural conditions and rise if their neighbors do.) Bounds hold
         where there are data, on [0, 1]; beyond, the curve is clipped.
         """
         basis, T, offset = self.basis, self.coordinates.T, self._offset
@@ -577,7 +577,7 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 def apart(knots: Array, span: float) -> Array:
-    """Drop knots that crowd their neighbours, on data of this span; the last one stays."""
+    """Drop knots that crowd their neighbors, on data of this span; the last one stays."""
     least = CLOSEST * span
     places = knots.tolist()
     kept = places[-1:]

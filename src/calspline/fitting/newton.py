@@ -1,4 +1,4 @@
-"""Damped Newton for penalised likelihoods.
+"""Damped Newton for penalized likelihoods.
 
 Over the coordinates ``u`` the objective is a convex loss and a ridge::
 
@@ -192,7 +192,7 @@ class Constraints:
 
 
 class Solution(NamedTuple):
-    """A minimiser ``u`` of ``F``, its linear predictor, and the Cholesky factor of the Hessian at the last step."""
+    """A minimizer ``u`` of ``F``, its linear predictor, and the Cholesky factor of the Hessian at the last step."""
 
     u: Array
     eta: Array
@@ -265,13 +265,13 @@ class Newton:
 
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until it keeps enough of what it promised; whether it does in the end."""
-        before, scale = self._penalised(self.point), 1.0
+        before, scale = self._penalized(self.point), 1.0
         for _ in range(halvings or MAX_HALVINGS):
             self._trial = self.objective.after(
                 self.point, scale * self.step, scale * self.moves
             )
             self.moved = scale * self.reach
-            self.value = self._penalised(self._trial)
+            self.value = self._penalized(self._trial)
             if (
                 self.value
                 <= before - self.kept * scale * self.promised + self.slack * abs(before)
@@ -317,14 +317,14 @@ class Newton:
         u = self.point.u + self.step
         eta = self.point.eta + self.moves
         bent = self.factor.T @ self.step
-        value = self._penalised(self.point) - self.promised + 0.5 * float(bent @ bent)
+        value = self._penalized(self.point) - self.promised + 0.5 * float(bent @ bent)
         return Solution(u, eta, value, self.factor, True, iteration)
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of the inverse of the Hessian."""
         return np.asarray(dpotri(self.factor, lower=1)[0].diagonal())
 
-    def _penalised(self, point: Point) -> float:
+    def _penalized(self, point: Point) -> float:
         return point.local.value + 0.5 * float(self.q @ (point.u * point.u))
 
 

@@ -259,7 +259,7 @@ def reml_search(
 
 
 def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
-    """The smoothing at the vertex of the parabola through the best value and its neighbours."""
+    """The smoothing at the vertex of the parabola through the best value and its neighbors."""
     best = min(sorted(criterion), key=criterion.__getitem__)
     at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
     if at_the_end or best - 1 not in criterion or best + 1 not in criterion:

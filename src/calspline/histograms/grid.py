@@ -85,7 +85,7 @@ class Grid:
     ``sums`` has a row each for the weights of negatives and positives and for their
     moments.
 
-    Rows are first counted in a window of neighbouring cells, which is merged into the
+    Rows are first counted in a window of neighboring cells, which is merged into the
     sorted sums when rows leave it, and at the end.
     """
 
@@ -270,7 +270,7 @@ def _restore_ends(cells: Cells, means: Array) -> None:
 def levels_to_go(cells: Cells, most: int = MAX_POINTS) -> int:
     """Number of levels up at which at most ``most`` of these sorted cells remain.
 
-    Two neighbours fall together once the highest bit in which they differ is shifted
+    Two neighbors fall together once the highest bit in which they differ is shifted
     out. Negative cells never join the others, and the ends never join any.
     """
     if len(cells) <= most:

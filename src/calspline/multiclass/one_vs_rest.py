@@ -91,10 +91,10 @@ def _log_probabilities(logits: NDArray[np.floating[Any]], unit: float) -> Array:
 def normalise(p: Array) -> None:
     """Make every row of ``p`` sum to one, in place; a row whose sum vanishes becomes uniform."""
 
-    def normalised(rows: slice) -> Array:
+    def normalized(rows: slice) -> Array:
         sums = p[rows].sum(axis=1, keepdims=True)
         return np.where(
             sums > 0.0, p[rows] / np.where(sums > 0.0, sums, 1.0), 1.0 / p.shape[1]
         )
 
-    filled(p, normalised)
+    filled(p, normalized)

@@ -237,7 +237,7 @@ def inverse_temperature(
     tolerance: float = 1e-8,
     start: float = 1.0,
 ) -> TemperatureFit:
-    """The ``beta`` with ``t = log beta`` between two limits that minimises ``loss(beta) + prior t^2 / 2``.
+    """The ``beta`` with ``t = log beta`` between two limits that minimizes ``loss(beta) + prior t^2 / 2``.
 
     Newton's method in ``t``, on a loss that is convex in ``beta``. The gradient is
     ``beta loss' + prior t`` and the curvature, without the term that may be negative,

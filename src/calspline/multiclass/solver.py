@@ -1,4 +1,4 @@
-"""Penalised fits of ``eta = s(u) + W u + b``, their strengths learnt by evidence.
+"""Penalized fits of ``eta = s(u) + W u + b``, their strengths learnt by evidence.
 
 ``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over five
 groups: intercepts ``b``, diagonal of ``W``, the rest of ``W``, what bends the curve

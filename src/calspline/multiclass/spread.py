@@ -1,7 +1,7 @@
 """How far off a structured map may be: its posterior, as far as limits of probabilities need it.
 
 About the fit the posterior of curve, intercepts and matrix is normal, with the inverse
-of the penalised Hessian as its covariance (Laplace). For limits it is kept as what it
+of the penalized Hessian as its covariance (Laplace). For limits it is kept as what it
 does to ``eta``, in three parts that are independent:
 
 * *modes*: errors of one standard deviation each, a curve (its values at the breaks)

@@ -13,7 +13,7 @@ with ``e_ki`` its independent errors of the log-odds (see :meth:`CalibrationCurv
 Where log-odds are large and uncertain, as in heavy tails, ``p_i`` is nearly flat on one
 side and steep on the other. Thus ``d_i`` is not the derivative but the mean slope over
 one standard deviation of the log-odds, and the limits are not symmetric. For three or
-more classes, the errors are those of the logarithms before normalisation, and ``d_i``
+more classes, the errors are those of the logarithms before normalization, and ``d_i``
 is the derivative.
 
 These are errors of a smooth curve that is shrunk toward the scores. They omit the bias

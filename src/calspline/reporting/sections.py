@@ -223,14 +223,13 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
     out.append(
         f"Acting on {best or found.reference} then costs {cost} per {ROWS:,} rows "
         f"({low} to {high}){against}. "
-        f"To act on all rows would cost {everywhere}, on none {nowhere}."
+        f"Acting on all rows would cost {everywhere}, on none {nowhere}."
     )
     if not reference.threshold_lower <= costs.threshold <= reference.threshold_upper:
         best_threshold = _threshold(reference)
         text, beside = best_threshold["text"], best_threshold["beside"]
         out.append(
-            f"Who has {found.reference} alone does best to act from {text} on "
-            f"({beside})."
+            f"For {found.reference} itself, the best threshold is {text} ({beside})."
         )
     return out
 

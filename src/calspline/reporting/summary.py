@@ -171,7 +171,7 @@ def table(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _with_limits(e: Evaluation, name: str) -> Cell:
-    cell = {"text": format_number(getattr(e, name))}
+    cell = {"text": format_number(getattr(e, name)).replace("-", MINUS)}
     low, high = e.limits[name]
     if not math.isnan(low):
         shown = f"{format_number(low)} to {format_number(high)}"
@@ -550,10 +550,9 @@ def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> st
     lead = "After calibration" if is_calibrated(f.name) else f"With {f.name},"
     if f.kind == "unknown":
         return (
-            f"{lead} there is no evidence of miscalibration, but {n:,} rows leave "
-            f"{rounded_percent(f.level)} "
-            f"anywhere between {rounded_percent(f.lower)} and "
-            f"{rounded_percent(f.upper)}."
+            f"{lead} there is no evidence of miscalibration, but with {n:,} rows, "
+            f"{rounded_percent(f.level)} may mean anything from "
+            f"{rounded_percent(f.lower)} to {rounded_percent(f.upper)}."
         )
     if f.kind == "right":
         return f"{lead} {_meaning(f)}."
