@@ -85,9 +85,12 @@ def test_one_vs_rest_from_every_engine_is_that_of_arrays(engine, three_classes):
     )
 
 
+@pytest.mark.parametrize("at_most", [200_000, 800])
 def test_one_vs_rest_of_logits_from_every_engine_is_that_of_arrays(
-    engine, three_classes
+    engine, three_classes, monkeypatch, at_most
 ):
+    """Also of more rows than a sample has, from which the unit of logits is not taken."""
+    monkeypatch.setattr(sampling, "MAX_SAMPLE", at_most)
     frame, names = three_classes(3000)
     logits = (
         np.log(np.maximum(frame[names].to_numpy(), 1e-4)) + np.arange(3000)[:, None] % 7
@@ -96,6 +99,9 @@ def test_one_vs_rest_of_logits_from_every_engine_is_that_of_arrays(
     wanted = SplineCalibrator(multiclass="ovr").fit(logits, frame["kind"])
     fitted = fit_frame(engine.make(frame), score=names, label="kind", multiclass="ovr")
     assert fitted.scale_ == wanted.scale_ == ["identity"] * 3
+    np.testing.assert_allclose(
+        fitted.model_.map.unit, wanted.model_.map.unit, rtol=1e-9
+    )
     np.testing.assert_allclose(
         fitted.predict_proba(logits), wanted.predict_proba(logits), rtol=0, atol=1e-9
     )

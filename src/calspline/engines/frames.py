@@ -111,7 +111,10 @@ def fit_frame(
         or leave out such rows.
     **spline_params : dict
         Parameters of :class:`~calspline.SplineCalibrator`. With three or more columns,
-        ``multiclass="ovr"`` is fitted to all rows, in one pass. The default,
+        ``multiclass="ovr"`` is fitted to all rows, in one pass, or some ten for logits.
+        Of more than 200,000 rows of logits with masked classes (at -1e9, say), a sample
+        determines the masks; probabilities then differ from those of arrays by about
+        1e-6. The default,
         ``multiclass="structured"``, requires individual rows: it is fitted to all rows
         if the frame is in memory or has at most 200,000 rows, otherwise to a sample of
         about that many. The sample depends only on the scores, so it is the same in any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -41,9 +41,6 @@ from calspline.fitting.groups import GroupSums, PooledLine
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.multiclass.one_vs_rest import AgainstRest
-
-if TYPE_CHECKING:
-    pass
 
 COMPARED = (
     *(

@@ -301,44 +301,44 @@ def lazy_rows(
     found = _by_label(rows, columns.names, absent)
     missing_label = np.array([is_missing(value) for value in found["y"]], dtype=bool)
     missing = {name: int(found[f"no_{name}"].sum()) for name in absent}
-    missing["y"] = int(found["n"][missing_label].sum())
+    missing["y"] = int(found["rows"][missing_label].sum())
     rows = rows.filter(~reduce(or_, [*absent.values(), no_label]))
     weights = None
     if columns.weight is not None:
-        known = [
-            value
-            for key in ("w_low", "w_high")
-            for value in found[key].tolist()
-            if not np.isnan(value)
-        ]
-        weights = (min(known), max(known)) if known else None
+        low, high = found["low_known_weight"], found["high_known_weight"]
+        if not np.isnan(low).all():
+            weights = (float(np.nanmin(low)), float(np.nanmax(high)))
         rows = rows.filter(nw.col("w") > 0.0)
-    here = ~missing_label & (found["rows"] > 0)
-    several = len(columns.names) > 1
-    low = min(found[f"low_{name}"][here].min(initial=np.inf) for name in columns.names)
-    high = max(
-        found[f"high_{name}"][here].max(initial=-np.inf) for name in columns.names
-    )
-    low_sum = float(found["low_sum"][here].min(initial=np.inf))
-    high_sum = float(found["high_sum"][here].max(initial=-np.inf))
+    here = ~missing_label & (found["used"] > 0.0)
+
+    def total(name: str) -> float:
+        return float(found[name][here].sum())
+
+    def lowest(name: str) -> float:
+        return float(found[f"low_{name}"][here].min(initial=np.inf))
+
+    def highest(name: str) -> float:
+        return float(found[f"high_{name}"][here].max(initial=-np.inf))
+
+    names = columns.names
     return LazyRows(rows, engine, columns.by), ColumnStats(
         score=columns.score,
         labels=label_array(found["y"][here].tolist()),
-        n_rows=int(found["rows"][here].sum()),
-        rows=int(found["n"].sum()),
+        n_rows=int(total("rows")),
+        rows=int(found["rows"].sum()),
         missing=missing,
         weights=weights,
-        limits=(float(low), float(high)),
-        n_outside=int(found["out"][here].sum()),
-        n_negative=int(found["negative"][here].sum()),
-        n_off=int(found["off"][here].sum()) if several else 0,
-        n_improper=int(found["improper"][here].sum()),
-        sums=(low_sum, high_sum),
+        limits=(min(map(lowest, names)), max(map(highest, names))),
+        n_outside=int(total("out")),
+        n_negative=int(total("negative")),
+        n_off=int(total("off")) if len(names) > 1 else 0,
+        n_improper=int(total("improper")),
+        sums=(lowest("total"), highest("total")),
         weight_sums=(
-            float(found["counted"][here].sum()),
-            float(found["square"][here].sum()),
-            float(found["fraction"][here].sum()),
-            int(found["single"][here].sum()),
+            total("w"),
+            total("square"),
+            total("fraction"),
+            int(total("single")),
         ),
     )
 
@@ -371,73 +371,54 @@ def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:
 def _by_label(
     rows: LazyFrame, names: list[str], absent: dict[str, nw.Expr]
 ) -> dict[str, NDArray[Any]]:
-    """By label: rows, missing values, ranges of scores and weights, rows that count."""
-    used = nw.when(~reduce(or_, absent.values()) & (nw.col("w") > 0.0))
+    """What rows hold, for each label and by whether they are ``used``.
+
+    Rows are used that lack nothing but perhaps a label, and have a positive weight.
+    """
+    scores = [nw.col(name) for name in names]
+    counts = ~reduce(or_, absent.values()) & (nw.col("w") > 0.0)
     weight = nw.when(~absent["w"]).then(nw.col("w")) if "w" in absent else nw.col("w")
-    total = reduce(add, [nw.col(name) for name in names])
-    off = (total - 1.0).abs() > ROW_SUM_TOLERANCE
-    negative = reduce(or_, [nw.col(name) < 0.0 for name in names])
-    outside = reduce(
-        or_,
-        [
-            (nw.col(name) < -ROUNDING) | (nw.col(name) > 1.0 + ROUNDING)
-            for name in names
-        ],
-    )
-    wide = rows.select(
+    outside = [(one < -ROUNDING) | (one > 1.0 + ROUNDING) for one in scores]
+    rows = rows.select(
         "y",
-        w=weight,
-        one=ONE,
-        **{name: used.then(nw.col(name)) for name in names},
-        low_sum=used.then(total),
-        high_sum=used.then(total),
-        off=used.then(nw.when(off).then(ONE).otherwise(ZERO)),
-        improper=used.then(nw.when(off | outside).then(ONE).otherwise(ZERO)),
-        out=used.then(nw.when(outside).then(ONE).otherwise(ZERO)),
-        negative=used.then(nw.when(negative).then(ONE).otherwise(ZERO)),
-        counted=used.then(nw.col("w")),
-        square=used.then(nw.col("w") * nw.col("w")),
-        fraction=used.then((nw.col("w") - nw.col("w").round()).abs()),
-        single=used.then(nw.when(nw.col("w") == ONE).then(ONE).otherwise(ZERO)),
-        rows=used.then(ONE).otherwise(ZERO),
-        **{
-            f"no_{name}": nw.when(where).then(ONE).otherwise(ZERO)
-            for name, where in absent.items()
-        },
+        "w",
+        *names,
+        used=_indicator(counts),
+        known_weight=weight,
+        total=reduce(add, scores),
+        out=_indicator(reduce(or_, outside)),
+        negative=_indicator(reduce(or_, [one < 0.0 for one in scores])),
+        **{f"no_{name}": _indicator(where) for name, where in absent.items()},
     )
-    found = (
-        wide.group_by("y")
-        .agg(
-            *[nw.col(name).min().alias(f"low_{name}") for name in names],
-            *[nw.col(name).max().alias(f"high_{name}") for name in names],
-            nw.col("low_sum").min(),
-            nw.col("high_sum").max(),
-            nw.col(
-                "off",
-                "improper",
-                "out",
-                "negative",
-                "counted",
-                "square",
-                "fraction",
-                "single",
-                "rows",
-            ).sum(),
-            *[nw.col(f"no_{name}").sum() for name in absent],
-            n=nw.col("one").sum(),
-            w_low=nw.col("w").min(),
-            w_high=nw.col("w").max(),
-        )
-        .head(MAX_LABELS + 1)
+    w, off = nw.col("w"), (nw.col("total") - 1.0).abs() > ROW_SUM_TOLERANCE
+    rows = rows.with_columns(
+        rows=ONE,
+        off=_indicator(off),
+        improper=_indicator(off | (nw.col("out") > 0.0)),
+        square=w * w,
+        fraction=(w - w.round()).abs(),
+        single=_indicator(w == ONE),
     )
-    numbers = [
-        nw.col(name).cast(nw.Float64)
-        for name in found.collect_schema().names()
-        if name != "y"
-    ]
-    stats = columns_of(found.select("y", *numbers), values=["y"])
-    check_label_count(len(stats["y"]))
+    sums = [f"no_{name}" for name in absent]
+    sums += ["rows", "w", "square", "fraction", "single"]
+    sums += ["off", "improper", "out", "negative"]
+    ranges = [*names, "total", "known_weight"]
+    groups = rows.group_by("y", "used").agg(
+        *[nw.col(name).min().alias(f"low_{name}") for name in ranges],
+        *[nw.col(name).max().alias(f"high_{name}") for name in ranges],
+        nw.col(*sums).sum(),
+    )
+    groups = groups.head(2 * MAX_LABELS + 1)
+    numbers = [name for name in groups.collect_schema().names() if name != "y"]
+    groups = groups.select("y", nw.col(*numbers).cast(nw.Float64))
+    stats = columns_of(groups, values=["y"])
+    check_label_count(len(set(stats["y"].tolist())))
     return stats
+
+
+def _indicator(condition: nw.Expr) -> nw.Expr:
+    """One where a condition holds, else zero."""
+    return nw.when(condition).then(ONE).otherwise(ZERO)
 
 
 def _location(where: Locations) -> nw.Expr:

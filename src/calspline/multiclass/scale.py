@@ -102,7 +102,8 @@ def mask_distance(scores: MatrixScores, weight: Array | None) -> float:
     free = np.flatnonzero(~taken[start:last])
     if not free.size:
         return np.inf
-    return middle * 2.0 ** ((start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS)
+    octaves = (start + int(free[0]) + 1 + SMALLEST_STEP) / STEPS
+    return float(middle * 2.0**octaves)
 
 
 def _step(x: Array) -> NDArray[np.intp]:
