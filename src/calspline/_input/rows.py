@@ -23,7 +23,7 @@ from calspline._input.weights import (
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows with positive weight.
+    """Rows of a fit.
 
     ``groups`` are numbers of groups, None if every row is one of its own; ``by`` has
     columns of segments.
@@ -35,12 +35,22 @@ class LabelledRows:
     groups: NDArray[np.intp] | None = None
     by: By | None = None
 
-    def check_weights_as_counts(self) -> None:
+    def of(self, some: NDArray[np.bool_]) -> LabelledRows:
+        """Some of the rows."""
+        return LabelledRows(
+            replace(self.scores, values=self.scores.values[some]),
+            self.labels[some],
+            None if self.weight is None else self.weight[some],
+            None if self.groups is None else self.groups[some],
+            None if self.by is None else self.by.of(some),
+        )
+
+    def check_weights_as_counts(self, name: str = "sample_weight") -> None:
         """Warn if weights do not look like counts of rows."""
         if self.weight is None:
             return
         columns = counted_columns(self.scores.values, self.by, self.groups)
-        check_weights_as_counts(self.weight, labels=self.labels, scores=columns)
+        check_weights_as_counts(self.weight, name, labels=self.labels, scores=columns)
 
     def with_importance_weights(self) -> LabelledRows:
         """The same rows with importance weights, of which only ratios matter."""
@@ -67,23 +77,22 @@ def label_scores(
     groups: Any = None,
     by: By | None = None,
 ) -> LabelledRows:
-    """Combine scores with validated labels, weights and groups."""
+    """Combine scores with validated labels, weights and groups.
+
+    Rows of weight zero are left out; at least two have to be left.
+    """
     n = len(scores)
     weight = check_weights(sample_weight, n)
     labels = check_label_array(y, n)
-    group = check_groups(groups, n)
+    rows = LabelledRows(scores, labels, weight, check_groups(groups, n), by)
     if weight is not None and weight.size and weight.min() == 0.0:
-        present = weight > 0.0
-        scores = replace(scores, values=scores.values[present])
-        labels = labels[present]
-        weight = weight[present]
-        if group is not None:
-            group = np.unique(group[present], return_inverse=True)[1]
-        if by is not None:
-            by = by.of(present)
-    if len(scores) < 2:
+        rows = rows.of(weight > 0.0)
+    if len(rows.labels) < 2:
         raise ValueError(
             "scores must have at least two rows, of different classes; got "
-            f"{len(scores)}"
+            f"{len(rows.labels)}"
         )
-    return LabelledRows(scores, labels, weight, several_groups(group), by)
+    if rows.groups is None:
+        return rows
+    numbers = np.unique(rows.groups, return_inverse=True)[1]
+    return replace(rows, groups=several_groups(numbers))

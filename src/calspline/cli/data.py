@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calspline._arrays import Array
-from calspline._input.labels import MAX_LABELS, label_array
-from calspline._input.scores import ROUNDING, ROW_SUM_TOLERANCE, show_outside
-from calspline._input.segment_labels import By, check_by
+from calspline._input.groups import check_groups
+from calspline._input.labels import MAX_LABELS
+from calspline._input.rows import LabelledRows
+from calspline._input.scores import (
+    LARGEST_MARGIN,
+    ROUNDING,
+    ROW_SUM_TOLERANCE,
+    Requirement,
+    check_scores,
+    decide_kind,
+    show_outside,
+)
+from calspline._input.segment_labels import check_by
 from calspline.cli.columns import (
     WORDS,
     Value,
@@ -46,21 +55,43 @@ WORD = ", ".join(map(literal, WORDS))
 DECIMAL_COMMA = re.compile(r"[+-]?[\d.,]*,\d+(\.\d+)?")
 PERCENTAGE = re.compile(r"[+-]?[\d.,]+\s*%")
 NAMED_ROWS = 5
-NO_PROBABILITY = (
-    "it must be a probability in [0, 1], and {} are outside; correct or clip them, "
-    "divide percentages by 100, or, to calibrate margins, such as a "
-    "decision_function gives, fit with --scale identity"
-)
-SUMS_ADVICE = (
-    "divide each row by its sum, or, to calibrate margins, fit with --scale identity"
+MARGIN_ADVICE = (
+    "Divide percentages by 100. To calibrate margins, such as a decision_function "
+    "gives, fit with --scale identity."
 )
 
 
-class Rule(NamedTuple):
-    """What is wrong with a row: tests in SQL by number of column, and the message."""
+@dataclass(frozen=True)
+class FileScores:
+    """What one pass finds in columns of scores, with examples from rows of files.
 
-    tests: dict[int, str]
-    why: str
+    It is a :class:`~calspline._input.scores.ScoreSummary`.
+    """
+
+    name: ClassVar[str] = "scores"
+    n_negative: ClassVar[int] = 0  # only asked where the scores may be margins
+    data: Data
+    n_rows: int
+    n_columns: int
+    n_outside: int
+    n_off: int
+    limits: tuple[float, float]
+    sums: tuple[float, float]
+
+    def example_outside(self) -> str:
+        """The first score outside [0, 1]."""
+        where, column, value = self.data.first_number(_is_outside)
+        return f"{where} has {show_outside(value)} in {column!r}"
+
+    def example_large(self) -> str:
+        """The first score that is too large."""
+        where, column, value = self.data.first_number(_is_large)
+        return f"{where} has {value:g} in {column!r}"
+
+    def example_off(self) -> str:
+        """The first row that does not sum to one."""
+        where, total = self.data.first_sum()
+        return f"{where} sums to {total:.6g}"
 
 
 class Texts(NamedTuple):
@@ -172,47 +203,33 @@ class Data:
             )
         self.segments = [_segment(k).strip('"') for k in range(len(self.by))]
         self.select, self.present = ", ".join(items), " AND ".join(tests)
-        self._rules = self._rules_for(margins=margins, sums=sums)
+        self._requirement: Requirement = "margin" if margins else "probability"
+        self._n_summed = len(self.scores) if sums else 1
         self._left_out: list[str] = []
         if label is not None:
             source.keep(self.select)
         self._look()
 
-    def _rules_for(self, *, margins: bool, sums: bool) -> list[Rule]:
-        """What every row that lacks nothing has to keep to."""
+    def _asked(self) -> list[str]:
+        """What is asked of numbers in SQL: four counts, two minima and two maxima."""
         k = len(self.scores)
         scores, weights = self._quoted[:k], self._quoted[k:]
-        rules = [
-            Rule(
-                {i: f"isinf({score})" for i, score in enumerate(scores)},
-                "it must be finite",
-            )
+        several, total = ", ".join(scores), " + ".join(scores)
+        if self._n_summed == 1:
+            total = "1.0"
+        tests = [
+            " OR ".join(map(_is_infinite, scores)),
+            " OR ".join(map(_is_bad_weight, weights)) or "false",
+            " OR ".join(map(_is_outside, scores)),
+            f"abs({total} - 1) > {ROW_SUM_TOLERANCE}",
         ]
-        if not margins:
-            outside = {
-                i: f"{score} NOT BETWEEN {-ROUNDING} AND {1.0 + ROUNDING}"
-                for i, score in enumerate(scores)
-            }
-            rules.append(Rule(outside, NO_PROBABILITY))
-        if k > 1 and sums and not margins:
-            rules.append(
-                Rule({-1: f"abs({' + '.join(scores)} - 1) > {ROW_SUM_TOLERANCE}"}, "")
-            )
-        wrong = {
-            k + i: f"({weight} < 0 OR isinf({weight}))"
-            for i, weight in enumerate(weights)
-        }
-        return (
-            [*rules, Rule(wrong, "a weight must be finite and not negative")]
-            if weights
-            else rules
-        )
+        lowest = [f"min(least({several}))", f"min({total})"]
+        highest = [f"max(greatest({several}))", f"max({total})"]
+        return [*(f"count_if({test})" for test in tests), *lowest, *highest]
 
     def _look(self) -> None:
-        """One pass: the labels, the rows that count, and the rules that they break."""
-        broken = [
-            f"count_if({' OR '.join(rule.tests.values())})" for rule in self._rules
-        ]
+        """One pass: the labels, the rows that count, and what they hold."""
+        asked = self._asked()
         some = f"bool_or({self._quoted[-1]} <> 0)" if self.weight else "count(*)"
         columns = []
         if self.label is not None:
@@ -220,13 +237,13 @@ class Data:
         if self.group is not None:
             columns.append(GROUP)
         texts = [item for column in columns for item in Texts.aggregates(column)]
-        facts = ["count(*)", *broken, *texts, some]
+        facts = ["count(*)", *asked, *texts, some]
         items = [f"{fact} FILTER (WHERE {self.present})" for fact in facts]
         with self.source.reading():
-            found = self.source.query(self.select).aggregate(
+            by_label = self.source.query(self.select).aggregate(
                 ", ".join([LABEL, "count(*)", *items]), LABEL
             )
-            rows = found.limit(MAX_LABELS + 1).fetchall()
+            rows = by_label.limit(MAX_LABELS + 1).fetchall()
         if len(rows) > MAX_LABELS:
             raise InputError(
                 f"column {self.label!r} of {self.source.name} has more than "
@@ -242,13 +259,25 @@ class Data:
                 nothing if rows else f"{self.source.name} has no rows of data"
             )
         self._counting = {str(row[0]) for row in rows if row[-1]}
-        n_rows, self.n_used = (sum(row[i] for row in rows) for i in (1, 2))
-        self.n_missing = n_rows - self.n_used
-        self._broken = [
-            sum(row[3 + i] or 0 for row in rows) for i in range(len(self._rules))
-        ]
+        n_rows, self.n_rows = (sum(row[i] for row in rows) for i in (1, 2))
+        self.n_missing = n_rows - self.n_rows
         self._texts = {}
-        first = 3 + len(self._rules)
+        first = 3 + len(asked)
+        found = [
+            [row[i] for row in rows if row[i] is not None] for i in range(3, first)
+        ]
+        self._n_infinite, self._n_bad_weights, outside, off = map(sum, found[:4])
+        low, low_sum = (min(values, default=np.inf) for values in found[4:6])
+        high, high_sum = (max(values, default=-np.inf) for values in found[6:])
+        self._summary = FileScores(
+            self,
+            self.n_rows,
+            self._n_summed,
+            outside,
+            off,
+            (low, high),
+            (low_sum, high_sum),
+        )
         for column in columns:
             last = first + len(Texts.aggregates(column))
             self._texts[column] = Texts.added(row[first:last] for row in rows)
@@ -295,15 +324,23 @@ class Data:
         """Check values, and that there are two classes; errors name the first row."""
         if self.n_missing:
             self._check_words()
-        for rule, broken in zip(self._rules, self._broken, strict=True):
-            if broken:
-                self._refuse(rule, f"{broken} of {self.n_used} rows")
+        if self._n_infinite:
+            where, column, value = self.first_number(_is_infinite)
+            raise InputError(f"{where}: {column} is {value}; it must be finite")
+        if self.n_rows:
+            decide_kind(self._summary, self._requirement, MARGIN_ADVICE)
+        if self._n_bad_weights:
+            where, column, value = self.first_number(_is_bad_weight)
+            raise InputError(
+                f"{where}: {column} is {value:g}; a weight must be finite and not "
+                "negative"
+            )
         if self.n_missing and missing == "error":
             self._refuse_missing()
         if not self.classes:
             return
         name = self.source.name
-        if not self._counting and self.weight and self.n_used:
+        if not self._counting and self.weight and self.n_rows:
             raise InputError(
                 f"{name}: the weights in column {self.weight!r} are all zero"
             )
@@ -333,24 +370,25 @@ class Data:
             where = f"row {row} of {file}"
             raise InputError(f"{where}: {said}, which is not a number{hint}")
 
-    def _refuse(self, rule: Rule, many: str) -> NoReturn:
-        """Complain about the first row that breaks a rule, as so ``many`` do."""
-        cases = " ".join(f"WHEN {test} THEN {i}" for i, test in rule.tests.items())
+    def first_sum(self) -> tuple[str, float]:
+        """Where the first row is that does not sum to one: row and sum."""
+        total = " + ".join(self._quoted[: len(self.scores)])
+        [(file, row, values)] = self.source.first_rows(
+            f"{self.select}, {total} AS total",
+            f"abs(total - 1) > {ROW_SUM_TOLERANCE} AND {self.present}",
+        )
+        return f"row {row} of {file}", values[-1]
+
+    def first_number(self, test: Callable[[str], str]) -> tuple[str, str, float]:
+        """Where the first number is of which a test is true: row, column and value."""
+        k = len(self.scores)
+        places = range(k, len(self._quoted)) if test is _is_bad_weight else range(k)
+        cases = " ".join(f"WHEN {test(self._quoted[i])} THEN {i}" for i in places)
         select = f"{self.select}, CASE {cases} END AS i"
         [(file, row, (*values, i))] = self.source.first_rows(
             select, f"i IS NOT NULL AND {self.present}"
         )
-        if i >= 0:
-            raise InputError(
-                f"row {row} of {file}: {self._numbers[i]} is "
-                f"{show_outside(values[i])}; {rule.why.format(many)}"
-            )
-        columns = ", ".join(self.scores[:3]) + (", ..." if len(self.scores) > 3 else "")
-        raise InputError(
-            f"row {row} of {file}: the scores ({columns}) must sum to one within "
-            f"{ROW_SUM_TOLERANCE:g}, "
-            f"and sum to {sum(values[: len(self.scores)]):.6g}; {SUMS_ADVICE}"
-        )
+        return f"row {row} of {file}", self._numbers[i], values[i]
 
     def _refuse_missing(self) -> NoReturn:
         found = self.source.first_rows(self.select, f"NOT ({self.present})", NAMED_ROWS)
@@ -419,26 +457,37 @@ class Data:
         return rows.project(", ".join(items)), columns
 
     @cached_property
-    def gathered(
-        self,
-    ) -> tuple[Array, NDArray[np.int64], Array | None, NDArray[Any] | None, By | None]:
-        """All rows as arrays: scores, codes of labels, weights, groups and segments."""
+    def rows(self) -> LabelledRows:
+        """All complete rows as arrays; labels are places among the classes."""
         with self.source.reading():
             relation, columns = self.frame()
             found = relation.fetchnumpy()
         scores = np.column_stack([np.asarray(found[name]) for name in columns["score"]])
+        n = len(scores)
         by = [found[name].tolist() for name in self.by]
-        return (
-            scores[:, 0] if scores.shape[1] == 1 else scores,
-            np.asarray(
-                [] if self.label is None else found[columns["label"]], dtype=np.int64
-            ),
+        return LabelledRows(
+            check_scores(scores[:, 0] if scores.shape[1] == 1 else scores),
+            np.asarray(found[columns["label"]], dtype=np.int64),
             None if self.weight is None else np.asarray(found[columns["weight"]]),
-            None
-            if self.group is None
-            else label_array(found[columns["group"]].tolist()),
-            check_by(by, len(scores), "--by").named(self.by) if by else None,
+            check_groups(found[columns["group"]].tolist(), n) if self.group else None,
+            check_by(by, n, "--by").named(self.by) if by else None,
         )
+
+
+def _is_infinite(number: str) -> str:
+    return f"isinf({number})"
+
+
+def _is_outside(score: str) -> str:
+    return f"{score} NOT BETWEEN {-ROUNDING} AND {1.0 + ROUNDING}"
+
+
+def _is_large(score: str) -> str:
+    return f"abs({score}) > {LARGEST_MARGIN}"
+
+
+def _is_bad_weight(weight: str) -> str:
+    return f"({weight} < 0 OR isinf({weight}))"
 
 
 def _number_hint(text: str) -> str:

@@ -188,10 +188,12 @@ def _take_in(found: Monitor, path: Path, options: argparse.Namespace) -> None:
         )
         note(f"{path}{same} was counted before; it is not counted again")
         return
-    scores, codes, weight, *_ = data.gathered
+    rows = data.rows
     data.note_missing(file=f"{path.name}: ")
     kind = model.model_.kind.value_kind
-    day = ScoreHistogram.from_scores(scores, codes, weight, kind=kind, classes=[0, 1])
+    day = ScoreHistogram.from_scores(
+        rows.scores.values, rows.labels, rows.weight, kind=kind, classes=[0, 1]
+    )
     found.update(day, when=path.name, batch=batch)
 
 
@@ -244,19 +246,16 @@ def _read(
     data: Data, sets: dict[str, list[str]], model: Any = None
 ) -> dict[str, Predictions]:
     """Sets of probabilities with outcomes; with a model, also the first calibrated."""
-    scores, codes, weight, groups, segments = data.gathered
+    rows = data.rows
     data.note_missing()
-    table, probs = scores.reshape(len(codes), -1), {}
+    probs = {}
+    table = rows.scores.values.reshape(len(rows.labels), -1)
     for name, names in sets.items():
         values = table[:, [data.scores.index(column) for column in names]]
         probs[name] = values[:, 0] if len(names) == 1 else values
     if model is not None:
-        told = (
-            {"by": segments}
-            if segments is not None and model.model_.segment_columns
-            else {}
-        )
-        p = model._predict(check_scores(next(iter(probs.values()))), **told)
+        by = rows.by if model.model_.segment_columns else None
+        p = model._predict(check_scores(next(iter(probs.values()))), by)
         if model.model_.kind.value_kind == "margin":
             note(
                 "the scores are margins, not probabilities: the report is on the "
@@ -264,10 +263,10 @@ def _read(
             )
             probs = {}
         probs["calibrated"] = p
-    outcomes = np.array(data.classes)[codes]
+    outcomes = np.array(data.classes)[rows.labels]
     with notes_naming(data.classes):
         return check_prediction_sets(
-            outcomes, probs, weight, data.classes, groups, segments
+            outcomes, probs, rows.weight, data.classes, rows.groups, rows.by
         )
 
 

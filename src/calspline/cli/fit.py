@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 
 from calspline._arrays import Array
 from calspline._input.hints import ClassOrderWarning
-from calspline._input.scores import (
-    check_given_columns,
-    check_scores,
-)
+from calspline._input.rows import LabelledRows
+from calspline._input.scores import check_given_columns, check_scores
 from calspline._input.segment_labels import check_by
-from calspline._input.weights import check_weights_as_counts, counted_columns
 from calspline._persistence import text_of
 from calspline.calibrators import find
 from calspline.calibrators.base import as_matrix
@@ -41,7 +38,6 @@ from calspline.cli.output import (
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.transforms import expit
 
-Codes = NDArray[np.int64]
 FOLDS = 5
 CROSS_VALIDATED = f"cross-validated in {FOLDS} folds"
 FEWEST_TO_FOLD = 50
@@ -68,7 +64,7 @@ def fit(options: argparse.Namespace) -> None:
         source, score_columns(source.columns, last(options)), options, margins=margins
     )
     in_memory = (
-        options.group is not None and data.n_used * len(data.scores) <= MAX_TO_FOLD
+        options.group is not None and data.n_rows * len(data.scores) <= MAX_TO_FOLD
     )  # to fold by group
     with notes_naming(data.classes):
         if len(data.classes) == 2 and options.method == "spline" and not in_memory:
@@ -135,11 +131,10 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     imported.
     """
     source = data.source
-    if data.n_used <= MAX_TO_FOLD // len(data.scores) and not data.by:
-        scores, codes, weight, *_ = data.gathered
-        if weight is not None:
-            _check_weights(data)
-        fitted = _fit_rows(calibrator, data, scores, codes, weight)
+    if data.n_rows <= MAX_TO_FOLD // len(data.scores) and not data.by:
+        rows = data.rows
+        rows.check_weights_as_counts(f"column {data.weight!r}")
+        fitted = _fit_rows(calibrator, rows, data.classes)
     else:
         from calspline.engines.frames import fit_frame
 
@@ -170,7 +165,7 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     trains = [weights - test for test in tests] if len(tests) > 1 else []
     folded = (
         data.group is None
-        and data.n_used >= FEWEST_TO_FOLD
+        and data.n_rows >= FEWEST_TO_FOLD
         and all(train.any(axis=1).all() for train in trains)
     )
 
@@ -197,18 +192,15 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     return Fitted(fitted, folded, before, (float(log_loss), float(brier)))
 
 
-def _fit_rows(
-    calibrator: Any,
-    data: Data,
-    scores: Array,
-    codes: Codes,
-    weight: Array | None,
-    **told: Any,
-) -> Any:
+def _fit_rows(calibrator: Any, rows: LabelledRows, classes: Sequence[Value]) -> Any:
     """The calibrator, fitted to these rows."""
-    classes = np.array(data.classes)
     return calibrator._fit_scores(
-        check_scores(scores), codes, weight, classes=classes, **told
+        rows.scores,
+        rows.labels,
+        rows.weight,
+        groups=rows.groups,
+        by=rows.by,
+        classes=np.array(classes),
     )
 
 
@@ -249,81 +241,53 @@ def _losses(p: Array, codes: NDArray[Any], weight: Array | None) -> tuple[float,
     )  # type: ignore[return-value]
 
 
-def _check_weights(data: Data) -> None:
-    """Warn if weights do not look like counts."""
-    scores, codes, weight, groups, by = data.gathered
-    assert weight is not None
-    if groups is not None:
-        groups = np.unique(groups, return_inverse=True)[1]
-    columns = counted_columns(scores, by, groups)
-    name = f"column {data.weight!r}"
-    check_weights_as_counts(weight, name, labels=codes, scores=columns)
-
-
 def _check_columns(data: Data) -> None:
     """Check that columns are not those of a matrix of features."""
-    scores, codes, *_ = data.gathered
-    labels = np.asarray(data.classes)[codes]
-    check_given_columns(replace(check_scores(scores), names=data.scores), labels)
+    labels = np.asarray(data.classes)[data.rows.labels]
+    check_given_columns(replace(data.rows.scores, names=data.scores), labels)
 
 
 def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     """Several classes, groups to fold by, and the other methods: all rows in memory."""
-    scores, codes, weight, groups, by = data.gathered
-    counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0.0
-    if weight is not None:
-        _check_weights(data)
-
-    def fit(cal: Any, some: Any) -> Any:
-        told = segments(some) | ({} if groups is None else {"groups": groups[some]})
-        return _fit_rows(
-            cal,
-            data,
-            scores[some],
-            codes[some],
-            None if weight is None else weight[some],
-            **told,
+    rows = data.rows
+    rows.check_weights_as_counts(f"column {data.weight!r}")
+    _fit_rows(calibrator, rows, data.classes)
+    after = as_matrix(calibrator._predict(rows.scores, rows.by))
+    trains = _trains(rows)
+    for train in trains:
+        fitted = _quietly(
+            _fit_rows, _unfitted(calibrator), rows.of(train), data.classes
         )
+        test = rows.of(~train)
+        after[~train] = as_matrix(_quietly(fitted._predict, test.scores, test.by))
+    p, raw = after, rows.scores.values.astype(np.float64, copy=False)
+    if len(data.classes) == 2:
+        p, raw = after[:, 1], raw if raw.ndim == 1 else raw[:, 1]
+    before = None if margins else _losses(raw, rows.labels, rows.weight)
+    return Fitted(
+        calibrator, bool(trains), before, _losses(p, rows.labels, rows.weight)
+    )
 
-    def segments(some: Any) -> dict[str, Any]:
-        return {} if by is None else {"by": by.of(some)}
 
-    def judge(train: NDArray[np.bool_]) -> Array:
-        fitted: Any = fit(_unfitted(calibrator), train)
-        return as_matrix(
-            fitted._predict(check_scores(scores[~train]), **segments(~train))
-        )
-
-    fit(calibrator, slice(None))
+def _trains(rows: LabelledRows) -> list[NDArray[np.bool_]]:
+    """The rows to fit for each fold, if there are enough; groups are not divided."""
+    n = len(rows.labels)
+    if n < FEWEST_TO_FOLD or rows.scores.values.size > MAX_TO_FOLD:
+        return []
     rng = np.random.default_rng(0)
-    if groups is None:
-        fold = rng.integers(0, FOLDS, len(codes))
+    if rows.groups is None:
+        fold = rng.integers(0, FOLDS, n)
     else:
-        of_rows = np.unique(groups, return_inverse=True)[1]
-        fold = (rng.permutation(of_rows.max() + 1) % FOLDS)[of_rows]
-    after = as_matrix(
-        calibrator._predict(check_scores(scores), **segments(slice(None)))
-    )
+        fold = (rng.permutation(rows.groups.max() + 1) % FOLDS)[rows.groups]
     trains = [fold != k for k in np.unique(fold)]
-    folded = len(codes) >= FEWEST_TO_FOLD and scores.size <= MAX_TO_FOLD
-    folded = folded and (
-        groups is None
-        or all(len(np.unique(groups[counts & train])) > 1 for train in trains)
+    counts = np.ones(n, dtype=bool) if rows.weight is None else rows.weight > 0.0
+    seen = {
+        tuple(np.unique(rows.labels[counts & train])) for train in (counts, *trains)
+    }
+    groups_differ = rows.groups is None or all(
+        len(np.unique(rows.groups[counts & train])) > 1 for train in trains
     )
-    folded = (
-        folded
-        and len(
-            {tuple(np.unique(codes[counts & train])) for train in (counts, *trains)}
-        )
-        == 1
-    )
-    for train in trains if folded else []:
-        after[~train] = _quietly(judge, train)
-    two = len(data.classes) == 2
-    p = after[:, 1] if two else after
-    raw = scores if scores.ndim == 1 or not two else scores[:, 1]
-    before = None if margins else _losses(raw, codes, weight)
-    return Fitted(calibrator, folded, before, _losses(p, codes, weight))
+    return trains if len(seen) == 1 and groups_differ else []
 
 
 def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str, Any]:
@@ -335,7 +299,7 @@ def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str,
         "classes": data.classes,
         "score": data.scores,
         "label": data.label,
-        "rows": data.n_used,
+        "rows": data.n_rows,
         "rows_left_out": data.n_missing,
         **(
             {}
@@ -365,7 +329,7 @@ def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
             + (", ..." * (len(pairs) > 6))
         )
     lines = [
-        heading(f"Fitted on {data.n_used:,} rows of {data.source.name}", out),
+        heading(f"Fitted on {data.n_rows:,} rows of {data.source.name}", out),
         f"  {escape_control(what)}",
     ]
     if data.group is not None:

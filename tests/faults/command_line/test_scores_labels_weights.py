@@ -87,8 +87,7 @@ W = ["--weight", "w"]
 def test_34_a_bad_score_is_refused_in_a_row_of_weight_zero_too(refuses):
     refuses(
         table("0.1,0,1", "1.5,1,0", "0.2,1,1", names=NAMES),
-        "row 2",
-        "score is 1.5",
+        "row 2 of data.csv has 1.5",
         options=W,
     )
 
