@@ -258,13 +258,10 @@ def _fit_many(
     recipe = calibrator._recipe()
     names = columns.in_class_order(classes)
     if calibrator.multiclass != "ovr":
-        sample = rows.sample(names, stats.n_rows)
-        # The sample may miss a class.
-        scores = GivenScores(sample.scores, name="score")
-        codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
+        sample = rows.sample(names, classes, stats.n_rows)
         calibrator._fit_scores(
-            scores,
-            codes,
+            GivenScores(sample.matrix(names), name="score"),
+            sample.codes,
             sample.weight,
             groups=sample.groups,
             by=sample.by,

@@ -115,7 +115,7 @@ class ArrayRows:
         """Scores by the number of their class."""
         if not where.two:
             return AgainstRest(
-                MatrixScores(where.kind, self._matrix(where.names)),
+                MatrixScores(where.kind, self.matrix(where.names)),
                 where.scale,
                 unit=where.unit,
             )
@@ -135,7 +135,8 @@ class ArrayRows:
         by = None if self.by is None else self.by.of(used)
         return ArrayRows(scores, self.codes[used], self.labels, weight, groups, by)
 
-    def _matrix(self, names: list[str]) -> Array:
+    def matrix(self, names: Sequence[str]) -> Array:
+        """Some columns of scores, by class."""
         return np.column_stack([self.scores[name] for name in names])
 
     def _is(self, label: Any) -> NDArray[np.bool_]:
@@ -270,9 +271,7 @@ def _scores_of(
     rows: ArrayRows, names: Sequence[str], columns: Sequence[str]
 ) -> FrameScores:
     """Columns of scores, by our names and by those in the frame."""
-    values = rows.scores[names[0]]
-    if len(names) > 1:
-        values = np.column_stack([rows.scores[name] for name in names])
+    values = rows.scores[names[0]] if len(names) == 1 else rows.matrix(names)
     return FrameScores(values, list(columns), "score")
 
 

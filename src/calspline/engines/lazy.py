@@ -40,7 +40,6 @@ from calspline.engines.rows import (
     Found,
     LazyFrame,
     Locations,
-    Sample,
     check_label_count,
 )
 from calspline.fitting.groups import GroupSums, PooledLine
@@ -163,37 +162,33 @@ class LazyRows:
 
     def _sampled(self, where: Locations, classes: NDArray[Any]) -> ArrayRows:
         """All rows as arrays, or a sample of them."""
-        count = float(
-            columns_of(
-                self.frame.select(n=ONE, one=ONE).group_by("one").agg(nw.col("n").sum())
-            )["n"][0]
-        )
-        share = min(1.0, aggregate.MAX_SAMPLE / count)
-        frame = (
-            self.frame
-            if share >= 1.0
-            else self.frame.filter(
-                sample_place([nw.col(n) for n in where.names]) < share
-            )
-        )
-        rows = frame.select(
-            *dict.fromkeys(where.names), "y", "w", "g", *self._segments
-        ).collect()
-        labels = label_array(rows["y"].to_list())
-        codes = np.full(len(labels), -1, dtype=np.intp)
-        for j, label in enumerate(classes.tolist()):
-            codes[np.asarray(labels == label)] = j
-        groups = np.unique(label_array(rows["g"].to_list()), return_inverse=True)[1]
-        scores = {name: rows[name].to_numpy() for name in where.names}
+        counted = self.frame.select(n=ONE, one=ONE).group_by("one")
+        n_rows = float(columns_of(counted.agg(nw.col("n").sum()))["n"][0])
+        taken = self._thinned(where.names, aggregate.MAX_SAMPLE / n_rows)
+        names = dict.fromkeys(where.names)
+        rows = taken.select(*names, "y", "w", "g", *self._segments).collect()
+        return self._as_arrays(rows, where.names, classes)
+
+    def _thinned(self, names: Sequence[str], share: float) -> LazyFrame:
+        """A share of the rows: the same ones in every engine."""
+        if share >= 1.0:
+            return self.frame
+        return self.frame.filter(sample_place([nw.col(name) for name in names]) < share)
+
+    def _as_arrays(
+        self, rows: nw.DataFrame[Any], names: Sequence[str], classes: NDArray[Any]
+    ) -> ArrayRows:
+        """Rows that are here, with the places of their labels among the classes."""
+        places = {label: j for j, label in enumerate(classes.tolist())}
+        labels = label_array(rows["y"].to_list()).tolist()
+        codes = np.array([places[label] for label in labels], dtype=np.intp)
+        groups = None
+        if "g" in rows.columns:
+            groups = np.unique(label_array(rows["g"].to_list()), return_inverse=True)[1]
+        scores = {name: rows[name].to_numpy() for name in names}
         weight = rows["w"].to_numpy()
-        return ArrayRows(
-            scores,
-            codes,
-            classes.tolist(),
-            weight,
-            groups,
-            named_segments(rows, self.by),
-        )
+        by = named_segments(rows, self.by)
+        return ArrayRows(scores, codes, classes.tolist(), weight, groups, by)
 
     def shared(self, correlation: float) -> Self:
         """The same without segments, each row with the weight that it counts for."""
@@ -233,45 +228,39 @@ class LazyRows:
         all. A sample then tells masked classes only.
         """
         alone = replace(self, frame=self.frame.select(*names, "y", "w"), by=())
-        sample = alone.sample(names, n_rows)
-        logits = MatrixScores("margin", sample.scores)
+        sample = alone.sample(names, classes, n_rows)
+        logits = MatrixScores("margin", sample.matrix(names))
         if n_rows <= aggregate.MAX_SAMPLE:
-            codes = np.searchsorted(classes, sample.labels.astype(classes.dtype))
-            return unit_of_logits(logits, codes, sample.weight)
+            return unit_of_logits(logits, sample.codes, sample.weight)
         reach = mask_distance(logits, sample.weight)
         rows = self.frame.select(*names, "w", code=_code(classes))
         return aggregate.unit_of_logits(rows, names, reach, self.engine)
 
-    def sample(self, names: list[str], n_rows: int) -> Sample:
-        """A sample of the rows, which are ``n_rows``: the same ones in every engine."""
-        share = min(1.0, aggregate.MAX_SAMPLE / n_rows)
-        place = sample_place([nw.col(name) for name in names])
-        taken = self.frame if share >= 1.0 else self.frame.filter(place < share)
+    def sample(self, names: list[str], classes: NDArray[Any], n_rows: int) -> ArrayRows:
+        """A sample of the rows, which are ``n_rows``: the same ones in every engine.
+
+        If many rows have the same scores, they are grouped by them instead.
+        """
+        share = aggregate.MAX_SAMPLE / n_rows
         grouped = ["g"] if "g" in self.frame.collect_schema() else []
+        taken = self._thinned(names, share)
         found = taken.select(*names, "y", "w", *grouped, *self._segments).collect()
-        weight = found["w"].to_numpy()
-        if share < 1.0 and share_scores([found[name].to_numpy() for name in names]):
-            check_no_groups(grouped or None)
-            keys = [*names, "y", *self._segments]
-            groups = (
-                self.frame.select(*keys, "w", n=ONE)
-                .group_by(*keys)
-                .agg(nw.col("w", "n").sum())
-            )
-            found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
-            weight = found["w"].to_numpy()
-            if len(found) > aggregate.MAX_SAMPLE:
-                found = groups.filter(place < nw.col("n") * share).collect()
-                weight = sample_weights(
-                    found["w"].to_numpy(), found["n"].to_numpy(), share
-                )
-        return Sample(
-            np.column_stack([found[name].to_numpy() for name in names]),
-            label_array(found["y"].to_list()),
-            weight,
-            label_array(found["g"].to_list()) if grouped else None,
-            named_segments(found, self.by),
-        )
+        rows = self._as_arrays(found, names, classes)
+        if share >= 1.0 or not share_scores([rows.scores[name] for name in names]):
+            return rows
+        check_no_groups(rows.groups)
+        keys = [*names, "y", *self._segments]
+        counted = self.frame.select(*keys, "w", n=ONE).group_by(*keys)
+        groups = counted.agg(nw.col("w", "n").sum())
+        found = groups.head(aggregate.MAX_SAMPLE + 1).collect()
+        if len(found) <= aggregate.MAX_SAMPLE:
+            return self._as_arrays(found, names, classes)
+        place = sample_place([nw.col(name) for name in names])
+        found = groups.filter(place < nw.col("n") * share).collect()
+        rows = self._as_arrays(found, names, classes)
+        assert rows.weight is not None
+        count = found["n"].to_numpy()
+        return replace(rows, weight=sample_weights(rows.weight, count, share))
 
 
 def lazy_rows(

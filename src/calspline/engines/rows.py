@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._arrays import Array
 from calspline._formatting import short_list
 from calspline._input.class_columns import (
     check_matrix_labels,
@@ -19,7 +18,6 @@ from calspline._input.class_columns import (
 )
 from calspline._input.labels import MAX_LABELS, check_label_array, distinct_labels
 from calspline._input.scores import Kind, is_outside, show_outside
-from calspline._input.segment_labels import By
 from calspline._input.weights import FIT_REMEDY, WeightedRepetition, WeightSums
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
@@ -247,16 +245,6 @@ class ColumnStats(RowStats):
         for value in self.limits:
             if not np.isfinite(value):
                 raise ValueError(f"score must be finite; {self._where} has {value}")
-
-
-class Sample(NamedTuple):
-    """Rows as arrays."""
-
-    scores: Array
-    labels: NDArray[Any]
-    weight: Array
-    groups: NDArray[Any] | None
-    by: By | None
 
 
 @dataclass(frozen=True)
