@@ -17,7 +17,6 @@ from calspline._input.weights import (
     check_weights,
     check_weights_as_counts,
     counted_columns,
-    importance_unit,
 )
 
 
@@ -51,12 +50,6 @@ class LabelledRows:
             return
         columns = counted_columns(self.scores.values, self.by, self.groups)
         check_weights_as_counts(self.weight, name, labels=self.labels, scores=columns)
-
-    def with_importance_weights(self) -> LabelledRows:
-        """The same rows with importance weights, of which only ratios matter."""
-        if self.weight is None:
-            return self
-        return replace(self, weight=self.weight / importance_unit(self.weight))
 
 
 def check_rows(

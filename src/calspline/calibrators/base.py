@@ -104,8 +104,6 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         ``margins=True`` declares that the scores are margins.
         """
         rows = label_scores(scores, y, sample_weight, groups, by)
-        if getattr(self, "weights", "frequency") == "importance":
-            rows = rows.with_importance_weights()
         return self._fit_rows(rows, classes, margins=margins)
 
     def _fit_rows(

@@ -364,17 +364,17 @@ class SplineCalibrator(BaseCalibrator):
         array([0.3, 0.5])
         """
         rows = check_rows(scores, y, sample_weight, groups, by)
-        if self.weights == "importance":
-            rows = rows.with_importance_weights()
-        else:
+        if self.weights != "importance":
             rows.check_weights_as_counts()
         return self._fit_rows(rows)
 
     def _fit(self, rows: BinaryRows | MatrixRows, options: dict[str, Any]) -> Model:
         recipe = _recipe_of(options)
+        if options["weights"] == "importance":
+            rows = rows.with_importance_weights()
         if isinstance(rows, BinaryRows):
             return fit_binary(rows, recipe)
-        return fit_multiclass(rows, recipe, self.multiclass)
+        return fit_multiclass(rows, recipe, options["multiclass"])
 
     def _set_model(self, model: Model) -> Self:
         self._pending = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from calspline._input.scores import (
     decide_kind,
 )
 from calspline._input.segment_labels import By
+from calspline._input.weights import importance_unit
 
 Codes = NDArray[np.intp]
 
@@ -36,6 +37,12 @@ class Rows:
     weight: Array | None
     groups: Codes | None
     by: By | None
+
+    def with_importance_weights(self) -> Self:
+        """The same rows with importance weights, of which only ratios matter."""
+        if self.weight is None:
+            return self
+        return replace(self, weight=self.weight / importance_unit(self.weight))
 
 
 @dataclass(frozen=True, eq=False)
