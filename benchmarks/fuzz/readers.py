@@ -127,7 +127,7 @@ def _answers(model: Any) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings(
-            "ignore", "scores all lie in"
+            "ignore", "all scores lie in"
         )  # which a calibrator of margins may well find odd
         p = model.predict_proba(scores)
     good = (

@@ -65,7 +65,7 @@ def test_03c_the_warning_names_a_remedy_that_works(cal):
 def test_03_probabilities_for_a_calibrator_of_margins(cal, two, takes_margins):
     if takes_margins:
         cal.fit(two.margins, two.y)
-        with pytest.warns(UserWarning, match="all lie in .* fitted on margins"):
+        with pytest.warns(UserWarning, match="all scores lie in .* fitted on margins"):
             cal.calibrate(two.scores)
 
 
