@@ -165,7 +165,7 @@ def test_notes_on_shuffled_columns_name_the_labels(rows, run, tmp_path):
         "model.json",
     )
     assert found.code == 0
-    assert "in another order than the classes ('cat', 'dog', 'eel')" in found.err
+    assert "not in the order of the classes ('cat', 'dog', 'eel')" in found.err
 
 
 def test_a_warning_on_the_order_of_classes_survives_pickling():

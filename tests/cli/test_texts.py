@@ -194,7 +194,7 @@ def test_a_row_is_found_in_the_file_whose_columns_are_in_another_order(run, tmp_
     (tmp_path / "a.csv").write_text("score,label\n0.1,0\n0.9,1\n")
     (tmp_path / "b.csv").write_text("label,score\n0,0.2\n1,7.5\n")
     found = run("fit", "a.csv", "b.csv", "-o", "model.json")
-    assert "row 2 of b.csv: score is 7.5" in found.err
+    assert "row 2 of b.csv has 7.5" in found.err
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_row_is_found_in_the_file_whose_columns_are_in_another_order(run, tmp_
             'score,label\n"1,234.5",1\n0.1,0\n',
             "which is not a number; write numbers with a decimal point",
         ),
-        ("score,label\n93,1\n12,0\n", "divide percentages by 100"),
+        ("score,label\n93,1\n12,0\n", "If they are percentages, divide them by 100"),
         (
             "score,label\n0.93\n0.12\n",
             "line 2 has 1 fields where 2 are expected; put the line right, or",
