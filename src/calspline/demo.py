@@ -136,8 +136,8 @@ def main(folder: str = ".") -> None:
     for name, before, after in demonstration.numbers():
         print(f"{name:14}{before:>10.3f}{after:>10.3f}")
     print(
-        "\nHow often it was odd (up), against the probability given (right); dots are "
-        "where right ones lie:\n"
+        "\nObserved frequency (vertical) against predicted probability (horizontal); "
+        "dots mark the diagonal:\n"
     )
     ascii_only = (
         not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
@@ -145,7 +145,7 @@ def main(folder: str = ".") -> None:
     sets = {"before": demonstration.before, "after": demonstration.after}
     print(reliability_text(demonstration.y, sets, plain=ascii_only))
     print(f"\n{found.headline}")
-    print(f"\nThe report, with pictures: {found.path}")
+    print(f"\nThe report, with plots: {found.path}")
 
 
 if __name__ == "__main__":

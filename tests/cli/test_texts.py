@@ -207,7 +207,7 @@ def test_a_row_is_found_in_the_file_whose_columns_are_in_another_order(run, tmp_
         ("score,label\n93,1\n12,0\n", "If they are percentages, divide them by 100"),
         (
             "score,label\n0.93\n0.12\n",
-            "line 2 has 1 fields where 2 are expected; put the line right, or",
+            "line 2 has 1 fields where 2 are expected; correct the line, or",
         ),
         (
             'score,label\n"0.93,1\n0.12,0\n',

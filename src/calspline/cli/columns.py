@@ -38,7 +38,7 @@ def named(columns: Sequence[str], given: str, option: str) -> list[str]:
         )
         if not matches:
             raise InputError(
-                f"{option}: there is no column {item!r}; there are {shown(columns)}"
+                f"{option}: there is no column {item!r}; the columns are {shown(columns)}"
             )
         found += [name for name in _in_order(matches) if name not in found]
     return found
@@ -48,7 +48,7 @@ def one_named(columns: Sequence[str], given: str, option: str) -> str:
     """One column."""
     if given not in columns:
         raise InputError(
-            f"{option}: there is no column {given!r}; there are {shown(columns)}"
+            f"{option}: there is no column {given!r}; the columns are {shown(columns)}"
         )
     return given
 
@@ -66,12 +66,12 @@ def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
         return _in_order(many)
     if not one and not many:
         alone = (
-            "; if that is more than one, say what is between them with --delimiter"
+            "; if that is more than one column, set the separator with --delimiter"
             if len(columns) == 1
             else ""
         )
         raise InputError(
-            "no column has the usual name of a score; name it with --score: "
+            "no column has a default name of a score; choose one with --score: "
             f"{shown(columns)}{alone}"
         )
     raise InputError(
@@ -89,7 +89,7 @@ def label_column(columns: Sequence[str], given: str | None) -> str:
         return found[0]
     if not found:
         raise InputError(
-            "no column has the usual name of a label; name it with --label: "
+            "no column has a default name of a label; choose one with --label: "
             f"{shown(columns)}"
         )
     raise InputError(
@@ -159,7 +159,7 @@ def model_columns(columns: Sequence[str], model: Any, given: str | None) -> list
     if len(columns) not in ((1, 2) if m == 2 else (m,)):
         wanted = "one column of scores, or two" if m == 2 else f"{m} columns of scores"
         raise InputError(
-            f"the model has {m} classes and wants {wanted}; got {len(columns)} "
+            f"the model has {m} classes and needs {wanted}; got {len(columns)} "
             f"({shown(columns)}); see --score"
         )
     return in_class_order(columns, list(model.classes_))
@@ -259,9 +259,8 @@ def classes_of(
         and type(classes[1]) is str
     ):
         raise InputError(
-            f"the labels are {classes[0]!r} and {classes[1]!r}; say which one the "
-            "score is the probability of, "
-            f"for example --positive {classes[1]}"
+            f"the labels are {classes[0]!r} and {classes[1]!r}; name the one to which "
+            f"the score refers, for example --positive {classes[1]}"
         )
     strange = [
         text for text, value in zip(texts, values, strict=True) if value not in classes

@@ -65,7 +65,7 @@ def compare(options: argparse.Namespace) -> None:
     source, sets = _sets_of(options)
     if len(sets) < 2:
         raise InputError(
-            "compare wants two or more sets of scores, for example --score "
+            "compare needs two or more sets of scores, for example --score "
             "raw,calibrated"
         )
     if options.reference is not None and options.reference not in sets:

@@ -57,7 +57,7 @@ def reading_failed(name: str, error: Exception) -> InputError:
     """An error of DuckDB or Arrow about a file, without the query and settings."""
     text = str(error)
     if "not utf-8" in text or "Invalid unicode" in text:
-        advice = "say what it is, for example --encoding latin-1 or --encoding utf-16"
+        advice = "name its encoding, for example --encoding latin-1 or --encoding utf-16"
         return InputError(f"cannot read {name}: the file is not UTF-8; {advice}")
     line = re.search(r"CSV Error on Line: (\d+)", text)
     columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
@@ -67,7 +67,7 @@ def reading_failed(name: str, error: Exception) -> InputError:
         return InputError(
             f"cannot read {name}: line {line[1]} has {columns[2]} fields where "
             f"{columns[1]} are expected; "
-            f"put the line right{comma}, or say what separates fields with --delimiter"
+            f"correct the line{comma}, or set the separator with --delimiter"
         )
     if line and "unterminated quote" in text:
         return InputError(
@@ -77,7 +77,7 @@ def reading_failed(name: str, error: Exception) -> InputError:
         return InputError(
             f"cannot read {name}: its lines do not all have the same number of fields; "
             "put them right, "
-            "or say what separates fields with --delimiter"
+            "or set the separator with --delimiter"
         )
     said = re.sub(r"^[\w ]+ Error: ", "", text).split("\n\n")[0].split("\nLINE ")[0]
     return InputError(f"cannot read {name}: {said}")
@@ -126,7 +126,7 @@ def check_encoding(name: str, start: bytes) -> None:
         raise InputError(f"{name} is a {real} file; read it with --format {real}")
     if b"\0" in start:
         raise InputError(
-            f"{name} is not text; say its format with --format (one of "
+            f"{name} is not text; set its format with --format (one of "
             f"{', '.join(FORMATS)})"
         )
     try:
@@ -135,7 +135,7 @@ def check_encoding(name: str, start: bytes) -> None:
         )  # a character cut in two at the end is no error
     except UnicodeDecodeError:
         raise InputError(
-            f"{name} is not UTF-8; say what it is, for example --encoding latin-1"
+            f"{name} is not UTF-8; name its encoding, for example --encoding latin-1"
         ) from None
 
 
