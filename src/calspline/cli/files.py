@@ -57,7 +57,9 @@ def reading_failed(name: str, error: Exception) -> InputError:
     """An error of DuckDB or Arrow about a file, without the query and settings."""
     text = str(error)
     if "not utf-8" in text or "Invalid unicode" in text:
-        advice = "name its encoding, for example --encoding latin-1 or --encoding utf-16"
+        advice = (
+            "name its encoding, for example --encoding latin-1 or --encoding utf-16"
+        )
         return InputError(f"cannot read {name}: the file is not UTF-8; {advice}")
     line = re.search(r"CSV Error on Line: (\d+)", text)
     columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)

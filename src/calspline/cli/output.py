@@ -152,8 +152,7 @@ def check_free(name: str, *, force: bool) -> None:
         raise InputError(f"{name} is a folder; give the name of a file")
     if path.is_file() and not force:  # a device or a pipe is written to, not over
         raise InputError(
-            f"{name} already exists; choose another name, or overwrite it with "
-            "--force"
+            f"{name} already exists; choose another name, or overwrite it with --force"
         )
     if not path.parent.is_dir():
         raise InputError(f"cannot write {name}: there is no folder {path.parent}")
