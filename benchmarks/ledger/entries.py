@@ -92,6 +92,27 @@ def segments(*, predict: bool = False) -> Pair:
     )
 
 
+def two_columns() -> Pair:
+    """Two columns of 30 and 20 segments, next to one curve for all rows."""
+    p, y = rows(3000)
+    rng = np.random.default_rng(0)
+    by = [rng.integers(0, size, len(p)) for size in (30, 20)]
+    return lambda: SplineCalibrator().fit(p, y, by=by), lambda: SplineCalibrator().fit(
+        p, y
+    )
+
+
+def one_vs_rest() -> Pair:
+    """A curve for each class in one fit, and in as many fits."""
+    p, y = matrix(5000, 100)
+
+    def loop() -> None:
+        for j in range(p.shape[1]):
+            SplineCalibrator().fit(p[:, j], y == j)
+
+    return lambda: SplineCalibrator(multiclass="ovr").fit(p, y), loop
+
+
 def groups() -> Pair:
     p, y = rows(100_000)
     of = np.arange(len(p)) // 5
@@ -296,6 +317,7 @@ def command_line(text: str, other: str = START) -> Pair:
 
 
 ENTRIES: dict[str, Callable[[], Pair]] = {
+    "fit 200 rows / sigmoid": partial(fit, 200, "sigmoid"),
     "fit 1,000 rows / sigmoid": partial(fit, 1000, "sigmoid"),
     "fit 1,000 rows / isotonic": partial(fit, 1000, "isotonic"),
     "fit 100,000 rows / sigmoid": partial(fit, 100_000, "sigmoid"),
@@ -314,6 +336,7 @@ ENTRIES: dict[str, Callable[[], Pair]] = {
     "interval of 10,000 rows / calibrate": interval,
     "fit 100,000 rows in groups of 5 / without": groups,
     "fit 100,000 rows in 1,000 segments / pooled": segments,
+    "fit 3,000 rows in two columns of segments / pooled": two_columns,
     "calibrate 100,000 rows in 1,000 segments / pooled": partial(
         segments, predict=True
     ),
@@ -323,6 +346,7 @@ ENTRIES: dict[str, Callable[[], Pair]] = {
     "one-vs-rest fit 10,000 x 10 / 20 softmaxes": partial(
         structured, 10_000, 10, multiclass="ovr"
     ),
+    "one-vs-rest fit 5,000 x 100 / a loop over classes": one_vs_rest,
     "temperature fit 10,000 x 10 / 20 softmaxes": partial(temperature, 10_000, 10),
     "structured predict 50,000 x 10 / softmax": partial(predict_classes, 50_000, 10),
     "structured predict 10,000 x 100 / softmax": partial(predict_classes, 10_000, 100),

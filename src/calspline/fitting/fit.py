@@ -66,6 +66,7 @@ ROUNDED_SLOPE = 1e-12
 """Slope beyond the knots, as a share of the largest at a knot, that counts as none."""
 MAX_KNOTS = 512
 CELLS = 256
+EDGES = np.arange(CELLS + 1) / CELLS
 CLOSEST = 1e-3
 """Least distance of two chosen knots, as a share of the range."""
 
@@ -549,16 +550,17 @@ def quantile_knots(x: Array, w: Array, count: int) -> Array:
     256 equal cells, so knots hardly depend on how ``x`` was binned. With no more
     values than knots, the values are the knots.
     """
-    values = x[np.diff(x, prepend=-np.inf) > 0.0]
+    values = x[run_starts(x)]
     count = min(count, MAX_KNOTS)
     if len(values) <= count:
         return apart(values, values[-1] - values[0])
     low, high = values[0], values[-1]
-    edges = np.linspace(low, high, CELLS + 1)
-    cell = np.minimum((x - low) / (high - low) * CELLS, CELLS - 1.0).astype(np.intp)
-    mass = np.sqrt(np.bincount(cell, weights=w, minlength=CELLS))
-    share = np.concatenate([[0.0], np.cumsum(mass)])
-    knots = np.interp(np.linspace(0.0, share[-1], count), share, edges)
+    place = (x - low) / (high - low) * CELLS
+    cell = np.minimum(place, CELLS - 1.0).astype(np.intp)
+    share = np.zeros(CELLS + 1)
+    np.sqrt(np.bincount(cell, weights=w, minlength=CELLS)).cumsum(out=share[1:])
+    wanted = np.arange(count) / (count - 1) * share[-1]
+    knots = low + np.interp(wanted, share, EDGES) * (high - low)
     knots[0], knots[-1] = low, high
     return apart(knots, high - low)
 
