@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
-from calspline._arrays import as_numpy, is_foreign, is_tensor, like
-from calspline.calibrators.checks import check_fitted
+from calspline._arrays import is_tensor
 from calspline.maps.evaluators import (
     NoEvaluatorError,
     evaluator_of,
@@ -18,35 +15,14 @@ from calspline.maps.evaluators import (
 from calspline.maps.model import Model
 from calspline.maps.namespaces import namespace_of
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def keeps_kind(method: Method) -> Method:
-    """Make a method of a calibrator return the type of array that it was given.
-
-    Probabilities are computed by the library of the array, so gradients flow. If the
-    scores are invalid, the library has no float64, or the map has no evaluator for it,
-    NumPy is used instead, which also raises the error.
-    """
-
-    @wraps(method)
-    def of_any_kind(self: Any, scores: Any, **more: Any) -> Any:
-        if not is_foreign(scores):
-            return method(self, scores, **more)
-        if method.__name__ != "predict":
-            check_fitted(self)
-            p = evaluate_array(self.model_, scores, **more)
-            if p is not None and method.__name__ == "predict_proba":
-                return both_columns(self.model_, p)
-            if p is not None:
-                return p
-        return like(method(self, as_numpy(scores), **more), scores)
-
-    return cast("Method", of_any_kind)
-
 
 def evaluate_array(model: Model, scores: Any, by: Any = None) -> Any:
-    """Calibrated probabilities in the shape of the scores; None if NumPy is needed."""
+    """Calibrated probabilities in the shape of the scores.
+
+    They are computed by the library of the array, so gradients flow. None if NumPy is
+    needed: scores are invalid, which is an error there, the library has no float64, or
+    the map has no evaluator.
+    """
     xp = namespace_of(scores)
     columns = scores.shape[1] if scores.ndim == 2 else 1
     is_one_score = model.n_classes == 2 and columns == 1

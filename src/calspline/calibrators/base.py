@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from calspline._arrays import Array, filled
+from calspline._arrays import Array, as_numpy, filled, is_foreign, like
 from calspline._codec import from_json, to_json
 from calspline._domains import Domain
 from calspline._input.rows import LabelledRows, check_rows, label_scores
@@ -26,7 +26,7 @@ from calspline._input.segment_labels import (
     check_by,
 )
 from calspline._user_warnings import warn_user
-from calspline.calibrators.array_api import keeps_kind
+from calspline.calibrators.array_api import both_columns, evaluate_array
 from calspline.calibrators.checks import check_fitted
 from calspline.fits.rows import BinaryRows, MatrixRows, rows_of_classes
 from calspline.fits.shift import shift_model
@@ -174,8 +174,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         """Shift of the base rates, or None if the calibrator was not shifted."""
         return self.model_.shift
 
-    @keeps_kind
-    def predict_proba(self, scores: Any, *, by: Any = None) -> Array:
+    def predict_proba(self, scores: Any, *, by: Any = None) -> Any:
         """Predict calibrated probabilities of all classes.
 
         Parameters
@@ -196,9 +195,14 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
             tensor or follows the array API standard, the result is an array of the same
             library, device and floating-point type.
         """
+        check_fitted(self)
+        if is_foreign(scores):
+            p = evaluate_array(self.model_, scores, by)
+            if p is not None:
+                return both_columns(self.model_, p)
+            return like(self.predict_proba(as_numpy(scores), by=by), scores)
         return as_matrix(self._probability(scores, by)[0])
 
-    @keeps_kind
     def calibrate(self, scores: Any, *, by: Any = None) -> Any:
         """Predict calibrated probabilities in the shape of the scores.
 
@@ -215,6 +219,12 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
             For a number or a single column, the probability of ``classes_[1]``; for
             more columns, the probabilities of all classes.
         """
+        check_fitted(self)
+        if is_foreign(scores):
+            p = evaluate_array(self.model_, scores, by)
+            if p is not None:
+                return p
+            return like(self.calibrate(as_numpy(scores), by=by), scores)
         if isinstance(scores, np.ndarray) and scores.ndim == 0:
             scores = scores[()]
         if isinstance(scores, Real):
@@ -233,8 +243,7 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         p, _ = self._probability([score], by)
         return float(p[0])
 
-    @keeps_kind
-    def predict(self, scores: Any, *, by: Any = None) -> NDArray[Any]:
+    def predict(self, scores: Any, *, by: Any = None) -> Any:
         """Predict the most probable class of each row.
 
         Parameters
@@ -249,6 +258,9 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n,)
             Class labels.
         """
+        check_fitted(self)
+        if is_foreign(scores):
+            return like(self.predict(as_numpy(scores), by=by), scores)
         p, _ = self._probability(scores, by)
         if p.ndim == 2:
             return np.asarray(self.classes_[p.argmax(axis=1)])
@@ -258,7 +270,6 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         self, scores: Any, by: Any = None
     ) -> tuple[Array, tuple[int, ...]]:
         """Probabilities of the second of two classes or of all, and the input's shape."""
-        check_fitted(self)
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given))
         return self._predict(given, segments), given.values.shape
