@@ -219,7 +219,11 @@ class TestThePosteriorOfAFit:
 
     def test_it_is_in_copies_and_pickles_and_in_numbers_in_files(self):
         cal = self.fitted()
+        cal.interval([0.5])
         pickled = pickle.loads(pickle.dumps(cal))
+        posterior = pickled.curves_[0].posterior
+        assert vars(posterior).keys() == {"basis", "root", "share", "flat"}
+        assert vars(posterior.basis).keys() == {"knots"}
         read = SplineCalibrator.from_dict(json.loads(json.dumps(cal.to_dict())))
         assert isinstance(read.curves_[0].posterior, Posterior)
         for again in (pickled, read):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -131,6 +131,15 @@ class CurveSpread:
     root: Array
     share: Array
     flat: list[int]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the numbers are computed from, so that pickles are small."""
+        return {
+            "basis": NaturalSpline(self.basis.knots),
+            "root": self.root,
+            "share": self.share,
+            "flat": self.flat,
+        }
 
     @cached_property
     def variance(self) -> Array:
