@@ -269,13 +269,13 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
     def _probability(
         self, scores: Any, by: Any = None
     ) -> tuple[Array, tuple[int, ...]]:
-        """Probabilities of the second of two classes or of all, and the input's shape."""
+        """Probabilities (of the second class for two), and the shape of the input."""
         given = check_scores(scores)
         segments = None if by is None else check_by(by, len(given))
         return self._predict(given, segments), given.values.shape
 
     def _predict(self, scores: GivenScores, by: By | None = None) -> Array:
-        """Probabilities of the second of two classes or of all; scores are validated."""
+        """Probabilities for validated scores, of the second class only for two."""
         model = self.model_
         places = None if by is None else model.match_segments(by, len(scores))
         return model.probabilities(scores, places, self._advice)
@@ -329,8 +329,10 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         >>> y = rng.random(4000) < 0.5
         >>> score = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))
         >>> cal = SplineCalibrator().fit(score, y)
-        >>> cal.calibrate([0.5]).round(2), cal.shifted(base_rate=0.1).calibrate([0.5]).round(2)
-        (array([0.5]), array([0.1]))
+        >>> cal.calibrate([0.5]).round(2)
+        array([0.5])
+        >>> cal.shifted(base_rate=0.1).calibrate([0.5]).round(2)
+        array([0.1])
         >>> rare = rng.random(4000) < 0.1
         >>> today = 1 / (1 + np.exp(-rng.normal(2 * rare - 1)))
         >>> cal.shifted(unlabelled=today).shift_.limits()[1].round(2)

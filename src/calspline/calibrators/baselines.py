@@ -128,7 +128,9 @@ class IsotonicCalibrator(BaseCalibrator):
 
     The calibrated probabilities :math:`f_i` minimize
 
-    .. math:: \sum_i w_i (y_i - f_i)^2 \quad \text{subject to} \quad f_i \le f_j \text{ wherever } s_i \le s_j ,
+    .. math::
+        \sum_i w_i (y_i - f_i)^2 \quad \text{subject to} \quad
+        f_i \le f_j \text{ wherever } s_i \le s_j ,
 
     and are computed by :func:`scipy.optimize.isotonic_regression`. The curve is linear
     between the scores of the fit and constant beyond them. Probabilities are clipped to
@@ -161,7 +163,8 @@ class IsotonicCalibrator(BaseCalibrator):
     Examples
     --------
     >>> from calspline import IsotonicCalibrator
-    >>> cal = IsotonicCalibrator().fit([0.1, 0.2, 0.4, 0.6, 0.8, 0.9], [0, 1, 0, 0, 1, 1])
+    >>> scores = [0.1, 0.2, 0.4, 0.6, 0.8, 0.9]
+    >>> cal = IsotonicCalibrator().fit(scores, [0, 1, 0, 0, 1, 1])
     >>> cal.calibrate([0.2, 0.5, 0.7]).round(3)
     array([0.333, 0.333, 0.667])
     """
@@ -389,7 +392,8 @@ class ClippingCalibrator(BaseCalibrator):
     Examples
     --------
     >>> from calspline import ClippingCalibrator
-    >>> cal = ClippingCalibrator(p_min=0.01).fit([[0.98, 0.02, 0.0], [0.1, 0.9, 0.0], [0.3, 0.1, 0.6]], [0, 1, 2])
+    >>> scores = [[0.98, 0.02, 0.0], [0.1, 0.9, 0.0], [0.3, 0.1, 0.6]]
+    >>> cal = ClippingCalibrator(p_min=0.01).fit(scores, [0, 1, 2])
     >>> cal.calibrate([[1.0, 0.0, 0.0]]).round(4)
     array([[0.9804, 0.0098, 0.0098]])
     """

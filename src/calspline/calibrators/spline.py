@@ -61,13 +61,14 @@ class SplineCalibrator(BaseCalibrator):
 
     Parameters
     ----------
-    scale : {"auto", "logit", "compact_logit", "asinh_logit", "identity"}, default="auto"
-        Scale on which the spline is fitted. ``"auto"`` selects ``"logit"`` for
-        probabilities, or ``"asinh_logit"`` if many scores are extreme and the marginal
-        likelihood clearly prefers it. If more than a tenth of the rows lie outside
-        [0, 1], all scores are treated as margins and the scale is ``"identity"``; if
-        fewer do, an error is raised. Deviations from [0, 1] of up to 1e-4 are clipped.
-        With ``loss="brier"``, ``"auto"`` is ``"identity"``. See
+    scale : str, default="auto"
+        Scale on which the spline is fitted: ``"auto"``, ``"logit"``,
+        ``"compact_logit"``, ``"asinh_logit"`` or ``"identity"``. ``"auto"`` selects
+        ``"logit"`` for probabilities, or ``"asinh_logit"`` if many scores are extreme
+        and the marginal likelihood clearly prefers it. If more than a tenth of the rows
+        lie outside [0, 1], all scores are treated as margins and the scale is
+        ``"identity"``; if fewer do, an error is raised. Deviations from [0, 1] of up to
+        1e-4 are clipped. With ``loss="brier"``, ``"auto"`` is ``"identity"``. See
         :mod:`calspline.transforms`.
     epsilon : float or "auto", default="auto"
         Score in (0, 0.5) below which the compact logit is linear. ``"auto"`` is the
@@ -172,8 +173,8 @@ class SplineCalibrator(BaseCalibrator):
         ``segment``, ``rows``, ``events``, ``mean_score``, ``event_rate``, ``intercept``
         and ``slope`` (deviations of its log-odds from the common curve, at an average
         score and per unit of x), ``shrinkage`` (how far the intercept is pulled from
-        the segment's own estimate to the common curve: 0 not at all, 1 entirely), and the
-        95% limits of the intercept, ``low`` and ``high``. If ``by`` has several
+        the segment's own estimate to the common curve: 0 not at all, 1 entirely), and
+        the 95% limits of the intercept, ``low`` and ``high``. If ``by`` has several
         columns, ``column`` is the one to which a segment belongs.
 
     See Also
@@ -350,7 +351,8 @@ class SplineCalibrator(BaseCalibrator):
         >>> log_odds = np.repeat(rng.normal(size=100), 10)
         >>> won = np.repeat(rng.random(100), 10) < 1 / (1 + np.exp(-log_odds))
         >>> forecast = 1 / (1 + np.exp(-log_odds + 0.1 * rng.normal(size=1000)))
-        >>> cal = SplineCalibrator().fit(forecast, won, groups=np.repeat(np.arange(100), 10))
+        >>> games = np.repeat(np.arange(100), 10)
+        >>> cal = SplineCalibrator().fit(forecast, won, groups=games)
         >>> round(cal.n_effective_)
         100
 
@@ -476,7 +478,8 @@ class SplineCalibrator(BaseCalibrator):
         Examples
         --------
         >>> from calspline import ScoreHistogram, SplineCalibrator
-        >>> counts = ScoreHistogram.from_counts([0.2, 0.5, 0.8], positives=[5, 30, 60], totals=[100, 100, 100])
+        >>> counts = ScoreHistogram.from_counts(
+        ...     [0.2, 0.5, 0.8], positives=[5, 30, 60], totals=[100, 100, 100])
         >>> SplineCalibrator().fit_histogram(counts).calibrate([0.5]).round(1)
         array([0.3])
         """
@@ -710,7 +713,8 @@ class SplineCalibrator(BaseCalibrator):
         Examples
         --------
         >>> from calspline import SplineCalibrator
-        >>> print(SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1]).summary())
+        >>> cal = SplineCalibrator().fit([0.1, 0.3, 0.6, 0.8, 0.9], [0, 0, 1, 0, 1])
+        >>> print(cal.summary())
         SplineCalibrator for 2 classes, on probabilities
           logit: smoothing 0.0577, 0.4 effective degrees of freedom, increasing
         """

@@ -38,7 +38,8 @@ def named(columns: Sequence[str], given: str, option: str) -> list[str]:
         )
         if not matches:
             raise InputError(
-                f"{option}: there is no column {item!r}; the columns are {shown(columns)}"
+                f"{option}: there is no column {item!r}; "
+                f"the columns are {shown(columns)}"
             )
         found += [name for name in _in_order(matches) if name not in found]
     return found

@@ -55,7 +55,10 @@ WORD = ", ".join(map(literal, WORDS))
 DECIMAL_COMMA = re.compile(r"[+-]?[\d.,]*,\d+(\.\d+)?")
 PERCENTAGE = re.compile(r"[+-]?[\d.,]+\s*%")
 NAMED_ROWS = 5
-MARGIN_ADVICE = "To calibrate margins, such as a decision_function gives, fit with --scale identity."
+MARGIN_ADVICE = (
+    "To calibrate margins, such as a decision_function gives, fit with --scale "
+    "identity."
+)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 A frame in memory (pandas, polars, pyarrow) is a set of arrays: ``in_memory.py`` reads
 its columns, names them in errors, and calls the fit of arrays. Everything else is lazy:
 ``lazy.py`` looks at the columns in one aggregation (``ColumnStats``, the summary that
-:func:`calspline._input.scores.decide_kind` decides on) and sums the rows in cells of the score
-in another (``aggregate.py``); Dask sums each partition as arrays. What differs between
-engines is one record each in ``backends.py``: how rows are aggregated, and whether the
+:func:`~calspline._input.scores.decide_kind` decides on) and sums the rows in cells of
+the score in another (``aggregate.py``); Dask sums each partition as arrays. Each engine
+is one record in ``backends.py``, which defines how rows are aggregated, and whether the
 calibrated column comes from numpy (``calibrate.py``) or from SQL. ``frames.py`` has the
 two public functions.
 

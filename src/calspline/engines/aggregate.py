@@ -7,10 +7,10 @@ result is the histogram of the same rows in arrays: exact if there are few disti
 scores, else on the finest grid on which the scores occupy at most 4096 cells.
 
 Locations of scores and their cells are expressions that every engine can run. They
-repeat :func:`calspline.transforms.log_odds` and :func:`calspline.histograms.grid.cells_of` with
-logarithms, floors and comparisons alone. An engine's logarithm may differ from numpy's
-in the last bit; exact 0 and 1, which are told from others by their location, are put
-where numpy has them.
+repeat :func:`~calspline.transforms.log_odds` and
+:func:`~calspline.histograms.grid.cells_of` with logarithms, floors and comparisons
+alone. An engine's logarithm may differ from numpy's in the last bit; exact 0 and 1,
+which are identified by their location, are set to numpy's values.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ def one_vs_rest_locations(
 
 
 def _in_unit(logit: nw.Expr, unit: float) -> nw.Expr:
-    """A logit times ``unit``, less the largest of its row, not below ``LEAST_LOGIT``."""
+    """Logit times ``unit`` relative to the largest of the row, limited below."""
     return _at_least(logit - nw.col("top"), LEAST_LOGIT / unit) * unit
 
 

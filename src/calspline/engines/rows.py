@@ -183,8 +183,8 @@ class ColumnStats(RowStats):
 
     ``weight_sums`` has the sum of the weights, that of their squares, that of their
     fractions, and the number of ones. The other fields are those of a
-    :class:`~calspline._input.scores.ScoreSummary`; ``n_improper`` counts rows that are not
-    probabilities.
+    :class:`~calspline._input.scores.ScoreSummary`; ``n_improper`` counts rows that are
+    not probabilities.
     """
 
     name: ClassVar[str] = "score"
@@ -335,7 +335,7 @@ def check_label_type(name: str, argument: str, schema: nw.Schema) -> None:
 
 
 def family_of_type(dtype: nw.dtypes.DType) -> str | None:
-    """What labels of a column are; see :func:`calspline._input.segment_labels.family`."""
+    """Family of a column's labels; see ``calspline._input.segment_labels.family``."""
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
         return "number"
     if isinstance(dtype, (nw.String, nw.Categorical, nw.Enum)):

@@ -687,7 +687,7 @@ def evaluate(
     de        700     336      0.4816      0.4800    0.4941   1.00  0.94 to 1.06    0.807
     Not every segment is calibrated (p < 0.001): 2 of 5 are miscalibrated.
     Multicalibration error: 0.0601 (6.7 standard deviations).
-    """
+    """  # noqa: E501
     rows = check_predictions(
         y, probs, sample_weight, labels, groups=groups, by=by, pos_label=pos_label
     )

@@ -142,7 +142,7 @@ class ClassRows(SegmentRows):
         return scaled(self.logs, self.unit)
 
     def balanced(self, m: int) -> Self:
-        """The same rows, weighted so that no effect in ``m`` directions lowers the loss."""
+        """Reweight rows so that no effect in ``m`` directions lowers the loss."""
         known = np.max(self.codes, axis=0) >= 0
         everywhere = np.zeros(len(self.w), dtype=np.intp)
         whole = replace(self, codes=[np.where(known, 0, -1)])

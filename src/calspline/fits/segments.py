@@ -304,7 +304,7 @@ class Counted(SegmentRows):
 
     @cached_property
     def _by_place(self) -> tuple[Array, Array, Array]:
-        """Log-odds without effects, and the weights of rows and of positives, by place."""
+        """Log-odds without effects, and weights by location."""
         n_places = len(self.directions)
         w = self.w * self._known
         total = np.bincount(self.place, w, n_places).astype(np.float64)

@@ -228,7 +228,7 @@ class StructuredFit(NamedTuple):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the fit is worse on its own rows than the temperature it began from."""
+        """Whether the fit is worse on its own rows than the initial temperature."""
         rounding = LOSS_ROUNDING * (1.0 + abs(self.temperature_loss))
         tolerance = self.temperature_penalty + rounding
         return is_worse_than_start(self.loss, self.temperature_loss, tolerance)

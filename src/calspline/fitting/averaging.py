@@ -70,7 +70,7 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True)
 class Average:
-    """The mean of fits, their covariance about it, and what a single fit like it would have.
+    """Mean and covariance of an average of fits, and its effective parameters.
 
     ``smoothing`` is that of a fit which bends with as many degrees of freedom.
     ``criterion`` has, for each smoothing that was tried, the negative log marginal
@@ -95,7 +95,7 @@ def average(
     solutions: Sequence[Solution],
     scores: Sequence[float],
 ) -> Average:
-    """The average over fits at the smoothings of ``grid``, and from each of them over ``spreads`` of the line.
+    """Average over the smoothings of ``grid`` and over ``spreads`` of the line.
 
     ``solutions`` are at the usual spread, 1, and ``scores`` are their criteria.
     """
@@ -287,6 +287,6 @@ def _inverses(factors: Sequence[Array]) -> Array:
 
 
 def _equivalent(used: float, bend: Array, grid: Array) -> float:
-    """The smoothing, between those of the sorted ``grid``, at which a curve bends as much."""
+    """Smoothing within the sorted ``grid`` with given effective parameters."""
     falling = np.maximum.accumulate(bend[::-1])
     return float(np.exp(np.interp(used, falling, np.log(grid[::-1]))))

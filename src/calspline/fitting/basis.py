@@ -1,4 +1,4 @@
-"""Piecewise cubics, which every curve is, and natural cubic splines: the paper's basis, and a banded one.
+"""Piecewise cubic functions and natural cubic splines: the paper's basis and B-splines.
 
 A natural cubic spline with knots ``phi_1 < ... < phi_K`` is a cubic on each
 interval between knots, has two continuous derivatives, and is linear beyond
@@ -28,7 +28,8 @@ MAX_CELLS = 8192
 NARROWEST = 1e-300
 """A span of breaks below which their number to a unit could overflow."""
 TOUCHING = 1e-9
-"""Share of an interval that a B-spline has to reach into to count there: a knot at its end is off by rounding."""
+"""Share of an interval that a B-spline must overlap; less is a rounding error at its
+end."""
 
 POWERS = np.add.outer(np.arange(4), np.arange(4))
 """Of the products of two cubics."""
@@ -37,7 +38,7 @@ SMALL_GRAM = 400_000
 
 
 def anchors(breaks: Array) -> Array:
-    """Where each piece's local coordinate is zero: its left end, or for the first piece its right one."""
+    """Origin of the local coordinate of each piece."""
     return np.concatenate([breaks[:1], breaks])
 
 
@@ -284,7 +285,7 @@ class NaturalSpline:
 
     @cached_property
     def curvature(self) -> Array:
-        """``S``, with ``c' S c`` equal to the integral of ``f''^2``: zero beyond three diagonals."""
+        """``S``, such that ``c' S c`` is the integral of ``f''^2``; banded."""
         D = self.second_derivatives[1:-1]
         return np.asarray(D.T @ self.mass @ D)
 
@@ -296,7 +297,7 @@ class NaturalSpline:
         )
 
     def supported(self, low: float, high: float) -> NDArray[np.bool_]:
-        """Which of the ``K + 2`` B-splines are not zero somewhere between two places, but for rounding at the ends."""
+        """Which of the ``K + 2`` B-splines are not zero on some interval."""
         touch = TOUCHING * (high - low)
         return np.asarray(
             (self._clamped[:-4] < high - touch) & (self._clamped[4:] > low + touch)
@@ -310,7 +311,7 @@ class NaturalSpline:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where piecewise functions are looked at: the ``piece`` of each place, and its local coordinate ``t`` there."""
+    """Locations: the ``piece`` and its local coordinate ``t``."""
 
     piece: Pieces
     t: Array
@@ -347,7 +348,7 @@ class Places:
 
 
 class PiecewiseDesign:
-    """The design matrix ``Z`` of functions that are cubic on every piece, with a row for each place.
+    """Design matrix ``Z`` of piecewise cubic functions, with a row per location.
 
     ``local``, of shape (4, pieces, K), has their coefficients, highest power first. On
     one piece ``Z' r`` and ``Z' diag(v) Z`` are linear in the moments of ``r`` up to the

@@ -13,7 +13,7 @@ from calspline._arrays import Array
 
 @dataclass(frozen=True)
 class Coordinates:
-    """``c = T u``, and the two parts of the diagonal penalty on ``u``: of each coordinate one is zero."""
+    """``c = T u``, and both parts of the diagonal penalty on ``u``."""
 
     T: Array
     prior: Array

@@ -32,7 +32,7 @@ class HeldOut:
 
 
 def cross_validation_search(task: SplineTask, options: SearchOptions) -> Chosen:
-    """Choose the smoothing of a task by cross-validation over its parts or random folds."""
+    """Choose the smoothing of a task by cross-validation over parts or random folds."""
     folds = task_folds(task, options)
     return cross_validation(task.problem, task.coordinates, options.values, folds)
 

@@ -1,4 +1,4 @@
-"""From sums per bin to a fitted piecewise cubic: where its knots are, its shape, and how sure it is."""
+"""Spline fits to binned data: knots, coefficients and their uncertainty."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ OUTER_CELLS = 64
 FEWEST_MERGED = 256
 TUBE_POINTS = 128
 MIN_CUBED, MAX_CUBED = 1e-50, 1e4
-"""Range, and size, of scores whose cubes the paper's penalty is taken on. Others are scaled to run from 0 to 1 for it:
-their cubes overflow, or are so large that their coefficients would hardly be penalized."""
+"""Range and size of scores for which the paper's penalty is used as it is. Others are
+scaled to [0, 1], since their cubes would overflow or hardly be penalized."""
 MIN_SLOPE = 1e-7
-"""Slope, per range of x, that a monotone curve keeps, so that rounding cannot turn it."""
+"""Smallest slope of a monotone curve, per range of x, so that rounding cannot reverse
+it."""
 ROUNDED_SLOPE = 1e-12
 """Slope beyond the knots, as a share of the largest at a knot, that counts as none."""
 MAX_KNOTS = 512
@@ -73,7 +74,7 @@ CLOSEST = 1e-3
 
 @dataclass(frozen=True)
 class Line:
-    """``level + slope * (x - origin) / unit``, which is finite for ``x`` of any size."""
+    """``level + slope * (x - origin) / unit``, finite for ``x`` of any size."""
 
     level: float
     slope: float
@@ -87,17 +88,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the curve may look like, whatever the data say.
+    """Constraints and priors of the shape of a curve.
 
-    ``line`` is the intercept and slope of the curve that the prior leans to, and
-    ``spreads`` says how far it may move, as shares of the usual: fits are averaged over
-    them, unless there are none. ``monotone`` may be "auto": the curve falls where that
-    is clear. ``ends`` has the steepest slope of the curve beyond its first and its last
-    knot, and ``flat`` says whether nothing more is to be known there. Unless it ``turns``
-    beyond its knots, it is flat where that slope is against the direction of the whole
-    curve: a few rows at the end of the range say nothing of what is far beyond.
-    ``targets`` are Platt's, of negatives and positives, and ``trusted`` is the line of log-odds by
-    which :func:`soft_targets` moves them.
+    ``line`` is the intercept and slope of the prior mean, and ``spreads`` are factors
+    of its prior standard deviation over which fits are averaged, if there are any. If
+    ``monotone`` is "auto", the curve decreases where the evidence is clear. ``ends`` is
+    the largest slope of the curve beyond its first and its last knot, and ``flat``
+    states whether it is known to be constant there. Unless the curve ``turns`` beyond
+    its knots, it is flat where that slope contradicts the direction of the whole curve,
+    since a few rows at the end of the range say little about what is far beyond.
+    ``targets`` are Platt's, for negatives and positives, and ``trusted`` is the line of
+    log-odds towards which :func:`soft_targets` moves them.
     """
 
     loss: Loss
@@ -157,7 +158,7 @@ class CurveSpread:
 
     @cached_property
     def tube(self) -> float:
-        """Length of the curve that the normalized basis draws on the sphere, for simultaneous bands."""
+        """Length of the normalized basis on the sphere, for simultaneous bands."""
         x = np.linspace(self.basis.knots[0], self.basis.knots[-1], TUBE_POINTS)
         rows = self.basis.design(x).dot(self.root)
         rows /= np.maximum(
@@ -167,7 +168,7 @@ class CurveSpread:
 
     @cached_property
     def modes(self) -> Array:
-        """Directions ``m`` at the breaks, shape (r, K), whose ``m m'`` add up to the covariance but for ``NEGLIGIBLE``.
+        """Directions ``m`` at the breaks with ``sum m m'`` the covariance.
 
         What may be left out is judged at the rows.
         """
@@ -202,7 +203,7 @@ class SplineFit:
 
 
 class SplineTask:
-    """A natural cubic spline to be fitted to bins at sorted places, of which the same one may come twice.
+    """A natural cubic spline fit to bins at sorted locations, which may repeat.
 
     ``knots`` are in the units of ``bins.x``. ``parts`` have to be left out together
     when a smoothing is tried on bins not fitted.
@@ -256,7 +257,7 @@ class SplineTask:
 
     @cached_property
     def merged(self) -> Problem:
-        """The fit to bins merged to twelve cells between knots: all a choice of smoothing needs.
+        """The same fit to coarser bins, which suffices for choosing the smoothing.
 
         Within a cell a curve with these knots is a line for all practical purposes.
         """
@@ -418,7 +419,7 @@ class SplineTask:
         return risen(basis, c) if shape.monotone else c, held
 
     def _lost(self, problem: Problem, q: Array, free: Point, held: Solution) -> float:
-        """Nats that the curve ``held`` in shape loses to the ``free`` one, whatever a single row has to do with it."""
+        """Loss of the ``held`` curve relative to the ``free`` one."""
         best = problem.at(free.u).local.value + 0.5 * float(q @ free.u**2)
         if self.shape.loss is brier_loss:  # with the error variance profiled out
             least = ROUNDED_OFF * self.bins.total
@@ -515,7 +516,7 @@ def trusted_line(bins: Counts, targets: tuple[float, float]) -> Line:
 
 
 def risen(basis: NaturalSpline, c: Array) -> Array:
-    """Coefficients next to ``c`` that rise strictly, whatever a solver's rounding left."""
+    """Strictly increasing coefficients close to ``c``, despite rounding."""
     gaps = np.diff(basis.greville[1:-1])
     slopes = np.maximum(np.diff(c) / gaps, MIN_SLOPE)
     return np.concatenate([c[:1], c[0] + np.cumsum(slopes * gaps)])
@@ -552,7 +553,7 @@ def default_count(total_weight: float) -> int:
 
 
 def quantile_knots(x: Array, w: Array, count: int) -> Array:
-    """Knots at quantiles of the square root of the density of sorted ``x``, ends included.
+    """Knots at quantiles of the square root of the density of ``x``, ends included.
 
     The square root moves knots from crowded places to sparse ones, where scores
     are extreme and the curve still has to be right. The density is that of
@@ -588,7 +589,7 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 def apart(knots: Array, span: float) -> Array:
-    """Drop knots that crowd their neighbors, on data of this span; the last one stays."""
+    """Drop knots too close to their neighbors; the last knot is kept."""
     least = CLOSEST * span
     places = knots.tolist()
     kept = places[-1:]

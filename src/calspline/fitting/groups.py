@@ -75,12 +75,13 @@ from calspline.fitting.newton import fit_logistic
 Codes = NDArray[np.intp]
 
 WEAK_RIDGE = 0.2
-"""Of the line: it keeps one that separates the classes finite, and is worth less than one row."""
+"""Prior precision of the line, less than one row's, which keeps separable fits
+finite."""
 
 
 @dataclass(frozen=True)
 class PooledLine:
-    """The line ``intercept + slope z`` of log-odds that fits all rows best, ``z = (x - middle) / unit``.
+    """Best line ``intercept + slope z`` of all rows, ``z = (x - middle) / unit``.
 
     ``x`` counts between ``low`` and ``high`` only. Weighted by ``p (1 - p)``, ``z`` has
     mean 0 and variance 1.
@@ -378,7 +379,7 @@ def warn_if_dominated(correlation: float, weights: Array) -> None:
 def mean_contrast(
     classes: Sequence[GroupSums], contrasts: Sequence[float]
 ) -> float | None:
-    """The mean of design effects over classes, by squared residuals; None without any."""
+    """Mean of design effects over classes, weighted by squared residuals."""
     if not contrasts:
         return None
     share = [float(each.rr.sum()) for each in classes]
@@ -496,7 +497,7 @@ class Residuals:
         return np.bincount(cells.group, taken, minlength=n_groups).astype(np.float64)
 
     def contrast_effect(self, group: Codes) -> float:
-        """The design effect of differences between segments: the largest of all columns.
+        """Design effect of differences between segments: the largest of all columns.
 
         What a segment explains is no dependence, as residuals are those about its own
         level. With ``u_sg`` their sum over the rows of segment ``s`` in group ``g``,
@@ -554,14 +555,14 @@ class Residuals:
 
 
 class Parts(NamedTuple):
-    """Weights of positives and negatives at each bin, a row for each part of the data."""
+    """Weights of positives and negatives at each bin, by part of the data."""
 
     positives: Array
     negatives: Array
 
 
 def deal_groups(weights: Array, k: int, seed: int) -> NDArray[np.intp]:
-    """The part of each group, when whole groups are dealt out to ``k`` parts: heavy ones first."""
+    """Assign whole groups to ``k`` parts, the heaviest first."""
     shuffled = np.random.default_rng([seed, 1]).permutation(len(weights))
     order = shuffled[np.argsort(-weights[shuffled], kind="stable")]
     part = np.empty(len(weights), dtype=np.intp)

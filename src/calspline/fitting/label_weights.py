@@ -38,7 +38,8 @@ from calspline.fitting.newton import (
 )
 
 RIDGE = 1e-3
-"""Precision of the common effect: far less than a row's, but separated rows keep it finite."""
+"""Precision of the common effect: far less than one row's, it keeps separable fits
+finite."""
 FARTHEST = 50.0
 """Largest logarithm of a weight, so that no weight overflows."""
 TOLERANCE = 1e-4
@@ -46,7 +47,7 @@ TOLERANCE = 1e-4
 
 
 def best_log_odds(directions: Array, eta: Array, w: Array, s: Array) -> Array:
-    """Log-odds ``eta`` of two classes at some places, with the best common effect added.
+    """Log-odds ``eta`` at some locations, with the best common effect added.
 
     ``directions`` has a row for each place, ``w`` is the weight of its rows and ``s``
     that of the positives.

@@ -5,8 +5,8 @@ Over the coordinates ``u`` the objective is a convex loss and a ridge::
     F(u) = loss(u) + 1/2 sum_j q_j u_j^2,
 
 so ``F`` has one minimum, also under linear constraints ``A u >= b``. :class:`Newton`
-holds the state of a search
-for it. Mostly the loss is that of a :class:`Problem`, a generalised linear model on bins::
+holds the state of a search for it. Usually the loss is that of a :class:`Problem`, a
+generalized linear model on bins::
 
     loss(u) = sum_b loss(eta_b; w_b, s_b),    eta = offset + Z u,
 
@@ -29,14 +29,17 @@ from calspline._arrays import Array
 from calspline.fitting.basis import PiecewiseDesign
 
 MAX_ITERATIONS = 200
-"""Ordinary data take ten to twenty; weights over twelve decades, one after another to be fitted, up to 170."""
+"""Largest number of steps. Ordinary data need ten to twenty; weights over twelve
+decades up to 170."""
 MAX_HALVINGS = 40
 ROUNDING, SOLVER_ROUNDING = 1e-15, 1e-10
 """Promised decrease, as a share of the objective, that rounding would eat up."""
 EXCHANGES = 100
-"""How often, for each of them, constraints may take turns in being active. Weights over many decades take some ten."""
+"""Largest number of changes of the active set per constraint; extreme weights need
+about ten."""
 FEW_EXCHANGES, NO_GAIN = 8, 1e-13
-"""How often constraints are exchanged here, and the cosine that counts as a right angle."""
+"""Largest number of exchanges of constraints, and the cosine that counts as a right
+angle."""
 
 LAST_DIGITS = 1e-9
 """Tolerance for regressions on a few features: its square is below rounding."""
@@ -52,7 +55,8 @@ class Local(NamedTuple):
 
 
 Loss = Callable[[Array, Array, Array], Local]
-"""A convex loss of the linear predictor ``eta``, given ``w`` and ``s``, summed over bins."""
+"""Convex loss of the linear predictor ``eta``, given ``w`` and ``s``, summed over
+bins."""
 
 
 def log_loss(eta: Array, w: Array, s: Array) -> Local:
@@ -77,7 +81,7 @@ def log_loss(eta: Array, w: Array, s: Array) -> Local:
 
 
 def brier_loss(eta: Array, w: Array, s: Array) -> Local:
-    """``1/2 w eta^2 - s eta + 1/2 s``: half the squared error of the probability ``eta``."""
+    """``1/2 w eta^2 - s eta + 1/2 s``: half the squared error of ``eta``."""
     slope = w * eta - s
     return Local(0.5 * float(np.add.reduce(eta * (slope - s) + s)), slope, w)
 
@@ -102,7 +106,7 @@ class DenseDesign:
 
 
 class Point(NamedTuple):
-    """Coordinates, their linear predictor, and the loss there: a place to start from."""
+    """Coordinates, their linear predictor, and the loss: a starting point."""
 
     u: Array
     eta: Array
@@ -110,7 +114,7 @@ class Point(NamedTuple):
 
 
 class Objective(ABC):
-    """A convex loss without the ridge. Here ``u`` is its own linear predictor, and points have gradient and Hessian."""
+    """Convex loss without the ridge, whose linear predictor is ``u`` itself."""
 
     @abstractmethod
     def at(self, u: Array) -> Point:
@@ -192,7 +196,7 @@ class Constraints:
 
 
 class Solution(NamedTuple):
-    """A minimizer ``u`` of ``F``, its linear predictor, and the Cholesky factor of the Hessian at the last step."""
+    """Minimizer ``u`` of ``F``, its linear predictor, and the last Cholesky factor."""
 
     u: Array
     eta: Array
@@ -212,7 +216,7 @@ class Solution(NamedTuple):
 
 
 class Newton:
-    """The state of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
+    """State of damped Newton. A round is :meth:`aim`, :meth:`search` and :meth:`move`.
 
     After the first aim, :meth:`minimum` takes all rounds that are left. ``q``, the
     diagonal of the penalty, may be replaced from round to round. With
@@ -245,7 +249,7 @@ class Newton:
         self._derivatives: tuple[Array, Array] | None = None
 
     def aim(self) -> None:
-        """The Newton step, with the factor of the Hessian and the decrease that the step promises, twice the gain."""
+        """Compute the Newton step and the promised decrease, twice the gain."""
         u = self.point.u
         if self._derivatives is None:
             self._derivatives = self.objective.derivatives(self.point)
@@ -264,7 +268,7 @@ class Newton:
         self.reach = float(np.maximum.reduce(np.abs(self.moves)))
 
     def search(self, halvings: int | None = None) -> bool:
-        """Halve the step until it keeps enough of what it promised; whether it does in the end."""
+        """Halve the step until the decrease is sufficient; return whether it is."""
         before, scale = self._penalized(self.point), 1.0
         for _ in range(halvings or MAX_HALVINGS):
             self._trial = self.objective.after(
@@ -285,12 +289,12 @@ class Newton:
         self.point, self._derivatives = self._trial, None
 
     def settled(self, tolerance: float) -> bool:
-        """Whether no ``eta`` moved by more, or rounding would eat up the promised decrease."""
+        """Whether the step was small, or its gain is below rounding errors."""
         rounding = ROUNDING if self.constraints is None else SOLVER_ROUNDING
         return self.promised <= rounding * abs(self.value) or self.moved <= tolerance
 
     def minimum(self, tolerance: float) -> Solution:
-        """The minimum of the quadratic about the last point, once that is within ``tolerance`` of it in every ``eta``.
+        """Iterate until the minimum of the quadratic is within ``tolerance``.
 
         Newton converges quadratically, so what is left then is of order
         ``tolerance**2``.
@@ -336,7 +340,7 @@ def minimize(
     tolerance: float,
     constraints: Constraints | None = None,
 ) -> Solution:
-    """Minimise ``F`` by damped Newton. The parameters are those of :class:`Newton` and :meth:`Newton.minimum`."""
+    """Minimize ``F`` by damped Newton; see :class:`Newton`."""
     newton = Newton(problem, q, start, constraints)
     newton.aim()
     return newton.minimum(tolerance)
@@ -395,7 +399,7 @@ def _constrained_step(
     b: Array,
     guess: NDArray[np.bool_] | None = None,
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``1/2 d' H d + g' d`` subject to ``A d >= b``, with ``H = L L'``; and which constraints are active.
+    """Minimize ``1/2 d' H d + g' d`` subject to ``A d >= b``, where ``H = L L'``.
 
     With ``y = L' d + L^{-1} g`` this is the least-distance problem ``min |y|`` subject
     to ``G y >= h``, which non-negative least squares solves (Lawson and Hanson,

@@ -48,11 +48,12 @@ from calspline.fitting.validation import is_worse_than_start
 TOLERANCE = 1.0
 """Nats of all rows by which effects may be worse than none: labels were weighted."""
 LEAST_VARIANCE = 1e-6
-"""Of log-odds between segments, until the search ends: a kind of effect may come back."""
+"""Smallest variance between segments during the search, so that an effect may
+return."""
 ROUGH, FINE, MAX_SOLVER_STEPS = 1e-3, 1e-8, 500
 """Residuals of conjugate gradients relative to the start, and the most steps."""
 POLISHED, MAX_POLISHING = 1e-13, 20
-"""Decrease that a last Newton step promises, relative to the loss, and the most steps."""
+"""Promised decrease at which Newton stops, relative to the loss, and the most steps."""
 
 
 def fit_columns(rows: SegmentRows, components: Components) -> list[Effects]:
@@ -262,7 +263,7 @@ class _System:
         return solved
 
     def solve(self, b: Array, accuracy: float) -> Array:
-        """Conjugate gradients, until the residual is that small relative to the start."""
+        """Conjugate gradients, up to a residual relative to the initial one."""
         b = np.where(self.active, b, 0.0)
         x = np.zeros_like(b)
         residual = b
@@ -286,7 +287,7 @@ class _System:
         return place.local.value + 0.5 * float(np.vdot(self.penalty, place.x**2))
 
     def descend(self, accuracy: float) -> tuple[_Place, float]:
-        """Along Newton's step, halved until the objective falls; and twice the promise."""
+        """Newton step, halved until the objective decreases."""
         now = self.place
         gradient = self.search.members @ self.local.gradient + self.penalty * now.x
         step = self.solve(-gradient, accuracy)

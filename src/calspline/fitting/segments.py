@@ -1,4 +1,4 @@
-"""Segments that share strength: a common curve, and for each segment an intercept, a slope and a bend of its own.
+"""Random effects of segments: a common curve, and deviations of each segment.
 
 Let ``f`` be the curve of all rows together, ``r(x)`` the directions in which curves may
 differ (one, the line, and a few of least curvature), and ``s`` the segment of a row.
@@ -7,8 +7,8 @@ Its log-odds are
     eta = f(x) + r(x)' (beta + theta_s),    theta_s ~ N(0, diag(tau)),
 
 where ``tau`` has a variance for intercepts, one for slopes and one for bends, which are
-learnt from the data: so an effect is kept as far as it stands out from chance, and a
-kind of effect that never does is dropped. ``beta`` moves the common curve to where it
+estimated from the data: effects are shrunk by their noise, and a kind of effect whose
+variance vanishes is dropped. ``beta`` moves the common curve to where it
 lies between the segments, however unequal they are in size. Weights of labels keep it
 at zero as long as no segment differs (:mod:`calspline.fitting.label_weights`): then
 every segment has the curve of all rows.
@@ -51,13 +51,14 @@ MAX_ROUNDS = 100
 LARGEST_FALL = 0.95
 """Of a variance in a round, as a share of it."""
 SHORTEST, LONGEST = 0.5, 2.0
-"""How many steps of the variances may be taken at once, as far as the last one says..."""
+"""Largest multiple of a step of the variances, relative to the last one..."""
 SURE = 3
 """...which it does after so many rounds, when the effects are near their mode."""
 NEGLIGIBLE = 0.05
-"""Effective parameters, of all segments together, below which a kind of effect is dropped."""
+"""A kind of effect is dropped below this number of effective parameters."""
 SETTLED, CLOSE = 1e-6, 1e-2
-"""Nats that a step of the variances promises, and that the last of the effects promised, when the search ends."""
+"""Promised gains in nats at which the search ends, of the variances and of the
+effects."""
 MAX_HALVINGS = 30
 LARGEST_VARIANCE = 100.0
 """Of log-odds between segments; a search that ends there has not converged."""
@@ -66,7 +67,7 @@ Codes = NDArray[np.intp]
 
 
 class Summed(NamedTuple):
-    """A loss, and its derivatives summed by segment: a number, shapes (S, m) and (S, m, m)."""
+    """Loss and its derivatives by segment: a number, shapes (S, m) and (S, m, m)."""
 
     value: float
     gradient: Array
@@ -74,7 +75,7 @@ class Summed(NamedTuple):
 
 
 Likelihood = Callable[[Array], Summed]
-"""The loss of all rows, given the coordinates of each segment: an array of shape (S, m)."""
+"""Loss of all rows as a function of the segments' coordinates, of shape (S, m)."""
 
 
 class LocalLoss(ABC):
@@ -105,21 +106,21 @@ class JointLoss(NamedTuple):
 
 
 class SegmentRows(ABC):
-    """Rows with the segments of one column or several: ``codes`` has those of each row, -1 where it has none."""
+    """Rows with segments in one or more columns; code -1 stands for none."""
 
     codes: list[Codes]
 
     @abstractmethod
     def likelihood(self) -> Likelihood:
-        """The loss as a function of the coordinates of the segments of the first column."""
+        """Loss as a function of the coordinates of the segments of the first column."""
 
     @abstractmethod
     def joint(self) -> JointLoss:
-        """The loss as a function of the coordinates of rows, or of rows with the same segments in all columns."""
+        """Loss as a function of the coordinates of rows."""
 
     @abstractmethod
     def balanced(self, m: int) -> Self:
-        """The same rows, weighted so that their loss is least without effects in ``m`` directions."""
+        """Reweight rows so that no effect in ``m`` directions lowers the loss."""
 
     @abstractmethod
     def loss(self, beta: Array, thetas: Sequence[Array]) -> float:
@@ -135,7 +136,7 @@ class SegmentRows(ABC):
         return [int(code.max(initial=-1)) + 1 for code in self.codes]
 
     def sorted_by(self, k: int) -> tuple[Codes, Codes]:
-        """Rows sorted by the segments of column ``k``, without those that have none, and where each segment begins."""
+        """Rows sorted by the segments of column ``k``, and their starts."""
         code = self.codes[k]
         order = np.argsort(code, kind="stable")
         order = order[np.searchsorted(code[order], 0) :]
@@ -145,7 +146,7 @@ class SegmentRows(ABC):
 
 
 class Components(NamedTuple):
-    """Which variance each direction has: ``kind`` of segments' effects, ``common`` of the common one's.
+    """Variance components of the directions.
 
     ``start`` has the variances to begin with; those of zero stay so. Of ``common``, -1
     is a direction with a weak prior, and ``usual`` are the means of exponential priors
@@ -279,7 +280,7 @@ def fit_effects(likelihood: Likelihood, S: int, components: Components) -> Effec
 def new_variances(
     theta: Array, gradient: Array, hessian: Array, arrow: Arrowhead
 ) -> Array:
-    """Those of the effects of a segment never seen, by direction, in excess of the common effect's.
+    """Variances of the effects of an unseen segment, beyond those of the common effect.
 
     A kind with several directions has the variance between segments that was found.
     """
@@ -300,7 +301,7 @@ def new_variances(
 def _descend(
     now: _State, arrow: Arrowhead, state: Callable[[Array, Array], _State]
 ) -> tuple[_State, float]:
-    """Along the Newton step, halved until the objective falls; and twice the decrease that the step promised."""
+    """Newton step, halved until the objective decreases, and the promised decrease."""
     to_beta, to_theta, promised = arrow.step(now)
     before, scale = arrow.objective(now), 1.0
     for _ in range(MAX_HALVINGS):
@@ -374,7 +375,7 @@ class Arrowhead:
         return to_beta, to_theta, promised
 
     def shrinkage(self) -> tuple[Array, Array]:
-        """Standard deviations of effects, given the common one, and what is kept of each segment's own estimate."""
+        """Standard deviations of the effects, and their shrinkage factors."""
         sd, kept = np.zeros((2, len(self.A), len(self.D)))
         sd[:, self.own] = np.sqrt(np.einsum("sjj->sj", self.A))
         kept[:, self.own] = np.clip(
@@ -383,14 +384,14 @@ class Arrowhead:
         return sd, kept
 
     def _spread(self, inner: Array) -> Array:
-        """``B_s P B_s'``, the first product as that of one long matrix, which is quicker."""
+        """``B_s P B_s'``; the first product is that of one long matrix."""
         S, n, m = self.B.shape
         return np.asarray(
             (self.B.reshape(S * n, m) @ inner).reshape(S, n, m) @ self.B.swapaxes(1, 2)
         )
 
     def difference(self, P: Array, with_beta: Array | None = None) -> Array:
-        """What the covariance of ``beta + theta_s`` has in excess of ``P``: ``V_s + C_s + C_s'``.
+        """Excess of the covariance over ``P``: ``V_s + C_s + C_s'``.
 
         ``with_beta`` has the covariances ``C_s`` of theta_s and beta; of a single
         column they are ``- B_s P``.
@@ -408,7 +409,7 @@ class Arrowhead:
     def scoring(
         self, beta: Array, theta: Array, P: Array
     ) -> tuple[Array, Array, Array]:
-        """The change of log tau, the effective parameters and the nats gained, of each kind.
+        """Change of log tau, effective parameters and gain in nats, by kind of effect.
 
         ``P`` is the covariance of beta.
 

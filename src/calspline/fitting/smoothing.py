@@ -53,7 +53,7 @@ SEARCH_TOLERANCE = 1e-2
 STRIDES = 4, 2, 1
 """Steps along the grid when it is searched from coarse to fine."""
 TIE = 0.01
-"""Nats that do not count: among values this close to the best the smoothest is taken."""
+"""Tolerance in nats: of values this close to the best, the smoothest is chosen."""
 HOPELESS = 20.0
 """Nats above the best at which the search for less smoothing gives up."""
 NEGLIGIBLE = 12.0
@@ -98,7 +98,7 @@ def curvature_coordinates(
 
 
 def from_second_derivatives(basis: NaturalSpline) -> Array:
-    """Coefficients of splines, one a column, whose coordinates ``v`` have ``|v|^2`` as the integral of ``g''^2``.
+    """Splines whose coordinates ``v`` have ``|v|^2`` as the integral of ``g''^2``.
 
     With ``gamma = g''`` at the interior knots and ``M`` the mass matrix of hat
     functions, the integral is ``gamma' M gamma = |L' gamma|^2`` for ``M = L L'``.
@@ -137,7 +137,7 @@ def ridge_coordinates(basis: NaturalSpline, origin: float, unit: float) -> Coord
 
 @dataclass(frozen=True)
 class Chosen:
-    """A smoothing parameter, about where its fit is, what else was looked at, and the average of it all, if wanted."""
+    """Chosen smoothing, the values tried, and the average if wanted."""
 
     smoothing: float
     u: Array
@@ -147,7 +147,7 @@ class Chosen:
 
 
 class SearchOptions(NamedTuple):
-    """What a user may say about a search: values to try (None: as the criterion likes), folds and their seed."""
+    """Options of a search: values to try (None for a default), folds and their seed."""
 
     grid: Array | None = None
     cv: int = 5
@@ -179,7 +179,7 @@ def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Chose
 
 
 def _determined(gram: Array, q: Array) -> bool:
-    """Whether the minimum of a quadratic is one, and not any of those that rounding takes for it."""
+    """Whether the minimum of a quadratic is genuine, and not due to rounding."""
     H = gram + np.diag(q)
     np.einsum("ii->i", H)[:] *= 1.0 - UNDETERMINED
     return int(scipy.linalg.lapack.dpotrf(H, lower=1)[1]) == 0
@@ -220,7 +220,7 @@ def averaged(
     *,
     exhaustive: bool,
 ) -> Chosen:
-    """The average over smoothings, and over prior spreads of the line, by their marginal likelihood.
+    """Average over smoothings and prior spreads of the line, by marginal likelihood.
 
     The fits go from smooth to rough, unless ``exhaustive`` only until it is hopeless.
     The criterion of a smoothing is that of all spreads together, and the choice is the
@@ -259,7 +259,7 @@ def reml_search(
 
 
 def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
-    """The smoothing at the vertex of the parabola through the best value and its neighbors."""
+    """Smoothing at the vertex of the parabola through the best values."""
     best = min(sorted(criterion), key=criterion.__getitem__)
     at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
     if at_the_end or best - 1 not in criterion or best + 1 not in criterion:
@@ -342,7 +342,7 @@ class SmoothingPath:
         )
 
     def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Chosen:
-        """The best of the places that were looked at; of those within ``tie`` of it, the smoothest."""
+        """Best of the values tried; of those within ``tie`` of it, the smoothest."""
         best = _smoothest(criterion, tie)
         u, seen = self.at(best).u, sorted(criterion)
         return Chosen(

@@ -9,5 +9,5 @@ from __future__ import annotations
 
 
 def is_worse_than_start(loss: float, start_loss: float, tolerance: float) -> bool:
-    """Whether a fit lost more nats than its start and what it is allowed, or diverged."""
+    """Whether a fit is worse than its start by more than allowed, or diverged."""
     return not loss <= start_loss + tolerance

@@ -91,7 +91,7 @@ class CalibrationMap(ABC, Generic[Scores]):
 
     @property
     def common_curve(self) -> Any:
-        """A CalibrationCurve, that of no segment in particular; None if there is none."""
+        """Its CalibrationCurve, regardless of segments; None if there is none."""
         return None
 
     @property

@@ -50,9 +50,9 @@ Moved = Callable[
 PER_PIECE = 32
 """Places on each piece at which a fall is looked for."""
 NEAR = 1e-90
-"""Powers of what is nearer to zero, in units of the curve, may underflow, and it is as good as zero."""
+"""Coordinates closer to zero are treated as zero, since their powers may underflow."""
 NARROW, FARTHEST = 1e-8, 1e300
-"""A unit below which a score, far from those of the fit, could overflow; and how far that then counts as."""
+"""Unit below which scores far from those of the fit could overflow, and their limit."""
 NO_BAND = 'this curve has no band; splines with loss="log" have one'
 
 Inside = Annotated[float, Number(above=0.0, below=1.0)]
@@ -200,7 +200,7 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
         *,
         at: Array | None = None,
     ) -> LogOdds | None:
-        """Log-odds of checked scores and their standard deviations; None for a curve without a posterior."""
+        """Log-odds with standard deviations; None without a posterior."""
         if self.posterior is None or not self.has_band:
             return None
         z = self.place(scores)
@@ -227,10 +227,10 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
         return [f"{self.transform.name}, {self.shape}"]
 
     def noise(self, scores: BinaryScores) -> Array:
-        """Independent errors of the log-odds of checked scores, one standard deviation each, shape (r, n).
+        """Independent errors of the log-odds, of shape (r, n).
 
-        There are none where they are unknown. Between the breaks they are linear, beyond
-        them constant.
+        Each row holds errors of one standard deviation, linear between the breaks and
+        constant beyond. There are no rows if the errors are unknown.
         """
         if self.posterior is None:
             return np.empty((0, len(scores)))
@@ -276,7 +276,8 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
         Examples
         --------
         >>> from calspline import ScoreHistogram, SplineCalibrator
-        >>> counts = ScoreHistogram.from_counts([0.2, 0.5, 0.8], positives=[30, 80, 50], totals=[100, 100, 100])
+        >>> counts = ScoreHistogram.from_counts(
+        ...     [0.2, 0.5, 0.8], positives=[30, 80, 50], totals=[100, 100, 100])
         >>> curve = SplineCalibrator().fit_histogram(counts).curves_[0]
         >>> [(round(low, 2), round(high, 2)) for low, high in curve.falls()]
         [(0.53, 0.8)]
@@ -375,7 +376,7 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
 
     @cached_property
     def _limits(self) -> tuple[float, float]:
-        """The clip before the link: of log-odds, as 1 - p would round to a different end."""
+        """Clip before the link; log-odds are clipped, as 1 - p would be rounded."""
         low, high = self.clip
         return (
             (float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high))))
@@ -396,7 +397,7 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
     def program(
         self, source: Source = "one", moved: Moved | None = None, widest: float = 1.0
     ) -> Program:
-        """The curve in steps that every export can write, from one probability or two, or from a margin.
+        """Formula of the curve for exports.
 
         They neither overflow nor underflow, however large or small a margin is.
         ``moved`` makes other log-odds of ``x`` and those of the curve, which need be
@@ -478,7 +479,7 @@ def response(y: Expression, link: str) -> Expression:
 
 
 def _reach(pieces: Pieces, low: float, high: float) -> tuple[float, float]:
-    """Where the outer lines have long left ``low`` and ``high``: beyond, nothing changes."""
+    """Range beyond which the outer lines are clipped, so that nothing changes."""
 
     def distance(coefficients: list[float]) -> float:
         c, d = coefficients[2:]

@@ -118,7 +118,7 @@ class Model:
         return replace(self, classes=classes, fit=fit)
 
     def with_columns(self, columns: Sequence[str]) -> Model:
-        """The same model with the names of the columns of scores that it was fitted on."""
+        """Return the model with the names of the columns of scores."""
         return replace(self, fit=replace(self.fit, columns=tuple(columns)))
 
     @property

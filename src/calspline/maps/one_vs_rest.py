@@ -43,7 +43,7 @@ ClassMap = CalibrationCurve | SegmentedCurve | BetaMap
 
 @dataclass(frozen=True, eq=False)
 class OneVsRest(CalibrationMap[MatrixScores]):
-    """``f_j(s_j) / sum_k f_k(s_k)``, with ``s_j`` the score of class j against the rest.
+    """``f_j(s_j) / sum_k f_k(s_k)``, where ``s_j`` is the score of class j.
 
     With ``own_only``, maps take a class's own probability as a plain number. Logits are
     multiplied by ``unit`` before their softmax is taken.

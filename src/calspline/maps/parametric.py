@@ -100,7 +100,7 @@ def minus_log_rest(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Temperature(CalibrationMap[MatrixScores]):
-    """``softmax(z / temperature)`` of log-probabilities or margins of several classes."""
+    """``softmax(z / temperature)`` of log-probabilities or margins."""
 
     temperature: Annotated[float, Number(above=0.0)]
 

@@ -19,7 +19,7 @@ TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Weight of each class in bins of the calibrated (highest) probability of the rows of a fit, between ``edges``."""
+    """Weight of each class in bins of calibrated probabilities."""
 
     edges: Annotated[Array, Numbers("K", most=BINS, increasing=True)]
     counts: Annotated[Array, Numbers("K+1", "m", not_negative=True)]
@@ -33,7 +33,7 @@ class Reference:
     def of_rows(
         cls, p: Array, codes: NDArray[np.intp], weight: Array | None, n_classes: int = 2
     ) -> Reference:
-        """Bins of equal weight of the calibrated probabilities of the rows of a fit, by class."""
+        """Create bins of equal weight from the calibrated probabilities of the fit."""
         w = np.ones(len(p)) if weight is None else weight
         table = Counts.from_sums(p, w, np.zeros(len(p)))
         first = run_starts(table.equal_weight_bins(BINS))[1:]
@@ -50,7 +50,7 @@ class Reference:
     def p_value(
         self, p: Array, weight: Array, rates: Array, design_effect: float = 1.0
     ) -> float:
-        """P-value of "the rows differ from those of the fit by the shares of their classes alone".
+        """P-value of the hypothesis that only the shares of the classes have changed.
 
         ``design_effect`` is how many rows of the fit are worth one, as they depend on
         each other.

@@ -71,7 +71,7 @@ class SegmentColumn:
         sums: Sequence[Array],
         **facts: Any,
     ) -> SegmentColumn:
-        """Effects in the directions ``used``, and sums over the rows of each segment; ``code`` is a row's.
+        """Effects in the directions ``used``, and statistics of each segment.
 
         ``sums`` are over weights, events and scores, and ``shown`` is the direction
         that the table is about.
@@ -154,7 +154,7 @@ def check_columns(columns: Sequence[SegmentColumn], size: int) -> None:
 
 
 class SegmentTable(Result, dict[str, Any]):
-    """What was learnt of each segment: a dict of columns, one value each for every segment.
+    """Fitted effects of segments: a dict of columns with one value per segment.
 
     ``pandas.DataFrame(cal.segments_)`` and ``polars.DataFrame(cal.segments_)`` make a
     frame of it; printed, it is a table that begins with the segments which depart
@@ -165,7 +165,7 @@ class SegmentTable(Result, dict[str, Any]):
     def of(
         cls, columns: Sequence[SegmentColumn], classes: Sequence[Any] = ()
     ) -> SegmentTable:
-        """The table of columns of segments one after the other; of ``classes`` with own curves, class by class."""
+        """Combine tables of columns, or of ``classes`` with curves of their own."""
         parts = [column.facts() for column in columns]
         table: dict[str, Any] = {}
         each = max(len(columns) // max(len(classes), 1), 1)
@@ -196,13 +196,13 @@ class SegmentTable(Result, dict[str, Any]):
         return np.argsort(-far, kind="stable")[:count].tolist()  # type: ignore[no-any-return]
 
     def _name(self, i: int) -> str:
-        """What the segment of a row is called, with its column and class if there are several."""
+        """Name of a row's segment, with column and class if there are several."""
         return ": ".join(
             str(self[key][i]) for key in ("class", "column", "segment") if key in self
         )
 
     def describe(self) -> list[str]:
-        """Lines of a summary: how many segments there are, and those that depart farthest."""
+        """Lines of a summary: number of segments, and the largest deviations."""
         lines = [
             f"  {len(self['segment'])} segments, the farthest from the common curve:"
         ]

@@ -32,7 +32,7 @@ from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
 from calspline.transforms import Source
 
 EFFECT, NEW = "effect_{}_{}", "new_{}"
-"""Names in programs: the effect of a column's segment in a direction, and whether the segment is a new one."""
+"""Names in programs: effects by column and direction, and whether a segment is new."""
 
 STRAIGHT = 1e-12
 """Bends this small, in proportion, are rounding."""
@@ -100,7 +100,7 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
         *,
         at: Array | None = None,
     ) -> LogOdds | None:
-        """Log-odds and their standard deviations, which for a new segment include the spread between segments."""
+        """Log-odds and standard deviations, also for new segments."""
         common = self.curve.log_odds(scores)
         if common is None or not self.directions.shape[1]:
             return common
@@ -144,7 +144,7 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
         return lookups([self])
 
     def program(self, source: Source = "one") -> Program:
-        """The curves in steps that every export can write; :func:`lookups` has what a row's segment adds."""
+        """Formula of the curves for exports; :func:`lookups` has the effects."""
         if not self.has_effects:
             return self.curve.program(source)
         ends = np.abs(self._pieces[3][[0, -1]])
@@ -160,7 +160,7 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
     def _moved(
         self, x: Expression, y: Expression, let: Callable[[str, Expression], Expression]
     ) -> Expression:
-        """Log-odds with the effects of segments, those of new ones softened as :meth:`evaluate` does."""
+        """Formula of log-odds with effects of segments."""
         directions = [self._direction(k, x) for k in range(self.directions.shape[1])]
         R = [
             each if each.operation == "number" else let(f"r{k}", each)
@@ -235,7 +235,7 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
 
 
 def lookups(curves: Sequence[SegmentedCurve]) -> list[Lookup]:
-    """What the names in the program of a curve, or in those of several classes, stand for in each segment."""
+    """Values of the names in programs of one curve or several, by segment."""
     found = []
     for c, column in enumerate(curves[0].columns if curves else ()):
         S = len(column.known.labels)
@@ -250,7 +250,7 @@ def lookups(curves: Sequence[SegmentedCurve]) -> list[Lookup]:
 
 
 def flat_beyond(breaks: Array, directions: Array) -> Array:
-    """Local coefficients of functions given by those of B-splines; constant beyond the breaks."""
+    """Local coefficients of B-splines, constant beyond the breaks."""
     pieces = NaturalSpline(breaks).pieces @ directions
     pieces[2, [0, -1]] = 0.0
     return np.asarray(pieces)

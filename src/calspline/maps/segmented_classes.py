@@ -33,7 +33,7 @@ LEAST = 1e-15
 """Of a probability whose logarithm is taken."""
 
 TEMPERATURE, INTERCEPT = "temperature_{}", "intercept_{}"
-"""Names in programs, by column: what is added to the inverse temperature, and the intercepts of the classes."""
+"""Names in programs, by column: changes of the inverse temperature and intercepts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class ClassSegments:
 
     @cached_property
     def new(self) -> list[Array]:
-        """What a segment never seen adds, by column: it takes log-odds towards zero as far as segments differ.
+        """Effect of an unseen segment, by column: it shrinks log-odds towards zero.
 
         The mean over what such segments may be is close to that of log-odds divided by
         ``sqrt(1 + pi/8 var)`` (MacKay 1992), where ``var`` is the variance between
@@ -88,7 +88,7 @@ class ClassSegments:
         return np.asarray(scipy.special.softmax(logs, axis=1))
 
     def program(self, before: Program) -> Program:
-        """The steps of the map, and those of segments; :attr:`lookups` has what the names stand for.
+        """Formula of the map for exports; :attr:`lookups` has the effects of segments.
 
         What is added to a whole row changes nothing, so that log-probabilities need not
         be centred.
@@ -134,7 +134,7 @@ def scaled(logs: Array, unit: float = 1.0) -> Array:
 
 
 def added(z: Array, theta: Array, code: Codes, new: Array | float = 0.0) -> Array:
-    """What segments add to the log-odds of each row: ``t z + a``; -1 is a segment with the effects ``new``."""
+    """Effects on the log-odds of each row: ``t z + a``."""
     own = np.vstack([theta, np.broadcast_to(new, theta.shape[1])])[code]
     return own[:, -1:] * z + (own[:, :-1] if theta.shape[1] > 1 else 0.0)
 

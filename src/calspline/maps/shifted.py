@@ -146,7 +146,7 @@ class Shifted(CalibrationMap[Any]):
         )
 
     def sum_variance(self, scores: Any, weights: Array) -> float:
-        """Variance of a weighted sum of log-probabilities, that of the shift included."""
+        """Variance of a weighted sum of log-probabilities."""
         own = weights.sum(axis=0) * self._log_odds_errors
         return self.base.sum_variance(scores, weights) + float((own**2).sum())
 

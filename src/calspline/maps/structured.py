@@ -51,7 +51,7 @@ FARTHEST_BREAK = 1e4
 
 @dataclass(frozen=True, eq=False)
 class StructuredMap(CalibrationMap[MatrixScores]):
-    """Scores of all classes in, calibrated probabilities out: ``softmax(s(u) + W u + b)``.
+    """Structured calibration map of several classes: ``softmax(s(u) + W u + b)``.
 
     A row of scores becomes ``u = log((1 - e) softmax(beta z) + e / m)``: temperature
     scaling with a grain of the uniform distribution. ``z`` are log-probabilities, or
@@ -141,7 +141,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         part: Array,
         cell: Indices,
     ) -> None:
-        """``softmax(s(u) + W u + b)`` of some rows, into ``out``; what comes after it is overwritten."""
+        """Compute ``softmax(s(u) + W u + b)`` of some rows into ``out``."""
         if kind == "probability":
             np.log(
                 np.maximum(values, np.exp(self.scale.floor), out=q, dtype=np.float64),
@@ -176,7 +176,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
             _keep_ranking(values, out)
 
     def log_odds_variance(self, scores: MatrixScores, p: Array) -> Array:
-        """Variance of the log-odds of every class, shape (n, m), at checked scores with probabilities ``p``."""
+        """Variance of the log-odds of every class, shape (n, m)."""
         if self.spread is None:
             raise ValueError(
                 "this calibrator was saved by a version that did not keep what limits "
@@ -196,7 +196,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         *,
         at: Array | None = None,
     ) -> LogOdds | None:
-        """Log-odds of every class and their standard deviations, by the delta method at probabilities ``at``."""
+        """Log-odds of every class and standard deviations, by the delta method."""
         p = self.probabilities(scores) if at is None else at
         return LogOdds(log_odds_of_rows(p), np.sqrt(self.log_odds_variance(scores, p)))
 
@@ -209,7 +209,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         return self.program(kind)
 
     def sum_variance(self, scores: MatrixScores, weights: Array) -> float:
-        """Variance of the sum of ``weights * eta`` over rows and classes, as far as it is known."""
+        """Variance of the sum of ``weights * eta`` over rows and classes."""
         return (
             0.0
             if self.spread is None
@@ -308,11 +308,11 @@ class StructuredMap(CalibrationMap[MatrixScores]):
 
     @property
     def inverse_temperature(self) -> float:
-        """What probabilities' logarithms or logits are multiplied by, before the curve."""
+        """Factor of log-probabilities or logits, before the curve."""
         return self.scale.beta * (1.0 if self.scale.unit is None else self.scale.unit)
 
     def describe(self) -> list[str]:
-        """Lines of a summary: temperature, and what each part spends and how strongly it is shrunk."""
+        """Lines of a summary: temperature, parameters and shrinkage."""
         rise = float(
             np.diff(self.curve(self.breaks[[0, -1]]))[0]
             / (self.breaks[-1] - self.breaks[0])
@@ -330,14 +330,14 @@ class StructuredMap(CalibrationMap[MatrixScores]):
 
 
 def _keep_from_one(p: Array) -> None:
-    """Give every class of a row with a probability of 1, but for rounding, at least ``LEAST``, in place."""
+    """Keep probabilities from being exactly 1, in place."""
     sure = p.max(axis=1) > 1.0 - LEAST
     rows = np.maximum(p[sure], LEAST)
     p[sure] = rows / rows.sum(axis=1, keepdims=True)
 
 
 def _keep_ranking(scores: NDArray[np.floating[Any]], p: Array) -> None:
-    """Undo what rounding did to the order of a row, in place: the map is increasing, and so is ``p``."""
+    """Restore the order of classes in a row after rounding, in place."""
     order = np.argsort(scores, axis=1, kind="stable")
     ordered = np.take_along_axis(p, order, axis=1)
     turned = (np.diff(ordered, axis=1) < 0.0).any(axis=1)
@@ -371,7 +371,7 @@ class CurveTable:
         self.parabolas = np.array([bow, slope - 2.0 * bow, at_edges[:-1] - slope + bow])
 
     def bend(self, q: Array, t: Array, part: Array, cell: Indices, out: Array) -> None:
-        """``s(log q) - log q`` into ``out``; ``t``, ``part`` and ``cell`` are overwritten."""
+        """Compute ``s(log q) - log q`` into ``out``; overwrites the work arrays."""
         np.right_shift(q.view(np.int64), MANTISSA - DIGITS, out=cell)
         cell -= self.first
         self.inverse.take(cell, mode="clip", out=t)

@@ -18,7 +18,7 @@ LEAST_LOGIT = float(np.log(1e-9))
 or the like, are no further down."""
 
 CLASSES_AT_ONCE = 16
-"""Classes whose scores are read together: enough to share the overhead, few enough to stay in the cache."""
+"""Number of classes to read together: shares the overhead, but fits into the cache."""
 
 
 class AgainstRest:
@@ -71,7 +71,7 @@ class AgainstRest:
             )
 
     def take(self, members: list[int]) -> Iterator[BinaryScores]:
-        """The scores of some classes. Taken together, they are read from memory in one go."""
+        """Scores of some classes, read from memory together."""
         for j, values in zip(
             members, np.ascontiguousarray(self._values[:, members].T), strict=True
         ):
@@ -89,7 +89,7 @@ def _log_probabilities(logits: NDArray[np.floating[Any]], unit: float) -> Array:
 
 
 def normalise(p: Array) -> None:
-    """Make every row of ``p`` sum to one, in place; a row whose sum vanishes becomes uniform."""
+    """Make every row of ``p`` sum to one, in place; zero rows become uniform."""
 
     def normalized(rows: slice) -> Array:
         sums = p[rows].sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The scale on which a structured map works: the temperature of scores, and the splines that may bend it.
+"""Scale of structured maps: the temperature of scores, and splines on it.
 
 Probabilities are taken as they are: a temperature of one leaves them unchanged, and is
 what a fit shrinks to. Logits have no unit of their own, so they are first multiplied by
@@ -41,21 +41,24 @@ MIN_UNIFORM = 1e-300
 MAX_EXPONENT = 690.0
 """With ``beta log m`` beyond, ``exp(beta z)`` could vanish in a whole row."""
 MAX_STEPS = 1000
-"""Some ten do; a class that all but separates from the others takes more, one for every log-odd."""
+"""Largest number of Newton steps. About ten suffice; nearly separable classes need
+more."""
 TEMPERATURE_PRIOR = 1.0
-"""Precision of the normal prior on ``log beta``: one observation's worth, for separable data."""
+"""Precision of the normal prior on ``log beta``: that of one observation."""
 CELLS = 1 << 13
-"""Cells of ``u`` while fitting: a value counts as the middle of its cell inside the basis only."""
+"""Number of cells of ``u`` during the fit; inside the basis, values are moved to cell
+centers."""
 N_KNOTS = 16
 STEPS = 2
 """In how many an octave is divided to find the gap between logits and masks."""
 REACH = float(np.log(1000.0))
-"""The inverse temperature of logits, times their mean size, lies within ``exp(-REACH)`` and ``exp(REACH)``."""
+"""The inverse temperature times the mean size of logits is within ``exp(-REACH)`` and
+``exp(REACH)``."""
 SMALLEST_STEP, LARGEST_STEP = STEPS * -1075, STEPS * 1025
 
 
 def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
-    """Logits whose masked classes, at -1e9 or the like, are no further down than it takes to be masked.
+    """Move masked classes, at -1e9 or the like, close to the others.
 
     Probabilities, and logits without masks, stay as they are.
     """
@@ -69,7 +72,7 @@ def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
 
 
 def mask_distance(scores: MatrixScores, weight: Array | None) -> float:
-    """How far below the largest of its row a logit counts as masked; infinity if none is.
+    """Distance below the largest logit of a row that counts as masked.
 
     A logit's distance from the largest of its row counts up to the first half of an
     octave that no distance falls in, going up from where the second largest are.
@@ -112,7 +115,7 @@ def _step(x: Array) -> NDArray[np.intp]:
 
 
 def rows_are_alike(scores: MatrixScores) -> bool:
-    """Whether all rows say the same: of logits, but for a constant that each row may have."""
+    """Whether all rows are equal; for logits, up to a constant per row."""
     values = scores.values
     if scores.kind == "probability":
         return not np.ptp(values, axis=0).any()
@@ -147,7 +150,7 @@ def log_scores(
 
 
 def floored_logits(z: Array, unit: float, w: Array) -> tuple[Array, float]:
-    """Logits times ``unit``, in place of ``z``, of which none is positive; and the floor under them.
+    """Logits times ``unit``, in place of ``z``, and their lower limit.
 
     The floor is the log of half the least ratio to a row's largest probability, among
     rows that count.
@@ -185,13 +188,13 @@ def floored(z: Array, w: Array) -> tuple[Array, float]:
 
 
 Derivatives = tuple[float, float, float]
-"""A loss as a function of the inverse temperature: value, first and second derivative."""
+"""Loss as a function of the inverse temperature: value and two derivatives."""
 
 
 def softmax_loss(
     z: Callable[[slice], Array], y: NDArray[np.intp], w: Array, n_classes: int
 ) -> Callable[[float], Derivatives]:
-    """``-sum w log softmax_y(beta z)`` as a function of ``beta``; ``z`` gives some rows of logits, none positive.
+    """``-sum w log softmax_y(beta z)`` as a function of ``beta``.
 
     With ``E`` and ``V`` the mean and variance of ``z`` under ``softmax(beta z)``, its
     derivatives are ``sum w (E - z_y)`` and ``sum w V``.
@@ -223,7 +226,7 @@ def softmax_loss(
 
 
 class TemperatureFit(NamedTuple):
-    """An inverse temperature, and the second derivative of the summed loss by ``log beta``."""
+    """Inverse temperature, and second derivative of the loss in ``log beta``."""
 
     beta: float
     information: float
@@ -238,7 +241,7 @@ def inverse_temperature(
     tolerance: float = 1e-8,
     start: float = 1.0,
 ) -> TemperatureFit:
-    """The ``beta`` with ``t = log beta`` between two limits that minimizes ``loss(beta) + prior t^2 / 2``.
+    """Minimizer ``beta`` of ``loss(beta) + prior t^2 / 2``, with ``t = log beta``.
 
     Newton's method in ``t``, on a loss that is convex in ``beta``. The gradient is
     ``beta loss' + prior t`` and the curvature, without the term that may be negative,
@@ -275,7 +278,7 @@ def inverse_temperature(
 
 
 def mean_size(z: Callable[[slice], Array], w: Array, n_classes: int) -> float:
-    """The mean absolute deviation of logits from the mean of their row, which rows count for as ``w``."""
+    """Weighted mean absolute deviation of logits from the mean of their row."""
     total = 0.0
     for rows in blocks(len(w), n_classes):
         logits = z(rows)
@@ -285,7 +288,7 @@ def mean_size(z: Callable[[slice], Array], w: Array, n_classes: int) -> float:
 
 
 def fit_logit_unit(z: Array, y: NDArray[np.intp], w: Array) -> TemperatureFit:
-    """The inverse temperature of logits, none positive, that fits them best: it is in inverse proportion to them."""
+    """Best inverse temperature of logits; it is equivariant to their scale."""
     size = mean_size(z.__getitem__, w, z.shape[1])
     if size <= MIN_SPAN:
         return TemperatureFit(1.0, 0.0)
@@ -325,7 +328,7 @@ def fit_temperature(
     prior: float = TEMPERATURE_PRIOR,
     start: float = 1.0,
 ) -> TemperatureFit:
-    """The temperature of log-probabilities; the logarithm of its inverse has a prior of this precision about zero."""
+    """Temperature of log-probabilities; log(1 / T) has a prior with mean zero."""
     most = min(MAX_LOG_BETA, float(np.log(MAX_EXPONENT / np.log(z.shape[1]))))
     loss = softmax_loss(z.__getitem__, y, w, z.shape[1])
     return inverse_temperature(
@@ -335,7 +338,7 @@ def fit_temperature(
 
 @dataclass(frozen=True)
 class Scale:
-    """``z -> u``: floor, inverse temperature, share of the uniform distribution, and the unit of logits, if any."""
+    """``z -> u``: floor, inverse temperature, uniform share, and unit of logits."""
 
     floor: Annotated[float, Number(above=MIN_LOG_PROBABILITY - 1.0, below=0.0)]
     beta: Annotated[float, Number(above=0.0, below=MAX_BETA)]
@@ -346,7 +349,7 @@ class Scale:
         check_fields(self)
 
     def tempered(self, x: Array) -> Array:
-        """``u = log((1 - e) softmax(beta x) + e / m)`` in place of log-scores that have their floor."""
+        """``u = log((1 - e) softmax(beta x) + e / m)`` in place, given the floor."""
 
         def part(rows: slice) -> None:
             u = x[rows]
@@ -363,7 +366,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class CurveBasis:
-    """Natural splines in ``u`` whose squared coordinates sum to the integral of ``g''^2``: the columns of ``T``.
+    """Natural splines in ``u`` with orthonormal curvature: the columns of ``T``.
 
     ``slope`` is that of the curve where all coordinates are zero; unless None, a last
     coordinate is added to it.
@@ -406,7 +409,7 @@ class CurveBasis:
 
 
 def curve_basis(u: Array, mass: Array, n_knots: int, slope: float | None) -> CurveBasis:
-    """The basis for values spread as ``mass`` over sorted places ``u``, of curves that start with ``slope``.
+    """Basis for values with weights ``mass`` at sorted locations ``u``.
 
     Half the knots are at quantiles of the values, half at quantiles weighted by
     ``exp(u)``, where the large probabilities are. The affine part taken out is the

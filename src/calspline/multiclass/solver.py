@@ -6,7 +6,8 @@ groups: intercepts ``b``, diagonal of ``W``, the rest of ``W``, what bends the c
 that is free. The last has a given strength: ``beta s'``, the inverse temperature it
 makes, has the prior ``N(1, 1)``. The others follow MacKay's update
 
-    alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),    gamma = sum_g (1 - alpha (H^{-1})_ii),
+    alpha = (gamma + 2) / (|theta|^2 + 2 / alpha_0),
+    gamma = sum_g (1 - alpha (H^{-1})_ii),
 
 the fixed point of the Laplace evidence under a Gamma prior on ``alpha``, and never
 exceed ``alpha_0``. Arrays have a row for each row of scores: shape (n, m).
@@ -33,33 +34,40 @@ from calspline.multiclass.scale import (
 
 LEARN_BELOW = 1.0
 TRUSTED = 20.0
-"""Newton decrements, twice the gain in loss: to learn strengths below, and to believe a quadratic up to."""
+"""Newton decrements (twice the gain) at which strengths are learned, and at which a
+quadratic is trusted."""
 SOLVED = 1e-3
 """The decrement at which the last step is taken; after it some 1e-8 is left."""
 NEARLY_SOLVED = 0.2, 1.0
-"""The same in single precision, where there are many rows, before strengths are learnt and with them; after it some
-1e-5 is left."""
+"""The decrements in single precision, used for many rows: before strengths are learned,
+and with them; about 1e-5 is left after the last step."""
 MAX_STEPS = 200
 """Some ten do for most data; weights over twelve decades take up to a hundred."""
 MAX_UPDATES = 10
 ROUNDING = 1e-6
 """The decrement that rounding may hide, as a share of the loss."""
 MIN_KEPT, SLACK, MAX_HALVINGS = 1e-4, 1e-9, 20
-"""What a step has to keep: less than for a spline's fit, as another pass over the rows costs more than another step."""
+"""Required share of the promised decrease: less than for a spline, as passes over the
+rows are expensive."""
 SINGLE_COST = 1e7
-"""From so many multiplications per gradient of a matrix, ``n m^2``, passes over rows are in single precision."""
+"""Number of multiplications per gradient, ``n m^2``, from which single precision is
+used."""
 LANES = 4
 """Columns of a table are a multiple of what processors multiply at once."""
 JOINT_BLOCK = 1 << 14
-"""Values to a block of the joint Hessian, which needs some thirty arrays of its size."""
+"""Number of values per block of the joint Hessian, which needs about thirty such
+arrays."""
 CURVE_STRENGTH = 300.0
 PRIOR_COUNT = 2.0
 SCARCE = 5.0
-"""Rows per class that the defaults count as none: with few more, everything shrinks harder."""
+"""Number of rows per class from which the defaults assume information; with fewer,
+shrinkage is stronger."""
 STRENGTH_TOLERANCE, MIN_MOVE = 0.02, 0.005
-"""Moves of ``log alpha`` below which a new quadratic confirms the strengths, and below which they stay."""
+"""Changes of ``log alpha`` below which a new quadratic confirms the strengths, and
+below which they are fixed."""
 MIN_STRENGTH = 1e-8
-"""Below it a strength holds nothing, and a Hessian that rests on it is singular to rounding."""
+"""Smaller strengths have no effect, and a Hessian that depends on them is numerically
+singular."""
 
 
 def first_strengths(m: int, total: float) -> Array:
@@ -118,7 +126,7 @@ class Strengths:
         return np.asarray(self.alpha[self.group])
 
     def update(self, theta: Array, inverse: Array) -> float:
-        """Update from the estimate and the diagonal of ``H^{-1}``; the largest move of ``log alpha`` it asked for."""
+        """Update the strengths; return the largest change of ``log alpha``."""
         k, group = len(self.most), self.group.ravel()
         gamma = np.bincount(
             group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k
@@ -147,7 +155,7 @@ class Strengths:
         return largest
 
     def error_variance(self, inverse: Array, group: int | list[int]) -> Array:
-        """The variance of an estimate that is shrunk by ``alpha`` where the data ask for ``a``, which may be more.
+        """Variance of an estimate that is shrunk by ``alpha``.
 
         It is ``(h + alpha^2 / a) / (h + alpha)^2``, ``h`` being the Hessian and
         ``inverse`` ``1 / (h + alpha)``.
@@ -208,7 +216,7 @@ class Strengths:
 
 @dataclass(frozen=True)
 class FitData:
-    """Values ``u`` (n, m) on a scale, labels, weights, and the curve's basis on the values.
+    """Values ``u`` (n, m), labels, weights, and the basis of the curve.
 
     ``room`` is an array like ``u`` for :meth:`predictor`, that of one problem at a
     time.
@@ -232,7 +240,7 @@ class FitData:
         *,
         free_slope: bool = False,
     ) -> FitData:
-        """Put log-scores on a scale, in place, and lay out the basis of a curve whose slope is one, or free."""
+        """Transform log-scores in place, and set up the basis of the curve."""
         u = scale.tempered(x)
         return cls(
             scale,
@@ -251,7 +259,7 @@ class FitData:
     def strengths(
         self, group: NDArray[np.intp], curve_strength: float | None = None
     ) -> Strengths:
-        """Those of variables in these groups, to begin with; that of the curve may be given, that of its slope is."""
+        """Initial strengths of groups of variables; that of the curve may be given."""
         alpha0 = first_strengths(self.u.shape[1], float(self.w.sum()))
         slope = TEMPERATURE_PRIOR * self.scale.beta**2
         return Strengths(np.append(alpha0, slope), group, {3: curve_strength, 4: slope})
@@ -263,7 +271,7 @@ class FitData:
         return np.float32 if n * m * m > SINGLE_COST else np.float64
 
     def halved(self) -> FitData:
-        """In single precision, where that is enough: ``u`` in the first half of its memory, ``room`` in the other."""
+        """Convert to single precision where it suffices, reusing memory."""
         if self.precision is np.float64:
             return self
         halves = self.u.view(np.float32).reshape(2, *self.u.shape)
@@ -274,7 +282,7 @@ class FitData:
     def predictor(
         self, precision: type[Any], v: Array | None = None, B: Array | None = None
     ) -> Array:
-        """``s(u) + W u + b`` of all rows; without ``v`` nothing bends, and without ``B`` there is but the curve."""
+        """``s(u) + W u + b`` of all rows, with optional parts."""
         m, slope = self.u.shape[1], self.cells.basis.first_slope
         B = np.zeros((m, 2)) if B is None else B
         b, W = (
@@ -299,7 +307,7 @@ class FitData:
         )
 
     def start_penalty(self) -> float:
-        """What the prior of the slope takes for the temperature, at which a fit begins."""
+        """Slope that corresponds to the temperature, from which a fit starts."""
         strengths = self.strengths(self.curve_group)
         straight = self.cells.basis.straight
         return 0.5 * float(strengths.each @ (straight * straight))
@@ -320,7 +328,7 @@ def softmax(eta: Array, y: NDArray[np.intp], w: Array) -> float:
 
 
 class Solved(NamedTuple):
-    """A minimum, whether the gradient vanishes there, and a root ``R R'`` of the inverse Hessian near it.
+    """A minimum, whether it converged, and a root ``R R'`` of the inverse Hessian.
 
     ``start_loss`` and ``loss`` are the summed losses, without the penalty, at the start
     and at the minimum.
@@ -336,7 +344,7 @@ class Solved(NamedTuple):
     def from_newton(
         cls, newton: Newton, start_loss: float, *, last_step: bool, converged: bool
     ) -> Solved:
-        """The last point of a search, or the minimum of the quadratic there, one more step away."""
+        """Last point of a search, or the minimum of its quadratic model."""
         theta = newton.point.u
         loss = newton.point.local.value
         if last_step:
@@ -405,7 +413,7 @@ def solve(
 
 
 class CurveAndMatrix(Objective):
-    """Loss, gradient and Hessian in ``theta = (v, [b_j, W_j] per class)``; the problem is convex.
+    """Loss, gradient and Hessian in ``theta = (v, [b_j, W_j] per class)``; convex.
 
     With ``x = (1, u)`` and ``p = softmax(eta)``: ``d eta_j / d (b_j, W_j) = x`` and ``d
     eta / d v = B(u) = D``. The gradient is ``sum w (p - e_y)' d eta``, the Hessian
@@ -496,7 +504,7 @@ class CurveAndMatrix(Objective):
 
 
 class CurveOnly(Objective):
-    """Loss, gradient and Hessian in ``v`` alone, given ``B = (b, W)`` or intercepts and diagonal, zero if None.
+    """Loss, gradient and Hessian in ``v`` alone, given ``B``.
 
     The basis is constant on cells, so ``sum p B B'`` needs only the sum of ``p`` in
     each cell, and a row's mean of ``B`` is a sparse row of ``p`` by cell times the

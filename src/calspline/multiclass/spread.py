@@ -1,4 +1,4 @@
-"""How far off a structured map may be: its posterior, as far as limits of probabilities need it.
+"""Posterior of structured maps, for limits of probabilities.
 
 About the fit the posterior of curve, intercepts and matrix is normal, with the inverse
 of the penalized Hessian as its covariance (Laplace). For limits it is kept as what it
@@ -32,7 +32,8 @@ from calspline._domains import Numbers
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_pieces
 
 DENSE_CLASSES = 12
-"""Up to so many, errors of all entries of the matrix are kept together: ``m^4`` numbers."""
+"""Up to this number of classes, errors of all entries of the matrix are kept: ``m^4``
+numbers."""
 DIGITS = 6
 """Of numbers that are kept: limits need no more, and a file is half as long."""
 MODE_VALUES = 1 << 20
@@ -109,7 +110,7 @@ class Spread:
         )
 
     def with_own(self, deviations: Array) -> Spread:
-        """Further errors of intercepts and diagonal, of which ``deviations`` (m, 2) are standard deviations."""
+        """Errors of intercepts and diagonal, with standard deviations (m, 2)."""
         own = deviations**2
         return replace(self, own=own if self.own is None else self.own + own)
 
@@ -123,7 +124,7 @@ class Spread:
     def log_odds_variance(
         self, breaks: Array, u: Array, p: Array, lift: Array
     ) -> Array:
-        """Variance of the log-odds of every class, shape (n, m), at ``u`` where probabilities are ``p``.
+        """Variance of the log-odds of every class, shape (n, m), at ``u``.
 
         ``lift`` is a standard deviation that each ``eta`` has besides.
         """
@@ -218,7 +219,7 @@ class Spread:
 
 
 def limits(p: Array, reach: Array) -> Array:
-    """Probabilities whose log-odds are ``reach`` below and above those of ``p``: shape (n, m, 2), none 0 or 1."""
+    """Probabilities with log-odds ``reach`` below and above those of ``p``."""
     log_odds = scipy.special.logit(np.minimum(p, 0.5))
     sure = np.nonzero(p > 0.5)
     others = p[sure[0]]
@@ -229,7 +230,7 @@ def limits(p: Array, reach: Array) -> Array:
 
 
 def _rounded(values: Array | None) -> Array | None:
-    """Numbers with ``DIGITS`` significant digits, laid out as those of a file are: so sums of them are the same."""
+    """Round to ``DIGITS`` significant digits, in the memory layout of loaded files."""
     if values is None:
         return None
     with np.errstate(all="ignore"):

@@ -347,7 +347,7 @@ def drift(
     (False, True)
     >>> seen.verdict.split("; ")[1]
     'the calibrator is miscalibrated: its probabilities are too high, by 0.11 on average. Refit it.'
-    """
+    """  # noqa: E501
     check_number(level, "level", above=0.0, below=1.0)
     several = isinstance(reference, Mapping) and isinstance(current, Mapping)
     before, now = (

@@ -129,7 +129,7 @@ def report(
     >>> sets = {"raw": raw[2000:], "calibrated": cal.calibrate(raw[2000:])}
     >>> print(report(y[2000:], sets, calibrator=cal))
     Raw scores are over-confident: where 90% is predicted, the observed frequency is 67%. After calibration 90% means 89% ± 3.1%.
-    """
+    """  # noqa: E501
     rows = check_prediction_sets(
         y, predictions, sample_weight, labels, groups, by, pos_label=pos_label
     )
