@@ -36,6 +36,10 @@ LARGEST_UNIT = 2.5
 than this factor, at which 95% intervals cover about 90%."""
 FEWEST_ROWS = 10
 """Whole weights of fewer rows are treated as counts."""
+SMALLEST = 1e-300
+"""Stands for a positive number too small for its square."""
+FEWEST_ROWS_COUNTED, MOST_ROWS_COUNTED = 1e-300, 1e20
+"""Sums of weights beyond which there is nothing but rounding left to fit."""
 SHARE_OF_ONES = 0.5
 """Whole weights are counts if at least this share of them is 1."""
 SHARED_SCORES, FEWEST_SHARED = 0.01, 2
@@ -74,7 +78,7 @@ class WeightSums(NamedTuple):
     def of(cls, weight: Array) -> WeightSums:
         """Sums of the weights."""
         present = weight[weight > 0.0]
-        largest = float(present.max(initial=1e-300))
+        largest = float(present.max(initial=SMALLEST))
         scaled = present / largest
         return cls(
             rows=len(present),
@@ -87,7 +91,7 @@ class WeightSums(NamedTuple):
     @property
     def unit(self) -> float:
         """Total weight divided by the effective sample size."""
-        return self.squares / self.total
+        return max(self.squares / self.total, SMALLEST)
 
     @property
     def too_small(self) -> bool:
@@ -106,7 +110,13 @@ class WeightSums(NamedTuple):
         return self.whole and self.ones >= SHARE_OF_ONES * self.rows
 
     def warn(self, name: str, remedy: str) -> None:
-        """Warn that weights are treated as counts."""
+        """Warn that weights are treated as counts; an error if they cannot be."""
+        if not FEWEST_ROWS_COUNTED <= self.total <= MOST_ROWS_COUNTED:
+            raise ValueError(
+                f"{name} must sum to {FEWEST_ROWS_COUNTED:g} to {MOST_ROWS_COUNTED:g}, "
+                f"as weights count rows; it sums to {self.total:.6g}: "
+                f"{remedy}divide them by {self.unit:.3g}"
+            )
         warn_of_weights(name, self.rows, self.total, self.unit, remedy)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline._arrays import Array, blocks
+from calspline._arrays import MIN_SPAN, Array, blocks
 from calspline._input.segment_labels import Known, in_order
 from calspline.fits.options import Recipe
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_pieces
@@ -44,6 +44,8 @@ PLACES = 96
 """Places that the scores of all segments are merged to."""
 BENDS = 6
 """Directions of least curvature in which the curves of segments may differ."""
+FARTHEST_DIRECTION = 1e5
+"""A direction that goes further, where its root mean square is one, is rounding."""
 USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
 """Prior means of the standard deviations of intercepts, slopes, bends, common bends.
 
@@ -90,7 +92,9 @@ def fit_segments(
         used = np.arange(T.shape[1]) < 2
     if beta.any():
         curve = replace(curve, coefficients=curve.coefficients + pieces @ beta)
-    slope_unit = float(pieces[2, 1, 1]) / curve.unit if T.shape[1] > 1 else 0.0
+    slope_unit = 0.0
+    if T.shape[1] > 1:
+        slope_unit = float(pieces[2, 1, 1]) / max(curve.unit, MIN_SPAN)
     w = counts.positives + counts.negatives
     scores = (
         scipy.special.expit(counts.locations)
@@ -186,17 +190,22 @@ def effect_directions(knots: Array, z: Array, information: Array) -> Array:
     the line has variance one there, and so has the first of the bends. The bends all
     have the same curvature: where one kind of effect has one variance, segments are
     penalized as the common curve is, by the integral of the squared second derivative.
+    Where nearly all rows are in one place, lines and bends are rounding, and left out.
     """
     basis = NaturalSpline(knots)
     design = basis.design(z)
     T = curvature_coordinates(basis, design, z, information).T
     line, curved = T[:, :2], T[:, 2:]
+    if np.abs(line).max() > FARTHEST_DIRECTION:
+        return np.asarray(line[:, :1])
     if not curved.shape[1]:
         return np.asarray(line)
     variances, vectors = np.linalg.eigh(
         design.in_coordinates(curved).gram(information / information.sum())
     )
     largest = variances[::-1][:BENDS]
+    if np.abs(curved).max() > FARTHEST_DIRECTION * np.sqrt(max(largest[0], 0.0)):
+        return np.asarray(line)
     return np.column_stack(
         [line, curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])]
     )
@@ -409,9 +418,10 @@ def held(
     share = np.ones(len(bent))
     for rows in blocks(len(bent), int(rising.sum()) + 1):
         change = bent[rows] @ of_bends[rising].T
-        most = np.divide(
-            -room, change, out=np.full_like(change, np.inf), where=change < 0.0
-        )
+        with np.errstate(over="ignore"):
+            most = np.divide(
+                -room, change, out=np.full_like(change, np.inf), where=change < 0.0
+            )
         share[rows] = np.minimum(most.min(axis=1, initial=1.0), 1.0)
     if (share == 1.0).all():
         return effects

@@ -326,7 +326,7 @@ class SplineTask:
                 # It was only unclear whether the curve falls: the band holds the one
                 # that does too.
                 covariance = covariance + np.outer(held.u - u, held.u - u)
-            root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+            root = _root(covariance)
             edf = mean.edf
             converged, n_iter = mean.converged, mean.n_iter
         if held is not None:
@@ -600,3 +600,12 @@ def apart(knots: Array, span: float) -> Array:
     if len(kept) > 1:
         kept[-1] = places[0]
     return np.array(kept[::-1])
+
+
+def _root(covariance: Array) -> Array:
+    """A matrix ``R`` with ``R R'`` the covariance, which may be singular by rounding."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), dtype=np.float64)

@@ -334,9 +334,12 @@ def _root(falling: Callable[[float], float], start: float = 0.0) -> float:
                 return 0.0
             low, high = max(low / STRIDE, LEAST_CORRELATION), low
             value = falling(low)
-    where = scipy.optimize.brentq(
-        lambda log: falling(np.exp(log)), np.log(low), np.log(high), xtol=1e-10
-    )
+    try:
+        where = scipy.optimize.brentq(
+            lambda log: falling(np.exp(log)), np.log(low), np.log(high), xtol=1e-10
+        )
+    except ValueError:  # no change of sign: the values at both ends are rounding
+        return low
     return float(np.exp(where))
 
 

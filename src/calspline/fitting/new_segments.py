@@ -22,6 +22,8 @@ SPREADS = np.geomspace(0.03, 50.0, 30)
 SCALE = 0.8
 """Of the prior, in the same units; so limits hold best after two or three segments."""
 LEVEL = 0.95
+FARTHEST = 1e3
+"""Log-odds by which segments may seem to differ; rows of one class give any number."""
 HALVINGS = 16
 """Of the range of standard deviations, on a logarithmic scale."""
 
@@ -37,6 +39,7 @@ def new_variance(e: Array, h: Array, usual: float) -> float:
     total = precision.sum(axis=1)
     if not total[-1] > 0.0:
         return 0.0
+    e = np.clip(e, -FARTHEST, FARTHEST)
     centre = precision @ e / total
     misfit = (precision * (e - centre[:, None]) ** 2).sum(axis=1)
     evidence = -0.5 * (np.log(shrunk).sum(axis=1) + np.log(total) + misfit)

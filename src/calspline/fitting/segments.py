@@ -60,6 +60,8 @@ SETTLED, CLOSE = 1e-6, 1e-2
 """Promised gains in nats at which the search ends, of the variances and of the
 effects."""
 MAX_HALVINGS = 30
+ROUNDING = 1e-13
+"""Of the Hessian, as a share: weights of 1e13 leave nothing of its small parts."""
 LARGEST_VARIANCE = 100.0
 """Of log-odds between segments; a search that ends there has not converged."""
 
@@ -320,6 +322,16 @@ def _block(H: Array, rows: Codes, columns: Codes) -> Array:
     return H if whole else np.asarray(H[:, rows[:, None], columns])
 
 
+def _inverse(H: Array) -> Array:
+    """The inverses of matrices; of those that rounding makes singular, nearly."""
+    try:
+        return np.asarray(np.linalg.inv(H), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        size = np.trace(H, axis1=-2, axis2=-1)[..., None, None]
+        H = H + ROUNDING * size * np.eye(H.shape[-1])
+        return np.asarray(np.linalg.inv(H), dtype=np.float64)
+
+
 class Arrowhead:
     """The Hessian at a place, solved segment by segment."""
 
@@ -337,7 +349,7 @@ class Arrowhead:
         self.moved = np.flatnonzero((common < 0) | (tau[common] > 0.0))
         self.bent = np.flatnonzero((common >= 0) & (self.Q > 0.0))
         own, moved = self.own, self.moved
-        self.A = np.linalg.inv(_block(H, own, own) + np.diag(self.D[own]))
+        self.A = _inverse(_block(H, own, own) + np.diag(self.D[own]))
         cross = _block(H, own, moved)
         self.B = self.A @ cross
         square = np.ix_(moved, moved)
@@ -347,10 +359,10 @@ class Arrowhead:
             - np.tensordot(cross, self.B, axes=([0, 1], [0, 1]))
             + np.diag(self.Q[moved])
         )
-        self.inner = np.linalg.inv(0.5 * (schur + schur.T))
+        self.inner = _inverse(0.5 * (schur + schur.T))
         self.P, self.alone = np.zeros((2, len(kind), len(kind)))
         self.P[square] = self.inner
-        self.alone[square] = np.linalg.inv(total + np.diag(self.Q[moved]))
+        self.alone[square] = _inverse(total + np.diag(self.Q[moved]))
 
     def objective(self, now: _State) -> float:
         """The loss and its penalty."""
@@ -377,7 +389,7 @@ class Arrowhead:
     def shrinkage(self) -> tuple[Array, Array]:
         """Standard deviations of the effects, and their shrinkage factors."""
         sd, kept = np.zeros((2, len(self.A), len(self.D)))
-        sd[:, self.own] = np.sqrt(np.einsum("sjj->sj", self.A))
+        sd[:, self.own] = np.sqrt(np.maximum(np.einsum("sjj->sj", self.A), 0.0))
         kept[:, self.own] = np.clip(
             1.0 - np.einsum("sjj->sj", self.A) * self.D[self.own], 0.0, 1.0
         )

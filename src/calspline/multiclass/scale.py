@@ -123,7 +123,8 @@ def rows_are_alike(scores: MatrixScores) -> bool:
     for rows in blocks(*values.shape):
         z = values[rows].astype(np.float64, copy=False)
         rounding = 4.0 * np.finfo(values.dtype).eps * np.abs(z).max(initial=0.0)
-        if np.abs(z - z.max(axis=1, keepdims=True) - first).max(initial=0.0) > rounding:
+        difference = np.abs(z - z.max(axis=1, keepdims=True) - first).max(initial=0.0)
+        if difference > max(rounding, MIN_SPAN):
             return False
     return True
 
