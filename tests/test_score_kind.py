@@ -87,7 +87,7 @@ def test_logits_with_a_common_sum_of_zero_stay_margins():
 def test_features_of_two_classes_cause_a_warning(m):
     features = np.random.default_rng(1).normal(size=(300, m))
     y = (features[:, 0] > 0).astype(int)
-    with pytest.warns(UserWarning, match="If they are features, do not calibrate them"):
+    with pytest.warns(UserWarning, match="Features cannot be calibrated"):
         SplineCalibrator().fit(features, y)
 
 

@@ -410,7 +410,7 @@ def test_two_columns_for_a_fit_on_one_margin_are_refused():
     with pytest.raises(
         ValueError,
         match="after gives two columns, probabilities, and the calibrator was fitted on "
-        "one column of margins, of the second class; name an output of shape",
+        "one column of margins of the second class; name an output of shape",
     ):
         to_onnx(calibrator, after=converted(model, X))
 

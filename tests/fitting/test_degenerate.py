@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from calspline import SplineCalibrator
 from calspline._input.scores import check_binary_scores
 from calspline.fitting.groups import _inverse, _lower_quantile
 from calspline.fitting.new_segments import new_variance
@@ -50,16 +49,3 @@ def test_a_line_without_posterior_has_no_standard_deviations():
     assert curve.noise(scores).shape == (0, 2)
     assert curve.sum_variance(scores, np.ones((2, 2))) == 0.0
     assert curve.describe() == ["logit, increasing"]
-
-
-def test_taking_a_shift_back_takes_its_variance_back():
-    rng = np.random.default_rng(0)
-    p = rng.random(400)
-    curve = SplineCalibrator().fit(p, rng.random(400) < p).curves_[0]
-    there_and_back = curve.shifted(1.0, 0.3).shifted(-1.0, -0.3)
-    scores = check_binary_scores([0.2, 0.7])
-    before = curve.log_odds(scores)
-    after = there_and_back.log_odds(scores)
-    np.testing.assert_allclose(after.mean, before.mean, atol=1e-12)
-    np.testing.assert_allclose(after.sd, before.sd, atol=1e-9)
-    np.testing.assert_array_equal(there_and_back.noise(scores), curve.noise(scores))

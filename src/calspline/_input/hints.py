@@ -169,10 +169,9 @@ def warn_if_features(
         absent = first_few([repr(label) for label in plain_labels(classes[~occurs])])
         warn_user(
             f"scores has {m} columns that are not probabilities, but y has only two "
-            f"classes. The columns are treated as logits of {m} classes; {absent} "
-            f"never occurs, but has the largest score in {share:.0%} of the rows. "
-            "Features "
-            f"cannot be calibrated. {FEATURES_ADVICE}"
+            f"classes. The columns are treated as logits of {m} classes, but in "
+            f"{share:.0%} of the rows a class without labels ({absent}) has the "
+            f"largest score. Features cannot be calibrated. {FEATURES_ADVICE}"
         )
 
 
