@@ -603,7 +603,7 @@ def apart(knots: Array, span: float) -> Array:
 
 
 def _root(covariance: Array) -> Array:
-    """A matrix ``R`` with ``R R'`` the covariance, which may be singular by rounding."""
+    """A matrix ``R`` with ``R R'`` the covariance, or nearly so if it is singular."""
     try:
         return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     except np.linalg.LinAlgError:
