@@ -316,7 +316,7 @@ def test_a_group_that_has_most_rows_does_not_have_the_curve_to_itself(share, str
 def test_one_group_with_most_rows_brings_a_warning():
     scores, y, group = dominated(0, 0.9)
     with pytest.warns(
-        UserWarning, match="one group has 8550 of 9500 rows, and they are worth only"
+        UserWarning, match="one group has 8550 of 9500 rows, which count as only"
     ):
         SplineCalibrator().fit(scores, y, groups=group)
     p, codes = three_classes(n=300)

@@ -1,11 +1,11 @@
 """Weights of rows, and whether they count rows, as fits take them to.
 
 A weight of 2 is a row seen twice. Survey weights, weights by inverse probability and
-class weights are not such counts: only their ratios matter. If they are taken for
-counts, their sum ``sum w`` is the number of rows, where they are worth ``(sum w)^2 /
-sum w^2``. The ratio of the two, ``sum w^2 / sum w``, is how many times too small the
-variance of the fit is. If it is large, weights are taken for counts only if they look
-like counts:
+class weights are not counts: only their ratios matter. If they are treated as counts,
+the number of rows is their sum ``sum w``, while the effective sample size is ``(sum
+w)^2 / sum w^2``. The ratio of the two, ``sum w^2 / sum w``, is the factor by which the
+variance of the fit is too small. If it is large, a warning is issued unless the weights
+look like counts:
 
 - most of them are 1, as of rows without their duplicates; or
 - rows are distinct, and the same scores occur with several labels, as in a table of

@@ -81,7 +81,7 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def report(options: argparse.Namespace) -> None:
-    """The same as one HTML file with pictures."""
+    """Write an HTML report."""
     model = None if options.model is None else load(options.model)
     if model is None:
         data, rows = _read_sets(*_sets_of(options), options)

@@ -51,7 +51,7 @@ def escape_control(text: str) -> str:
 
 
 def in_color(text: str, code: str, stream: TextIO) -> str:
-    """Text in a color, if the stream is a terminal that wants colors."""
+    """Text in a color, if the stream is a terminal that supports colors."""
     wanted = (
         stream.isatty()
         and "NO_COLOR" not in os.environ

@@ -25,8 +25,8 @@ IN_A_PART = (
 class Calibrate:
     """Columns of scores in, columns of probabilities out; NaN for missing scores.
 
-    An object of its own, so that engines can send it to their workers. It counts rows
-    and those of new segments, in ``tally``, for who sees all rows and can warn once.
+    An object, so that engines can send it to their workers. It counts rows and those of
+    new segments in ``tally``, so that a caller that sees all rows can warn once.
     Where it does not see the ``whole`` frame at once, errors say that the rows they
     name are counted in a part of it.
     """

@@ -333,7 +333,7 @@ def _share_out(
     recipe: Recipe,
     frequent: Sequence[int] = (1,),
 ) -> Shared:
-    """Count rows in groups for what they are worth, as the frequent classes show it."""
+    """Reduce the weights of grouped rows by the dependence in the frequent classes."""
     lines = {j: pooled_line(histograms[j]) for j in frequent}
     sums, contrasts = rows.group_sums(where, classes, lines)
     if len(sums[0].rows) < 2:

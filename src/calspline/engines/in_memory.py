@@ -334,7 +334,7 @@ def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
 
 
 def _numbered_labels(values: list[Any]) -> tuple[NDArray[np.intp], list[Any]]:
-    """The same for values as Python has them."""
+    """Codes of labels that are Python objects, and the distinct labels."""
     codes = _numbered(values, "label")
     labels = list(dict.fromkeys(value for value in values if not is_missing(value)))
     check_label_count(len(labels))

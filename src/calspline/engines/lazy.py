@@ -75,7 +75,7 @@ class LazyRows:
         return [f"b{k}" for k in range(len(self.by))]
 
     def clipped(self) -> Self:
-        """The same with probabilities within [0, 1]."""
+        """The rows with probabilities clipped to [0, 1]."""
         names = [
             name
             for name in self.frame.collect_schema().names()
@@ -89,7 +89,7 @@ class LazyRows:
         )
 
     def weighted(self, factor: float) -> Self:
-        """The same with all weights multiplied."""
+        """The rows with all weights multiplied by a factor."""
         return replace(self, frame=self.frame.with_columns(w=nw.col("w") * factor))
 
     def histograms(
@@ -191,7 +191,7 @@ class LazyRows:
         return ArrayRows(scores, codes, classes.tolist(), weight, groups, by)
 
     def shared(self, correlation: float) -> Self:
-        """The same without segments, each row with the weight that it counts for."""
+        """The rows without segments, weighted by the dependence within groups."""
         sizes = self.frame.select("g", "w").group_by("g").agg(size=nw.col("w").sum())
         effect = (nw.col("size") - 1.0) * correlation + 1.0
         effects = sizes.select(

@@ -188,7 +188,7 @@ class ClassRows(SegmentRows):
         return self._loss_value(scipy.special.log_softmax(logs, axis=1))
 
     def pooled_loss(self) -> float:
-        """The same without any effects."""
+        """Loss of all rows without effects."""
         return self._loss_value(self.logs)
 
     def _loss_value(self, logs: Array) -> float:

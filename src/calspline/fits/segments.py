@@ -58,7 +58,7 @@ IN_CACHE = 1 << 13
 MIN_SLOPE = 1e-7
 """What a curve that was held back keeps, so that rounding cannot turn it."""
 PARTS = 4
-"""Of a piece, on each of which its slope is bounded."""
+"""Number of parts of a piece on each of which the slope is bounded."""
 
 
 def fit_segments(
@@ -308,7 +308,7 @@ class Counted(SegmentRows):
         return _loss_value(eta, self.w * self._known, self.s * self._known)
 
     def pooled_loss(self) -> float:
-        """The same without any effects."""
+        """Loss of all rows without effects."""
         return _loss_value(*self._by_place)
 
     @cached_property

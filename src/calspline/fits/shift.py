@@ -49,7 +49,7 @@ from calspline.maps.reference import Reference
 from calspline.maps.shifted import Shifted, log_odds_error
 
 LEAST_SHARE = 1e-9
-"""Of a class that a fit did not see."""
+"""Smallest share of a class that does not occur in a fit."""
 MIN_P_VALUE = 0.01
 """Below this, another base rate does not explain new scores."""
 MAX_STEPS, STEP = 10_000, 1e-10

@@ -75,7 +75,7 @@ JOINT_COST = 4e9
 MATRIX_COST = 5e8
 """Multiplications per gradient, ``n m^2``, up to which all of ``W`` is fitted."""
 LOSS_ROUNDING = 1e-5
-"""Of a summed loss in single precision, as a share."""
+"""Relative rounding error of a summed loss in single precision."""
 MANY_SOLVED = 1.0
 """The decrement up to which intercepts and matrix of many classes are solved.
 

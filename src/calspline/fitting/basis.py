@@ -32,7 +32,7 @@ TOUCHING = 1e-9
 end."""
 
 POWERS = np.add.outer(np.arange(4), np.arange(4))
-"""Of the products of two cubics."""
+"""Powers of the products of two cubics."""
 SMALL_GRAM = 400_000
 """Multiplications up to which one dense product beats that by moments."""
 

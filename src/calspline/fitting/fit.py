@@ -43,13 +43,14 @@ SURPRISE = 1.0 / 16.0
 HEDGE = 0.25
 """...and the share of Platt's hedge that is left to labels that are none at all."""
 LEAST_INFORMATION = 1e-3
-"""Of a row about the line, as ``p (1 - p)`` of its raw probability."""
+"""Smallest information of a row about the line, as ``p (1 - p)`` of its raw
+probability."""
 CLEAR_FALL = 5.0
 """Nats that the best increasing curve loses to one that falls where a fall is clear:
 "very strong" evidence on the scale of Kass and Raftery (1995)."""
 CLEAR_FALL_PER_PARAMETER = 1.25
-"""The same for each effective parameter of an average: what follows noise at many
-places gains more than that by chance."""
+"""Further nats for each effective parameter of an average, since a flexible curve gains
+more by chance."""
 ROUNDED_OFF = 1e-12
 """Squared error of a row that counts as none."""
 WITHIN_INTERVAL = np.linspace(0.0, 1.0, 12, endpoint=False)
@@ -144,7 +145,7 @@ class CurveSpread:
 
     @cached_property
     def variance(self) -> Array:
-        """Of the curve, as its coefficients are laid out, with powers 6 to 0."""
+        """Variance of the curve as local coefficients, with powers 6 to 0."""
         local = (self.basis.pieces @ self.root).swapaxes(0, 1)
         products = np.einsum("imk,ink->imn", local, local)
         variance = np.array(
@@ -170,7 +171,7 @@ class CurveSpread:
     def modes(self) -> Array:
         """Directions ``m`` at the breaks with ``sum m m'`` the covariance.
 
-        What may be left out is judged at the rows.
+        Directions are left out if they are negligible at the rows.
         """
         at_knots = self.basis.design(self.basis.knots).dot(self.root)
         _, size, rotation = np.linalg.svd(np.sqrt(self.share)[:, None] * at_knots)

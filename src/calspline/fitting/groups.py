@@ -191,7 +191,7 @@ LEVEL = 0.55
 LEAST_CORRELATION = 1e-6
 """A smaller one is zero."""
 SMALLEST_PAIRS = 1e-9
-"""Of ``C_g^2 - V_g``, as a share of ``V_g``, in a group of several rows."""
+"""Smallest ``C_g^2 - V_g``, as a share of ``V_g``, in a group of several rows."""
 MOST_EXPLAINED = 0.999
 """Share of a group that its segments explain beyond which it says nothing."""
 SINGULAR = 1e-10
@@ -372,10 +372,10 @@ def warn_if_dominated(correlation: float, weights: Array) -> None:
     if largest < DOMINATING_SHARE * total or effect < DOMINATING_EFFECT:
         return
     warn_user(
-        f"one group has {largest:.6g} of {total:.6g} rows, and they are worth only "
-        f"{largest / effect:.1f} independent rows, as rows of a group may agree: the "
-        "fit "
-        "rests on the other groups; leave out groups if all rows are independent"
+        f"one group has {largest:.6g} of {total:.6g} rows, which count as only "
+        f"{largest / effect:.1f} independent rows, since rows of a group may agree: "
+        "the fit rests on the other groups; leave out groups if all rows are "
+        "independent"
     )
 
 
@@ -394,7 +394,7 @@ OWN_STEPS = 6
 SMALL_STEP = 0.02
 """A longest step, in log-odds, after which no other is taken."""
 LONGEST_STEP = 2.0
-"""Of a step, in log-odds."""
+"""Longest step, in log-odds."""
 
 
 def _with_own_levels(
@@ -454,7 +454,7 @@ def _cells(segment: Codes, group: Codes) -> SegmentGroups:
 
 
 PRIOR_SEGMENTS = 0.5
-"""A design effect of 1 counts as much as so many segments with many groups."""
+"""Prior weight of a design effect of 1, in segments with many groups."""
 
 
 @dataclass(frozen=True)
@@ -489,7 +489,7 @@ class Residuals:
         return GroupSums(rows, weight, u, uz, v, vz, vzz, c, cz, rr, rrzz, own)
 
     def _own_information(self, code: Codes, group: Codes, n_groups: int) -> Array:
-        """Of the information of each group, what the own levels of segments take."""
+        """Share of each group's information that the levels of segments use."""
         used = code >= 0
         if not used.any():
             return np.zeros(n_groups)

@@ -43,7 +43,7 @@ finite."""
 FARTHEST = 50.0
 """Largest logarithm of a weight, so that no weight overflows."""
 TOLERANCE = 1e-4
-"""Of the common effect, in log-odds; Newton's last step leaves about its square."""
+"""Tolerance of the common effect in log-odds; the last step leaves about its square."""
 
 
 def best_log_odds(directions: Array, eta: Array, w: Array, s: Array) -> Array:

@@ -20,12 +20,13 @@ from calspline._arrays import Array
 SPREADS = np.geomspace(0.03, 50.0, 30)
 """Standard deviations that are averaged over, in units of the usual one."""
 SCALE = 0.8
-"""Of the prior, in the same units; so limits hold best after two or three segments."""
+"""Scale of the prior, in the same units, for which limits are valid after two or three
+segments."""
 LEVEL = 0.95
 FARTHEST = 1e3
 """Log-odds by which segments may seem to differ; rows of one class give any number."""
 HALVINGS = 16
-"""Of the range of standard deviations, on a logarithmic scale."""
+"""Number of halvings of the range of standard deviations, on a logarithmic scale."""
 
 
 def new_variance(e: Array, h: Array, usual: float) -> float:

@@ -49,7 +49,7 @@ START = 0.02
 """Variance that the search begins with."""
 MAX_ROUNDS = 100
 LARGEST_FALL = 0.95
-"""Of a variance in a round, as a share of it."""
+"""Largest decrease of a variance per round, as a share of it."""
 SHORTEST, LONGEST = 0.5, 2.0
 """Largest multiple of a step of the variances, relative to the last one..."""
 SURE = 3
@@ -63,7 +63,8 @@ MAX_HALVINGS = 30
 ROUNDING = 1e-13
 """Of the Hessian, as a share: weights of 1e13 leave nothing of its small parts."""
 LARGEST_VARIANCE = 100.0
-"""Of log-odds between segments; a search that ends there has not converged."""
+"""Largest variance between segments, in log-odds; a search that ends there has not
+converged."""
 
 Codes = NDArray[np.intp]
 
@@ -130,7 +131,7 @@ class SegmentRows(ABC):
 
     @abstractmethod
     def pooled_loss(self) -> float:
-        """The same without any effects."""
+        """Loss of all rows without effects."""
 
     @property
     def sizes(self) -> list[int]:
@@ -163,7 +164,7 @@ class Components(NamedTuple):
 
 @dataclass(frozen=True)
 class Effects:
-    """What was learnt of ``S`` segments in ``m`` directions.
+    """What was learned of ``S`` segments in ``m`` directions.
 
     ``beta`` is the common effect, ``covariance`` its posterior, ``alone`` what that
     would be if no segment differed. ``theta`` (S, m) is the effect of each segment,

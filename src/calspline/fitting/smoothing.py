@@ -57,7 +57,7 @@ TIE = 0.01
 HOPELESS = 20.0
 """Nats above the best at which the search for less smoothing gives up."""
 NEGLIGIBLE = 12.0
-"""The same for an average: the weight of such a fit is 6e-6."""
+"""Nats below the best at which a fit is left out of an average: its weight is 6e-6."""
 
 
 def curvature_coordinates(

@@ -42,9 +42,9 @@ MOST_SUMS, FEWEST_CELLS = 1 << 20, 64
 """Limits on the total number of sums, and the number of cells per segment from which
 the grid is not coarsened further."""
 DENSE = 4
-"""Counters may be so many times the rows; beyond, rows are sorted instead."""
+"""Largest number of counters per row; beyond, rows are sorted instead."""
 LONGEST_TABLE = 1 << 16
-"""Of the places of cells."""
+"""Largest size of the table of cell indices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
     cells: Cells = field(repr=False)
     level: int | None = None
     names: Names = (None,)
-    """Of the columns; None where it is not known."""
+    """Names of the columns; None if unknown."""
 
     @classmethod
     def collect(
@@ -159,7 +159,7 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
 
     @classmethod
     def of(cls, histograms: Mapping[Any, BinnedScores]) -> SegmentHistograms:
-        """Those of a mapping, put on one grid."""
+        """Put the histograms of a mapping on a common grid."""
         if isinstance(histograms, SegmentHistograms):
             return histograms
         for label, histogram in histograms.items():

@@ -37,7 +37,7 @@ class CalibrationMap(ABC, Generic[Scores]):
 
     @abstractmethod
     def suits(self, kind: Kind, n_classes: int) -> bool:
-        """Whether the map is one for scores of a kind and so many classes."""
+        """Whether the map is for this kind of scores and number of classes."""
 
     @abstractmethod
     def probabilities(self, scores: Scores, segments: Segments | None = None) -> Array:

@@ -76,7 +76,7 @@ class Model:
                 f"a {type(self.map).__name__} like this is not"
             )
         if self.fit.curves and len(self.fit.curves) != len(self.base.parts):
-            raise ValueError("fit.curves must be as many as the curves of the map")
+            raise ValueError("fit.curves must have one entry per curve of the map")
         reference = self.fit.reference
         if reference is not None and reference.counts.shape[1] != self.n_classes:
             raise ValueError("fit.reference.counts must have a column for each class")

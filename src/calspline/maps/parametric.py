@@ -23,7 +23,7 @@ FARTHEST_LOG_ODDS = float(-np.log(np.finfo(np.float64).eps))
 """Scores beyond these log-odds count as these: one vote of none among a thousand trees
 must not determine a fit."""
 LEAST_PROBABILITY = 1e-9
-"""Of a class, before its logarithm is divided by the temperature."""
+"""Probabilities are clipped to this value before their logarithm is taken."""
 LARGEST_EXPONENT = float(-np.log(1e-15))
 LARGEST_COEFFICIENT = 1e100
 """More than any fit gives; no sum of coefficients overflows."""

@@ -52,8 +52,8 @@ class Reference:
     ) -> float:
         """P-value of the hypothesis that only the shares of the classes have changed.
 
-        ``design_effect`` is how many rows of the fit are worth one, as they depend on
-        each other.
+        ``design_effect`` is the number of rows of the fit divided by their effective
+        sample size.
         """
         seen = np.bincount(
             np.searchsorted(self.edges, p), weight, minlength=len(self.counts)

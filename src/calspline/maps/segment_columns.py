@@ -144,7 +144,7 @@ Columns = Annotated[tuple[SegmentColumn, ...], TupleOf(Record(SegmentColumn), le
 
 
 def check_columns(columns: Sequence[SegmentColumn], size: int) -> None:
-    """Check that the effects of segments have so many directions."""
+    """Check the number of directions of the effects of segments."""
     for k, column in enumerate(columns):
         if column.theta.shape[1] != size:
             raise ValueError(

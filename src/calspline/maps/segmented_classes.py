@@ -30,7 +30,7 @@ from calspline.maps.structured import StructuredMap
 from calspline.transforms import Source
 
 LEAST = 1e-15
-"""Of a probability whose logarithm is taken."""
+"""Probabilities are clipped to this value before their logarithm is taken."""
 
 TEMPERATURE, INTERCEPT = "temperature_{}", "intercept_{}"
 """Names in programs, by column: changes of the inverse temperature and intercepts."""

@@ -40,7 +40,7 @@ Indices = NDArray[np.int64]
 MANTISSA = 52
 """Digits of a double behind its leading one."""
 DIGITS = 8
-"""Of these, as many as tell the cell of a number in a table."""
+"""Number of leading digits that determine the cell of a number in a table."""
 BLOCK = 1 << 15
 SAFE_EXPONENT = 300.0
 GROUPS = ("intercepts", "diagonal", "matrix", "curve")
@@ -71,7 +71,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         The matrix, its diagonal, or nothing.
     b : array of shape (m,)
     strengths, effective : array of shape (4,)
-        Ridge strengths as they were learnt, and effective parameters that are left
+        Ridge strengths as they were learned, and effective parameters that are left
         after averaging with the cautious fit, of intercepts, diagonal, rest of the
         matrix, curve.
     converged : bool
@@ -201,7 +201,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         return LogOdds(log_odds_of_rows(p), np.sqrt(self.log_odds_variance(scores, p)))
 
     def noise(self, scores: MatrixScores) -> Array:
-        """None: errors of several classes are not kept one by one."""
+        """Empty: individual errors are not stored for several classes."""
         return np.empty((0, len(scores.values)))
 
     def formula(self, source: Source, kind: Kind) -> Program:

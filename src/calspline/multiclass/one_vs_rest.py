@@ -14,8 +14,8 @@ from calspline._input.scores import BinaryScores, Kind, MatrixScores
 from calspline.multiclass.scale import log_scores
 
 LEAST_LOGIT = float(np.log(1e-9))
-"""Of logits in their unit, less the largest of their row: masked classes, at -1e9
-or the like, are no further down."""
+"""Lower limit of logits relative to the largest of the row, in their unit, which
+applies to masked classes at -1e9 or the like."""
 
 CLASSES_AT_ONCE = 16
 """Number of classes to read together: shares the overhead, but fits into the cache."""
@@ -83,7 +83,7 @@ class AgainstRest:
 
 
 def _log_probabilities(logits: NDArray[np.floating[Any]], unit: float) -> Array:
-    """Those of the softmax of logits times ``unit``."""
+    """Log-probabilities of the softmax of logits times ``unit``."""
     in_unit = log_scores(logits, LEAST_LOGIT, unit)
     return np.asarray(scipy.special.log_softmax(in_unit, axis=1))
 

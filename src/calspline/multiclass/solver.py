@@ -1,4 +1,4 @@
-"""Penalized fits of ``eta = s(u) + W u + b``, their strengths learnt by evidence.
+"""Penalized fits of ``eta = s(u) + W u + b``, their strengths learned by evidence.
 
 ``s(u) = u + B(u) v``. The penalty is ``1/2 sum_g alpha_g |theta_g|^2`` over five
 groups: intercepts ``b``, diagonal of ``W``, the rest of ``W``, what bends the curve
@@ -163,7 +163,7 @@ class Strengths:
         return np.asarray(inverse * (1.0 - inverse * self._excess(group)))
 
     def error_root(self, root: Array, groups: list[int]) -> Array:
-        """The same for all variables together, if ``groups`` ask for more.
+        """Root of the covariance of the errors of all variables.
 
         With ``H^{-1} = R R'`` it is a root of ``H^{-1} (H - Q + Q A^{-1} Q) H^{-1}``.
         """
@@ -370,7 +370,7 @@ def solve(
     Once the Newton decrement is small, the quadratic at hand stands for the loss: the
     strengths go to their fixed point on it, which costs no pass over the data. They
     hold if the next quadratic does not move them. Where they run off to a quadratic of
-    which no step is any good, they are taken back and learnt no further.
+    which no step is any good, they are taken back and learned no further.
     """
     start = problem.at(theta)
     start_loss = start.local.value

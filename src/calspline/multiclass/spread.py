@@ -35,7 +35,8 @@ DENSE_CLASSES = 12
 """Up to this number of classes, errors of all entries of the matrix are kept: ``m^4``
 numbers."""
 DIGITS = 6
-"""Of numbers that are kept: limits need no more, and a file is half as long."""
+"""Number of significant digits to store: limits need no more, and files are half as
+long."""
 MODE_VALUES = 1 << 20
 """Values of modes at once."""
 LEAST = 1e-15
@@ -68,7 +69,7 @@ class Spread:
             raise ValueError("left, right and scale must all be given, or none")
 
     def check_sizes(self, n_breaks: int, n_classes: int) -> None:
-        """Check that it is the posterior of a map with so many breaks and classes."""
+        """Check that the sizes are those of the map."""
         if self.curves.shape[1] != n_breaks:
             raise ValueError(f"spread.curves must have {n_breaks} columns")
         if self.linear is not None:
