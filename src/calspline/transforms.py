@@ -301,6 +301,13 @@ class Transform:
         return np.nan if self.epsilon is None else self.epsilon
 
     @property
+    def log_odds_clip(self) -> float:
+        """Log-odds beyond which the logit is clipped."""
+        if self.epsilon is None:
+            return LOGIT_CLIP
+        return float(np.log((1.0 - self.epsilon) / self.epsilon))
+
+    @property
     def takes_probabilities(self) -> bool:
         """Whether scores must lie in [0, 1]."""
         return self._definition.takes_probabilities

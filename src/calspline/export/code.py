@@ -18,7 +18,8 @@ import numpy as np
 
 from calspline._version import __version__
 from calspline.export.formulas import check_exportable
-from calspline.export.tables import Table, tables_of
+from calspline.export.tables import tables_of
+from calspline.maps.base import Table
 from calspline.maps.model import Model
 
 WIDTH = 88

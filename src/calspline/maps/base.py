@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Codes = NDArray[np.intp]
 Segments = Sequence[Codes]
 """The place of each row's segment, by column of segments; -1 if it was never seen."""
+Table = dict[str, Any]
+"""Numbers, texts, lists and other tables, by name."""
 Scores = TypeVar("Scores", bound=BinaryScores | MatrixScores, contravariant=True)
 
 
@@ -56,6 +58,13 @@ class CalibrationMap(ABC, Generic[Scores]):
     @abstractmethod
     def describe(self) -> list[str]:
         """The map in words, for a summary."""
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code, with its ``type``.
+
+        The evaluators in ``export/evaluators/`` know what to do with each type.
+        """
+        raise TypeError(f"a {type(self).__name__} has no table for source code")
 
     def log_odds(
         self,

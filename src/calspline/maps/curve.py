@@ -31,13 +31,14 @@ from calspline._input.scores import (
     check_numeric_array,
 )
 from calspline.fitting.basis import PiecewiseCubic, evaluate_pieces
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
 from calspline.maps.log_odds import LogOdds, critical_value
 from calspline.maps.posterior import CurvePosterior, PosteriorRecord, shifted
 from calspline.transforms import (
     SMALLEST_PROBABILITY,
     Source,
     Transform,
+    compact_logit_slope,
     log_odds_formula,
 )
 
@@ -216,6 +217,20 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
         """The curve in steps that every export can write."""
         return self.program(source)
 
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        low, high = self.value_limits
+        return {
+            "type": "curve",
+            **_scale_table(self.transform),
+            "origin": self.origin,
+            "unit": self.unit,
+            "pieces": pieces_table(self.breaks, self.coefficients),
+            "link": self.link,
+            "low": low,
+            "high": high,
+        }
+
     @property
     def shape(self) -> str:
         """Where the curve falls, in words."""
@@ -375,7 +390,7 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
             return self.cubic(z)
 
     @cached_property
-    def _limits(self) -> tuple[float, float]:
+    def value_limits(self) -> tuple[float, float]:
         """Clip before the link; log-odds are clipped, as 1 - p would be rounded."""
         low, high = self.clip
         return (
@@ -386,7 +401,7 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
 
     def respond(self, value: Array) -> Array:
         """Probabilities of values of the curve."""
-        value = np.clip(value, *self._limits)
+        value = np.clip(value, *self.value_limits)
         if self.link == "identity":
             return value
         np.negative(value, out=value)
@@ -409,7 +424,7 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
             steps.append((what, value))
             return name(what)
 
-        low, high = self._limits
+        low, high = self.value_limits
         pieces = Pieces(
             self.breaks.tolist(), self.coefficients.T.tolist(), self.origin, self.unit
         )
@@ -471,6 +486,27 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
         """The curve that :meth:`to_dict` described; anything else is an error."""
         return from_json(cls, data)
+
+
+def _scale_table(transform: Transform) -> Table:
+    """The numbers of a scale."""
+    table: Table = {"scale": transform.name}
+    epsilon = transform.epsilon
+    if transform.name == "logit":
+        reach = transform.log_odds_clip
+        table["scale_limits"] = [-reach, reach]
+    elif transform.name == "compact_logit":
+        assert epsilon is not None
+        table["scale_limits"] = [epsilon, 1.0 - epsilon]
+        table["slope"] = compact_logit_slope(epsilon)
+    return table
+
+
+def pieces_table(breaks: Array, coefficients: Array) -> list[list[float]]:
+    """The start of each piece, and its coefficients from there."""
+    starts = np.concatenate([breaks[:1], breaks])
+    pieces: list[list[float]] = np.column_stack([starts, coefficients.T]).tolist()
+    return pieces
 
 
 def response(y: Expression, link: str) -> Expression:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calspline._arrays import Array
 from calspline._expression import Pieces, rounded
 from calspline._input.scores import LARGEST_MARGIN, ROUNDING, ROW_SUM_TOLERANCE, Kind
 from calspline.maps.cells import cell_table
@@ -38,16 +37,16 @@ from calspline.maps.parametric import (
 )
 from calspline.maps.segmented import SegmentedCurve, flat_beyond
 from calspline.maps.segmented_classes import LEAST as LEAST_BEFORE_SEGMENTS
-from calspline.maps.segmented_classes import ClassSegments, SegmentedClasses
+from calspline.maps.segmented_classes import SegmentedClasses
 from calspline.maps.shifted import Shifted
 from calspline.maps.structured import StructuredMap
 from calspline.multiclass.one_vs_rest import LEAST_LOGIT
 from calspline.multiclass.scale import MAX_EXPONENT
 from calspline.transforms import (
     ASINH_SCALE,
-    LOGIT_CLIP,
     SMALLEST_COMPLEMENT,
     SMALLEST_PROBABILITY,
+    Transform,
     compact_logit_slope,
 )
 
@@ -648,7 +647,7 @@ class Builder:
             for c in curves
         ]
         links = [curve.link == "logit" for curve in curves]
-        low, high = zip(*map(value_limits, curves), strict=True)
+        low, high = zip(*(curve.value_limits for curve in curves), strict=True)
         # The effects of segments are evaluated in pieces.
         curve = self._pieces(pieces) if segmented else self._table(pieces)
         return CurveEvaluator(
@@ -745,7 +744,7 @@ class Builder:
         """A scale, given the epsilon of each curve."""
         nothing = 0.0, 0.0
         if name == "logit":
-            reach = [LOGIT_CLIP if e is None else logit(1.0 - e, e) for e in epsilons]
+            reach = [Transform(name, e).log_odds_clip for e in epsilons]
             limits = self.values([-each for each in reach]), self.values(reach)
             return ScaleValues(name, members, limits, nothing, 0.0)
         if name != "compact_logit":
@@ -835,39 +834,9 @@ class Builder:
         effects = fitted.effects
         if not len(effects.common):
             return base
-        total, tables = class_effects(effects)
+        total, tables = effects.on_logs()
         arrays = tuple(map(self.array, tables))
         return ClassEffectsEvaluator(base, self.array(total), arrays)
-
-
-def class_effects(effects: ClassSegments) -> tuple[Array, list[Array]]:
-    """The common effects on log-probabilities, and those of segments by column.
-
-    They are of log-probabilities instead of centered ones in units: what is added to a
-    whole row changes nothing. The last row of a table is that of a new segment.
-    """
-    common = effects.common
-    in_units = np.append(np.ones(len(common) - 1), 1.0 / effects.unit)
-    total = common * in_units
-    total[-1] += 1.0
-    tables = [
-        np.vstack([column.theta, new]) * in_units
-        for column, new in zip(effects.columns, effects.new, strict=True)
-    ]
-    return total, tables
-
-
-def value_limits(curve: CalibrationCurve) -> tuple[float, float]:
-    """The clip of a curve before the link."""
-    low, high = curve.clip
-    if curve.link == "identity":
-        return low, high
-    return logit(low, 1.0 - low), logit(high, 1.0 - high)
-
-
-def logit(p: float, rest: float) -> float:
-    """Log-odds as a float."""
-    return float(np.log(p / rest))
 
 
 def evaluator_of(

@@ -21,7 +21,7 @@ from calspline._expression import (
     one_vs_rest,
 )
 from calspline._input.scores import Kind, MatrixScores
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds, log_odds_of_rows
 from calspline.maps.parametric import BetaMap
@@ -121,6 +121,15 @@ class OneVsRest(CalibrationMap[MatrixScores]):
             steps = [("v", call("softmax", name("p")))]
             return one_vs_rest(programs, Program(steps, name("v")))
         return one_vs_rest(programs, Program([], name("p")))
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        logits = self.logits if kind == "margin" else "as_given"
+        own = self._column_kind(kind)
+        table: Table = {"type": "one_vs_rest", "scores": own, "logits": logits}
+        if logits == "log_softmax":
+            table |= {"unit": self.unit, "floor": LEAST_LOGIT}
+        return table | {"maps": [each.table(own) for each in self.maps]}
 
     def _column_kind(self, kind: Kind) -> Kind:
         return "probability" if self.logits == "softmax" else kind

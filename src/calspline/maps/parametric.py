@@ -14,7 +14,7 @@ from calspline._codec import check_fields
 from calspline._domains import Number, Numbers
 from calspline._expression import Constant, Program, between, call, name, number
 from calspline._input.scores import BinaryScores, Kind, MatrixScores
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
 from calspline.maps.curve import response
 from calspline.transforms import SMALLEST_PROBABILITY, Source, log_odds_formula
 
@@ -78,6 +78,10 @@ class BetaMap(CalibrationMap[BinaryScores]):
         ]
         return Program(steps, response(name("y"), "logit"))
 
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        return {"type": "beta", "scores": kind, "abc": [self.a, self.b, self.c]}
+
     def describe(self) -> list[str]:
         """The three numbers."""
         return [f"beta curve, a = {self.a:.4g}, b = {self.b:.4g}, c = {self.c:.4g}"]
@@ -139,6 +143,11 @@ class Temperature(CalibrationMap[MatrixScores]):
         steps.append(("e", call("exp", d / self.temperature)))
         return Program(steps, call("normalise", name("e")))
 
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        temperature = self.temperature
+        return {"type": "temperature", "scores": kind, "temperature": temperature}
+
     def describe(self) -> list[str]:
         """The temperature."""
         return [f"temperature {self.temperature:.4g}"]
@@ -177,6 +186,10 @@ class ConstantRates(CalibrationMap[MatrixScores]):
         """The map in steps that every export can write."""
         rates = Constant("RATES", self.rates.tolist()).expression
         return Program([("q", rates)], call("normalise", name("q")))
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        return {"type": "rates", "rates": self.rates.tolist()}
 
     def describe(self) -> list[str]:
         """The rates."""
@@ -223,6 +236,10 @@ class Clipping(CalibrationMap[BinaryScores | MatrixScores]):
         rest = 1.0 - name("p") if source == "one" else name("rest")
         steps = [("q", q), ("r", call("max", rest, self.p_min))]
         return Program(steps, name("q") / (name("q") + name("r")))
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        return {"type": "clipping", "least": self.p_min}
 
     def describe(self) -> list[str]:
         """The least probability."""

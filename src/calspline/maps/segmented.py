@@ -25,7 +25,7 @@ from calspline._expression import (
 from calspline._input.scores import BinaryScores, Kind
 from calspline._input.segment_labels import Codes
 from calspline.fitting.basis import NaturalSpline, evaluate_pieces
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds
 from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
@@ -128,6 +128,21 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
     def formula(self, source: Source, kind: Kind) -> Program:
         """The curves in steps that every export can write."""
         return self.program(source)
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        table = self.curve.table(kind)
+        if not self.has_effects:
+            return table
+        directions = self._pieces.transpose(2, 1, 0).tolist()
+        segments = [
+            {
+                "effects": column.effects.tolist(),
+                "spread": (np.pi / 8.0 * column.spread).tolist(),
+            }
+            for column in self.columns
+        ]
+        return table | {"directions": directions, "segments": segments}
 
     def describe(self) -> list[str]:
         """The common curve in words."""

@@ -24,7 +24,7 @@ from calspline._domains import Number, Numbers
 from calspline._expression import Constant, Lookup, Program, call, name, number
 from calspline._input.scores import Kind, MatrixScores
 from calspline._input.segment_labels import Codes
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
 from calspline.maps.segment_columns import Columns, SegmentColumn, check_columns
 from calspline.maps.structured import StructuredMap
 from calspline.transforms import Source
@@ -86,6 +86,22 @@ class ClassSegments:
         for column, code, new in zip(self.columns, codes, self.new, strict=True):
             logs += added(z, column.theta, code, new)
         return np.asarray(scipy.special.softmax(logs, axis=1))
+
+    def on_logs(self) -> tuple[Array, list[Array]]:
+        """The common effects on log-probabilities, and those of segments by column.
+
+        They are of log-probabilities instead of centered ones in units: what is added
+        to a whole row changes nothing. The last row of a table is a new segment's.
+        """
+        common = self.common
+        in_units = np.append(np.ones(len(common) - 1), 1.0 / self.unit)
+        total = common * in_units
+        total[-1] += 1.0
+        tables = [
+            np.vstack([column.theta, new]) * in_units
+            for column, new in zip(self.columns, self.new, strict=True)
+        ]
+        return total, tables
 
     def program(self, before: Program) -> Program:
         """Formula of the map for exports; :attr:`lookups` has the effects of segments.
@@ -186,6 +202,19 @@ class SegmentedClasses(CalibrationMap[MatrixScores]):
     def formula(self, source: Source, kind: Kind) -> Program:
         """The map in steps that every export can write."""
         return self.effects.program(self.base.formula(source, kind))
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        base = self.base.table(kind)
+        if not len(self.effects.common):
+            return base
+        common, tables = self.effects.on_logs()
+        return {
+            "type": "class_effects",
+            "common": common.tolist(),
+            "effects": [table.tolist() for table in tables],
+            "base": base,
+        }
 
     def describe(self) -> list[str]:
         """The common map in words."""

@@ -16,7 +16,7 @@ from calspline._domains import Number, Numbers
 from calspline._expression import Constant, Lookup, Program, call, name
 from calspline._input.options import check_number
 from calspline._input.scores import Kind
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
 from calspline.maps.curve import CalibrationCurve
 from calspline.maps.log_odds import LogOdds
 from calspline.maps.one_vs_rest import OneVsRest
@@ -172,6 +172,17 @@ class Shifted(CalibrationMap[Any]):
         ratios = np.exp(self.log_ratios).tolist()
         steps.append(("shifted", Constant("RATIOS", ratios).expression * before))
         return Program(steps, call("normalise", name("shifted")))
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        if self.curve is not None:
+            return self.curve.table(kind)
+        base = self.base.table(kind)
+        if len(self.log_ratios) == 2:
+            odds = float(np.exp(self.log_odds_shift))
+            return {"type": "odds", "odds": odds, "base": base}
+        ratios = np.exp(self.log_ratios).tolist()
+        return {"type": "ratios", "ratios": ratios, "base": base}
 
     def describe(self) -> list[str]:
         """The base in words."""

@@ -25,7 +25,8 @@ from calspline._expression import (
 )
 from calspline._input.scores import Kind, MatrixScores
 from calspline.fitting.basis import PiecewiseCubic
-from calspline.maps.base import CalibrationMap, Segments
+from calspline.maps.base import CalibrationMap, Segments, Table
+from calspline.maps.curve import pieces_table
 from calspline.maps.log_odds import LogOdds, log_odds_of_rows
 from calspline.multiclass.scale import (
     MAX_EXPONENT,
@@ -310,6 +311,19 @@ class StructuredMap(CalibrationMap[MatrixScores]):
     def inverse_temperature(self) -> float:
         """Factor of log-probabilities or logits, before the curve."""
         return self.scale.beta * (1.0 if self.scale.unit is None else self.scale.unit)
+
+    def table(self, kind: Kind) -> Table:
+        """The numbers of the map, for source code."""
+        scale = self.scale
+        table: Table = {"type": "structured", "scores": kind}
+        table |= {"floor": scale.floor, "beta": scale.beta, "uniform": scale.uniform}
+        if scale.unit is not None:
+            table["unit"] = scale.unit
+        table["pieces"] = pieces_table(self.breaks, self.coefficients)
+        table["intercepts"] = self.b.tolist()
+        if self.W is not None:
+            table["matrix" if self.W.ndim == 2 else "diagonal"] = self.W.tolist()
+        return table
 
     def describe(self) -> list[str]:
         """Lines of a summary: temperature, parameters and shrinkage."""
