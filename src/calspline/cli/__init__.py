@@ -2,8 +2,10 @@
 
 ``arguments.py`` declares the commands and their help, and each command is the function
 of its name in ``fit.py``, ``apply.py`` or ``evaluate.py``. Files are relations of
-DuckDB (``files.py``); ``data.py`` looks at the columns in one pass, finds the first row
-that is wrong in another, and gives the rows as arrays or as a relation for
+DuckDB (``files.py``). ``data.py`` looks at the columns in one pass: of scores it makes
+the summary that :func:`calspline._input.scores.decide_kind` decides on, as for arrays
+and data frames, and looks for the first row that is wrong only to name it. It gives
+rows as the ``LabelledRows`` that estimators fit, or as a relation for
 :func:`~calspline.fit_frame`. Which column has the scores, and which label is which
 class, is decided in ``columns.py``. Output goes through ``output.py``: messages,
 progress, and files that are complete or not there at all.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from calspline._arrays import Array
 from calspline._input.hints import ClassOrderWarning
@@ -179,7 +180,7 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
         parts = (
             every.reweighted(positives, negatives) for negatives, positives in trains
         )
-        fits = (_quietly(_unfitted(calibrator).fit_histogram, part) for part in parts)
+        fits = (_quietly(clone(calibrator).fit_histogram, part) for part in parts)
         after = [judge(fit, test) for fit, test in zip(fits, tests, strict=True)]
     log_loss, brier = np.average(
         after, axis=0, weights=[test.sum() for test in tests] if folded else None
@@ -219,11 +220,6 @@ def _dealt(weights: Array) -> list[Array]:
     return [fold for fold in folds if fold.any()]
 
 
-def _unfitted(calibrator: Any) -> Any:
-    """Another one with the same options."""
-    return type(calibrator)(**calibrator.get_params(deep=False))
-
-
 def _quietly(fit: Callable[..., Any], *rows: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -255,9 +251,7 @@ def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
     after = as_matrix(calibrator._predict(rows.scores, rows.by))
     trains = _trains(rows)
     for train in trains:
-        fitted = _quietly(
-            _fit_rows, _unfitted(calibrator), rows.of(train), data.classes
-        )
+        fitted = _quietly(_fit_rows, clone(calibrator), rows.of(train), data.classes)
         test = rows.of(~train)
         after[~train] = as_matrix(_quietly(fitted._predict, test.scores, test.by))
     p, raw = after, rows.scores.values.astype(np.float64, copy=False)

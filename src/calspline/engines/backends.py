@@ -7,7 +7,7 @@ memory need ``assign`` only: their columns are arrays, and are fitted as arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -21,7 +21,6 @@ from calspline.engines.rows import LazyFrame
 from calspline.export.dialects import DIALECTS
 
 Frame = nw.DataFrame[Any] | LazyFrame
-Select = Callable[[Any, list[list[str]], Sequence[str]], Any]
 
 IBIS_DIALECTS = {
     "duckdb": "duckdb",

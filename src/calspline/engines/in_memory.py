@@ -29,6 +29,7 @@ from calspline._input.scores import (
 from calspline._input.segment_labels import By, check_by
 from calspline._input.weights import check_weights_as_counts, counted_columns
 from calspline.calibrators.spline import SplineCalibrator
+from calspline.engines.aggregate import PLAIN
 from calspline.engines.rows import (
     Columns,
     Found,
@@ -42,19 +43,7 @@ from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
 from calspline.multiclass.one_vs_rest import AgainstRest
 
-COMPARED = (
-    *(
-        nw.Boolean,
-        nw.String,
-        nw.Float64,
-        nw.Float32,
-        nw.Int64,
-        nw.Int32,
-        nw.Int16,
-        nw.Int8,
-    ),
-    *(nw.UInt32, nw.UInt16, nw.UInt8),
-)
+COMPARED = (*PLAIN, nw.UInt32, nw.UInt16, nw.UInt8)
 """Types of labels that all frames compare with Python values."""
 
 
