@@ -228,7 +228,7 @@ def _fit_two(
     kind = decide_kind(stats, required_scores(recipe.scale))
     rows = _clipped(rows, stats, kind)
     names = columns.in_class_order(classes)
-    where = Locations(names, kind.value_kind, difference=kind.is_difference)
+    where = Locations(names, kind)
     [found] = rows.histograms(where, classes, [1]).values()
     histogram = _pooled(found).of_classes(classes)
     counts = (
@@ -273,7 +273,7 @@ def _fit_many(
     unit = 1.0
     if kind.value_kind == "margin":
         unit = rows.unit_of_logits(names, classes, stats.n_rows)
-    where = Locations(names, kind.value_kind, recipe.scale, unit=unit)
+    where = Locations(names, kind, recipe.scale, unit)
     seen = [j for j in range(m) if np.any(stats.labels == classes[j])]
     divided = rows.histograms(where, classes, range(m) if columns.by else seen)
     found = fitted_to = {j: _pooled(divided[j]) for j in seen}

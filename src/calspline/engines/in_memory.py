@@ -102,19 +102,11 @@ class ArrayRows:
 
     def _located(self, where: Locations) -> AgainstRest | dict[int, BinaryScores]:
         """Scores by the number of their class."""
-        if not where.two:
-            return AgainstRest(
-                MatrixScores(where.kind, self.matrix(where.names)),
-                where.scale,
-                unit=where.unit,
-            )
-        first, values = self.scores[where.names[0]], self.scores[where.names[-1]]
-        if where.difference:
-            values = values - first
-        pair = len(where.names) == 2 and where.kind == "probability"
-        return {
-            1: BinaryScores(where.kind, values, first if pair else None, values.shape)
-        }
+        if where.two:
+            scores = GivenScores(self.matrix(where.names))
+            return {1: where.kind.binary(scores)}
+        matrix = MatrixScores(where.kind.value_kind, self.matrix(where.names))
+        return AgainstRest(matrix, where.scale, unit=where.unit)
 
     def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""

@@ -214,7 +214,7 @@ class LazyRows:
             located, keys = self.frame.with_columns(_location(where).alias("1")), ["1"]
         else:
             located = one_vs_rest_locations(
-                self.frame, where.names, where.kind, where.scale, where.unit
+                self.frame, where.names, where.kind.value_kind, where.scale, where.unit
             )
             keys = [str(j) for j in range(len(where.names))]
         return located.select("w", *keys, *more, code=_code(classes))
@@ -413,8 +413,10 @@ def _indicator(condition: nw.Expr) -> nw.Expr:
 def _location(where: Locations) -> nw.Expr:
     """Log-odds or margin of the second of two classes."""
     scores = [nw.col(name) for name in where.names]
-    if where.kind == "margin":
-        return scores[1] - scores[0] if where.difference else scores[-1]
+    if where.kind.is_difference:
+        return scores[1] - scores[0]
+    if where.kind.value_kind == "margin":
+        return scores[-1]
     return (
         log_odds(scores[0])
         if len(scores) == 1

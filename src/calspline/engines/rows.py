@@ -17,7 +17,7 @@ from calspline._input.class_columns import (
     order_columns,
 )
 from calspline._input.labels import MAX_LABELS, check_label_array, distinct_labels
-from calspline._input.scores import Kind, is_outside, show_outside
+from calspline._input.scores import Kind, ScoreKind, is_outside, show_outside
 from calspline._input.weights import FIT_REMEDY, WeightedRepetition, WeightSums
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
@@ -253,15 +253,13 @@ class Locations:
 
     ``names`` are one for each class, or that of the second of two.
 
-    Two classes have one location, that of class 1; with ``difference``, two margins
-    count by theirs. Of more classes each has its own, against the rest; logits are
-    multiplied by ``unit``.
+    Two classes have one location, that of class 1. Of more classes each has its own,
+    against the rest; logits are multiplied by ``unit``.
     """
 
     names: list[str]
-    kind: Kind
+    kind: ScoreKind
     scale: str = "auto"
-    difference: bool = False
     unit: float = 1.0
 
     @property
@@ -272,7 +270,7 @@ class Locations:
     @property
     def column_kind(self) -> Kind:
         """What the scores of a class are."""
-        return "margin" if self.scale == "identity" else self.kind
+        return "margin" if self.scale == "identity" else self.kind.value_kind
 
 
 def check_column_list(
