@@ -7,7 +7,7 @@ about its scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple
@@ -46,9 +46,8 @@ class Expression:
     Operations are ``+ - * / negative max min log exp asinh abs sqrt``; ``number`` and
     ``name``, which hold a ``value``; ``between``, which chooses its second argument if
     the first lies in ``value``, else the third; and ``cubic``, the curve in ``value``
-    of its argument (or the sum of several, with further arguments as weights). On rows,
-    which have a number for each class, all of these work class by class; ``constant``
-    is a row, the same for all scores.
+    of its argument. On rows, which have a number for each class, all of these work
+    class by class; ``constant`` is a row, the same for all scores.
 
     Some operations are on whole rows, which have to be names (see
     :data:`ROW_OPERATIONS`):
@@ -111,16 +110,11 @@ class Expression:
         return self.operation in ROW_OPERATIONS
 
     @property
-    def parts(self) -> Iterator[Expression]:
-        """The formula and all of its subexpressions."""
-        yield self
-        for argument in self.arguments:
-            yield from argument.parts
-
-    @property
     def names(self) -> list[str]:
         """All names in the formula, including repetitions."""
-        return [part.value for part in self.parts if part.operation == "name"]
+        if self.operation == "name":
+            return [self.value]
+        return [used for argument in self.arguments for used in argument.names]
 
     def clipped(self, low: float, high: float) -> Expression:
         """The expression, limited to the range from ``low`` to ``high``."""
@@ -178,51 +172,6 @@ def between(
     return Expression("between", (value, inside, outside), limits)
 
 
-def simplified(formula: Expression) -> Expression:
-    """Simplify sums and products with zero, and quotients by one."""
-    arguments = tuple(simplified(argument) for argument in formula.arguments)
-    numbers = [
-        argument.value if argument.operation == "number" else None
-        for argument in arguments
-    ]
-    if formula.operation in NUMPY and None not in numbers:
-        return number(float(evaluate(Expression(formula.operation, arguments), {})))
-    if formula.operation == "*" and 0.0 in numbers:
-        return number(0.0)
-    if formula.operation == "+" and 0.0 in numbers:
-        return arguments[1 - numbers.index(0.0)]
-    if formula.operation == "/" and numbers[1] == 1.0:
-        return arguments[0]
-    return replace(formula, arguments=arguments)
-
-
-def weights_of(
-    formula: Expression, names: Collection[str]
-) -> tuple[dict[str, Expression], Expression] | None:
-    """Coefficients of names in a sum, and the remainder; None for other expressions."""
-    if not set(formula.names) & set(names):
-        return {}, formula
-    if formula.operation == "name":
-        return {formula.value: number(1.0)}, number(0.0)
-    if formula.operation == "*" and formula.arguments[1].value in names:
-        weight, variable = formula.arguments
-        return (
-            None
-            if set(weight.names) & set(names)
-            else ({variable.value: weight}, number(0.0))
-        )
-    if formula.operation != "+":
-        return None
-    left, right = (weights_of(argument, names) for argument in formula.arguments)
-    if left is None or right is None:
-        return None
-    total = left[0] | {
-        key: left[0][key] + each if key in left[0] else each
-        for key, each in right[0].items()
-    }
-    return total, simplified(left[1] + right[1])
-
-
 def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
     """Evaluate a formula, given the values of its names."""
     if formula.operation == "number":
@@ -269,12 +218,11 @@ def rounded(exact: Array, dtype: Any, *, up: bool) -> NDArray[Any]:
 class Pieces:
     """A curve in ``z = (x - origin) / unit``: cubics in the distance from ``starts``.
 
-    There is one before, between and after the ``breaks``. Several curves that are added
-    up with weights have a list of numbers for each coefficient.
+    There is one before, between and after the ``breaks``.
     """
 
     breaks: list[float]
-    coefficients: list[list[Any]]
+    coefficients: list[list[float]]
     origin: float = 0.0
     unit: float = 1.0
 
@@ -289,7 +237,7 @@ class Pieces:
         return [self.breaks[0], *self.breaks]
 
     @property
-    def columns(self) -> list[list[Any]]:
+    def columns(self) -> list[list[float]]:
         """Coefficients of each power over all pieces, highest power first."""
         return [list(column) for column in zip(*self.coefficients, strict=True)]
 
@@ -389,50 +337,6 @@ class Program:
                 kept.append((variable, value))
                 used.update(value.names)
         return Program(kept[::-1], self.result)
-
-    def given(self, numbers: Mapping[str, float]) -> Program:
-        """Replace some names by numbers."""
-        known, steps = {key: number(value) for key, value in numbers.items()}, []
-        for variable, value in self.steps:
-            new = simplified(value.given(known))
-            if new.operation == "number":
-                known[variable] = new
-            else:
-                steps.append((variable, new))
-        return Program(steps, simplified(self.result.given(known))).trimmed()
-
-    def blended(self) -> Program:
-        """Combine weighted sums of curves with equal pieces into one ``cubic``."""
-        curves = {
-            variable: value
-            for variable, value in self.steps
-            if value.operation == "cubic"
-        }
-
-        def replaced(formula: Expression) -> Expression:
-            found = weights_of(formula, curves)
-            if found is None:
-                return replace(
-                    formula, arguments=tuple(map(replaced, formula.arguments))
-                )
-            weights, rest = found
-            if len(weights) < 2:
-                return formula
-            pieces = [curves[variable].value for variable in weights]
-            stacked = (
-                np.array([each.coefficients for each in pieces])
-                .transpose(1, 2, 0)
-                .tolist()
-            )
-            arguments = curves[next(iter(weights))].arguments[0], *weights.values()
-            return (
-                Expression("cubic", arguments, replace(pieces[0], coefficients=stacked))
-                + rest
-            )
-
-        return Program(
-            [(variable, replaced(value)) for variable, value in self.steps], self.result
-        ).trimmed()
 
 
 @dataclass(frozen=True, eq=False)

@@ -323,10 +323,12 @@ class DuckDB:
     def __init__(self):
         self._connection = pytest.importorskip("duckdb").connect()
 
-    def run(self, expressions, columns, rows):
+    def run(self, expressions, columns, rows, join=""):
         """Values of expressions over a table that has these columns and rows; None is NULL."""
         names = [f'"{column.replace(chr(34), chr(34) * 2)}"' for column in columns]
-        return values(run_in(self._connection, expressions, names, "DOUBLE", rows))
+        return values(
+            run_in(self._connection, expressions, names, "DOUBLE", rows, join)
+        )
 
 
 class SQLite:
@@ -340,12 +342,12 @@ class SQLite:
         except sqlite3.OperationalError:
             pytest.skip("SQLite has no mathematical functions")
 
-    def run(self, expressions, columns, rows):
+    def run(self, expressions, columns, rows, join=""):
         names = [f'"{column.replace(chr(34), chr(34) * 2)}"' for column in columns]
-        return values(run_in(self._connection, expressions, names, "REAL", rows))
+        return values(run_in(self._connection, expressions, names, "REAL", rows, join))
 
 
-def run_in(connection, expressions, names, double, rows):
+def run_in(connection, expressions, names, double, rows, join=""):
     connection.execute("DROP TABLE IF EXISTS scores")
     connection.execute(
         f"CREATE TABLE scores (n INTEGER, {', '.join(f'{name} {double}' for name in names)})"
@@ -363,7 +365,7 @@ def run_in(connection, expressions, names, double, rows):
         )
     connection.execute("COMMIT")
     return connection.execute(
-        f"SELECT {', '.join(expressions)} FROM scores ORDER BY n"
+        f"SELECT {', '.join(expressions)} FROM scores {join} ORDER BY n"
     ).fetchall()
 
 
@@ -373,7 +375,7 @@ class PostgreSQL:
     def __init__(self, cluster):
         self._cluster = cluster
 
-    def run(self, expressions, columns, rows):
+    def run(self, expressions, columns, rows, join=""):
         names = [
             f'"{column.replace(chr(34), chr(34) * 2)}" float8' for column in columns
         ]
@@ -384,7 +386,7 @@ class PostgreSQL:
         script = (
             f"CREATE TEMP TABLE scores (n float8, {', '.join(names)});\n"
             f"COPY scores FROM STDIN (FORMAT csv);\n{lines}\n\\.\n"
-            f"SELECT {', '.join(expressions)} FROM scores ORDER BY n;\n"
+            f"SELECT {', '.join(expressions)} FROM scores {join} ORDER BY n;\n"
         )
         cluster = self._cluster
         command = [
@@ -418,7 +420,7 @@ class Spark:
     def __init__(self, session):
         self._session = session
 
-    def run(self, expressions, columns, rows):
+    def run(self, expressions, columns, rows, join=""):
         # A file is much faster than rows through Python.
         table = {"n": list(range(len(rows)))} | dict(
             zip(columns, map(list, zip(*rows, strict=True)), strict=True)
@@ -431,7 +433,7 @@ class Spark:
             self._session.read.parquet(file.name).createOrReplaceTempView("scores")
             return values(
                 self._session.sql(
-                    f"SELECT {', '.join(expressions)} FROM scores ORDER BY n"
+                    f"SELECT {', '.join(expressions)} FROM scores {join} ORDER BY n"
                 ).collect()
             )
 

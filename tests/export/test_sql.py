@@ -6,7 +6,6 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import SplineCalibrator
 from calspline.export import to_sql
-from calspline.export.formulas import formula_of
 
 
 def calibrate(database, calibrator, columns, rows):
@@ -116,14 +115,31 @@ def test_the_logarithm_is_written_once_for_each_side(fitted, dialect):
     assert max(map(len, text.splitlines())) < 160
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
-def test_a_curve_that_all_classes_share_is_written_once(fitted, dialect):
-    calibrator = fitted("structured")
-    pieces = dict(formula_of(calibrator).program.steps)["f"].value
-    text = to_sql(calibrator, ["a", "b", "c"], dialect=dialect)[0]
-    assert [text.count(repr(value)) for value in pieces.columns[2][2:]] == [1] * (
-        len(pieces.breaks) - 1
+@pytest.mark.parametrize("other", ["sqlite", "postgres", "spark"])
+@pytest.mark.parametrize("name", ["ovr", "structured of logits"])
+def test_classes_that_share_joined_steps_agree_with_python(
+    request, fitted, other, name
+):
+    database = request.getfixturevalue(other)
+    rows = [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.1, None, 0.9]]
+    create, join, found = to_sql(
+        fitted(name), ["a", "b", "c"], dialect=database.dialect, table="steps"
     )
+    assert create == []
+    got = database.run(found, ["a", "b", "c"], rows, join)
+    np.testing.assert_allclose(
+        got[:2], fitted(name).calibrate(rows[:2]), rtol=0.0, atol=1e-9
+    )
+    assert np.isnan(got[2]).all()
+
+
+@pytest.mark.parametrize("name", ["ovr", "structured"])
+def test_joined_steps_have_no_lambdas(fitted, name):
+    _, join, found = to_sql(
+        fitted(name), ["a", "b", "c"], dialect="spark", table="steps"
+    )
+    assert "->" not in "".join([join, *found])
+    assert sum(map(len, found)) < 1000
 
 
 def test_few_names_are_bound_within_others(case):

@@ -13,8 +13,6 @@ from scipy.special import expit, softmax
 from tests.export.conftest import values
 
 from calspline import SplineCalibrator
-from calspline._expression import call, evaluate, weights_of
-from calspline._expression import name as named
 from calspline.export import to_sql
 from calspline.export.dialects import DIALECTS
 
@@ -187,40 +185,6 @@ def run(database, query, frame, statements=()):
     if database.dialect == "sqlite":
         connection.commit()  # of its own accord it has begun a transaction
     return values(connection.execute(query).fetchall())
-
-
-@pytest.mark.parametrize("by", [("country",), ("country", "device")])
-def test_a_segment_that_is_known_has_one_curve_with_weights(by):
-    cal = fitted(by)
-    expression = to_sql(cal, "p", by=list(by), table="effects").expression
-    assert expression.count("list_dot_product") == 4  # one for each power
-    program = cal.model_.formula().program
-    steps = dict(
-        program.given({f"new_{k}": 0.0 for k in range(len(by))}).blended().steps
-    )
-    assert (
-        sum(value.operation == "cubic" for value in dict(program.steps).values()) == 7
-    )
-    assert "sqrt" in {
-        part.operation for value in dict(program.steps).values() for part in value.parts
-    }
-    found = [part for value in steps.values() for part in value.parts]
-    assert "sqrt" not in {part.operation for part in found}
-    [curves] = [part for part in found if part.operation == "cubic"]
-    assert len(curves.arguments) == 1 + 7
-
-
-def test_what_is_no_weighted_sum_is_left_alone():
-    x, y, w = named("x"), named("y"), named("w")
-    weights, rest = weights_of(x + w * y + 2.0 + 3.0 * y, {"x", "y"})
-    numbers = {"w": np.array(5.0)}
-    assert {key: float(evaluate(each, numbers)) for key, each in weights.items()} == {
-        "x": 1.0,
-        "y": 8.0,
-    }
-    assert rest.value == 2.0
-    for formula in (x * y, x - y, w * (x + y), call("exp", x) + y):
-        assert weights_of(formula, {"x", "y"}) is None
 
 
 def wanted(cal, frame, by, score):
@@ -400,9 +364,25 @@ def test_the_effects_bend():
     }
 
 
-def test_the_piece_that_a_score_lies_in_is_found_once():
-    found = to_sql(fitted(("country",)), "p", by="country", table="effects").expression
-    assert found.count("lambda z:") == 2  # for known segments, and for new ones
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark", "sqlite"])
+def test_the_piece_that_a_score_lies_in_is_found_once(dialect):
+    cal = fitted(("country",))
+    expression = to_sql(cal, "p", by="country", table="effects", dialect=dialect)[2]
+    pieces = dict(cal.model_.formula().program.steps)["f"].value
+    middle = repr(pieces.breaks[len(pieces.breaks) // 2])
+    # Once to find the piece, and once to count from where it starts.
+    assert expression.count(middle) == 2
+
+
+def test_labels_that_look_like_names_of_steps_are_texts(database):
+    frame = rows()
+    labels = np.array(["step_0", "STEP_1", "calibration_2"])[frame["device"] % 3]
+    cal = SplineCalibrator().fit(frame["p"], frame["y"], by=labels)
+    some_rows = pd.DataFrame({"p": frame["p"], "s": labels})[:30]
+    found = to_sql(cal, "p", by="s", dialect=database.dialect)
+    got = run(database, f"SELECT {found} FROM scores", some_rows)
+    expected = cal.calibrate(some_rows["p"], by=some_rows["s"])
+    np.testing.assert_allclose(got[:, 0], expected, **AGREE)
 
 
 def test_names_that_the_expression_uses_itself_may_be_columns(database):
@@ -440,7 +420,8 @@ def test_what_cannot_be_written_is_refused(dialect):
         to_sql(cal, "p", by=["", "device"], dialect=dialect)
     with pytest.raises(
         ValueError,
-        match="table must be the name of a table, for a calibrator with by; got ''",
+        match="table must be the name of a table, for a calibrator with by or of "
+        "several classes; got ''",
     ):
         to_sql(cal, "p", by=["country", "device"], table="", dialect=dialect)
     frame = rows()

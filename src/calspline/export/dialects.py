@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,18 @@ BLOCK = 32
 WIDTH = 100
 UNSAFE = re.compile(r"[^\w .-]")
 """What must not be part of a message: how a string ends is up to the settings of the engine."""
+
+
+@dataclass(frozen=True)
+class Lambdas:
+    """How expressions name values by lambdas over lists of one item."""
+
+    bind: Callable[[str, str, str], str]
+    """``bind(variable, value, body)`` is ``body`` with the variable bound to the value."""
+    struct: Callable[[Mapping[str, str]], str]
+    """A value with fields."""
+    most: int
+    """How many may be in each other; beyond, subqueries are better."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +42,18 @@ class Dialect:
     """The place of a value among labels, from 1; NULL or 0 if it is none. Names in it begin with the last argument."""
     types: tuple[str, str]
     """Those of texts and of doubles in a table."""
-    bind: Callable[[str, str, str], str]
-    """``bind(variable, value, body)`` is ``body`` with the variable bound to the value."""
     array: Callable[[list[str], str], str]
     """``array(items, i)`` is the item at an index."""
     index: Callable[[str, list[str]], str] | None = None
     """``index(z, breaks)`` finds the piece, where there is a function for it."""
-    list: str | None = None
-    """A list of values, where there are lists."""
-    each: Callable[[str, str, str], str] | None = None
-    """``each(values, variable, body)`` is a list of ``body`` for each of a list of values, where there are lists."""
-    dot: str | None = None
-    """The sum of the products of two lists, with places for them."""
+    compared: int = 2 * BLOCK
+    """Breaks that are compared one after the other, before looking them up pays."""
+    lambdas: Lambdas | None = None
+    """Lambdas, where they are better than subqueries."""
+    lateral: bool = False
+    """Whether steps may be lateral joins. DuckDB has them, but takes all memory if there are other joins."""
+    distance: str = "{}"
+    """The distance from a break, safe to take powers of."""
     quote: str = '"'
     """What names are quoted with; doubled, it is part of a name."""
     functions: Mapping[str, str] = field(
@@ -107,45 +120,38 @@ def lines_of(items: list[str], opening: str, closing: str) -> str:
 
 
 def _rows_of(labels: list[str]) -> str:
-    return lines_of(
-        [f"({label}, {k + 1})" for k, label in enumerate(labels)], "(VALUES", ")"
-    )
+    rows = [f"({label}, {k + 1})" for k, label in enumerate(labels)]
+    return lines_of(rows, "(VALUES", ")")
 
 
 def _among_values(value: str, labels: list[str], known: str) -> str:
-    rows = f"{indented(_rows_of(labels))} AS {known}({known}_segment, {known}_place)"
-    return (
-        f"(\n  SELECT {known}_place FROM {rows}\n  "
-        f"WHERE {known}_segment = {indented(value)}\n)"
-    )
+    rows = f"{_rows_of(labels)} AS {known}({known}_segment, {known}_place)"
+    return f"(\nSELECT {known}_place FROM {rows}\nWHERE {known}_segment = {value})"
 
 
 def _among_rows(value: str, labels: list[str], known: str) -> str:
     # SQLite names columns of a list of values in a common table expression only.
-    rows = (
-        f"WITH {known}({known}_segment, {known}_place) AS {indented(_rows_of(labels))}"
-    )
-    return (
-        f"(\n  {rows}\n  SELECT {known}_place FROM {known} "
-        f"WHERE {known}_segment = {indented(value)}\n)"
-    )
+    rows = f"WITH {known}({known}_segment, {known}_place) AS {_rows_of(labels)}"
+    found = f"SELECT {known}_place FROM {known} WHERE {known}_segment = {value}"
+    return f"(\n{rows}\n{found})"
 
 
-def _select(variable: str, value: str, body: str, once: str = "") -> str:
-    """``body``, ``variable`` being bound to ``value``: a subquery without a table."""
-    name = "bound_" + variable.rstrip("0123456789")
-    return (
-        f"(\n  SELECT {indented(body)}\n  "
-        f"FROM (SELECT {indented(value)} AS {variable}{once}) AS {name}\n)"
-    )
+def _list_lambda(variable: str, value: str, body: str) -> str:
+    return f"list_transform([\n{value}\n], lambda {variable}:\n{body}\n)[1]"
 
 
-def _list_lambda(values: str, variable: str, body: str) -> str:
-    return f"list_transform({values}, lambda {variable}:\n  {indented(body)}\n)"
+def _array_lambda(variable: str, value: str, body: str) -> str:
+    return f"transform(array(\n{value}\n), {variable} ->\n{body}\n)[0]"
 
 
-def _array_lambda(values: str, variable: str, body: str) -> str:
-    return f"transform({values}, {variable} ->\n  {indented(body)}\n)"
+def _list_struct(values: Mapping[str, str]) -> str:
+    fields = [f"'{key}': {value}" for key, value in values.items()]
+    return "{\n" + ",\n".join(fields) + "\n}"
+
+
+def _named_struct(values: Mapping[str, str]) -> str:
+    fields = [f"'{key}', {value}" for key, value in values.items()]
+    return "named_struct(\n" + ",\n".join(fields) + "\n)"
 
 
 def _halved(
@@ -203,15 +209,6 @@ _POSTGRES_OTHERS = _names(
 _SPARK_NUMBERS = _names("tinyint, smallint, int, bigint, float, double, boolean")
 
 
-def _bind_postgres(variable: str, value: str, body: str) -> str:
-    """Name a value; PostgreSQL would write it out wherever it is used, but for OFFSET."""
-    if variable == "t":
-        # The distance from a break: powers of a tiny one underflow, which is an error.
-        distance = "CASE WHEN abs(d) < 1e-90 THEN 0e0 ELSE d END"
-        value = _select("d", value, distance, " OFFSET 0")
-    return _select(variable, value, body, " OFFSET 0")
-
-
 DIALECTS: dict[str, Dialect] = {
     "duckdb": Dialect(
         column="{}::DOUBLE",
@@ -223,12 +220,8 @@ DIALECTS: dict[str, Dialect] = {
         as_number="TRY_CAST({} AS DOUBLE)",
         position=_among_values,
         types=("VARCHAR", "DOUBLE"),
-        bind=lambda variable, value, body: (
-            _list_lambda(f"[\n  {indented(value)}\n]", variable, body) + "[1]"
-        ),
-        each=_list_lambda,
-        list="[{}]",
-        dot="list_dot_product({}, {})",
+        # It takes twice as long to plan for every lambda in another.
+        lambdas=Lambdas(_list_lambda, _list_struct, most=8),
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
         # DuckDB 2.0 believes the range that a Parquet file states for its numbers of
         # NaN, too; CASE hides it.
@@ -251,7 +244,8 @@ DIALECTS: dict[str, Dialect] = {
         as_text="{}::text",
         position=_among_values,
         types=("text", "float8"),
-        bind=_bind_postgres,
+        # Powers of a tiny distance underflow, which is an error.
+        distance="CASE WHEN abs({0}) < 1e-90 THEN 0e0 ELSE {0} END",
         array=lambda items, i: lines_of(items, "('{", f"}}'::float8[])[{i}]"),
         index=lambda z, breaks: lines_of(
             breaks, f"width_bucket({z}, '{{", "}'::float8[]) + 1"
@@ -261,6 +255,7 @@ DIALECTS: dict[str, Dialect] = {
         # evaluated before a row needs it.
         refuse="('{}: ' || {}::text)::float8",
         barrier="OFFSET 0",
+        lateral=True,
     ),
     "spark": Dialect(
         quote="`",
@@ -275,11 +270,8 @@ DIALECTS: dict[str, Dialect] = {
             labels, "array_position(array(", f"), {value})"
         ),
         types=("string", "double"),
-        bind=lambda variable, value, body: (
-            _array_lambda(f"array(\n  {indented(value)}\n)", variable, body) + "[0]"
-        ),
-        each=_array_lambda,
-        list="array({})",
+        lateral=True,
+        lambdas=Lambdas(_array_lambda, _named_struct, most=sys.maxsize),
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
         refuse="raise_error('{}')",
         staged=True,
@@ -297,7 +289,7 @@ DIALECTS: dict[str, Dialect] = {
         as_text="{}",
         position=_among_rows,
         types=("TEXT", "REAL"),
-        bind=_select,
+        compared=sys.maxsize,
         array=_cases,
         not_nan="TRUE",  # where NaN is null
         refuse="json_extract('{{}}', '{}: ' || {})",  # as in PostgreSQL

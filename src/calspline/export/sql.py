@@ -1,32 +1,43 @@
-"""Calibrators as SQL: an expression over columns, or a query in stages.
+"""Calibrators as SQL: an expression over columns, or steps in a query.
 
-An expression has to bind names by functions of lists, which engines evaluate slowly.
-Where the query is ours to write, what is used more than once is a column of the query
-below: a stage is a projection, and the engine computes each of its columns once for
-every row.
+What a newcomer needs to know: a map describes itself as a formula, which is named steps
+of arithmetic and of operations on rows (``model.formula()``). ``sql_steps.py`` writes
+it as columns, each of which uses earlier ones, and puts these columns into a subquery,
+into lambdas or into lateral joins; there is no other path, whatever the map. An
+operation of formulas is a branch of ``StepWriter``. What a dialect says in its own way
+is a record in ``dialects.py``. Effects of segments are names in a formula:
+``sql_segments.py`` says what they stand for, and nothing else knows of them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, overload
 
-from calspline._expression import Expression, Formula, Program, name
+from calspline._expression import Formula
 from calspline._input.options import check_one_of
 from calspline._input.segment_labels import places_by_name
-from calspline.export.dialects import DIALECTS, Dialect, numeral
+from calspline.export.dialects import DIALECTS, Dialect
 from calspline.export.formulas import formula_of
-from calspline.export.sql_statement import Statement, with_names
+from calspline.export.sql_segments import (
+    Effects,
+    effects_in_arrays,
+    effects_in_tables,
+    effects_of_new,
+    find_places,
+    make_tables,
+)
+from calspline.export.sql_steps import Steps, StepWriter
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 By = str | Sequence[str] | None
 
 
 class JoinedSql(NamedTuple):
-    """SQL of a calibrator with segments whose effects are in a table.
+    """SQL of a calibrator with joins: tables of effects of segments, and steps.
 
-    ``create`` are the statements that create and fill the table (one table per column
+    ``create`` are the statements that create and fill the tables (one table per column
     of segments), ``join`` follows the FROM clause of the query with the scores, and
     ``expression`` (a list for several classes) belongs to its SELECT clause.
     """
@@ -88,9 +99,9 @@ def to_sql(
     dialect : {"duckdb", "postgres", "spark", "sqlite"}, default="duckdb"
         SQL dialect. DuckDB must be 1.3 or later. SQLite must be compiled with its math
         functions, which is the default of most builds, and with JSON functions for
-        segments. Expressions for PostgreSQL and SQLite contain subqueries, which are
-        not allowed in generated columns, indexes and check constraints; use a view or a
-        query.
+        segments. Expressions for PostgreSQL and SQLite, and for several classes in
+        DuckDB, contain subqueries, which are not allowed in generated columns, indexes
+        and check constraints; use a view or a query.
     by : str or list of str, optional
         Columns of segments, for a calibrator that was fitted with ``by``. NULL and
         unseen labels get the probability of a new segment. Labels are compared by
@@ -98,17 +109,19 @@ def to_sql(
         the column (in SQLite: a value) has another type than the labels.
     table : str, optional
         Name of a table of effects, which keeps the expression short if there are many
-        segments. By default, labels and effects are part of the expression. SQLite
-        requires a table for logits of several classes with ``multiclass="ovr"``, whose
-        expressions are too deep for its parser.
+        segments. By default, labels and effects are part of the expression. Several
+        classes may have a ``table`` without segments, too: in Spark and PostgreSQL, the
+        steps of the computation are then lateral joins, which are computed once for all
+        classes. In Spark, they are about a hundred times as fast as expressions.
 
     Returns
     -------
     sql : str, list of str or JoinedSql
-        An expression, or one for each class. For several classes, each expression needs
-        all columns and all curves, so their length grows with the square of the number
-        of classes. With ``table``, a :class:`~calspline.export.sql.JoinedSql`: the
-        statements that create and fill the table, the join, and the expression.
+        An expression, or one for each class. For several classes, each expression
+        contains all steps of the computation. With ``table``, a
+        :class:`~calspline.export.sql.JoinedSql`: the statements that create and fill
+        tables of effects (none without segments), the joins, and the expression. Names
+        of joined steps begin with ``calibration_``.
 
     Examples
     --------
@@ -135,41 +148,58 @@ def to_sql(
     """
     check_one_of(dialect, "dialect", tuple(DIALECTS))
     formula = formula_of(calibrator)
-    if table is not None and (by is None or not _is_name(table)):
+    by = [by] if isinstance(by, str) else by
+    _check_by(formula, by)
+    columns = _check_columns(formula, column)
+    n_classes = len(formula.classes)
+    if table is not None and (not _is_name(table) or (by is None and n_classes == 2)):
         raise ValueError(
-            "table must be the name of a table, for a calibrator with by; got "
-            f"{table!r}"
+            "table must be the name of a table, for a calibrator with by or of several "
+            f"classes; got {table!r}"
         )
-    if (by is None) != (not formula.lookups):
-        named = (
-            "named: this calibrator was fitted with segments"
-            if by is None
-            else "left out: this one was not"
+    by = _in_order(formula, by or ())
+    own = _Export(DIALECTS[dialect], formula, columns, by)
+    if table is not None:
+        return own.joined(table)
+    found = own.expressions()
+    return found[0] if n_classes == 2 else found
+
+
+def _check_by(formula: Formula, by: Sequence[str] | None) -> None:
+    if by is None and formula.lookups:
+        raise ValueError(
+            "by, the columns of segments, must be named: this calibrator was fitted "
+            "with segments"
         )
-        raise ValueError(f"by, the columns of segments, must be {named}")
-    segments = _in_order(
-        formula, [] if by is None else [by] if isinstance(by, str) else list(by)
-    )
-    columns = [column] if isinstance(column, str) else column
-    wanted = 1 if len(formula.classes) == 2 else len(formula.classes)
-    if (wanted == 1) != isinstance(column, str):
-        expected = (
-            "the name of a column"
-            if wanted == 1
-            else f"a list of {wanted} names of columns"
+    if by is not None and not formula.lookups:
+        raise ValueError(
+            "by, the columns of segments, must be left out: this one was not"
         )
+    for name in by or ():
+        if not _is_name(name):
+            raise ValueError(
+                f"by must be the name of a column, or a list of names; got {name!r}"
+            )
+
+
+def _check_columns(formula: Formula, column: Any) -> Sequence[str]:
+    """The columns of scores."""
+    n_columns = 1 if len(formula.classes) == 2 else len(formula.classes)
+    if isinstance(column, str) != (n_columns == 1):
+        expected = f"a list of {n_columns} names of columns"
+        if n_columns == 1:
+            expected = "the name of a column"
         raise TypeError(f"column must be {expected}; got {column!r}")
-    for item in columns:
-        if not _is_name(item):
-            raise ValueError(f"column must be the name of a column; got {item!r}")
-    if len(columns) != wanted:
+    columns: Sequence[str] = [column] if isinstance(column, str) else column
+    for name in columns:
+        if not _is_name(name):
+            raise ValueError(f"column must be the name of a column; got {name!r}")
+    if len(columns) != n_columns:
         raise ValueError(
-            f"column must have {wanted} names, one for each class; got {len(columns)}"
+            f"column must have {n_columns} names, one for each class; got "
+            f"{len(columns)}"
         )
-    statement = Statement(DIALECTS[dialect], columns, segments, table)
-    found = statement.write(formula)
-    result = found[0] if wanted == 1 else found
-    return result if table is None else JoinedSql(*statement.effects(formula), result)
+    return columns
 
 
 def _is_name(value: Any) -> bool:
@@ -178,15 +208,91 @@ def _is_name(value: Any) -> bool:
 
 def _in_order(formula: Formula, by: Sequence[str]) -> list[str]:
     """Columns of segments in the order of the fit."""
-    for one in by:
-        if not _is_name(one):
-            raise ValueError(
-                f"by must be the name of a column, or a list of names; got {one!r}"
-            )
-    order = (
-        places_by_name([lookup.column for lookup in formula.lookups], by) if by else []
-    )
+    if not by:
+        return []
+    order = places_by_name([lookup.column for lookup in formula.lookups], by)
     return [by[place] for place in order]
+
+
+@dataclass(frozen=True)
+class _Export:
+    """A formula over columns of scores and columns of segments, in a dialect."""
+
+    dialect: Dialect
+    formula: Formula
+    columns: Sequence[str]
+    by: Sequence[str]
+
+    def expressions(self) -> list[str]:
+        """An expression for each class, or that of the second of two."""
+        steps = self._steps("step_")
+        return self._written(steps, self._effects(steps))
+
+    def joined(self, table: str) -> JoinedSql:
+        """Tables of effects, and steps as joins where they pay."""
+        dialect, lookups = self.dialect, self.formula.lookups
+        tables = [table]
+        if len(self.by) != 1:
+            tables = [f"{table}{k + 1}" for k in range(len(self.by))]
+        segment = _free("segment", [*self.columns, *self.by])
+        made, joins = make_tables(dialect, lookups, self.by, tables, segment)
+        effects = effects_in_tables(dialect, lookups, tables)
+        steps = self._steps("calibration_", table)
+        if len(self.columns) == 1:
+            [result] = self._written(steps, effects)
+            return JoinedSql(made, "\n".join(joins), result)
+        if not dialect.lateral:
+            return JoinedSql(made, "\n".join(joins), self._written(steps, effects))
+        results = self._writer(steps, effects).of_row(self.formula, self._quoted)
+        joins += steps.as_joins(dialect.barrier)
+        return JoinedSql(made, "\n".join(joins), results)
+
+    def stages(self, taken: Iterable[str], otherwise: str) -> Stages:
+        """Columns that projections add."""
+        steps = self._steps("stage_", *taken, otherwise)
+        writer = self._writer(steps, self._effects(steps))
+        results = writer.of_row(self.formula, self._quoted, otherwise)
+        return Stages(steps.stages, results)
+
+    def _steps(self, prefix: str, *taken: str) -> Steps:
+        labels = [
+            str(label) for lookup in self.formula.lookups for label in lookup.labels
+        ]
+        return Steps(_free(prefix, [*self.columns, *self.by, *taken, *labels]))
+
+    def _writer(self, steps: Steps, effects: Effects) -> StepWriter:
+        return StepWriter(self.dialect, steps, effects)
+
+    @property
+    def _quoted(self) -> list[str]:
+        return [*map(self.dialect.identifier, self.columns)]
+
+    def _written(self, steps: Steps, effects: Effects) -> list[str]:
+        """Expressions that hold all steps."""
+        writer = self._writer(steps, effects)
+        if len(self.columns) > 1:
+            results = writer.of_row(self.formula, self._quoted)
+            return steps.as_expressions(results, self.dialect)
+        # A score that is invalid needs no steps.
+        valid, value = writer.of_score(self.formula, self._quoted[0])
+        [text] = steps.as_expressions([value], self.dialect)
+        return [f"CASE WHEN {valid} THEN\n{text}\nEND"]
+
+    def _effects(self, steps: Steps) -> Effects:
+        """Effects in arrays; without columns of segments those of new ones."""
+        lookups = self.formula.lookups
+        if not self.by:
+            return effects_of_new(lookups)
+        places = find_places(self.dialect, lookups, self.by, f"{steps.prefix}known")
+        return effects_in_arrays(self.dialect, lookups, [*map(steps.add, places)])
+
+
+def _free(prefix: str, taken: Iterable[str]) -> str:
+    """A beginning of names that is in no other name."""
+    texts = "\n".join(taken).lower()
+    while prefix in texts:
+        prefix = "_" + prefix
+    return prefix
 
 
 class Stages(NamedTuple):
@@ -210,76 +316,6 @@ def in_stages(
     No name of a stage is among ``taken``, nor part of one. Rows that hold no scores get
     NULL, or what further branches of a CASE in ``otherwise`` say.
     """
-    prefix = "stage_"
-    while any(prefix in column.lower() for column in taken):
-        prefix = "_" + prefix
     formula = formula_of(calibrator)
-    return _Staged(DIALECTS[dialect], columns, prefix, _in_order(formula, by)).stages(
-        formula, otherwise
-    )
-
-
-class _Staged(Statement):
-    # Spark compiles no method that is long, so there is one comparison and as many
-    # steps as it takes.
-    _most_compared = 1
-
-    def __init__(
-        self, writer: Dialect, columns: Sequence[str], prefix: str, by: Sequence[str]
-    ) -> None:
-        super().__init__(writer, columns, by)
-        self._prefix = prefix
-        self._own = re.compile(rf"\b{prefix}\d+\b")
-        self._names: dict[str, str] = {}
-        self._stage_of: dict[str, int] = {}
-        self._stages: list[dict[str, str]] = []
-
-    def stages(self, formula: Formula, otherwise: str) -> Stages:
-        """All stages and results."""
-        valid = self._named(self._valid(formula.kind))
-        # Scores in place of what is none keep the arithmetic within its bounds.
-        safe = numeral(
-            0.0 if formula.kind == "margin" else 1.0 / max(len(self._columns), 2)
-        )
-        scores = self._texts(self._scores(formula.kind))
-        self._columns = [
-            self._named(f"CASE WHEN {valid} THEN {score} ELSE {safe} END")
-            for score in scores
-        ]
-        p = [name(column) for column in self._columns]
-        values = [self._class(formula, p, j) for j in range(len(p))]
-        return Stages(
-            [
-                {column: with_names(text) for column, text in stage.items()}
-                for stage in self._stages
-            ],
-            [
-                with_names(f"CASE WHEN {valid} THEN {value} {otherwise} END")
-                for value in values
-            ],
-        )
-
-    def _named(self, value: str) -> str:
-        """The column of a value, in the first stage that can have it."""
-        if value in self._stage_of:
-            return value
-        if value not in self._names:
-            column = f"{self._prefix}{len(self._names)}"
-            used = self._own.findall(value)
-            stage = 1 + max((self._stage_of[other] for other in used), default=-1)
-            if stage == len(self._stages):
-                self._stages.append({})
-            self._stages[stage][column] = value
-            self._names[value], self._stage_of[column] = column, stage
-        return self._names[value]
-
-    def _bound(self, variable: str, values: list[str]) -> list[Expression]:
-        return [name(self._named(value)) for value in values]
-
-    def _value(self, program: Program, known: dict[str, Expression]) -> str:
-        known = {key: row[0] for key, row in self._effects.items()} | known
-        for variable, value in program.steps:
-            known = known | {
-                variable: name(self._named(self._write(value.given(known))))
-            }
-        return self._write(program.result.given(known))
+    own = _Export(DIALECTS[dialect], formula, columns, _in_order(formula, by))
+    return own.stages(taken, otherwise)
