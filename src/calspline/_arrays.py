@@ -120,8 +120,26 @@ class Counts:
         squared: Array | None = None,
     ) -> Counts:
         """Count rows by value and label, with their weights (by default one)."""
+        if weight is None and squared is None and len(x) and x.min() >= 0.0:
+            return Counts.from_labels(x, positive)
         w = np.ones(len(x)) if weight is None else weight
         return Counts.from_sums(x, w * positive, w * ~positive, squared)
+
+    @classmethod
+    def from_labels(cls, x: Array, positive: NDArray[np.bool_]) -> Counts:
+        """Count rows of weight one whose values are not negative.
+
+        The bits of such values sort as integers do, so the label can be the last bit of
+        what is sorted.
+        """
+        keys = (x + 0.0).view(np.uint64) << np.uint64(1)
+        keys |= positive
+        keys.sort()
+        x = (keys >> np.uint64(1)).view(np.float64)
+        first = run_starts(x)
+        positives = np.add.reduceat(keys & np.uint64(1), first).astype(np.float64)
+        rows = np.diff(first, append=len(x))
+        return Counts(x[first], positives, rows - positives)
 
     @classmethod
     def from_sums(
@@ -172,23 +190,29 @@ class Counts:
         """Whether there is only one distinct value."""
         return bool(self.x[-1] - self.x[0] <= MIN_SPAN)
 
-    def where(self, at: NDArray[Any]) -> Counts:
+    def where(self, at: NDArray[Any] | slice) -> Counts:
         """Select some of the values."""
         squared = None if self.squared is None else self.squared[at]
         return Counts(self.x[at], self.positives[at], self.negatives[at], squared)
 
     def equal_weight_bins(self, n_bins: int) -> NDArray[np.intp]:
         """Index of the bin of each value; bins have equal weight."""
-        middle = (np.cumsum(self.w) - 0.5 * self.w) / self.total
-        return np.minimum((middle * n_bins).astype(np.intp), n_bins - 1)
+        return np.minimum((self._middle * n_bins).astype(np.intp), n_bins - 1)
+
+    @cached_property
+    def _middle(self) -> Array:
+        """The share of the weight below the middle of each value's own."""
+        return np.asarray((np.cumsum(self.w) - 0.5 * self.w) / self.total)
+
+    def bin_starts(self, n_bins: int) -> NDArray[np.intp]:
+        """Where bins of equal weight begin; those without a value are left out."""
+        first = np.searchsorted(self._middle * n_bins, np.arange(n_bins))
+        first = first[first < len(self)]
+        return first[run_starts(first)]
 
     def coarsened(self, n_bins: int) -> Counts:
         """Merge neighbors in about ``n_bins`` bins of equal weight, if necessary."""
-        return (
-            self
-            if len(self) <= n_bins
-            else self.merged(run_starts(self.equal_weight_bins(n_bins)))
-        )
+        return self if len(self) <= n_bins else self.merged(self.bin_starts(n_bins))
 
     def merged(self, first: NDArray[np.intp], x: Array | None = None) -> Counts:
         """Merge runs of neighbors, which start at the indices ``first``."""

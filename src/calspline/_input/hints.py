@@ -102,10 +102,6 @@ def warn_if_rows_reversed(
     weight: Array | None,
     classes: NDArray[Any],
     design_effect: float,
-    *,
-    remedy: str = FIT_THE_OTHER_CLASS,
-    name: str = "scores",
-    taken: str = "calibrated",
 ) -> None:
     """Warn if scores of rows are reversed; sort them only if the means are."""
     w = np.ones(len(x)) if weight is None else weight
@@ -116,14 +112,7 @@ def warn_if_rows_reversed(
             if where.any()
         ]
     if len(means) == 2 and means[0] < means[1]:
-        warn_if_reversed(
-            Counts.from_rows(x, positive, weight),
-            classes,
-            design_effect,
-            remedy=remedy,
-            name=name,
-            taken=taken,
-        )
+        warn_if_reversed(Counts.from_rows(x, positive, weight), classes, design_effect)
 
 
 def warn_if_columns_shuffled(

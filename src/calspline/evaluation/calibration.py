@@ -75,10 +75,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from calspline._arrays import Array, Counts, run_starts
+from calspline._arrays import Array, Counts, chunks
 from calspline.evaluation.protocols import EvaluatedRows
-from calspline.fits.options import Recipe
-from calspline.fits.validated import fit_curve
 from calspline.fitting.basis import NaturalSpline
 from calspline.fitting.fit import quantile_knots
 from calspline.fitting.newton import (
@@ -88,9 +86,8 @@ from calspline.fitting.newton import (
     log_loss,
     minimize,
 )
-from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
-from calspline.transforms import Transform, log_odds
+from calspline.transforms import Transform
 
 Ints = NDArray[np.intp]
 
@@ -119,8 +116,13 @@ def equal_width_bins(p: Array, n_bins: int) -> Ints:
 
 def ece(f: Counts, bins: Ints) -> tuple[float, float]:
     """ECE, plain and debiased, for given bins."""
-    gap = np.abs(np.bincount(bins, weights=f.positives - f.w * f.x))
-    s = np.sqrt(np.bincount(bins, weights=f.squares * f.x * (1.0 - f.x)))
+    sums, variances = np.zeros((2, int(bins.max()) + 1))
+    for rows in chunks(len(f)):
+        part, size = f.where(rows), len(sums)
+        sums += np.bincount(bins[rows], part.positives - part.w * part.x, size)
+        v = part.x * (1.0 - part.x)
+        variances += np.bincount(bins[rows], part.squares * v, size)
+    gap, s = np.abs(sums), np.sqrt(variances)
     # Beyond 40 the correction vanishes, and z squared may overflow.
     z = np.divide(gap, s, out=np.full_like(gap, 40.0), where=gap < 40.0 * s)
     debiased = gap * (2.0 * scipy.special.ndtr(z) - 1.0) - s * np.sqrt(
@@ -129,16 +131,23 @@ def ece(f: Counts, bins: Ints) -> tuple[float, float]:
     return float(gap.sum()) / f.total, max(0.0, float(debiased.sum())) / f.total
 
 
+def _residuals_on_grid(f: Counts) -> Array:
+    """Mean residuals by cell; each is shared between the centres of two cells."""
+    on_grid = np.zeros(GRID_CELLS)
+    for rows in chunks(len(f)):
+        part = f.where(rows)
+        residual = (part.positives - part.w * part.x) / f.total
+        place = np.clip(part.x * GRID_CELLS - 0.5, 0.0, GRID_CELLS - 1.0)
+        left = np.minimum(place.astype(np.intp), GRID_CELLS - 2)
+        share = place - left
+        on_grid += np.bincount(left, residual * (1.0 - share), GRID_CELLS)
+        on_grid += np.bincount(left + 1, residual * share, GRID_CELLS)
+    return on_grid
+
+
 def smooth_ece(f: Counts) -> float:
     """Smooth ECE, with the bandwidth at the fixed point."""
-    residual = (f.positives - f.w * f.x) / f.total
-    # A residual is shared between the centres of two cells.
-    place = np.clip(f.x * GRID_CELLS - 0.5, 0.0, GRID_CELLS - 1.0)
-    left = np.minimum(place.astype(np.intp), GRID_CELLS - 2)
-    share = place - left
-    on_grid = np.bincount(left, weights=residual * (1.0 - share), minlength=GRID_CELLS)
-    on_grid += np.bincount(left + 1, weights=residual * share, minlength=GRID_CELLS)
-    waves = np.asarray(scipy.fft.dct(on_grid))
+    waves = np.asarray(scipy.fft.dct(_residuals_on_grid(f)))
     frequency = np.pi * np.arange(GRID_CELLS)
 
     def at(width: float) -> float:
@@ -162,22 +171,10 @@ def smooth_ece(f: Counts) -> float:
     )
 
 
-def spline_curve(f: Counts, design_effect: float = 1.0) -> FittedCurve | None:
-    """Spline calibration curve of these predictions; None if only one class occurs."""
-    if not (f.positives.any() and f.negatives.any()):
-        return None
-    # As many rows as would say as much, if those of a group did not depend on each
-    # other.
-    share = (
-        1.0 if f.squared is None else design_effect * f.total / float(f.squares.sum())
-    )
-    histogram = ScoreHistogram.from_locations(
-        "probability",
-        log_odds(f.x),
-        positives=share * f.positives,
-        negatives=share * f.negatives,
-    )
-    return fit_curve(histogram, Recipe(design_effect=design_effect))
+def by_log_odds(f: Counts) -> Counts:
+    """Counts of probabilities as counts of their log-odds."""
+    x = Transform("logit")(f.x)
+    return Counts(x, f.positives, f.negatives, f.squared)
 
 
 def spread(f: Counts) -> float:
@@ -221,6 +218,19 @@ def recalibrated_log_odds(f: Counts, x: Array) -> Array:
     return on_a_line(f, x, [0.0, SLOPE_PRECISION / spread(f) ** 2])
 
 
+def _quantiles(values: Array, w: Array) -> tuple[float, float]:
+    """Median and 90th percentile of weighted values."""
+    if w.min() == w.max():
+        reached = np.arange(1, len(w) + 1) / len(w)
+        places = np.searchsorted(reached, [0.5, 0.9])
+        median, high = np.partition(values, places)[places].tolist()
+        return median, high
+    order = np.argsort(values)
+    reached = np.cumsum(w[order]) / w.sum()
+    median, high = values[order[np.searchsorted(reached, [0.5, 0.9])]].tolist()
+    return median, high
+
+
 def curve_distances(f: Counts, fit: FittedCurve | None) -> dict[str, Any]:
     """Mean, median, 90th percentile and maximum of ``|p - curve(p)|``.
 
@@ -229,11 +239,7 @@ def curve_distances(f: Counts, fit: FittedCurve | None) -> dict[str, Any]:
     if fit is None:
         return dict.fromkeys(("ici", "e50", "e90", "emax"), float("nan"))
     distance = np.abs(f.x - fit.curve(f.x))
-    order = np.argsort(distance)
-    reached = np.cumsum(f.w[order]) / f.total
-    e50, e90 = distance[
-        order[np.searchsorted(reached, [0.5, 0.9], side="left")]
-    ].tolist()
+    e50, e90 = _quantiles(distance, f.w)
     return {
         "ici": float(f.w @ distance) / f.total,
         "e50": e50,
@@ -258,9 +264,8 @@ def recalibration(f: Counts, rows: EvaluatedRows | None = None) -> Recalibration
     non-events, the slope is infinite. If there is only one probability, the slope is
     NaN.
     """
-    f = Counts(Transform("logit")(f.x), f.positives, f.negatives, f.squared).coarsened(
-        MAX_COX_CELLS
-    )
+    f = by_log_odds(f) if rows is None else rows.by_log_odds
+    f = f.coarsened(MAX_COX_CELLS)
     x, w1, w0 = f.x, f.positives, f.negatives
     nan = float("nan")
     if not (w1.any() and w0.any()):
@@ -369,11 +374,7 @@ def calibration_p_value(
 
 def cell_starts(f: Counts, n_cells: int) -> Ints:
     """Start of each cell, for at most the given number of cells."""
-    return (
-        run_starts(f.equal_weight_bins(n_cells))
-        if len(f) > n_cells
-        else np.arange(len(f))
-    )
+    return f.bin_starts(n_cells) if len(f) > n_cells else np.arange(len(f))
 
 
 def flips_like(

@@ -283,11 +283,10 @@ class Evaluation(Result):
     def _binary_parts(self, loss: losses.Loss, overfit: float) -> losses.LossParts:
         """Components of a loss for two classes."""
         f = self.rows.counts
-        return losses.parts(
-            loss(f),
-            loss(f, self.rows.recalibrated) + overfit,
-            loss(f, np.full(len(f), f.base_rate)),
-        )
+        first = np.zeros(1, dtype=np.intp)
+        uncertainty = loss(f.merged(first, np.array([f.base_rate])))
+        refinement = loss(self.rows.pools) + overfit
+        return losses.parts(loss(f), refinement, uncertainty)
 
     @property
     def calibration_log_loss(self) -> float:

@@ -87,7 +87,7 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
 
     def __init__(self, result: EvaluatedNumbers) -> None:
         self.result = result
-        self.rows = result.rows
+        self.rows: Predictions = result.rows
         self._known: dict[str, Limits] = {}
 
     def __len__(self) -> int:
@@ -118,7 +118,8 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
             if name.endswith(loss):
                 return loss_limits(rows, result, loss)
         if name == "auc":
-            return {name: auc_limits(rows, result.auc, mean_auc_influence(rows))}
+            few = rows.condensed
+            return {name: auc_limits(few, result.auc, mean_auc_influence(few))}
         if name in CLASS_WISE:
             kind = name.removeprefix("class_wise_")
             values = [one.drawn[kind.removesuffix("_debiased")] for one in self._parts]
@@ -135,7 +136,8 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
                 hit = (rows.probs > 0.5) == hit
             return {name: share_limits(rows, hit, z)}
         if name == "mean_probability":
-            half = z * float(np.sqrt(variance_of_mean(rows, rows.probs)))
+            few = rows.condensed
+            half = z * float(np.sqrt(variance_of_mean(few, few.probs)))
             low, high = result.mean_probability - half, result.mean_probability + half
             return {name: (max(0.0, low), min(1.0, high))}
         if name in COX:
@@ -163,10 +165,10 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
 
         With few rows, the spline is close to the diagonal at the ends.
         """
-        f, error = self.rows.counts, self.result.calibration_slope_se
+        f, error = self.rows.condensed.counts, self.result.calibration_slope_se
         if np.isnan(error):
             return 0.0
-        q = line(self.rows, f.x)
+        q = line(self.rows.condensed, f.x)
         x = Transform("logit")(f.x)
         away = x - np.average(x, weights=f.w * q * (1.0 - q))
         slopes = np.array([[-z * error], [z * error]])
@@ -217,10 +219,10 @@ def share_limits(rows: Predictions, counted: Array, z: float) -> Limits:
     """Wilson's limits of a share, for rows that may be weighted or dependent."""
     values = np.asarray(counted, dtype=np.float64)
     share = float(np.average(values, weights=rows.weight))
-    variance = variance_of_mean(rows, values)
-    n = rows.total**2 / float(rows.squares.sum())
-    if variance > 0.0:
-        n = share * (1.0 - share) / variance
+    if 0.0 < share < 1.0:
+        n = share * (1.0 - share) / variance_of_mean(rows, values)
+    else:
+        n = rows.total**2 / float(rows.squares.sum())
     middle = (share + 0.5 * z**2 / n) / (1.0 + z**2 / n)
     half = np.sqrt(share * (1.0 - share) / n + 0.25 * (z / n) ** 2)
     half = z * float(half) / (1.0 + z**2 / n)
@@ -262,9 +264,10 @@ def loss_limits(
     """Limits of a loss and its parts."""
     z = reach(rows)
     of_rows = {"log_loss": row_log_losses, "brier": row_briers}[name]
-    own = of_rows(rows.probs, rows.codes)
-    refined = of_rows(spline_probabilities(rows, name), rows.codes)
-    uncertain = _uncertainty_influence(rows, name)
+    few = rows.condensed
+    own = of_rows(few.probs, few.codes)
+    refined = of_rows(spline_probabilities(rows, few, name), few.codes)
+    uncertain = _uncertainty_influence(few, name)
     extra = float(getattr(rows.overfit, name).var())
 
     def value(part: str) -> float:
@@ -274,10 +277,10 @@ def loss_limits(
         half = z * float(np.sqrt(variance))
         return value(part) - half, value(part) + half
 
-    variance = variance_of_mean(rows, refined) + extra
-    low, high = around("uncertainty", variance_of_mean(rows, uncertain))
-    gains = variance_of_mean(rows, own - refined) + extra
-    gained = variance_of_mean(rows, uncertain - refined) + extra
+    variance = variance_of_mean(few, refined) + extra
+    low, high = around("uncertainty", variance_of_mean(few, uncertain))
+    gains = variance_of_mean(few, own - refined) + extra
+    gained = variance_of_mean(few, uncertain - refined) + extra
     # The more can be saved, the more it varies; the spline, which is smoother than the
     # truth, shows too little of that.
     per_unit = VARIANCE_OF_SAVINGS * rows.event.design_effect / rows.total
@@ -288,7 +291,7 @@ def loss_limits(
     spread = extra + per_unit * max(saved, 0.0) + shift**2 / z**2
     most = max(around("calibration", gains)[1], saved + shift + z * spread**0.5)
     return {
-        name: positive_limits(getattr(result, name), variance_of_mean(rows, own), z),
+        name: positive_limits(getattr(result, name), variance_of_mean(few, own), z),
         f"calibration_{name}": (around("calibration", gains)[0], most),
         f"refinement_{name}": positive_limits(value("refinement"), variance, z),
         f"uncertainty_{name}": (max(0.0, low), high),
@@ -296,10 +299,10 @@ def loss_limits(
     }
 
 
-def spline_probabilities(rows: Predictions, name: str) -> Array:
+def spline_probabilities(rows: Predictions, few: Predictions, name: str) -> Array:
     """Probabilities recalibrated by splines, each class by its own."""
     if rows.binary:
-        return rows.probs if rows.spline is None else rows.spline.curve(rows.probs)
+        return few.probs if rows.spline is None else rows.spline.curve(few.probs)
     q = rows.probs.copy()
     for j, problem in enumerate(rows.against_rest):
         if problem.spline is not None:
@@ -337,7 +340,7 @@ class DrawnDistances:
     @cached_property
     def counts(self) -> Counts:
         """Rows in cells."""
-        return self.rows.counts.coarsened(CURVE_CELLS)
+        return self.rows.condensed.counts.coarsened(CURVE_CELLS)
 
     @cached_property
     def gaps(self) -> Array | None:

@@ -37,7 +37,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from calspline._arrays import Array, Counts
+from calspline._arrays import Array, Counts, chunks
 
 MIN_PROBABILITY = float(np.finfo(np.float64).eps)
 """Probabilities are clipped to this value in the log-loss, as in scikit-learn. An event
@@ -56,9 +56,13 @@ def log_loss(f: Counts, q: Array | None = None) -> float:
     """Mean log-loss, of the probabilities ``q`` if given."""
     q = f.x if q is None else q
     # Only what costs something is clipped: right and certain costs nothing.
-    up, down = np.maximum(q, MIN_PROBABILITY), np.minimum(q, 1.0 - MIN_PROBABILITY)
-    gained = f.positives @ np.log(up) + f.negatives @ np.log1p(-down)
-    return max(0.0, -float(gained) / f.total)
+    gained = 0.0
+    for rows in chunks(len(f)):
+        up = np.maximum(q[rows], MIN_PROBABILITY)
+        down = np.minimum(q[rows], 1.0 - MIN_PROBABILITY)
+        gained += float(f.positives[rows] @ np.log(up))
+        gained += float(f.negatives[rows] @ np.log1p(-down))
+    return max(0.0, -gained / f.total)
 
 
 def brier(f: Counts, q: Array | None = None) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, ndtr, ndtri
 
-from calspline._arrays import Array, Counts
+from calspline._arrays import Array
 from calspline.evaluation.calibration import (
     NEARLY_CERTAIN,
     Ints,
@@ -68,9 +68,7 @@ def simulate_overfit(rows: EvaluatedRows) -> Overfit:
 
 def line(rows: EvaluatedRows, p: Array) -> Array:
     """Probabilities of a two-class problem, recalibrated by a line in log-odds."""
-    f, logit = rows.counts, Transform("logit")
-    by_log_odds = Counts(logit(f.x), f.positives, f.negatives, f.squared)
-    q = expit(recalibrated_log_odds(by_log_odds, logit(p)))
+    q = expit(recalibrated_log_odds(rows.by_log_odds, Transform("logit")(p)))
     return np.asarray(np.clip(q, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN))
 
 

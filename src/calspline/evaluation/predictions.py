@@ -27,14 +27,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from calspline._arrays import Array, Counts
+from calspline._arrays import Array, Counts, run_starts
 from calspline._input.class_columns import check_matrix_labels
 from calspline._input.groups import check_groups, several_groups
 from calspline._input.hints import (
     NAME_THE_CLASS,
     SWAP_THE_COLUMNS,
-    warn_if_rows_reversed,
+    warn_if_reversed,
 )
 from calspline._input.labels import (
     check_binary_labels,
@@ -42,7 +43,7 @@ from calspline._input.labels import (
     distinct_labels,
     label_array,
 )
-from calspline._input.scores import check_scores, decide_kind
+from calspline._input.scores import check_binary_scores, check_scores, decide_kind
 from calspline._input.segment_labels import By, check_by
 from calspline._input.weights import (
     are_whole,
@@ -51,13 +52,16 @@ from calspline._input.weights import (
     counted_columns,
     row_weight,
 )
-from calspline.evaluation.calibration import Ints, spline_curve
+from calspline.evaluation.calibration import Ints, by_log_odds
 from calspline.evaluation.losses import recalibrated
 from calspline.evaluation.overfit import (
     Overfit,
     simulate_overfit,
     simulate_overfit_of_classes,
 )
+from calspline.fits.options import Recipe
+from calspline.fits.validated import fit_curve
+from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
 from calspline.transforms import Transform
 
@@ -107,7 +111,54 @@ class Predictions:
     @cached_property
     def spline(self) -> FittedCurve | None:
         """Calibration curve (two classes); None if only one class occurs."""
-        return spline_curve(self.counts, self.design_effect)
+        if self._histogram is None:
+            return None
+        return fit_curve(self._histogram, Recipe(design_effect=self.design_effect))
+
+    @cached_property
+    def _histogram(self) -> ScoreHistogram | None:
+        """What the spline is fitted to; None if only one class occurs."""
+        events = self.codes == 1
+        if events.all() or not events.any():
+            return None
+        weight = self.weight
+        if self.unequal or self.groups is not None:
+            # As many rows as would be worth as much if rows did not depend on each
+            # other.
+            share = self.design_effect * self.total / float(self.squares.sum())
+            weight = share * self.w
+        scores = check_binary_scores(self.probs, kind="probability")
+        return ScoreHistogram.collect(scores, events, weight)
+
+    @cached_property
+    def condensed(self) -> Predictions:
+        """Few rows with weights, for limits, in place of many independent ones.
+
+        The rows of a cell of the spline's histogram have their mean log-odds, events
+        and non-events apart.
+        """
+        if not self.binary or self.unequal or self.groups is not None:
+            return self
+        histogram = self._histogram
+        if histogram is None or histogram.exact:
+            return self
+        counts = histogram.counts
+        weight = np.concatenate([counts.negatives, counts.positives])
+        probs = np.tile(expit(counts.x), 2)
+        codes = np.repeat(np.arange(2, dtype=np.intp), len(counts))
+        used = weight > 0.0
+        return Predictions(probs[used], codes[used], weight[used], self.classes)
+
+    @cached_property
+    def by_log_odds(self) -> Counts:
+        """The counts by log-odds instead of probability (two classes)."""
+        return by_log_odds(self.counts)
+
+    @cached_property
+    def pools(self) -> Counts:
+        """Isotonic regression of the outcomes: counts by recalibrated probability."""
+        first = run_starts(self.recalibrated)
+        return self.counts.merged(first, self.recalibrated[first])
 
     @cached_property
     def recalibrated(self) -> Array:
@@ -333,10 +384,8 @@ def check_predictions(
         segments = None if segments is None else segments.of(present)
     rows = Predictions(values, codes, weight, classes, several_groups(group), segments)
     if rows.binary:
-        warn_if_rows_reversed(
-            rows.probs,
-            rows.codes == 1,
-            rows.weight,
+        warn_if_reversed(
+            rows.counts,
             rows.classes,
             rows.design_effect * row_weight(rows.weight),
             remedy=NAME_THE_CLASS if given.n_columns == 1 else SWAP_THE_COLUMNS,

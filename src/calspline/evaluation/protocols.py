@@ -41,6 +41,11 @@ class EvaluatedRows(Protocol):
         ...
 
     @property
+    def by_log_odds(self) -> Counts:
+        """The same by log-odds."""
+        ...
+
+    @property
     def w(self) -> Array:
         """Weight of each row."""
         ...
