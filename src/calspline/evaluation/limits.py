@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.fft import dct
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtri
 from scipy.stats import t as student
 
 from calspline._arrays import Array, Counts, one_blas_thread
@@ -59,6 +59,7 @@ Limits = tuple[float, float]
 UNKNOWN = (float("nan"), float("nan"))
 
 LEVEL = 0.95
+Z = float(ndtri(0.5 + 0.5 * LEVEL))
 CURVE_DRAWS, CURVE_CELLS = 200, 256
 SMOOTH_CELLS, SMOOTH_WAVES, HALVINGS = 128, 64, 10
 LOSSES = ("log_loss", "brier")
@@ -122,10 +123,9 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
             return {name: auc_limits(few, result.auc, mean_auc_influence(few))}
         if name in CLASS_WISE:
             kind = name.removeprefix("class_wise_")
-            values = [one.drawn[kind.removesuffix("_debiased")] for one in self._parts]
-            known = [value for value in values if value is not None]
-            mean = np.mean(known, axis=0) if len(known) == len(values) else None
-            return {name: distance_limits(mean, result.class_wise_p_value)}
+            p = result.class_wise_p_value
+            drawn = [one.drawn[kind.removesuffix("_debiased")] for one in self._parts]
+            return {name: mean_distance_limits(drawn, p)}
         if result.top_label is not None:
             of_event = "base_rate" if name == "accuracy" else name
             return {name: result.top_label.limits[of_event]}
@@ -144,16 +144,16 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
             half = z * float(getattr(result, f"{name}_se"))
             value = float(getattr(result, name))
             return {name: (value - half, value + half)}
-        drawn = self.drawn[name.removesuffix("_debiased")]
-        if name == "emax" and drawn is not None:
-            low, high = distance_limits(drawn, result.calibration_p_value)
+        drawn_values = self.drawn[name.removesuffix("_debiased")]
+        if name == "emax" and drawn_values is not None:
+            low, high = distance_limits(drawn_values, result.calibration_p_value)
             if low > 0.0 and self.drawn.gaps is not None:
                 # The maximum of a drawn curve is too large: noise adds to it.
                 tail = 0.5 - 0.5 * LEVEL
                 distance = np.quantile(np.abs(self.drawn.gaps), tail, axis=0)
                 low = float(distance.max())
             return {name: (low, max(high, self._farthest_line(z)))}
-        return {name: distance_limits(drawn, result.calibration_p_value)}
+        return {name: distance_limits(drawn_values, result.calibration_p_value)}
 
     @cached_property
     def drawn(self) -> DrawnDistances:
@@ -268,7 +268,10 @@ def loss_limits(
     own = of_rows(few.probs, few.codes)
     refined = of_rows(spline_probabilities(rows, few, name), few.codes)
     uncertain = _uncertainty_influence(few, name)
-    extra = float(getattr(rows.overfit, name).var())
+    overfit = getattr(rows.overfit, name)
+    draws = len(overfit)
+    # Their mean, which is subtracted, has an error of its own.
+    extra = float(overfit.var(ddof=1)) * (1.0 + 1.0 / draws)
 
     def value(part: str) -> float:
         return float(getattr(result, f"{part}_{name}"))
@@ -277,10 +280,19 @@ def loss_limits(
         half = z * float(np.sqrt(variance))
         return value(part) - half, value(part) + half
 
-    variance = variance_of_mean(few, refined) + extra
+    def with_overfit(of_rows: float) -> float:
+        """The variance, larger since that of few draws is uncertain (Satterthwaite)."""
+        variance = of_rows + extra
+        if extra == 0.0:
+            return variance
+        freedom = (draws - 1.0) * (variance / extra) ** 2
+        wider = float(student.isf(0.5 - 0.5 * LEVEL, freedom)) / Z
+        return variance * wider**2
+
+    variance = with_overfit(variance_of_mean(few, refined))
     low, high = around("uncertainty", variance_of_mean(few, uncertain))
-    gains = variance_of_mean(few, own - refined) + extra
-    gained = variance_of_mean(few, uncertain - refined) + extra
+    gains = with_overfit(variance_of_mean(few, own - refined))
+    gained = with_overfit(variance_of_mean(few, uncertain - refined))
     # The more can be saved, the more it varies; the spline, which is smoother than the
     # truth, shows too little of that.
     per_unit = VARIANCE_OF_SAVINGS * rows.event.design_effect / rows.total
@@ -407,6 +419,27 @@ def _smooth_distances(x: Array, residuals: Array) -> Array:
         low = np.where(above, width, low)
         high = np.where(above, high, width)
     return np.asarray(0.5 * (low + high))
+
+
+def mean_distance_limits(drawn: list[Array | None], p_value: float) -> Limits:
+    """Limits of the mean of a distance over classes.
+
+    Curves of classes are drawn independently, but their errors are not independent:
+    splines of few rows are too smooth for all classes alike. So the variance is the
+    mean of those of independent and of perfectly correlated errors, as if the
+    correlation were about one half.
+    """
+    known = [one for one in drawn if one is not None]
+    if len(known) < len(drawn):
+        return UNKNOWN
+    middle = float(np.median(np.mean(known, axis=0)))
+    independent = distance_limits(np.mean(known, axis=0), 0.0)
+    correlated = np.mean([distance_limits(one, 0.0) for one in known], axis=0)
+    halves = np.sqrt(
+        np.mean(np.square(np.subtract([independent, correlated], middle)), axis=0)
+    )
+    low = max(0.0, middle - float(halves[0]))
+    return (0.0 if p_value > 1.0 - LEVEL else low), middle + float(halves[1])
 
 
 def distance_limits(drawn: Array | None, p_value: float) -> Limits:
