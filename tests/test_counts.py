@@ -43,3 +43,23 @@ def test_merged_neighbours_stand_at_their_mean_and_never_beyond_them():
 def test_no_rows_are_no_counts():
     assert len(Counts.from_rows(np.empty(0), np.empty(0, dtype=bool))) == 0
     assert len(run_starts(np.empty(0))) == 0
+
+
+def test_rows_of_weight_one_are_counted_like_rows_with_weights():
+    rng = np.random.default_rng(0)
+    x = np.round(rng.random(500), 2)
+    x[:4] = 0.0, -0.0, 1.0, 1e-310
+    positive = rng.random(500) < x
+    fast = Counts.from_rows(x, positive)
+    slow = Counts.from_rows(x, positive, np.ones(500))
+    for name in ("x", "positives", "negatives"):
+        np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name))
+
+
+def test_bins_begin_where_the_number_of_the_bin_changes():
+    rng = np.random.default_rng(0)
+    w = rng.pareto(0.5, 200)
+    f = Counts(np.arange(200.0), w, np.zeros(200))
+    for n_bins in (1, 7, 64, 1000):
+        bins = f.equal_weight_bins(n_bins)
+        np.testing.assert_array_equal(f.bin_starts(n_bins), run_starts(bins))

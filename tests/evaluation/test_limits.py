@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import bootstrap
 from sklearn.metrics import roc_auc_score
 
 from calspline import evaluate
+from calspline.evaluation.predictions import Predictions
 
 PRINTED = (
     "log_loss", "brier", "accuracy", "auc", "calibration_log_loss", "refinement_log_loss", "calibration_brier",
@@ -65,3 +67,16 @@ def test_limits_of_one_class_are_finite_or_unknown():
     e = evaluate(np.ones(20, dtype=int), np.linspace(0.2, 0.9, 20))
     assert np.isfinite(e.limits["log_loss"]).all()
     assert np.isnan(e.limits["auc"]).all()
+
+
+def test_limits_of_many_rows_are_those_of_all_of_them(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(-1.0, 2.0, 20_000)
+    y = rng.random(20_000) < expit(0.8 * x)
+    fast = evaluate(y, expit(x))
+    assert len(fast.rows.condensed.codes) < 10_000
+    limits = dict(fast.limits)
+    monkeypatch.setattr(Predictions, "condensed", property(lambda rows: rows))
+    for name, exact in evaluate(y, expit(x)).limits.items():
+        width = exact[1] - exact[0]
+        np.testing.assert_allclose(limits[name], exact, rtol=0, atol=0.01 * width)
