@@ -16,6 +16,16 @@ DISCOURAGED = {
     r"\bhonest": "calibrated",
     r"\b(is|are) no (scores?|calibrators?)\b": "is not a",
     r"said and happened|(what|than) (was|is) said": "predicted and observed",
+    r"(?<!there )\b(is|are) no (probabilities|features|labels|numbers)\b": "are not",
+    r"\bsurely\b": "significantly, certainly",
+    r"\bmend(ed|s)?\b": "correct",
+    r"(is|are) worth (about|as much|one|only)|what (it|they) (is|are) worth": "the effective sample size",
+    r"(take[ns]?|took) for (margins|counts|probabilities)": "treated as",
+    r"such as would|of that the|nothing below|right ones|by turns": "plain English",
+    r"is there already": "already exists",
+    r"\bwants\b": "needs, expects",
+    r"(?-i:^(None: |Those of |The same (with|without|as) ))": "a whole sentence",
+    r"\b(learnt|licence|colou?red? in|neighbours?|penalis|normalis(ed|es|ing|ation))\b": "American spelling",
 }
 PATTERN = re.compile("|".join(f"(?:{each})" for each in DISCOURAGED), re.IGNORECASE)
 PAGES = [
@@ -75,6 +85,13 @@ def test_strings_and_docstrings_use_the_usual_words():
         "Rows with the same value belong together",
         "Honest probabilities",
         "What is no score gives NaN",
+        "Columns that are no probabilities",
+        "A set that is surely better",
+        "Clip or mend them",
+        "These rows are worth about 20 independent ones",
+        "All scores are taken for margins",
+        "The same with other weights",
+        "It wants a probability",
     ],
 )
 def test_the_list_finds_what_it_is_for(text):

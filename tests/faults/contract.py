@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[Case, tuple[str, str]]] = {
         ),
         "3b": (
             "a few outside [0, 1] among many inside",
-            'error with their number and `scale="identity"`; the scores are never taken for margins in silence',
+            'error with their number and `scale="identity"`; the scores are never treated as margins without a warning',
         ),
         "3c": (
             "clearly falling: events rise where scores fall",
@@ -93,7 +93,7 @@ GROUPS: dict[str, dict[Case, tuple[str, str]]] = {
             "fitted as they are, with a warning",
         ),
         "29d": (
-            "a matrix of features: columns that are no probabilities, more than twice as many as classes",
+            "a matrix of features: columns that are not probabilities, more than twice as many as classes",
             "error that says what scores are and names `CalibratedClassifierCV`",
         ),
     },

@@ -31,7 +31,7 @@ FIT_THE_OTHER_CLASS = " (if so, fit with y == {0})"
 NAME_THE_CLASS = " (if so, pass pos_label={0})"
 """The same where scores are evaluated."""
 SWAP_THE_COLUMNS = " (if so, pass labels=[{1}, {0}])"
-"""The same for two columns."""
+"""What to do about two columns of scores in the wrong order."""
 FEATURES_ADVICE = (
     "To calibrate a model, use CalibratedClassifierCV(model).fit(X, y). Logits of "
     "classes that hardly occur can be passed as probabilities (their softmax)"
@@ -214,7 +214,7 @@ def warn_that_scores_are_equal() -> None:
 def warn_of_weights(
     name: str, n_rows: int, total: float, unit: float, remedy: str
 ) -> None:
-    """Warn about weights that are taken for counts, but do not look like counts."""
+    """Warn about weights that are treated as counts, but do not look like counts."""
     warn_user(
         f"{name} sums to {total:.6g} for {n_rows} rows. Weights count rows (2 means "
         f"that a row was seen twice), so these count as {total:.3g} rows; if only "

@@ -32,10 +32,10 @@ from calspline.transforms import log_odds, log_odds_from_pair
 Kind = Literal["probability", "margin"]
 """What a single number is."""
 Requirement = Literal["auto", "probability", "margin"]
-"""What scores have to be; ``"auto"`` leaves it to their values.
+"""Required kind of scores; for ``"auto"`` it depends on their values.
 
-Columns that are declared to be margins are taken for probabilities if all rows are: the
-sum of a row's logits has no reason to be one.
+Columns that are declared to be margins are treated as probabilities if all rows are,
+since the sum of a row's logits would be one only by chance.
 """
 
 ROW_SUM_TOLERANCE = 5e-3  # ten probabilities rounded to three digits
@@ -336,7 +336,7 @@ def _sums_message(scores: ScoreSummary, advice: str) -> str:
 
 
 def is_outside(low: float, high: float) -> bool:
-    """Whether scores within these limits are no probabilities, rounding apart."""
+    """Whether scores within these limits are not probabilities, up to rounding."""
     return low < -ROUNDING or high > 1.0 + ROUNDING
 
 

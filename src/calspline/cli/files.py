@@ -116,7 +116,7 @@ def opening(path: Path) -> bytes:
 
 
 def check_encoding(name: str, start: bytes) -> None:
-    """Complain about text that is surely not UTF-8."""
+    """Raise an error for text that is certainly not UTF-8."""
     for mark, encoding in MARKS.items():
         if start.startswith(mark):
             raise InputError(

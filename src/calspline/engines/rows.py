@@ -323,7 +323,7 @@ def check_column(name: Any, argument: str, schema: nw.Schema) -> str:
 
 
 def check_label_type(name: str, argument: str, schema: nw.Schema) -> None:
-    """Complain about a column of lists and the like, which are no labels."""
+    """Check that a column does not hold lists or the like, which are not labels."""
     if schema[name].is_nested():
         raise TypeError(
             f"{argument} must be a column of labels, such as texts, numbers or "

@@ -485,7 +485,7 @@ def decide_predictions(
         )
     if ALL in rows:
         raise ValueError(
-            f"the names of predictions must not be {ALL!r}, which is there already"
+            f"the names of predictions must not be {ALL!r}, which is reserved"
         )
     first, base = next(iter(rows.items()))
     every = dict(rows) | {ALL: replace(base, probs=np.ones(len(base.probs)))}

@@ -41,7 +41,7 @@ class Dialect:
     position: Callable[[str, list[str], str], str]
     """The place of a value among labels, from 1; NULL or 0 if it is none. Names in it begin with the last argument."""
     types: tuple[str, str]
-    """Those of texts and of doubles in a table."""
+    """Types of strings and of doubles in a table."""
     array: Callable[[list[str], str], str]
     """``array(items, i)`` is the item at an index."""
     index: Callable[[str, list[str]], str] | None = None

@@ -233,7 +233,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
 
     @cached_property
     def _linear(self) -> Array:
-        """``I + W``, turned as BLAS wants it, or its diagonal."""
+        """``I + W`` in the layout for BLAS, or its diagonal."""
         assert self.W is not None
         return (
             1.0 + self.W

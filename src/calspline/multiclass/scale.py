@@ -135,7 +135,7 @@ def log_scores(
     unit: float | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Log-softmax of every row, nothing below ``floor``; into ``out``, if it is given.
+    """Log-softmax of every row, at least ``floor``; into ``out`` if it is given.
 
     With a ``unit``, it is the logits times ``unit`` instead, less the largest of each
     row: they differ from log-softmax by a constant.

@@ -158,7 +158,7 @@ def table(comparison: Comparison) -> list[dict[str, Any]]:
         measured(
             f"ECE{top}", "mean distance from the observed frequency, 15 bins", "ece"
         ),
-        measured(f"Smooth ECE{top}", "the same without bins", "smooth_ece"),
+        measured(f"Smooth ECE{top}", "ECE without bins", "smooth_ece"),
         table_row(
             f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", slopes
         ),
