@@ -11,7 +11,8 @@ BLOCK = 32
 """Comparisons in a row, before halving pays."""
 WIDTH = 100
 UNSAFE = re.compile(r"[^\w .-]")
-"""What must not be part of a message: how a string ends is up to the settings of the engine."""
+"""Characters that must not occur in a message, since the end of a string depends on the
+engine's settings."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Lambdas:
     """How expressions name values by lambdas over lists of one item."""
 
     bind: Callable[[str, str, str], str]
-    """``bind(variable, value, body)`` is ``body`` with the variable bound to the value."""
+    """``bind(variable, value, body)`` binds the variable to the value in ``body``."""
     struct: Callable[[Mapping[str, str]], str]
     """A value with fields."""
     most: int
@@ -35,11 +36,13 @@ class Dialect:
     first: int
     """What indices count from."""
     is_number: str
-    """Whether a quoted column, or a value in it, is a number or a boolean: what segments that are numbers may equal."""
+    """Whether a quoted column, or a value in it, is a number or a boolean, so that it
+    may equal numeric labels."""
     is_text: str
     """Whether it is a text."""
     position: Callable[[str, list[str], str], str]
-    """The place of a value among labels, from 1; NULL or 0 if it is none. Names in it begin with the last argument."""
+    """Position of a value among labels, from 1; NULL or 0 for others. Names in it begin
+    with the last argument."""
     types: tuple[str, str]
     """Types of strings and of doubles in a table."""
     array: Callable[[list[str], str], str]
@@ -51,7 +54,8 @@ class Dialect:
     lambdas: Lambdas | None = None
     """Lambdas, where they are better than subqueries."""
     lateral: bool = False
-    """Whether steps may be lateral joins. DuckDB has them, but takes all memory if there are other joins."""
+    """Whether steps may be lateral joins. DuckDB supports them, but exhausts the memory
+    if there are other joins."""
     distance: str = "{}"
     """The distance from a break, safe to take powers of."""
     quote: str = '"'
@@ -59,7 +63,8 @@ class Dialect:
     functions: Mapping[str, str] = field(
         default_factory=lambda: {"max": "greatest", "min": "least", "log": "ln"}
     )
-    """Names of functions that :class:`~calspline._expression.Expression` calls otherwise."""
+    """Names of functions that differ from
+    :class:`~calspline._expression.Expression`."""
     not_nan: str = "NOT isnan({})"
     """Whether a quoted column holds a number."""
     within: str = "{} BETWEEN {}"
@@ -67,13 +72,15 @@ class Dialect:
     refuse: str = "error('{}')"
     """An error, with places for its message and for a quoted column."""
     as_number: str = "CAST({} AS DOUBLE)"
-    """A quoted column of numbers or booleans as a double; of any other type, anything but an error of the planner."""
+    """A quoted column of numbers or booleans as a double; any other type must not fail
+    when the query is planned."""
     as_text: str = "CAST({} AS VARCHAR)"
     """A quoted column of texts as a text, likewise."""
     staged: bool = False
     """Whether the engine computes a column of a subquery once."""
     barrier: str = ""
-    """What keeps a subquery apart where its columns would else be written out at every use, and uses of uses again."""
+    """Barrier around a subquery whose columns would otherwise be expanded at every
+    use."""
     escapes: Mapping[str, str] = field(default_factory=lambda: {"'": "''"})
     """What stands for characters in a string."""
 
@@ -82,7 +89,7 @@ class Dialect:
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
     def error(self, message: str, column: str) -> str:
-        """An error whose message has a place for the name of a column; other characters than letters are left out."""
+        """Error whose message contains the name of a column; only letters are kept."""
         return self.refuse.format(
             message.format(UNSAFE.sub("_", column)), self.identifier(column)
         )
@@ -157,7 +164,7 @@ def _named_struct(values: Mapping[str, str]) -> str:
 def _halved(
     low: int, high: int, block: Callable[[int, int], str], below: Callable[[int], str]
 ) -> str:
-    """One of the numbers from ``low`` to ``high``: halving by the test ``below``, until a block of them is left."""
+    """Binary search for an integer from ``low`` to ``high`` with the test ``below``."""
     if high - low <= BLOCK:
         return block(low, high)
     middle = (low + high) // 2
