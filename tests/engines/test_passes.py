@@ -114,3 +114,26 @@ def test_spark_reads_the_rows_twice_too(frame, spark_session, tmp_path):
         rows.mapInArrow(seen, rows.schema), score=NAMES, label="y", multiclass="ovr"
     )
     assert read.value == 2 * N
+
+
+@pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)
+def test_a_fit_in_spark_takes_a_bounded_number_of_calls_of_java(
+    frame, spark_session, monkeypatch
+):
+    """Each costs a tenth of a millisecond; collected garbage is not counted."""
+    from py4j.clientserver import JavaClient
+
+    send = JavaClient.send_command
+    commands = []
+
+    def counted(self, command, *arguments, **options):
+        if not command.startswith("m\n"):
+            commands.append(command)
+        return send(self, command, *arguments, **options)
+
+    rows = spark_session.createDataFrame(frame.assign(late=frame["y"] > 1))
+    monkeypatch.setattr(JavaClient, "send_command", counted)
+    fit_frame(rows, score="p3", label="late")
+    assert len(commands) < 1800

@@ -397,17 +397,15 @@ def _by_label(
         *[nw.col(name).max().alias(f"high_{name}") for name in ranges],
         nw.col(*sums).sum(),
     )
-    groups = groups.head(2 * MAX_LABELS + 1)
-    numbers = [name for name in groups.collect_schema().names() if name != "y"]
-    groups = groups.select("y", nw.col(*numbers).cast(nw.Float64))
-    stats = columns_of(groups, values=["y"])
+    stats = columns_of(groups.head(2 * MAX_LABELS + 1), values=["y"])
     check_label_count(len(set(stats["y"].tolist())))
     return stats
 
 
 def _indicator(condition: nw.Expr) -> nw.Expr:
     """One where a condition holds, else zero."""
-    return nw.when(condition).then(ONE).otherwise(ZERO)
+    one = nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0))
+    return one.cast(nw.Float64)
 
 
 def _location(where: Locations) -> nw.Expr:
