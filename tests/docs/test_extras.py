@@ -11,6 +11,7 @@ PAGES = [
     DOCS.parent / "AGENTS.md",
     *DOCS.glob("*.md"),
     *(DOCS / "howto").glob("*.md"),
+    *(DOCS / "explanation").glob("*.md"),
     *(DOCS / "tutorial").glob("*.md"),
     *(DOCS / "engines").glob("*.md"),
 ]
