@@ -15,14 +15,16 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def format_number(value: float) -> str:
     """Format a number with four decimals, or two significant digits if it is small.
 
-    >>> format_number(0.25), format_number(0.00012345), format_number(float("nan"))
-    ('0.2500', '0.00012', '-')
+    >>> format_number(0.25), format_number(-0.000061234), format_number(float("nan"))
+    ('0.2500', '-0.000061', '-')
     """
     if not math.isfinite(value):
         return "-" if math.isnan(value) else str(value)
     if value == 0.0 or abs(value) >= 0.001:
         return f"{value:.4f}"
-    return f"{value:.2g}"
+    if abs(value) < 1e-5:
+        return f"{value:.2g}"
+    return f"{value:.{decimals(abs(value))}f}"
 
 
 def scientific(value: float) -> str:

@@ -465,20 +465,10 @@ def decide_predictions(
 ) -> Decision:
     """Decision analysis of validated predictions."""
     known = None if costs is None else check_costs(costs)
-    tested = (
-        None
-        if thresholds is None
-        else check_increasing(thresholds, "thresholds", least=1)
-    )
-    t = (
-        THRESHOLDS
-        if thresholds is None
-        else check_increasing(thresholds, "thresholds", least=1)
-    )
-    if t[0] <= 0.0 or t[-1] >= 1.0:
-        raise ValueError(
-            f"thresholds must be in (0, 1); got {t[0] if t[0] <= 0.0 else t[-1]:g}"
-        )
+    tested = None
+    if thresholds is not None:
+        tested = _check_thresholds(thresholds)
+    t = THRESHOLDS if tested is None else tested
     if not all(one.binary for one in rows.values()):
         raise ValueError(
             "predictions must be of two classes; of more, take one against the rest"
@@ -507,13 +497,17 @@ def decide_predictions(
             both = _covariance(every[name], base, values[name], values[first], t)
             covariance = own[name] + own[first] - both - both.T + spare
             differences[name] = _band(values[name] - values[first], covariance, level)
-        by_cost = (
-            {}
-            if known is None
-            else {
+        by_cost = {}
+        if known is not None:
+            by_cost = {
                 name: _cost_of(one, base, known, level) for name, one in every.items()
             }
-        )
+    guarantees = {}
+    if constraints:
+        guarantees = {
+            name: guarantee(one, constraints, tested, level)
+            for name, one in rows.items()
+        }
     return Decision(
         thresholds=t,
         net_benefit=bands,
@@ -522,16 +516,20 @@ def decide_predictions(
         by_cost=by_cost,
         reference=first,
         level=level,
-        guarantees={
-            name: guarantee(one, constraints, tested, level)
-            for name, one in rows.items()
-        }
-        if constraints
-        else {},
+        guarantees=guarantees,
         segments=_by_segment(rows, constraints, tested, level),
         risk_coverage={name: risk_coverage(one) for name, one in rows.items()},
         event_title=base.event_title,
     )
+
+
+def _check_thresholds(thresholds: Any) -> Array:
+    """Check that thresholds increase and lie between 0 and 1."""
+    checked = check_increasing(thresholds, "thresholds", least=1)
+    for end in (checked[0], checked[-1]):
+        if not 0.0 < end < 1.0:
+            raise ValueError(f"thresholds must be in (0, 1); got {end:g}")
+    return checked
 
 
 def _by_segment(
