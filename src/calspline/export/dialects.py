@@ -23,8 +23,10 @@ class Lambdas:
     """``bind(variable, value, body)`` binds the variable to the value in ``body``."""
     struct: Callable[[Mapping[str, str]], str]
     """A value with fields."""
-    most: int
-    """How many may be in each other; beyond, subqueries are better."""
+    or_subqueries: bool
+    """Whether subqueries are better where too many would be in each other."""
+    most: int = 8
+    """How many may be in each other, before they bind whole stages."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ DIALECTS: dict[str, Dialect] = {
         position=_among_values,
         types=("VARCHAR", "DOUBLE"),
         # It takes twice as long to plan for every lambda in another.
-        lambdas=Lambdas(_list_lambda, _list_struct, most=8),
+        lambdas=Lambdas(_list_lambda, _list_struct, or_subqueries=True),
         array=lambda items, i: lines_of(items, "[", f"][{i}]"),
         # DuckDB 2.0 believes the range that a Parquet file states for its numbers of
         # NaN, too; CASE hides it.
@@ -278,7 +280,7 @@ DIALECTS: dict[str, Dialect] = {
         ),
         types=("string", "double"),
         lateral=True,
-        lambdas=Lambdas(_array_lambda, _named_struct, most=sys.maxsize),
+        lambdas=Lambdas(_array_lambda, _named_struct, or_subqueries=False),
         array=lambda items, i: lines_of(items, "array(", f")[{i}]"),
         refuse="raise_error('{}')",
         staged=True,

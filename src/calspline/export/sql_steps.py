@@ -73,9 +73,11 @@ class Steps:
     def as_expressions(self, results: list[str], dialect: Dialect) -> list[str]:
         """Expressions that hold all steps."""
         lambdas = dialect.lambdas
-        if lambdas is not None and len(self.stages) <= lambdas.most:
-            return self._as_lambdas(results, lambdas)
-        return self._as_subqueries(results, dialect.barrier)
+        if lambdas is None:
+            return self._as_subqueries(results, dialect.barrier)
+        if lambdas.or_subqueries and len(self.stages) > lambdas.most:
+            return self._as_subqueries(results, dialect.barrier)
+        return self._as_lambdas(results, lambdas)
 
     def _as_subqueries(self, results: list[str], barrier: str) -> list[str]:
         if not self.stages:
@@ -91,15 +93,20 @@ class Steps:
         return [f"(\nWITH {listed}\nSELECT {each}{source}\n)" for each in results]
 
     def _as_lambdas(self, results: list[str], lambdas: Lambdas) -> list[str]:
-        """Expressions that have a lambda for each stage.
+        """Expressions that bind a variable for each stage, or for each column.
 
         Those of several results are one, and engines evaluate equal expressions once.
         """
+        groups = self.stages
+        if len(self._names) <= lambdas.most:
+            # The first stage may have subqueries, which lambdas must not have in them.
+            later = [stage.items() for stage in self.stages[1:]]
+            groups = [*self.stages[:1], *({c: v} for items in later for c, v in items)]
         variables = {}
-        for k, stage in enumerate(self.stages):
-            for column in stage:
+        for k, group in enumerate(groups):
+            for column in group:
                 variable = f"{self.prefix}of_{k}.{column}"
-                variables[column] = variable if len(stage) > 1 else column
+                variables[column] = variable if len(group) > 1 else column
 
         def with_variables(text: str) -> str:
             found = rf"\b{self.prefix}\d+\b"
@@ -110,15 +117,13 @@ class Steps:
         if len(results) > 1:
             text = lambdas.struct(dict(zip(keys, results, strict=True)))
         text = with_variables(text)
-        for k, stage in reversed([*enumerate(self.stages)]):
-            values = {column: with_variables(stage[column]) for column in stage}
-            if len(stage) > 1:
-                text = lambdas.bind(
-                    f"{self.prefix}of_{k}", lambdas.struct(values), text
-                )
+        for k, group in reversed([*enumerate(groups)]):
+            values = {column: with_variables(group[column]) for column in group}
+            if len(group) > 1:
+                variable, value = f"{self.prefix}of_{k}", lambdas.struct(values)
             else:
-                [(column, value)] = values.items()
-                text = lambdas.bind(column, value, text)
+                [(variable, value)] = values.items()
+            text = lambdas.bind(variable, value, text)
         return [f"{text}.{key}" for key in keys] if len(results) > 1 else [text]
 
     def as_joins(self, barrier: str) -> list[str]:
