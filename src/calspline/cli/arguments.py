@@ -22,8 +22,8 @@ EXAMPLES = """examples:
   calspline export model.json --to sql
   calspline monitor state.json today.csv --model model.json
 
-test.csv must hold other rows than calibration.csv: results on the rows of the fit are
-too good.
+test.csv must contain other rows than calibration.csv: results on the rows of the fit
+are too optimistic.
 """
 
 SCORE_NAMES = (

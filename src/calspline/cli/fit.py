@@ -346,11 +346,7 @@ def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
                 for line in escape_control(str(calibrator.segments_)).splitlines()
             ),
         ]
-    how = (
-        CROSS_VALIDATED
-        if fitted.folded
-        else "in-sample: on the rows of the fit, so too good"
-    )
+    how = CROSS_VALIDATED if fitted.folded else "in-sample, therefore too optimistic"
     lines += [
         "",
         f"  {'':10}{'before' if fitted.before else '':>10}{'after':>10}   ({how})",
