@@ -112,7 +112,7 @@ def to_sql(
         segments. By default, labels and effects are part of the expression. Several
         classes may have a ``table`` without segments, too: in Spark and PostgreSQL, the
         steps of the computation are then lateral joins, which are computed once for all
-        classes. In Spark, they are about a hundred times as fast as expressions.
+        classes. In Spark, they are some hundred times as fast as expressions.
 
     Returns
     -------
