@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 CHUNK = 1 << 15
 """Number of rows of a column that fit into the cache; for a matrix, half as many
 values."""
+LARGEST_RATE = 1.0 - 2.0**-53
 MIN_SPAN = 1e-290
 """Values closer together than this count as equal, since a slope between them would
 overflow."""
@@ -177,8 +178,7 @@ class Counts:
     @property
     def base_rate(self) -> float:
         """Share of positives."""
-        n1, n0 = float(self.positives.sum()), float(self.negatives.sum())
-        return n1 / (n1 + n0)
+        return share_of_positives(self.positives, self.negatives)
 
     @property
     def mean(self) -> float:
@@ -307,3 +307,10 @@ def like(result: NDArray[Any], values: Any) -> Any:
         else xp.__array_namespace_info__().default_dtypes()["real floating"]
     )
     return xp.asarray(result, dtype=dtype, device=values.device)
+
+
+def share_of_positives(positives: Array, negatives: Array) -> float:
+    """Their share of the weight, which is not 1 if there are negatives."""
+    n1, n0 = float(positives.sum()), float(negatives.sum())
+    rate = n1 / (n1 + n0)
+    return min(rate, LARGEST_RATE) if n0 > 0.0 else rate

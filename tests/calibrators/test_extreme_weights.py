@@ -108,3 +108,13 @@ def test_segments_of_margins_and_weights_of_any_size_are_finite(n, weighted, rea
         cal = SplineCalibrator(scale="identity").fit(margins, y, weight, by=by)
         assert np.isfinite(cal.calibrate(margins, by=by)).all()
         assert np.isfinite(cal.interval(margins, by=by)).all()
+
+
+@pytest.mark.filterwarnings(*IGNORED, "ignore:all scores are equal")
+@pytest.mark.parametrize("n", [2, 5])
+def test_one_row_may_outweigh_all_others_by_any_factor(n):
+    y = np.arange(n) < n - 1
+    weight = np.where(y, 1e11, 1e-11)
+    cal = SplineCalibrator().fit(np.linspace(0.499999, 0.5, n), y, weight)
+    assert np.isfinite(cal.calibrate([0.3, 0.5, 0.9])).all()
+    assert SplineCalibrator().fit(np.full(n, 0.5), y, weight).calibrate(0.5) > 0.999

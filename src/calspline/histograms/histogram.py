@@ -9,7 +9,14 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calspline._arrays import CHUNK, Array, Counts, chunks, run_starts
+from calspline._arrays import (
+    CHUNK,
+    Array,
+    Counts,
+    chunks,
+    run_starts,
+    share_of_positives,
+)
 from calspline._codec import check_fields, from_json, to_json
 from calspline._domains import Integer, Integers, Labels, Number, Numbers
 from calspline._input.labels import (
@@ -352,7 +359,9 @@ class BinnedScores:
     @property
     def base_rate(self) -> float:
         """Share of the positives; NaN of an empty histogram."""
-        return float(self.positives.sum()) / self.total if len(self) else float("nan")
+        if not len(self):
+            return float("nan")
+        return share_of_positives(self.positives, self.negatives)
 
     def __repr__(self) -> str:
         what = "exact scores" if self.exact else "means in cells"
