@@ -150,6 +150,10 @@ class Evaluation(Result):
         P-value of the hypothesis that the probabilities are calibrated; 0.001 is the
         smallest value of the simulation used for few rows. For three or more classes,
         the Cauchy combination of ``top_label_p_value`` and ``class_wise_p_value``.
+    miscalibration : str
+        In what way the probabilities are wrong, if the p-value says that they are:
+        ``"over-confident"``, ``"under-confident"``, ``"too high"``, ``"too low"`` or
+        ``"miscalibrated"``.
     impossible_weight : float
         Weight of the rows whose outcome had predicted probability exactly 0. Their
         log-loss is infinite; it is counted as 36.04, as in scikit-learn.

@@ -372,7 +372,7 @@ def check_predictions(
         np.float64, copy=False
     )
     if weight is not None and are_whole(weight):
-        # Others are taken for what they are worth.
+        # Others do not count rows, so that there is nothing to check.
         columns = counted_columns(given.values, segments, group)
         check_weights_as_counts(weight, labels=codes, scores=columns, remedy="")
     if weight is not None and weight.min() == 0.0:

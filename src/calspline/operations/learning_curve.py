@@ -262,13 +262,15 @@ def calibration_learning_curve(
         )
     sizes = _sizes(sizes, n_units - -(-n_units // cv), len(classes))
     w = np.ones(n) if data.weight is None else data.weight
-    told = data.groups is not None and "groups" in signature(calibrator.fit).parameters
+    takes_groups = (
+        data.groups is not None and "groups" in signature(calibrator.fit).parameters
+    )
     losses, block_means = np.zeros((len(sizes), n)), []
     for test, nested in _subsamples(codes, units, sizes, cv, n_repeats, seed):
         judged, block = _safe_indexing(scores, present[test]), []
         for rows in nested:
             weight = () if data.weight is None else (w[rows],)
-            of = {"groups": units[rows]} if told else {}
+            of = {"groups": units[rows]} if takes_groups else {}
             fitted = clone(calibrator).fit(
                 _safe_indexing(scores, present[rows]), data.labels[rows], *weight, **of
             )
