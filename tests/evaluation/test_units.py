@@ -228,3 +228,12 @@ def test_the_slope_is_that_of_the_weighted_rows_still(binary):
     e = evaluate(y, p, sample_weight=w)
     shifted = expit(logit(p) + e.calibration_in_the_large)
     assert np.average(shifted, weights=w) == pytest.approx(e.base_rate, abs=1e-9)
+
+
+def test_miscalibration_is_no_dependence():
+    rng = np.random.default_rng(0)
+    groups = np.arange(4000) // 8
+    x = rng.normal(size=500)[groups] + 0.3 * rng.normal(size=4000)
+    y = rng.random(4000) < expit(0.5 * x + 1.0)
+    assert design_effect(expit(x), y, None, groups) < 1.2
+    assert design_effect(expit(0.5 * x + 1.0), y, None, groups) < 1.2

@@ -59,11 +59,12 @@ from calspline.evaluation.overfit import (
     simulate_overfit,
     simulate_overfit_of_classes,
 )
+from calspline.fits.grouped import Dependence, GroupedRows
 from calspline.fits.options import Recipe
 from calspline.fits.validated import fit_curve
+from calspline.fitting.groups import correlation_in_groups
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
-from calspline.transforms import Transform
 
 MANY_CLASSES = 20
 """With more classes, simulations of each class against the rest are shortened or
@@ -237,28 +238,26 @@ class Predictions:
 
     @cached_property
     def design_effect(self) -> float:
-        """Variance between groups relative to that of independent rows (two classes).
+        """How many times too many the rows are, as those of a group are dependent.
 
-        It is the mean over level and slope: with residuals ``r = y - p``, ``D = [1,
-        z]`` of the log-odds standardised by ``v = s p (1 - p)``, and ``J`` the squared
-        sums of ``r D`` by group, ``trace(J) / (2 sum(v))``, at least 1.
+        It is estimated as for a fit (:mod:`calspline.fitting.groups`), from residuals
+        of a fitted line, so that miscalibration is not mistaken for dependence.
         """
-        if self.groups is None:
+        certain = (self.probs == 0.0) | (self.probs == 1.0)
+        if self.groups is None or certain.all():
             return 1.0
-        p, x = self.probs, Transform("logit")(self.probs)
-        v = self.powers() * p * (1.0 - p)
-        if not v.any():
-            return 1.0
-        z = x - np.average(x, weights=v)
-        spread = np.sqrt(np.average(z**2, weights=v))
-        D = (
-            np.column_stack([np.ones_like(z), z / spread])
-            if spread > 0.0
-            else np.ones((len(z), 1))
-        )
-        return max(
-            1.0, float(np.trace(self.score_variance(p, D) / v.sum())) / D.shape[1]
-        )
+        weight = self.weight
+        if weight is not None:
+            weight = weight / row_weight(weight)
+        grouped = GroupedRows(weight, self.groups)
+        events = self.codes == 1
+        if events.all() or not events.any():
+            return Dependence(1.0, None).design_effect(grouped.sizes)
+        scores = check_binary_scores(self.probs, kind="probability")
+        histogram = ScoreHistogram.collect(scores, events, weight)
+        sums = grouped.residuals(histogram, scores, events).sums(self.groups)
+        correlation = correlation_in_groups([sums])
+        return Dependence(correlation, None).design_effect(grouped.sizes)
 
     @property
     def event_title(self) -> str:
