@@ -147,7 +147,8 @@ def test_the_numbers_are_those_of_evaluate(request, open_page, which):
     ]
 
     def of(name):
-        return [format_number(getattr(e, name)) for e in expected.values()]
+        values = [format_number(getattr(e, name)) for e in expected.values()]
+        return [value.replace("-", "\N{MINUS SIGN}") for value in values]
 
     parts = [
         (label, of(name))
