@@ -80,3 +80,17 @@ def test_limits_of_many_rows_are_those_of_all_of_them(monkeypatch):
     for name, exact in evaluate(y, expit(x)).limits.items():
         width = exact[1] - exact[0]
         np.testing.assert_allclose(limits[name], exact, rtol=0, atol=0.01 * width)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n", [60, 500])
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_every_estimate_lies_within_its_limits(n_classes, n, power):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        p = rng.dirichlet(np.full(n_classes, 0.3), n)
+        truth = p**power / (p**power).sum(axis=1, keepdims=True)
+        y = (truth.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+        result = evaluate(y, p, labels=range(n_classes))
+        for name, (low, high) in result.limits.items():
+            assert low <= getattr(result, name) <= high, (name, seed)

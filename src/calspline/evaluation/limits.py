@@ -23,7 +23,8 @@ the lower is the largest lower limit at any row, since noise adds to the maximum
 drawn curve (87% coverage with its quantiles), and the upper covers the lines at the
 limits of the calibration slope, since a spline of few rows is too close to the diagonal
 at its ends. The bootstrap does not help: the plain ECE of a resampled data set is
-biased twice.
+biased twice. Limits are widened to contain the estimate, where a debiased or
+binned one is less than a plausible curve gives.
 
 ``python -m benchmarks.metrics`` measures the coverage of all limits.
 
@@ -110,6 +111,9 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
         if name not in self._known:
             with one_blas_thread():
                 self._known |= self._compute(name)
+            if name in DISTANCES + CLASS_WISE:
+                value = float(getattr(self.result, name))
+                self._known[name] = including(self._known[name], value)
         return self._known[name]
 
     def _compute(self, name: str) -> dict[str, Limits]:
@@ -178,6 +182,12 @@ class LimitsOfEvaluation(Mapping[str, Limits]):
     def _parts(self) -> list[LimitsOfEvaluation]:
         limits = [one.limits for one in self.result.per_class.values()]
         return [one for one in limits if isinstance(one, LimitsOfEvaluation)]
+
+
+def including(limits: Limits, value: float) -> Limits:
+    """Widen limits to contain the estimate itself."""
+    low, high = limits
+    return min(low, value), max(high, value)
 
 
 def mean_auc_influence(rows: Predictions) -> Array | None:
