@@ -190,6 +190,48 @@ def test_a_piece_begins_at_its_break(functions):
     assert places == [(0, -1.0), (1, 0.0), (1, 1.0), (2, 0.0), (2, 1e300)]
 
 
+@pytest.fixture
+def with_type(fitted, monkeypatch):
+    """A calibrator whose tables say that its map is of another type, and its scores."""
+
+    def make(name, type_name):
+        calibrator = fitted(name)
+        map_class = type(calibrator.model_.map)
+        known = map_class.table
+        monkeypatch.setattr(
+            map_class,
+            "table",
+            lambda self, kind: known(self, kind) | {"type": type_name},
+        )
+        scores = [0.3] if len(calibrator.classes_) == 2 else [[0.2, 0.3, 0.5]]
+        return calibrator, scores
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "softmax temperature"])
+def test_evaluators_refuse_a_map_that_they_do_not_know(
+    name, with_type, python, node, gcc, tmp_path
+):
+    calibrator, scores = with_type(name, "rotation")
+    with pytest.raises(ValueError, match="has no type 'rotation'"):
+        python(to_python(calibrator))(scores[0])
+    with pytest.raises(AssertionError, match="has no type rotation"):
+        node(to_javascript(calibrator), scores)
+    with pytest.raises(AssertionError, match="ROTATION"):  # it does not compile
+        gcc(to_c(calibrator), scores, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "type_name"), [("sigmoid", "rates"), ("softmax temperature", "curve")]
+)
+def test_c_gives_nan_for_a_map_in_the_place_of_another(
+    name, type_name, with_type, gcc, tmp_path
+):
+    calibrator, scores = with_type(name, type_name)
+    assert np.isnan(gcc(to_c(calibrator), scores, tmp_path)).all()
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_evaluator_of_c_compiles_without_a_warning(find_program, tmp_path, classes):

@@ -143,6 +143,8 @@ static double evaluate_score(const struct table *table, double p, double rest, c
         q = evaluate_score(table->base, p, rest, places);
         return table->odds * q / (table->odds * q + (1.0 - q));
     }
+    if (table->type != CLIPPING)
+        return NAN;
     q = fmax(p, table->least);
     return q / (q + fmax(rest < 0.0 ? 1.0 - p : rest, table->least));
 }
@@ -306,12 +308,16 @@ static void evaluate_row(const struct table *table, double *y, const int *places
         for (int j = 0; j < CLASSES; j++)
             y[j] = fmax(y[j], table->least);
         break;
-    default: /* TEMPERATURE */
+    case TEMPERATURE:
         for (int j = 0; table->scores == PROBABILITY && j < CLASSES; j++)
             y[j] = log(fmax(y[j], 1e-9));
         top = largest(y);
         for (int j = 0; j < CLASSES; j++)
             y[j] = exp(fmax((y[j] - top) / table->temperature, -34.538776394910684));
+        break;
+    default:
+        for (int j = 0; j < CLASSES; j++)
+            y[j] = NAN;
     }
     normalize(y);
 }

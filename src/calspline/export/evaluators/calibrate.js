@@ -118,8 +118,11 @@ function evaluateScore(table, p, rest, places) {
         const q = evaluateScore(table.base, p, rest, places);
         return (table.odds * q) / (table.odds * q + (1 - q));
     }
-    const q = Math.max(p, table.least);
-    return q / (q + Math.max(rest === undefined ? 1 - p : rest, table.least));
+    if (table.type === "clipping") {
+        const q = Math.max(p, table.least);
+        return q / (q + Math.max(rest === undefined ? 1 - p : rest, table.least));
+    }
+    throw new TypeError(`a map of one score has no type ${table.type}`);
 }
 
 // softmax(s(u) + W u + b) of tempered scores u.
@@ -164,6 +167,14 @@ function evaluateClassEffects(table, p, places) {
     return softmax(base.map((v, j) => temperature * Math.log(Math.max(v, 1e-15)) + intercepts[j]));
 }
 
+// Logits divided by a temperature.
+function evaluateTemperature(table, p) {
+    const z = table.scores === "probability" ? p.map((v) => Math.log(Math.max(v, 1e-9))) : p;
+    const top = z.reduce((a, b) => Math.max(a, b));
+    const d = z.map((v) => Math.max((v - top) / table.temperature, -34.538776394910684));
+    return normalize(d.map(Math.exp));
+}
+
 // The probabilities of all classes, given the score of each.
 function evaluateRow(table, p, places) {
     if (table.type === "one_vs_rest") return evaluateOneVsRest(table, p, places);
@@ -175,10 +186,8 @@ function evaluateRow(table, p, places) {
     }
     if (table.type === "rates") return normalize(table.rates);
     if (table.type === "clipping") return normalize(p.map((v) => Math.max(v, table.least)));
-    const z = table.scores === "probability" ? p.map((v) => Math.log(Math.max(v, 1e-9))) : p;
-    const top = z.reduce((a, b) => Math.max(a, b));
-    const d = z.map((v) => Math.max((v - top) / table.temperature, -34.538776394910684));
-    return normalize(d.map(Math.exp));
+    if (table.type === "temperature") return evaluateTemperature(table, p);
+    throw new TypeError(`a map of several scores has no type ${table.type}`);
 }
 
 // The place of a segment, of which the last is for new segments; -1 for a wrong type.

@@ -125,8 +125,10 @@ def evaluate_score(table, p, rest, places):
     if table["type"] == "odds":
         q = evaluate_score(table["base"], p, rest, places)
         return table["odds"] * q / (table["odds"] * q + (1.0 - q))
-    q = max(p, table["least"])
-    return q / (q + max(1.0 - p if rest is None else rest, table["least"]))
+    if table["type"] == "clipping":
+        q = max(p, table["least"])
+        return q / (q + max(1.0 - p if rest is None else rest, table["least"]))
+    raise ValueError(f"a map of one score has no type {table['type']!r}")
 
 
 def evaluate_structured(table, p):
@@ -172,6 +174,16 @@ def evaluate_class_effects(table, p, places):
     return softmax([a + b for a, b in zip(y, effects)] if len(effects) > 1 else y)
 
 
+def evaluate_temperature(table, p):
+    """Logits divided by a temperature."""
+    z = p
+    if table["scores"] == "probability":
+        z = [math.log(max(v, 1e-9)) for v in p]
+    top = max(z)
+    d = [max((v - top) / table["temperature"], -34.538776394910684) for v in z]
+    return normalize([math.exp(v) for v in d])
+
+
 def evaluate_row(table, p, places):
     """The probabilities of all classes, given the score of each."""
     if table["type"] == "one_vs_rest":
@@ -187,12 +199,9 @@ def evaluate_row(table, p, places):
         return normalize(table["rates"])
     if table["type"] == "clipping":
         return normalize([max(v, table["least"]) for v in p])
-    z = p
-    if table["scores"] == "probability":
-        z = [math.log(max(v, 1e-9)) for v in p]
-    top = max(z)
-    d = [max((v - top) / table["temperature"], -34.538776394910684) for v in z]
-    return normalize([math.exp(v) for v in d])
+    if table["type"] == "temperature":
+        return evaluate_temperature(table, p)
+    raise ValueError(f"a map of several scores has no type {table['type']!r}")
 
 
 def find_segment(column, label):
