@@ -492,8 +492,7 @@ def test_compare_says_who_gains_and_who_loses():
     ]
     np.testing.assert_allclose(differences.table["difference"], losses[0] - losses[1])
     assert (
-        differences.verdict
-        == "Of 3 segments, 1 are better, 1 are worse, and 1 are unclear."
+        differences.verdict == "Segments that are better: 1 of 3; worse: 1; unclear: 1."
     )
     assert all(
         text.count("worse") == 2

@@ -22,9 +22,14 @@ def headline(*sets, y=Y, names=("raw", "calibrated")):
         (expit(0.5 * U), "Raw scores are under-confident: where "),
         (expit(U + 1.0), "Raw scores are too high: where "),
         (expit(U - 1.0), "Raw scores are too low: where "),
+        pytest.param(
+            expit(-U),
+            "Raw scores are reversed: where ",
+            marks=pytest.mark.filterwarnings("ignore:predictions"),
+        ),
         (expit(U), "Raw scores are well calibrated: "),
     ],
-    ids=["over", "under", "high", "low", "right"],
+    ids=["over", "under", "high", "low", "reversed", "right"],
 )
 def test_the_headline_says_in_what_way_scores_are_wrong(scores, words):
     assert headline(scores).startswith(words)
@@ -38,6 +43,25 @@ def test_the_numbers_of_the_headline_are_close_to_the_truth():
         .split("the observed frequency is ")
     )
     assert happened == pytest.approx(expit(0.5 * np.log(said / (1 - said))), abs=0.04)
+
+
+@pytest.mark.parametrize("slope", [0.7, 1.3, 2.0, 3.0])
+@pytest.mark.parametrize("shift", [-2.0, -1.0, 1.0, 2.0])
+def test_the_example_of_the_headline_agrees_with_its_words(slope, shift):
+    """Scores that are too low for most rows may be too high where they are high."""
+    words = headline(expit(slope * U + shift))
+    said, happened = (
+        float(part.split("%")[0])
+        for part in words.split("where ")[1].split("the observed frequency is ")
+    )
+    if "too low" in words:
+        assert said < happened
+    elif "too high" in words:
+        assert said > happened
+    else:
+        confident = words.startswith("Raw scores are over-confident: ")
+        assert confident == (slope > 1.0)
+        assert (abs(said - 50.0) > abs(happened - 50.0)) == confident
 
 
 def test_after_calibration_a_level_means_itself_more_or_less():

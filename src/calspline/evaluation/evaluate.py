@@ -86,7 +86,12 @@ SIGNIFICANT = 0.05
 ONE_SIGN = 0.75
 """Share of all deviation that must be of one sign for "too high" or "too low"."""
 Miscalibration = Literal[
-    "over-confident", "under-confident", "too high", "too low", "miscalibrated"
+    "over-confident",
+    "under-confident",
+    "too high",
+    "too low",
+    "reversed",
+    "miscalibrated",
 ]
 SCORERS = (
     "log_loss", "brier", "accuracy", "auc", "calibration_log_loss",
@@ -152,7 +157,8 @@ class Evaluation(Result):
         the Cauchy combination of ``top_label_p_value`` and ``class_wise_p_value``.
     miscalibration : str
         In what way the probabilities are wrong, if the p-value says that they are:
-        ``"over-confident"``, ``"under-confident"``, ``"too high"``, ``"too low"`` or
+        ``"over-confident"``, ``"under-confident"``, ``"too high"``, ``"too low"``,
+        ``"reversed"`` (lower where the event is more frequent) or
         ``"miscalibrated"``.
     impossible_weight : float
         Weight of the rows whose outcome had predicted probability exactly 0. Their
@@ -541,18 +547,29 @@ class Evaluation(Result):
     def miscalibration(self) -> Miscalibration:
         """In what way the probabilities are wrong, if they are.
 
-        They are too high or too low if most of their distance from the curve has one
-        sign; otherwise over- or under-confident, as the slope says.
+        They are reversed if the slope is below 0, and too high or too low if most of
+        their distance from the curve has one sign and the slope is no stronger
+        evidence; otherwise over- or under-confident, as the slope says.
         """
-        bias = self.mean_probability - self.base_rate
-        if abs(bias) > ONE_SIGN * self.ici:
-            if self.per_class:
-                return "over-confident" if bias > 0.0 else "under-confident"
-            return "too high" if bias > 0.0 else "too low"
         low, high = self.limits["calibration_slope"]
+        bias = self.mean_probability - self.base_rate
+        one_sign = abs(bias) > ONE_SIGN * self.ici
+        if self.per_class and one_sign:
+            return "over-confident" if bias > 0.0 else "under-confident"
+        if high < 0.0 and not self.per_class:
+            return "reversed"
+        if one_sign and not self._slope_is_clearer:
+            return "too high" if bias > 0.0 else "too low"
         if high < 1.0:
             return "over-confident"
         return "under-confident" if low > 1.0 else "miscalibrated"
+
+    @property
+    def _slope_is_clearer(self) -> bool:
+        """Whether the slope is more standard errors off than the level."""
+        of_level = self.calibration_in_the_large / self.calibration_in_the_large_se
+        of_slope = (self.calibration_slope - 1.0) / self.calibration_slope_se
+        return abs(of_slope) > abs(of_level)
 
     @property
     def _title(self) -> str:

@@ -265,8 +265,8 @@ class SegmentDifferences(JudgedSegments):
             self.table["verdict"].count(one) for one in ("better", "worse", "unclear")
         )
         return (
-            f"Of {len(self):,} segments, {better:,} are better, {worse:,} are worse, "
-            f"and {rest:,} are unclear."
+            f"Segments that are better: {better:,} of {len(self):,}; worse: {worse:,}; "
+            f"unclear: {rest:,}."
         )
 
     def to_dict(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline._arrays import Array
@@ -146,7 +147,6 @@ def table(comparison: Comparison) -> list[dict[str, Any]]:
             rows.append(
                 table_row(f"against {comparison.reference}", hint, cells, part=True)
             )
-    slopes = [_slope(e) for e in evaluations]
     p_values = [
         {"text": p_value(e.calibration_p_value).replace(" ", NO_BREAK_SPACE)}
         for e in evaluations
@@ -156,11 +156,15 @@ def table(comparison: Comparison) -> list[dict[str, Any]]:
         measured("Accuracy", "share of right answers", "accuracy"),
         measured("AUC", "how well the scores rank", "auc"),
         measured(
-            f"ECE{top}", "mean distance from the observed frequency, 15 bins", "ece"
+            f"ECE{top}, debiased",
+            "mean distance from the observed frequency, 15 bins; less what chance adds",
+            "ece_debiased",
         ),
         measured(f"Smooth ECE{top}", "ECE without bins", "smooth_ece"),
-        table_row(
-            f"Slope{top}", "of the log-odds; below 1 the scores are too extreme", slopes
+        measured(
+            f"Slope{top}",
+            "of the log-odds; below 1 the scores are too extreme",
+            "calibration_slope",
         ),
         table_row(
             "Test of calibration",
@@ -188,15 +192,6 @@ def _difference(d: Difference | None) -> Cell:
         f"{x:+.{digits}f}".replace("-", MINUS) for x in (d.value, d.lower, d.upper)
     )
     return {"text": value, "beside": f"{lower} to {upper}", "verdict": d.verdict}
-
-
-def _slope(e: Evaluation) -> Cell:
-    slope, error = e.calibration_slope, e.calibration_slope_se
-    return (
-        {"text": format_number(slope)}
-        if math.isnan(error)
-        else {"text": f"{slope:.3f}", "beside": f"± {error:.3f}"}
-    )
 
 
 def losses(comparison: Comparison) -> list[tuple[str, str, float]]:
@@ -471,13 +466,15 @@ def _judge(
     elif rejected:
         # Where the error is large and common; of much the same, at the plainer number,
         # and where the model is sure.
-        outside = (levels < lower) | (levels > upper)
+        agrees = _agrees(evaluation.miscalibration, observed, levels)
+        outside = agrees & ((levels < lower) | (levels > upper))
         # In standard errors, so that a rare event given ten times too often is an
         # error, however few points it is.
         middle = 0.5 * (observed + levels)
         error = np.abs(observed - levels) / np.sqrt(middle * (1.0 - middle))
         weight = error * np.sqrt(near) * np.where(levels > 0.5, 1.1, 1.0)
         weight *= np.where((levels >= PLAIN) & (levels <= 1.0 - PLAIN), 1.5, 1.0)
+        weight *= np.where(agrees, 1.0, 0.01)
         # A prediction above one half is easier to understand, where there are any.
         likely = outside & (levels > 0.5) & (near >= COMMON)
         if likely.any():
@@ -497,6 +494,15 @@ def _judge(
     unrejected: Kind = "unknown" if tells_nothing else "right"
     kind = comparison.evaluations[name].miscalibration if rejected else unrejected
     return Finding(name, kind, float(levels[at]), float(observed[at]), *band.tolist())
+
+
+def _agrees(kind: Miscalibration, observed: Array, levels: Array) -> NDArray[np.bool_]:
+    """Where probabilities are wrong in this way: nowhere too low if too high."""
+    if kind == "too high":
+        return levels > observed
+    if kind == "too low":
+        return levels < observed
+    return np.ones(len(levels), bool)
 
 
 def _levels(p: Array, weight: Array | None, levels: Array) -> tuple[Array, Array]:
