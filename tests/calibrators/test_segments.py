@@ -655,3 +655,10 @@ def test_classes_that_segments_do_not_differ_in_are_as_the_map_has_them():
         plain.predict_proba(softmax(z, axis=1)),
         atol=0.01,
     )
+
+
+def test_the_summary_says_if_segments_do_not_differ():
+    p, y, s, _ = simulated(300, 3, sd=(0.0, 0.0), seed=1)
+    cal = SplineCalibrator().fit(p, y, by=s)
+    assert np.all(cal.segments_["shrinkage"] == 1.0)
+    assert "3 segments, which all have the common curve" in cal.summary()

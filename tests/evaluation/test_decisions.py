@@ -273,7 +273,10 @@ def test_the_numbers_are_flat_and_plain():
             {"costs": {"false_positive": 1}},
             "costs must say what a false_negative costs",
         ),
-        ({"costs": COSTS | {"fp": 1}}, "costs must be of false_positive, .* got 'fp'"),
+        (
+            {"costs": COSTS | {"fp": 1}},
+            "keys of costs must be among false_positive, .* got 'fp'",
+        ),
         (
             {"costs": {"false_positive": 0, "false_negative": 1}},
             "costs must be higher for a false_positive",
@@ -334,3 +337,13 @@ def test_distances_of_one_class_are_unknown_and_of_many_those_of_the_first_choic
     p, y = multiclass(400)
     found = evaluate(y, p)
     assert (found.ici, found.emax) == (found.top_label.ici, found.top_label.emax)
+
+
+def test_no_variance_is_negative_where_sets_decide_alike():
+    """Net benefits that differ nowhere have variance zero, up to rounding."""
+    rng = np.random.default_rng(3)
+    p = rng.random(300)
+    y, group = rng.random(300) < p, rng.integers(0, 150, 300)
+    sets = {"raw": p, "clipped": np.clip(p, 0.1, 0.9)}
+    difference = decide(y, sets, groups=group).differences["clipped"]
+    assert not np.isnan([difference.lower, difference.upper]).any()

@@ -237,6 +237,18 @@ BAD = {
     "sparse": (Y, sparse.csr_array(np.eye(4)), {}, "probs must be a dense array"),
     "strings": (Y, ["0.1"] * 4, {}, "probs must be real numbers"),
     "lengths": ([0, 1], P, {}, "probs and y must have the same length; got 4 and 2"),
+    "a list of sets": (
+        Y,
+        [P, P],
+        {},
+        "probs and y must have the same length; got 2 and 4",
+    ),
+    "margins": (
+        Y,
+        [-1.2, 0.3, 2.0, -0.4],
+        {},
+        "Margins, .* must be calibrated first, by SplineCalibrator for example",
+    ),
     "missing label": (
         [0, 1, None, 0],
         P,
@@ -249,7 +261,7 @@ BAD = {
         ["a"] * 4,
         P,
         {},
-        "y shows one class, 'a'; give both as labels",
+        "y shows one class, 'a'; name both with labels",
     ),
     "label not in labels": (
         ["a", "b", "c", "a"],

@@ -43,6 +43,12 @@ def test_limits_of_the_auc_are_those_of_the_bootstrap(binary):
     assert (low, high) == pytest.approx((found.low, found.high), abs=0.006)
 
 
+def test_limits_of_the_auc_contain_a_perfect_order():
+    y = np.repeat([0, 1], 450)
+    low, high = evaluate(y, np.linspace(0.05, 0.95, 900)).limits["auc"]
+    assert 0.98 < low < high == 1.0
+
+
 def test_copies_in_groups_do_not_narrow_limits_but_independent_copies_do(binary):
     p, y = binary(300)
     p4, y4, group = (np.repeat(values, 4) for values in (p, y, np.arange(300)))

@@ -114,7 +114,7 @@ def test_the_display_takes_pos_label():
             ["bad"] * 3,
             [0.1, 0.2, 0.3],
             "bad",
-            "y shows one class, 'bad'; give both as labels",
+            "y shows one class, 'bad'; name both with labels",
         ),
         (
             [0, 1],

@@ -312,7 +312,7 @@ def _outside_message(scores: ScoreSummary, advice: str) -> str:
     ways = [advice, f"{outside} of {n} rows are outside."]
     if low >= 0.0 and high <= PERCENT and outside > MARGIN_SHARE * n:
         ways.append(PERCENT_ADVICE)
-    elif outside < n:
+    elif outside <= MARGIN_SHARE * n:
         ways.append(CORRECTION_ADVICE)
     return (
         f"{scores.name} must be probabilities in [0, 1]; {scores.example_outside()}. "

@@ -50,9 +50,9 @@ def evaluate(options: argparse.Namespace) -> None:
     title, _, table = str(found).partition("\n")
     of = ""
     if len(data.scores) <= 2:
-        of = f", {data.scores[-1]} of {data.label}"
+        of = f", column {data.scores[-1]}"
         if not rows.event_title:
-            of += f" = {data.classes[1]}"
+            of += f", event: {data.label} = {data.classes[1]}"
     _print(
         options,
         found.to_dict() | of_segments,

@@ -148,7 +148,9 @@ def check_costs(costs: Any) -> Costs:
         )
     for name in costs:
         if name not in names:
-            raise ValueError(f"costs must be of {', '.join(names)}; got {name!r}")
+            raise ValueError(
+                f"keys of costs must be among {', '.join(names)}; got {name!r}"
+            )
     for name in names[:2]:
         if name not in costs:
             raise ValueError(f"costs must say what a {name} costs")
@@ -601,7 +603,8 @@ def _covariance(
 
 def _band(value: Array, covariance: Array, level: float) -> Band:
     """Simultaneous band of equal width in standard errors."""
-    error = np.sqrt(np.diag(covariance))
+    # A variance of zero may be slightly below it, by rounding.
+    error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     reach = (
         max(
             largest_normal(covariance, level, DRAWS, seed=0),

@@ -183,7 +183,8 @@ def check_constraints(at_least: Any, at_most: Any) -> tuple[Constraint, ...]:
         for name, bound in given.items():
             if name not in SHARES:
                 raise ValueError(
-                    f"{argument} must be of {', '.join(SHARES)}; got {name!r}"
+                    f"keys of {argument} must be among {', '.join(SHARES)}; "
+                    f"got {name!r}"
                 )
             bound = check_number(bound, f'{argument}["{name}"]', above=0.0, below=1.0)
             constraints.append(Constraint(name, bound, argument == "at_least"))

@@ -262,10 +262,10 @@ def auc_limits(rows: Predictions, auc: float, influence: Array | None) -> Limits
     error = float(np.sqrt(variance_of_sum(rows, influence)))
     # One more pair, ordered either way: a perfect order is not certain to last.
     pairs = rows.total
-    auc = (auc * pairs + 0.5) / (pairs + 1.0)
-    half = reach(rows) * max(error, 0.5 / pairs) / (auc * (1.0 - auc))
-    low, high = expit(logit(auc) + np.array([-half, half])).tolist()
-    return low, high
+    shrunk = (auc * pairs + 0.5) / (pairs + 1.0)
+    half = reach(rows) * max(error, 0.5 / pairs) / (shrunk * (1.0 - shrunk))
+    low, high = expit(logit(shrunk) + np.array([-half, half])).tolist()
+    return min(low, auc), max(high, auc)
 
 
 def loss_limits(

@@ -43,7 +43,12 @@ from calspline._input.labels import (
     distinct_labels,
     label_array,
 )
-from calspline._input.scores import check_binary_scores, check_scores, decide_kind
+from calspline._input.scores import (
+    check_binary_scores,
+    check_scores,
+    decide_kind,
+    is_outside,
+)
 from calspline._input.segment_labels import By, check_by
 from calspline._input.weights import (
     are_whole,
@@ -66,6 +71,10 @@ from calspline.fitting.groups import correlation_in_groups
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
 
+CALIBRATE_FIRST = (
+    "Margins, such as a decision_function gives, must be calibrated first, by "
+    "SplineCalibrator for example."
+)
 MANY_CLASSES = 20
 """With more classes, simulations of each class against the rest are shortened or
 replaced."""
@@ -331,8 +340,10 @@ def check_predictions(
             f"{name} must have at least one row and one column; got shape "
             f"{given.values.shape}"
         )
-    decide_kind(given, "probability", "")
     n, n_classes = len(given), max(given.n_columns, 2)
+    found = check_label_array(y, n, beside=name)
+    advice = CALIBRATE_FIRST if is_outside(*given.limits) else ""
+    decide_kind(given, "probability", advice)
     if pos_label is not None and n_classes > 2:
         raise ValueError(
             f"pos_label is for two classes; {name} has {n_classes} columns"
@@ -351,7 +362,6 @@ def check_predictions(
     segments = by
     if by is not None and not isinstance(by, By):  # the command line has checked it
         segments = check_by(by, n, beside=name)
-    found = check_label_array(y, n, beside=name)
     if labels is not None:
         classes, codes = _given_classes(found, labels, n_classes)
     elif n_classes == 2:
@@ -408,8 +418,8 @@ def _known_pair(found: NDArray[Any], pos_label: Any) -> NDArray[Any] | None:
     only = values.tolist()[0]
     if pos_label is None or pos_label == only:
         raise ValueError(
-            f"y shows one class, {only!r}; give both as labels, the second being what "
-            "probs is of"
+            f"y shows one class, {only!r}; name both with labels, the class whose "
+            "probability probs is last"
         )
     return label_array([only, pos_label])
 

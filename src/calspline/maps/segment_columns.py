@@ -203,9 +203,10 @@ class SegmentTable(Result, dict[str, Any]):
 
     def describe(self) -> list[str]:
         """Lines of a summary: number of segments, and the largest deviations."""
-        lines = [
-            f"  {len(self['segment'])} segments, the farthest from the common curve:"
-        ]
+        n = len(self["segment"])
+        if np.all(self["shrinkage"] == 1.0):
+            return [f"  {n} segments, which all have the common curve"]
+        lines = [f"  {n} segments, the farthest from the common curve:"]
         for i in self.farthest(FARTHEST):
             score = format_number(self["mean_score"][i])
             rate = format_number(self["event_rate"][i])
