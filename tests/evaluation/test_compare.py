@@ -101,6 +101,16 @@ def test_of_several_better_sets_the_one_with_the_least_log_loss_is_recommended(b
     assert (c.reference, c.recommended) == ("old", "middle")
 
 
+def test_the_recommendation_names_sets_that_are_about_as_good(binary):
+    p, y = binary(1000)
+    noise = np.random.default_rng(0).normal(0.0, 0.002, len(p))
+    noisy = np.clip(p + noise, 0.001, 0.999)
+    sets = {"raw": sharper(p, 9), "sharper": sharper(p), "a": p, "b": noisy}
+    c = compare(y, sets)
+    other = {"a": "b", "b": "a"}[c.recommended]
+    assert c.recommendation.endswith(f"It is not significantly better than {other}.")
+
+
 def test_one_set_alone_is_kept(binary):
     p, y = binary(100)
     c = compare(y, {"only": p})

@@ -38,6 +38,7 @@ from scipy.stats import t as student
 from calspline._arrays import Array, Counts
 from calspline._formatting import (
     Row,
+    first_few,
     format_number,
     p_value,
     percent,
@@ -382,6 +383,15 @@ def compare_predictions(
             f"{-d.value:.4f} ({percent(level)} interval {-d.upper:.4f} to "
             f"{-d.lower:.4f})."
         )
+        losses = row_log_losses if by_log else row_briers
+        as_good = [
+            name
+            for name in better
+            if name != best
+            and PairedDifference(losses, rows[name], rows[best]).interval(z)[0] <= 0.0
+        ]
+        if as_good:
+            sentence += f" It is not significantly better than {first_few(as_good)}."
     return Comparison(
         reference=reference,
         evaluations=evaluations,
