@@ -64,6 +64,7 @@ def test_only_one_country_may_be_namibia(done, tmp_path, table):
     assert calspline.load(tmp_path / "model.json").segments_["segment"] == ["NA"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("column", ["label", "id"])
 def test_among_numbers_a_word_is_a_missing_value(word, column, run, tmp_path, table):
@@ -163,6 +164,7 @@ def test_lines_may_end_in_any_way(end, arguments, run, tmp_path, table):
         ).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("target", ["csv", "parquet"])
 def test_files_may_have_their_columns_in_any_order(

@@ -324,6 +324,7 @@ def test_sql(odd, dialect, request):
     odd.check([[NAN if value is None else value for value in row] for row in rows])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:the columns of scores? are not named after the classes"
 )
