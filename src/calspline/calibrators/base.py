@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -130,6 +131,11 @@ class BaseCalibrator(ClassifierMixin, BaseEstimator):
         if not model.fit.converged:
             warn_user("the fit did not converge", ConvergenceWarning)
         self.model_ = model
+        return self
+
+    def _name(self, classes: NDArray[Any], columns: Sequence[str]) -> Self:
+        """Name the classes of the model, and the columns of scores by class."""
+        self.model_ = self.model_.with_names(classes, columns)
         return self
 
     @property

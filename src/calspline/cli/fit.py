@@ -76,9 +76,7 @@ def fit(options: argparse.Namespace) -> None:
             fitted = _at_once(calibrator, data, margins)
     # The fit saw places in the list of classes: any order of columns, and classes that
     # no row shows, are then well.
-    model = fitted.calibrator.model_
-    model = model.with_classes(np.array(data.classes)).with_columns(data.scores)
-    fitted.calibrator.model_ = model
+    fitted.calibrator._name(np.array(data.classes), data.scores)
     write_text(options.output, text_of(fitted.calibrator), force=options.force)
     out = sys.stderr if options.output == STDOUT else sys.stdout
     if options.json:

@@ -208,13 +208,12 @@ def fit_frame(
 
 def _with_columns(calibrator: SplineCalibrator, columns: list[str]) -> SplineCalibrator:
     """The calibrator, whose model knows the columns of scores by class."""
-    model = calibrator.model_
+    classes = calibrator.model_.classes
     order = None
     if len(columns) > 1:
-        order = order_columns(columns, model.classes, "score", known=True)
+        order = order_columns(columns, classes, "score", known=True)
     names = columns if order is None else [columns[place] for place in order]
-    calibrator.model_ = model.with_columns(names)
-    return calibrator
+    return calibrator._name(classes, names)
 
 
 def _fit_two(

@@ -110,16 +110,12 @@ class Model:
         """The model for the base rates of its fit."""
         return replace(self, map=self.base)
 
-    def with_classes(self, classes: NDArray[Any]) -> Model:
-        """The same model with other labels for its classes."""
-        fit = self.fit
+    def with_names(self, classes: NDArray[Any], columns: Sequence[str]) -> Model:
+        """The same model with names of its classes and of their columns of scores."""
+        fit = replace(self.fit, columns=tuple(columns))
         if fit.histogram is not None:
             fit = replace(fit, histogram=fit.histogram.of_classes(classes))
         return replace(self, classes=classes, fit=fit)
-
-    def with_columns(self, columns: Sequence[str]) -> Model:
-        """Return the model with the names of the columns of scores."""
-        return replace(self, fit=replace(self.fit, columns=tuple(columns)))
 
     @property
     def base_curves(self) -> list[CalibrationCurve]:
