@@ -35,6 +35,13 @@ def test_the_headline_says_in_what_way_scores_are_wrong(scores, words):
     assert headline(scores).startswith(words)
 
 
+def test_a_single_array_is_spoken_of_in_the_plural():
+    words = report(Y, expit(U + 1.0)).headline
+    assert words.startswith("The probabilities are too high: where ")
+    few = report(Y[:20], expit(U[:20])).headline
+    assert "calibration of the probabilities: " in few
+
+
 def test_the_numbers_of_the_headline_are_close_to_the_truth():
     said, happened = (
         float(part.split("%")[0]) / 100

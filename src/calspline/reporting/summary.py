@@ -521,7 +521,8 @@ def _within(levels: Array, p: Array) -> Array:
 
 
 def _reference_sentence(f: Finding, view: View, n: int, *, alone: bool) -> str:
-    name, level = "raw scores" if _is_raw(f.name) else f.name, rounded_percent(f.level)
+    name = PLURALS.get(f.name.strip().lower(), f.name)
+    level = rounded_percent(f.level)
     if f.kind == "one-sided":
         e = view.forecasts[f.name].evaluation
         what = "answers were right" if view.top_label else "rows are events"
@@ -604,13 +605,17 @@ def is_calibrated(name: str) -> bool:
     )
 
 
-def _is_raw(name: str) -> bool:
-    return name.strip().lower() in ("raw", "raw scores")
+PLURALS = {
+    "raw": "raw scores",
+    "raw scores": "raw scores",
+    "probabilities": "the probabilities",  # a single array
+}
 
 
 def _subject(name: str) -> str:
-    if _is_raw(name):
-        return "Raw scores are"
+    plural = PLURALS.get(name.strip().lower())
+    if plural is not None:
+        return f"{plural.capitalize()} are"
     start = (
         name[0].upper() + name[1:]
         if name.replace(" ", "").isalpha() and name[0].islower()
