@@ -352,6 +352,14 @@ def test_compare_and_report_refuse_what_they_cannot_compare(
             "--score",
             "prob_cat",
         ): "as many columns; a has 3",
+        (
+            "compare",
+            "three.csv",
+            "--score",
+            "a=prob_*",
+            "--score",
+            " a = prob_*",
+        ): "--score has two sets named 'a'",
     }.items():
         found = run(*arguments)
         assert (found.code, found.err.count("\n")) == (2, 1)

@@ -211,9 +211,11 @@ def _sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]
     source = open_source(options)
     sets: dict[str, list[str]] = {}
     for given in options.score or []:
-        name, equals, columns = given.partition("=")
+        name, equals, columns = (part.strip() for part in given.partition("="))
         if equals and given not in source.columns:
-            sets[name.strip()] = named(source.columns, columns, "--score")
+            if name in sets:
+                raise InputError(f"--score has two sets named {name!r}")
+            sets[name] = named(source.columns, columns, "--score")
         else:
             sets |= {
                 column: [column] for column in named(source.columns, given, "--score")

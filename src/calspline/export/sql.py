@@ -173,7 +173,7 @@ def _check_by(formula: Formula, by: Sequence[str] | None) -> None:
         )
     if by is not None and not formula.lookups:
         raise ValueError(
-            "by, the columns of segments, must be left out: this one was not"
+            "by must be left out: this calibrator was fitted without segments"
         )
     for name in by or ():
         if not _is_name(name):
