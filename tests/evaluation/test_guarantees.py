@@ -35,7 +35,11 @@ def test_a_guaranteed_threshold_keeps_its_constraints_on_the_rows(binary, constr
         assert found[name] >= bound
     for name, bound in constraints.get("at_most", {}).items():
         assert found[name] <= bound
-    for name, one in result.guarantees["probabilities"].achieved.items():
+    guarantee = result.guarantees["probabilities"]
+    assert guarantee.alert_rate == pytest.approx(found["alert_rate"])
+    assert guarantee.precision == pytest.approx(found["precision"])
+    assert f"acts on {found['alert_rate']:.0%} of them" in guarantee.statement
+    for name, one in guarantee.achieved.items():
         assert one.value == pytest.approx(found[name])
         assert one.lower < one.value < one.upper
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
 from calspline._arrays import Array
-from calspline._formatting import format_number, percent
+from calspline._formatting import format_number, percent, rounded_percent
 from calspline._input.options import check_number
 from calspline._plots import draw
 from calspline.evaluation.predictions import Predictions
@@ -122,6 +122,9 @@ class Guarantee:
         the same; None if no threshold satisfies the constraints on these rows.
     n_rows : int
     level : float
+    alert_rate, precision : float
+        Share of these rows that are acted on, and share of events among them; NaN
+        without a threshold.
     """
 
     constraints: tuple[Constraint, ...]
@@ -131,6 +134,8 @@ class Guarantee:
     rows_needed: int | None
     n_rows: int
     level: float
+    alert_rate: float = np.nan
+    precision: float = np.nan
 
     @property
     def statement(self) -> str:
@@ -149,12 +154,23 @@ class Guarantee:
             return (
                 f"With {level} confidence (one-sided), threshold "
                 f"{self.threshold:.4g} has {wanted}. It is the {end}. "
-                f"On these rows, with two-sided {level} limits: {achieved}."
+                f"On these rows, with two-sided {level} limits: {achieved}. "
+                f"It acts on {self._action}."
             )
         start = f"No threshold can guarantee {wanted} with {self.n_rows:,} rows"
         if self.rows_needed is None:
             return f"{start}; no threshold satisfies it on these rows."
         return f"{start}; about {self.rows_needed:,} would be needed."
+
+    @property
+    def _action(self) -> str:
+        """On what share of the rows it acts, and how many of them are events."""
+        if self.alert_rate == 0.0:
+            return "none of them"
+        return (
+            f"{rounded_percent(self.alert_rate)} of them, and "
+            f"{rounded_percent(self.precision)} of these are events"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the threshold, the shares and the statement as a flat dict."""
@@ -329,7 +345,22 @@ def guarantee(
         upper = float(counts.upper(half)[best])
         achieved[name] = Achieved(float(counts.value[best]), lower, upper)
     threshold = float(grid[best])
-    return Guarantee(constraints, threshold, is_highest, achieved, None, n_rows, level)
+    acting = rows.probs >= threshold
+    alerts = float(rows.w @ acting)
+    precision = (
+        float(rows.w[acting] @ rows.codes[acting]) / alerts if alerts else np.nan
+    )
+    return Guarantee(
+        constraints,
+        threshold,
+        is_highest,
+        achieved,
+        None,
+        n_rows,
+        level,
+        alerts / rows.total,
+        precision,
+    )
 
 
 def _rows_needed(
