@@ -165,6 +165,13 @@ def test_nothing_passed_in_is_changed(multiclass):
         np.testing.assert_array_equal(array, copy)
 
 
+def test_decisions_instead_of_probabilities_give_a_warning(binary):
+    p, y = binary(100)
+    for weight in (None, np.full(100, 2.0), np.linspace(0.5, 1.5, 100)):
+        with pytest.warns(UserWarning, match="only 0 and 1, .* those of predict_proba"):
+            evaluate(y, p > 0.5, sample_weight=weight)
+
+
 def test_narrow_floats_are_their_values(binary):
     p, y = binary(100)
     narrow = p.astype(np.float32)
@@ -183,6 +190,7 @@ ODD = {
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")
+@pytest.mark.filterwarnings("ignore:probs are only 0 and 1")
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("weight", [None, 1e13, 1e-10, "mixed"])
 def test_odd_probabilities_and_weights_have_finite_scores(name, weight):

@@ -26,6 +26,8 @@ FEWEST_MARGINS = 3
 FEATURES_SHARE = 0.1
 """Share of rows whose largest column belongs to no label, for a warning."""
 FEWEST_FEATURE_ROWS = 20
+FEWEST_DECISIONS = 20
+"""Fewer rows may have probabilities of exactly 0 and 1 without a warning."""
 FIT_THE_OTHER_CLASS = " (if so, fit with y == {0})"
 """What to do about scores of the first of two classes."""
 NAME_THE_CLASS = " (if so, pass pos_label={0})"
@@ -94,6 +96,15 @@ def warn_if_reversed(
             f"{taken} as they are"
         )
         warn_user(ClassOrderWarning(template, classes, remedy))
+
+
+def warn_if_decisions(counts: Counts, n_rows: int, name: str) -> None:
+    """Warn if all probabilities are 0 or 1, as those of many rows hardly ever are."""
+    if n_rows >= FEWEST_DECISIONS and np.array_equal(counts.x, [0.0, 1.0]):
+        warn_user(
+            f"{name} are only 0 and 1, like the decisions of predict; if the model has "
+            "probabilities, pass those of predict_proba"
+        )
 
 
 def warn_if_rows_reversed(

@@ -35,6 +35,7 @@ from calspline._input.groups import check_groups, several_groups
 from calspline._input.hints import (
     NAME_THE_CLASS,
     SWAP_THE_COLUMNS,
+    warn_if_decisions,
     warn_if_reversed,
 )
 from calspline._input.labels import (
@@ -393,6 +394,7 @@ def check_predictions(
         segments = None if segments is None else segments.of(present)
     rows = Predictions(values, codes, weight, classes, several_groups(group), segments)
     if rows.binary:
+        warn_if_decisions(rows.counts, n, name)
         warn_if_reversed(
             rows.counts,
             rows.classes,
