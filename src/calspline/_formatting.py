@@ -177,13 +177,23 @@ def first_few(shown: Sequence[str], most: int = 6) -> str:
     return ", ".join(shown[:most]) + more
 
 
+def on_one_line(text: str) -> str:
+    r"""Text with unprintable characters escaped, such as a line break in a name.
+
+    >>> print(on_one_line("two\nlines"))
+    two\nlines
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def text_table(rows: Sequence[Row], header: Row | None = None, total: int = 0) -> str:
     """Align the columns of a table.
 
     The first column is aligned left, the others right; ``total`` is the number of rows
     if only the first are given.
     """
-    lines = list(rows) if header is None else [header, *rows]
+    given = rows if header is None else [header, *rows]
+    lines = [[on_one_line(cell) for cell in row] for row in given]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = []
     for first, *others in lines:

@@ -662,3 +662,14 @@ def test_the_summary_says_if_segments_do_not_differ():
     cal = SplineCalibrator().fit(p, y, by=s)
     assert np.all(cal.segments_["shrinkage"] == 1.0)
     assert "3 segments, which all have the common curve" in cal.summary()
+
+
+def test_names_of_segments_stay_on_one_line_and_do_not_color_the_terminal():
+    p, y, s, _ = simulated(4000, 2, sd=(2.0, 0.2))
+    names = np.array(["two\nlines", "\x1b[31mred"])[s]
+    cal = SplineCalibrator().fit(p, y, by=names)
+    evaluation = calspline.evaluate(y, p, by=names)
+    for shown in (cal.summary(), str(cal.segments_), str(evaluation.segments)):
+        assert "\x1b" not in shown
+        assert "two\\nlines" in shown
+        assert "\\x1b[31mred" in shown

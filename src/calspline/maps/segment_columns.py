@@ -13,7 +13,7 @@ import scipy
 from calspline._arrays import Array
 from calspline._codec import Record, TupleOf, check_fields
 from calspline._domains import Numbers, Symmetric
-from calspline._formatting import Row, format_number, percent
+from calspline._formatting import Row, format_number, on_one_line, percent
 from calspline._input.segment_labels import Codes, Known
 from calspline._results import Block, Result, Table
 from calspline.fitting.segments import Effects
@@ -197,9 +197,8 @@ class SegmentTable(Result, dict[str, Any]):
 
     def _name(self, i: int) -> str:
         """Name of a row's segment, with column and class if there are several."""
-        return ": ".join(
-            str(self[key][i]) for key in ("class", "column", "segment") if key in self
-        )
+        parts = (self[key][i] for key in ("class", "column", "segment") if key in self)
+        return on_one_line(": ".join(map(str, parts)))
 
     def describe(self) -> list[str]:
         """Lines of a summary: number of segments, and the largest deviations."""
