@@ -153,9 +153,11 @@ def check_binary_labels(
         positive = _second(array, classes)
     if positive is None:
         row = int(np.argmax((array != classes[0]) & (array != classes[1])))
+        first, second = plain_labels(classes)
+        [other] = plain_labels(array[row : row + 1])
         raise ValueError(
-            f"{name} must be one of the classes {classes[0]!r} and {classes[1]!r}; row "
-            f"{row} is {array[row]!r}"
+            f"{name} must be one of the classes {first!r} and {second!r}; row {row} is "
+            f"{other!r}"
         )
     return classes, positive
 
