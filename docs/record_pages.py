@@ -83,6 +83,7 @@ def pages() -> list[Path]:
         DOCS.parent / "AGENTS.md",
         DOCS.parent / "README.md",
         *sorted(DOCS.glob("*.md")),
+        *sorted((DOCS / "explanation").glob("*.md")),
         *sorted(HOWTO.glob("*.md")),
     ]
 

@@ -15,6 +15,7 @@ PAGES = [
     ROOT / "AGENTS.md",
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
 HOWTO = sorted((ROOT / "docs" / "howto").glob("*.md"))
 EXAMPLES = {page: list(examples(page.read_text())) for page in [*PAGES, *HOWTO]}

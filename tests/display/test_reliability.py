@@ -162,7 +162,9 @@ def test_before_and_after_share_the_axes_and_differ_by_colour_and_marker(raw, pa
         second.get_offsets()[:, 0], reliability(y, after).bins.mean_score
     )
     assert not np.array_equal(first.get_facecolor(), second.get_facecolor())
-    assert len(first.get_paths()[0].vertices) != len(second.get_paths()[0].vertices)
+    white = [1.0, 1.0, 1.0, 1.0]
+    assert first.get_facecolor().tolist() == [white]  # open, like raw in the report
+    assert second.get_edgecolor().tolist() == [white]
     assert names(display.ax_) == ["before", "after"]
 
 

@@ -91,7 +91,7 @@ def test_colours_stand_out_from_white_paper():
 @pytest.mark.parametrize("count", [2, 3, 6])
 def test_series_differ_in_grey_by_marker_and_dashes(count):
     looks = style.series_styles(count)
-    assert len({look.marker for look in looks}) == count
+    assert len({(look.marker, look.fill == "white") for look in looks}) == count
     assert len({str(look.dashes) for look in looks}) == count
     assert len({str(look.dashes) for look in style.curve_styles(count)}) == count
 

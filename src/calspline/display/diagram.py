@@ -177,21 +177,20 @@ class Diagram(NamedTuple):
         )
         area = 16.0 + (0.3 if small else 1.0) * 330.0 * b.weight / one.data.total_weight
         area *= style.EVEN_AREA.get(one.style.marker, 1.0)
-        edge: dict[str, Any] = {
-            "edgecolor": "white",
-            "linewidth": 0.4 if small else 0.8,
-            "clip_on": False,
-        }
-        y, marker = clip(b.observed), one.style.marker
+        width = 0.4 if small else 0.8
+        if one.style.is_open:
+            width = 1.0 if small else 1.6
         ax.scatter(
             x,
-            y,
+            clip(b.observed),
             s=area,
-            color=color,
-            marker=marker,
+            facecolor=one.style.fill,
+            edgecolor=one.style.edge,
+            linewidth=width,
+            marker=one.style.marker,
+            clip_on=False,
             zorder=6,
             gid=f"points-{i}",
-            **edge,
         )
 
     def _draw_corp(self, ax: Axes, one: Series, i: int) -> None:
@@ -327,8 +326,9 @@ class Diagram(NamedTuple):
                     marker=one.style.marker,
                     ls="",
                     ms=6.5,
-                    mec="white",
-                    mew=0.8,
+                    mfc=one.style.fill,
+                    mec=one.style.edge,
+                    mew=1.4 if one.style.is_open else 0.8,
                 )
             if several or one.name or (self.bins and more):
                 sets.append((handle, one.name or f"bins, {level} interval"))

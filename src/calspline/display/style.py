@@ -32,6 +32,7 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
 )
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
+"""Of several sets, the first two have circles: open, as of raw scores, and filled."""
 EVEN_AREA = {"s": 0.8, "D": 0.65, "P": 1.2, "^": 1.1, "v": 1.1}
 """Factors that make markers of one nominal size look equally large."""
 DASHES = (
@@ -64,18 +65,34 @@ class SeriesStyle(NamedTuple):
     color: str
     marker: str
     dashes: Any
+    is_open: bool = False
+
+    @property
+    def fill(self) -> str:
+        """Color inside markers."""
+        return "white" if self.is_open else self.color
+
+    @property
+    def edge(self) -> str:
+        """Color of the edges of markers."""
+        return self.color if self.is_open else "white"
 
 
 def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
-    """Styles of series: blue for a single one; otherwise vermilion, blue, ..."""
+    """Styles of series: blue for a single one; otherwise vermilion, blue, ...
+
+    Markers and colors of two sets are those of the report: open, then filled circles.
+    """
     several = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY)
     order = tuple(colors) if colors is not None else (BLUE,) if count == 1 else several
     dashes = DASHES if count == 1 else (DASHES[1], DASHES[0], *DASHES[2:])
+    markers = MARKERS if count == 1 else (MARKERS[0], *MARKERS)
     return [
         SeriesStyle(
             order[i % len(order)],
-            MARKERS[i % len(MARKERS)],
+            markers[i % len(markers)],
             dashes[(i + i // len(order)) % len(dashes)],
+            is_open=count > 1 and i == 0,
         )
         for i in range(count)
     ]
