@@ -481,3 +481,35 @@ def test_folds_are_those_of_rows_dealt_at_random(scored, tmp_path, done):
             )
         losses.append(np.mean(-np.log(np.where(y == 1, p, 1 - p))))
     assert abs(found["after"]["log_loss"] - np.mean(losses)) < 5 * np.std(losses) + 1e-4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "rows.csv", "-o", "rows.csv"),
+        ("report", "rows.csv", "-o", "./rows.csv"),
+        ("report", "rows.csv", "--model", "model.json", "-o", "model.json"),
+        ("apply", "model.json", "rows.csv", "-o", "link.json"),
+        ("export", "model.json", "--to", "c", "-o", "model.json"),
+    ],
+)
+def test_no_output_replaces_the_data_or_the_model_that_it_comes_from(
+    scored, run, done, tmp_path, arguments
+):
+    write(scored, tmp_path / "rows.csv", "csv")
+    done("fit", "rows.csv", "-o", "model.json")
+    (tmp_path / "link.json").symlink_to("model.json")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    found = run(*arguments, "--force")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "is read by this command" in found.err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_apply_may_add_a_column_to_its_own_data(scored, done, tmp_path):
+    write(scored, tmp_path / "rows.csv", "csv")
+    done("fit", "rows.csv", "-o", "model.json")
+    done("apply", "model.json", "rows.csv", "-o", "rows.csv", "--force")
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[0].endswith(",calibrated")
+    assert len(lines) == len(scored) + 1

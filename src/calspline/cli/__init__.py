@@ -25,6 +25,7 @@ import sys
 import threading
 import traceback
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -158,10 +159,18 @@ def _run(given: list[str]) -> None:
             import_module("calspline.demo").main(options.folder)
             return
         if "output" in options:
-            check_free(options.output, force=options.force)
+            inputs = _inputs_to_keep(options)
+            check_free(options.output, force=options.force, inputs=inputs)
         getattr(import_module(f"calspline.cli.{options.file}"), options.command)(
             options
         )
+
+
+def _inputs_to_keep(options: Namespace) -> list[str]:
+    """The files that an output must not replace; apply may add to its data."""
+    data = [] if options.command == "apply" else getattr(options, "data", [])
+    model = getattr(options, "model", None)
+    return data if model is None else [*data, model]
 
 
 def _complain(error: Exception) -> int:

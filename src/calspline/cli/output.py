@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -143,7 +143,7 @@ def writing_failed(name: str, error: Exception) -> InputError:
     return InputError(f"cannot write {name}: {reason}; nothing was written")
 
 
-def check_free(name: str, *, force: bool) -> None:
+def check_free(name: str, *, force: bool, inputs: Sequence[str] = ()) -> None:
     """Complain before any work if an output cannot be written where it is wanted."""
     path = Path(name)
     if name == STDOUT:
@@ -154,6 +154,10 @@ def check_free(name: str, *, force: bool) -> None:
         raise InputError(
             f"{name} already exists; choose another name, or overwrite it with --force"
         )
+    if any(
+        path.is_file() and os.path.exists(one) and path.samefile(one) for one in inputs
+    ):
+        raise InputError(f"{name} is read by this command; choose another name for -o")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {name}: there is no folder {path.parent}")
 
