@@ -550,6 +550,9 @@ def check_scores(values: Any, name: str = "scores") -> GivenScores:
         )
     if array.dtype.kind == "O":
         array = _object_to_float(array, name)
+    if array.dtype.kind in "SU":
+        first = array.flat[0].item() if array.size else ""
+        raise TypeError(f"{name} must be real numbers; got texts such as {first!r}")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers; got dtype {array.dtype}")
     if array.dtype.kind != "f":
