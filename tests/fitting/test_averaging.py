@@ -14,7 +14,7 @@ from calspline.fitting.averaging import average
 from calspline.fitting.basis import PiecewiseCubic
 from calspline.fitting.fit import SplineTask
 from calspline.fitting.newton import minimize
-from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS, SearchOptions
+from calspline.fitting.smoothing import FIXED_SPREAD, SPREADS
 from calspline.transforms import Transform
 
 
@@ -179,9 +179,7 @@ def empty_tail(seed, n):
 def test_where_nothing_happens_the_average_is_not_certain_of_an_event(seed, n):
     task = empty_tail(seed, n)
     bins = task.bins
-    choice = smooth.reml_search(
-        task.merged, task.coordinates, task.shape.spreads, SearchOptions()
-    )
+    choice = task.search_evidence()
     fit = task.finish(choice)
     eta = PiecewiseCubic(fit.breaks, fit.coefficients)((bins.x - fit.origin) / fit.unit)
     assert bins.x[bins.positives > 0.0].min() > -8.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,7 @@ from calspline.fitting.smoothing import (
     FIXED_SPREAD,
     SPREADS,
     Chosen,
-    SearchOptions,
     fixed,
-    reml_search,
 )
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.curve import CalibrationCurve, line
@@ -84,30 +82,11 @@ class PlacedScores:
     at_limits: tuple[bool, bool]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A spline to be fitted on one scale."""
 
     transform: Transform
     task: SplineTask
-    options: SearchOptions
-
-    @cached_property
-    def by_evidence(self) -> Chosen:
-        """The smoothing by marginal likelihood."""
-        task = self.task
-        return reml_search(
-            task.merged, task.coordinates, task.shape.spreads, self.options
-        )
-
-    @property
-    def evidence(self) -> float:
-        """Log marginal likelihood of the best smoothing."""
-        return -float(self.by_evidence.criterion.min())
-
-
-TaskMaker = Callable[[PlacedScores, ScoreHistogram, Recipe], SplineTask]
-Search = Callable[[Candidate, Recipe], Chosen]
 
 
 @dataclass(frozen=True)
@@ -116,8 +95,8 @@ class Method:
 
     transforms: Callable[[ScoreHistogram, Recipe], Sequence[Transform]]
     limits: Callable[[str, ScoreHistogram, Recipe], tuple[float, float]]
-    make_task: TaskMaker
-    search: Search
+    make_task: Callable[[PlacedScores, ScoreHistogram, Recipe], SplineTask]
+    search: Callable[[SplineTask, Recipe], Chosen]
 
 
 def fit_default_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
@@ -130,28 +109,43 @@ def fit_by(method: Method, histogram: ScoreHistogram, recipe: Recipe) -> FittedC
     """Fit a curve by a method, and again with more knots where it used them up."""
     total = histogram.total / recipe.design_effect
     transforms = method.transforms(histogram, recipe)
-    search_options = SearchOptions(recipe.smoothing_grid, recipe.cv, recipe.seed)
     candidates = []
     for transform in transforms:
         limits = method.limits(transform.name, histogram, recipe)
         placed = place_scores(transform, histogram, limits, recipe.design_effect)
         if placed is not None:
             task = method.make_task(placed, histogram, recipe)
-            candidates.append(Candidate(transform, task, search_options))
+            candidates.append(Candidate(transform, task))
     if not candidates:
         place = float(transforms[0](histogram.scores[:1])[0])
         return constant_fit(transforms[0], place, histogram.base_rate, total, recipe)
-    best = candidates[0]
-    for rival in candidates[1:]:
-        if rival.evidence > best.evidence + CLEAR_EVIDENCE:
-            best = rival
-    choice = method.search(best, recipe)
-    fit = best.task.finish(choice)
-    fitted = _as_fitted_curve(best.transform, fit, choice, total, recipe)
+    if len(candidates) == 1:
+        transform, task = candidates[0]
+        choice = method.search(task, recipe)
+    else:
+        transform, task, choice = _preferred(candidates, recipe)
+        if not recipe.by_evidence:
+            choice = method.search(task, recipe)
+    fitted = _as_fitted_curve(transform, task.finish(choice), choice, total, recipe)
     if recipe.n_knots is not None or not recipe.by_evidence:
         # Where folds choose many parameters, they may just follow noise.
         return fitted
     return _with_enough_knots(method, fitted, histogram, recipe)
+
+
+def _preferred(
+    candidates: list[Candidate], recipe: Recipe
+) -> tuple[Transform, SplineTask, Chosen]:
+    """The candidate that the marginal likelihood prefers, with its smoothing.
+
+    The first is left only for clear evidence.
+    """
+    choices = [task.search_evidence(recipe.smoothing_grid) for _, task in candidates]
+    best = 0
+    for rival in range(1, len(candidates)):
+        if choices[rival].evidence > choices[best].evidence + CLEAR_EVIDENCE:
+            best = rival
+    return *candidates[best], choices[best]
 
 
 def default_transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transform]:
@@ -295,11 +289,10 @@ def flat_ends(placed: PlacedScores) -> tuple[float, float]:
     return flat if below else np.inf, flat if above else np.inf
 
 
-def search_smoothing(candidate: Candidate, recipe: Recipe) -> Chosen:
+def search_smoothing(task: SplineTask, recipe: Recipe) -> Chosen:
     """The smoothing by marginal likelihood, or the one that the options give."""
     if recipe.by_evidence:
-        return candidate.by_evidence
-    task = candidate.task
+        return task.search_evidence(recipe.smoothing_grid)
     return fixed(task.problem, task.coordinates, float(recipe.smoothing))
 
 

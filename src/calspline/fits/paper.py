@@ -23,7 +23,6 @@ from functools import partial
 import numpy as np
 
 from calspline.fits.curve import (
-    Candidate,
     Method,
     PlacedScores,
     default_shape,
@@ -36,7 +35,7 @@ from calspline.fits.curve import (
 )
 from calspline.fits.limits import EVERYWHERE, score_limits
 from calspline.fits.options import Recipe
-from calspline.fitting.cross_validation import cross_validation_search
+from calspline.fitting.cross_validation import cross_validation, task_folds
 from calspline.fitting.fit import (
     Line,
     Shape,
@@ -46,7 +45,7 @@ from calspline.fitting.fit import (
 )
 from calspline.fitting.groups import Parts
 from calspline.fitting.newton import brier_loss, log_loss
-from calspline.fitting.smoothing import Chosen
+from calspline.fitting.smoothing import Chosen, smoothing_grid
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.fit_info import FittedCurve
 from calspline.transforms import TRANSFORMS, Transform, epsilon_from_log_odds
@@ -164,8 +163,10 @@ def brier_shape(placed: PlacedScores, total: float, recipe: Recipe) -> Shape:
     )
 
 
-def search_penalty(candidate: Candidate, recipe: Recipe) -> Chosen:
+def search_penalty(task: SplineTask, recipe: Recipe) -> Chosen:
     """Step 4: cross-validation, if the options say so."""
     if recipe.smoothing == "cv":
-        return cross_validation_search(candidate.task, candidate.options)
-    return search_smoothing(candidate, recipe)
+        folds = task_folds(task, recipe.cv, recipe.seed)
+        grid = smoothing_grid(recipe.smoothing_grid)
+        return cross_validation(task.problem, task.coordinates, grid, folds)
+    return search_smoothing(task, recipe)

@@ -13,7 +13,6 @@ from calspline.fitting.groups import Parts
 from calspline.fitting.newton import Problem
 from calspline.fitting.smoothing import (
     Chosen,
-    SearchOptions,
     SmoothingPath,
 )
 
@@ -29,12 +28,6 @@ class HeldOut:
     def lost(self, eta: Array) -> float:
         """The loss of what was held out."""
         return self.problem.loss(eta, self.w, self.positives).value
-
-
-def cross_validation_search(task: SplineTask, options: SearchOptions) -> Chosen:
-    """Choose the smoothing of a task by cross-validation over parts or random folds."""
-    folds = task_folds(task, options)
-    return cross_validation(task.problem, task.coordinates, options.values, folds)
 
 
 def cross_validation(
@@ -80,14 +73,17 @@ def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
     return folds
 
 
-def task_folds(task: SplineTask, options: SearchOptions) -> list[HeldOut]:
-    """The folds of a task's bins: its parts, if it has some."""
-    k, rng = options.cv, np.random.default_rng([options.seed, 1])
-    problem, bins = task.problem, task.bins
+def task_folds(task: SplineTask, k: int, seed: int) -> list[HeldOut]:
+    """The folds of a task's bins: its parts, if it has some, or ``k`` random ones."""
+    problem = task.problem
+    bins = task.bins
     low, high = task.targets(bins)
-    parts = task.parts or Parts(
-        split_folds(bins.positives, k, rng), split_folds(bins.negatives, k, rng)
-    )
+    parts = task.parts
+    if parts is None:
+        rng = np.random.default_rng([seed, 1])
+        positives = split_folds(bins.positives, k, rng)
+        negatives = split_folds(bins.negatives, k, rng)
+        parts = Parts(positives, negatives)
     return [
         HeldOut(
             replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0),

@@ -30,11 +30,15 @@ from calspline.fitting.newton import (
     minimize,
 )
 from calspline.fitting.smoothing import (
+    DECADES,
     RIDGE_PRIOR,
     SEARCH_TOLERANCE,
     Chosen,
+    averaged,
     curvature_coordinates,
+    reml,
     ridge_coordinates,
+    smoothing_grid,
 )
 
 FINAL_TOLERANCE = 1e-6
@@ -300,6 +304,22 @@ class SplineTask:
     def targets(self, bins: Counts) -> tuple[Array, Array]:
         """Targets of negatives and of positives in each bin."""
         return soft_targets(self.shape.targets, self.shape.trusted(bins.x))
+
+    def search_evidence(self, grid: Array | None = None) -> Chosen:
+        """Choose the smoothing by marginal likelihood.
+
+        If the shape has spreads, fits are averaged instead. A given ``grid`` is
+        searched exhaustively.
+        """
+        is_given = grid is not None
+        spreads = self.shape.spreads
+        if spreads is None:
+            tried = smoothing_grid(grid)
+            return reml(self.merged, self.coordinates, tried, exhaustive=is_given)
+        tried = smoothing_grid(grid) if is_given else DECADES
+        return averaged(
+            self.merged, self.coordinates, tried, spreads, exhaustive=is_given
+        )
 
     def finish(self, choice: Chosen) -> SplineFit:
         """Fit all bins at the chosen smoothing, or average as it says."""

@@ -22,7 +22,6 @@ is preferred beforehand.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -145,22 +144,17 @@ class Chosen:
     criterion: Array
     average: Average | None = None
 
-
-class SearchOptions(NamedTuple):
-    """Options of a search: values to try (None for a default), folds and their seed."""
-
-    grid: Array | None = None
-    cv: int = 5
-    seed: int = 0
-
     @property
-    def values(self) -> Array:
-        """The values to try, within limits."""
-        return (
-            DEFAULT_GRID
-            if self.grid is None
-            else np.unique(np.clip(self.grid, *SMOOTHING_LIMITS))
-        )
+    def evidence(self) -> float:
+        """Log marginal likelihood of the best smoothing, if that is the criterion."""
+        return -float(self.criterion.min())
+
+
+def smoothing_grid(given: Array | None) -> Array:
+    """The values to try: those that are given, within limits, or a default."""
+    if given is None:
+        return DEFAULT_GRID
+    return np.unique(np.clip(given, *SMOOTHING_LIMITS))
 
 
 def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Chosen:
@@ -244,20 +238,6 @@ def averaged(
     mean = average(problem, coordinates, tried, spreads, fits, criteria)
     best = int(np.argmin(mean.criterion))
     return Chosen(float(tried[best]), fits[best].u, tried, mean.criterion, mean)
-
-
-def reml_search(
-    problem: Problem,
-    coordinates: Coordinates,
-    spreads: Array | None,
-    options: SearchOptions,
-) -> Chosen:
-    """The search of the criterion ``"reml"``: an average, if there are spreads."""
-    exhaustive = options.grid is not None
-    if spreads is None:
-        return reml(problem, coordinates, options.values, exhaustive=exhaustive)
-    grid = options.values if exhaustive else DECADES
-    return averaged(problem, coordinates, grid, spreads, exhaustive=exhaustive)
 
 
 def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
