@@ -116,16 +116,16 @@ class Number(Domain):
                 value = float(value)
             except OverflowError:
                 raise ValueError(f"{name} must be {self._expected(also)}") from None
-        if not self._has(value):
+        if self.not_negative:
+            is_within = 0.0 <= value < self.below
+            is_within = is_within or (self.infinite and value == np.inf)
+        elif self.infinite:
+            is_within = self.above <= value <= self.below
+        else:
+            is_within = self.above < value < self.below
+        if not is_within:
             raise ValueError(f"{name} must be {self._expected(also)}; got {value!r}")
         return float(value)
-
-    def _has(self, value: float) -> bool:
-        if self.not_negative:
-            return 0.0 <= value < self.below or (self.infinite and value == np.inf)
-        if self.infinite:
-            return self.above <= value <= self.below
-        return self.above < value < self.below
 
     def _expected(self, also: str) -> str:
         if self.not_negative and self.below == np.inf:
@@ -378,15 +378,17 @@ class Integers(Domain):
         return value.tolist()
 
 
-@dataclass(frozen=True)
 class Either(Domain):
     """A word (or None) of a choice, or a value of a domain.
 
     For example ``Either(Choice("auto"), Number(above=0.0))``.
     """
 
-    choice: Choice
-    domain: Domain
+    def __init__(self, choice: Choice, domain: Domain) -> None:
+        self.choice = choice
+        self.domain = domain
+        shown = ["None" if word is None else f'"{word}"' for word in choice.choices]
+        self._also = f" or {'one of ' if len(shown) > 1 else ''}{', '.join(shown)}"
 
     def _is_word(self, value: Any) -> bool:
         is_constant = value is None or isinstance(value, str)
@@ -395,10 +397,9 @@ class Either(Domain):
     def check(self, value: Any, name: str, also: str = "") -> Any:
         if self._is_word(value):
             return value
-        words = self.choice.choices
-        if isinstance(value, str) and len(words) > 1:
+        if isinstance(value, str) and len(self.choice.choices) > 1:
             return self.choice.check(value, name)
-        return self.domain.check(value, name, _describe_words(words))
+        return self.domain.check(value, name, self._also)
 
     def check_sizes(self, value: Any, name: str, sizes: Sizes) -> None:
         if not self._is_word(value):
@@ -409,11 +410,6 @@ class Either(Domain):
 
     def from_json(self, data: Any, name: str) -> Any:
         return data if self._is_word(data) else self.domain.from_json(data, name)
-
-
-def _describe_words(words: tuple[Any, ...]) -> str:
-    shown = ", ".join("None" if word is None else f'"{word}"' for word in words)
-    return f" or {'one of ' if len(words) > 1 else ''}{shown}"
 
 
 def optional(domain: Domain) -> Either:

@@ -35,13 +35,20 @@ Source = Literal["one", "pair", "row"]
 
 SMALLEST_PROBABILITY = 1e-300
 SMALLEST_COMPLEMENT = 1e-16
-ZERO, ONE = (
-    float(np.log(SMALLEST_PROBABILITY)),
-    float(np.log(1.0 / SMALLEST_COMPLEMENT)),
-)
+ZERO = float(np.log(SMALLEST_PROBABILITY))
+ONE = float(np.log(1.0 / SMALLEST_COMPLEMENT))
 """Log-odds of exact 0 and 1 in one column; in two columns, exact 1 is ``-ZERO``."""
-LOGIT_CLIP = float(np.log((1.0 - 1e-9) / 1e-9))
+LOGIT_EPSILON = 1e-9
+"""Probability at which the logit is clipped, unless it has an epsilon of its own."""
 ASINH_SCALE = 5.0
+
+
+def logit_clip(epsilon: float = LOGIT_EPSILON) -> float:
+    """Log-odds of ``1 - epsilon``, beyond which a logit is clipped."""
+    return float(np.log1p(-epsilon) - np.log(epsilon))
+
+
+LOGIT_CLIP = logit_clip()
 
 
 def log_odds(p: ArrayLike) -> Array:
@@ -55,9 +62,8 @@ def log_odds(p: ArrayLike) -> Array:
     array([-690.78,    0.  ,   36.84])
     """
     p = np.asarray(p, dtype=np.float64)
-    odds = np.subtract(
-        1.0, p, out=np.empty(p.shape)
-    )  # one array to work in: fresh memory takes its time
+    # One array to work in: fresh memory takes its time.
+    odds = np.subtract(1.0, p, out=np.empty(p.shape))
     np.maximum(odds, SMALLEST_COMPLEMENT, out=odds)
     np.divide(np.maximum(p, SMALLEST_PROBABILITY), odds, out=odds)
     return np.asarray(np.log(odds, out=odds))
@@ -98,14 +104,11 @@ def highest_location(location: Array, *, probabilities: bool) -> float:
 def log_odds_formula(source: Source) -> Expression:
     """Log-odds as a formula of ``p`` and, for a pair, of ``rest``."""
     p = name("p")
-    rest, least = (
-        (1.0 - p, SMALLEST_COMPLEMENT)
-        if source == "one"
-        else (name("rest"), SMALLEST_PROBABILITY)
-    )
-    return call("log", call("max", p, SMALLEST_PROBABILITY)) - call(
-        "log", call("max", rest, least)
-    )
+    if source == "one":
+        rest = call("max", 1.0 - p, SMALLEST_COMPLEMENT)
+    else:
+        rest = call("max", name("rest"), SMALLEST_PROBABILITY)
+    return call("log", call("max", p, SMALLEST_PROBABILITY)) - call("log", rest)
 
 
 def choose_epsilon(p: ArrayLike) -> float:
@@ -136,12 +139,14 @@ def epsilon_from_log_odds(highest: float) -> float:
 
 def compact_logit_slope(epsilon: float) -> float:
     """Slope of ``G_epsilon`` in the log-odds between epsilon and 1 - epsilon."""
-    return float((1.0 - 2.0 * epsilon) / (2.0 * (np.log1p(-epsilon) - np.log(epsilon))))
+    return (1.0 - 2.0 * epsilon) / (2.0 * logit_clip(epsilon))
 
 
 @dataclass(frozen=True)
 class Definition:
-    """Definition of a transform; ``epsilon`` is NaN if it is not used.
+    """Definition of a transform.
+
+    Its functions take the epsilon of a transform, whether they use it or not.
 
     Parameters
     ----------
@@ -157,6 +162,7 @@ class Definition:
         ``unchanged(epsilon)``, intercept and slope of the line in ``x`` that has the
         log-odds of the score, or comes close to them. None: the score has none.
     takes_probabilities, takes_epsilon : bool
+        A transform that takes an epsilon needs one; another may have one.
     from_log_odds : callable, optional
         ``from_log_odds(u, epsilon)``, what the formula gives of an array of log-odds,
         where numpy has it in a call.
@@ -166,10 +172,7 @@ class Definition:
     formula: Callable[[Expression, Expression, float], Expression]
     inverse: Callable[[Array, float], Array]
     slope: Callable[[Array, Array, float], Array]
-    unchanged: Callable[[float], tuple[float, float]] | None = lambda epsilon: (
-        0.0,
-        1.0,
-    )
+    unchanged: Callable[[float], tuple[float, float]] | None = lambda _: (0.0, 1.0)
     takes_probabilities: bool = True
     takes_epsilon: bool = False
     from_log_odds: Callable[[Array, float], Array] | None = None
@@ -181,23 +184,27 @@ def steepness(p: Array) -> Array:
     return np.asarray(1.0 / (p * np.maximum(1.0 - p, SMALLEST_COMPLEMENT)))
 
 
-def _logit_clip(epsilon: float) -> float:
-    return (
-        LOGIT_CLIP if np.isnan(epsilon) else float(np.log1p(-epsilon) - np.log(epsilon))
-    )
+def _logit_formula(p: Expression, u: Expression, epsilon: float) -> Expression:
+    clip = logit_clip(epsilon)
+    return u.clipped(-clip, clip)
+
+
+def _logit_slope(p: Array, u: Array, epsilon: float) -> Array:
+    return np.where(np.abs(u) < logit_clip(epsilon), steepness(p), 0.0)
+
+
+def _clipped_log_odds(u: Array, epsilon: float) -> Array:
+    clip = logit_clip(epsilon)
+    return np.clip(u, -clip, clip)
 
 
 def _compact_formula(p: Expression, u: Expression, epsilon: float) -> Expression:
     # Where 1 - epsilon rounds to 1, a score of exactly 1 stays on the line.
-    middle = epsilon, min(1.0 - epsilon, float(np.nextafter(1.0, 0.0)))
+    middle = (epsilon, min(1.0 - epsilon, float(np.nextafter(1.0, 0.0))))
+    line = compact_logit_slope(epsilon) * u + 0.5
     # A tiny epsilon is coarse in floating point next to 1: the limits keep the map
     # monotone.
-    return between(
-        p,
-        middle,
-        (compact_logit_slope(epsilon) * u + 0.5).clipped(epsilon, 1.0 - epsilon),
-        p,
-    )
+    return between(p, middle, line.clipped(epsilon, 1.0 - epsilon), p)
 
 
 def _compact_inverse(x: Array, epsilon: float) -> Array:
@@ -216,16 +223,10 @@ TRANSFORMS = {
     for each in (
         Definition(
             "logit",
-            formula=lambda p, u, epsilon: u.clipped(
-                -_logit_clip(epsilon), _logit_clip(epsilon)
-            ),
+            formula=_logit_formula,
             inverse=lambda x, _: expit(x),
-            slope=lambda p, u, epsilon: np.where(
-                np.abs(u) < _logit_clip(epsilon), steepness(p), 0.0
-            ),
-            from_log_odds=lambda u, epsilon: np.clip(
-                u, -_logit_clip(epsilon), _logit_clip(epsilon)
-            ),
+            slope=_logit_slope,
+            from_log_odds=_clipped_log_odds,
         ),
         Definition(
             "asinh_logit",
@@ -298,14 +299,12 @@ class Transform:
 
     @property
     def _epsilon(self) -> float:
-        return np.nan if self.epsilon is None else self.epsilon
+        return LOGIT_EPSILON if self.epsilon is None else self.epsilon
 
     @property
     def log_odds_clip(self) -> float:
         """Log-odds beyond which the logit is clipped."""
-        if self.epsilon is None:
-            return LOGIT_CLIP
-        return float(np.log((1.0 - self.epsilon) / self.epsilon))
+        return logit_clip(self._epsilon)
 
     @property
     def takes_probabilities(self) -> bool:
@@ -337,18 +336,20 @@ class Transform:
         """Map scores to ``x``."""
         scores = np.asarray(scores, dtype=np.float64)
         formula, used = self._formula
-        return evaluate(
-            formula, {"p": scores} | ({"u": log_odds(scores)} if "u" in used else {})
-        )
+        values = {"p": scores}
+        if "u" in used:
+            values["u"] = log_odds(scores)
+        return evaluate(formula, values)
 
     def from_log_odds(self, u: Array) -> Array:
         """Map scores given as log-odds to ``x``."""
         if self._definition.from_log_odds is not None:
             return self._definition.from_log_odds(u, self._epsilon)
         formula, used = self._formula
-        return evaluate(
-            formula, {"u": u} | ({"p": np.asarray(expit(u))} if "p" in used else {})
-        )
+        values = {"u": u}
+        if "p" in used:
+            values["p"] = expit(u)
+        return evaluate(formula, values)
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map ``x`` back to scores."""
