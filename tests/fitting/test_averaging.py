@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 
 from calspline import ScoreHistogram, SplineCalibrator
 from calspline.fits import curve
-from calspline.fits.limits import EVERYWHERE
+from calspline.fits.limits import EVERYWHERE, score_limits
 from calspline.fits.options import Recipe
 from calspline.fits.paper import paper_task
 from calspline.fitting import smoothing as smooth
@@ -27,7 +27,7 @@ def over_confident(n=400, seed=0, slope=0.6):
 def task_of(p, y):
     histogram = ScoreHistogram.from_scores(p, y)
     recipe = Recipe()
-    limits = curve.default_limits("logit", histogram, recipe)
+    limits = score_limits("logit", histogram)
     placed = curve.place_scores(Transform("logit"), histogram, limits, 1.0)
     return curve.default_task(placed, histogram, recipe)
 

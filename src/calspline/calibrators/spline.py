@@ -368,7 +368,9 @@ class SplineCalibrator(BaseCalibrator):
         rows = check_rows(scores, y, sample_weight, groups, by)
         if self.weights != "importance":
             rows.check_weights_as_counts()
-        return self._fit_rows(rows)
+        self._fit_rows(rows)
+        self._pending = None
+        return self
 
     def _fit(self, rows: BinaryRows | MatrixRows, options: dict[str, Any]) -> Model:
         recipe = _recipe_of(options)
@@ -377,10 +379,6 @@ class SplineCalibrator(BaseCalibrator):
         if isinstance(rows, BinaryRows):
             return fit_binary(rows, recipe)
         return fit_multiclass(rows, recipe, options["multiclass"])
-
-    def _set_model(self, model: Model) -> Self:
-        self._pending = None
-        return super()._set_model(model)
 
     def _recipe(self) -> Recipe:
         """The checked options of a fit."""
@@ -445,9 +443,11 @@ class SplineCalibrator(BaseCalibrator):
         self, rows: SeenRows, recipe: Recipe, fitted_to: ScoreHistogram | None = None
     ) -> Self:
         """Fit accumulated rows, or only keep them while a class is missing."""
-        if rows.has_both_classes:
-            return self._set_model(fit_seen_rows(rows, recipe, fitted_to))
-        self._pending = rows
+        if not rows.has_both_classes:
+            self._pending = rows
+            return self
+        self._set_model(fit_seen_rows(rows, recipe, fitted_to))
+        self._pending = None
         return self
 
     def fit_histogram(

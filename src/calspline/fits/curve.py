@@ -94,14 +94,14 @@ class Method:
     """How a curve is fitted: scales, limits of scores, tasks, and smoothing."""
 
     transforms: Callable[[ScoreHistogram, Recipe], Sequence[Transform]]
-    limits: Callable[[str, ScoreHistogram, Recipe], tuple[float, float]]
+    limits: Callable[[str, ScoreHistogram, float], tuple[float, float]]
     make_task: Callable[[PlacedScores, ScoreHistogram, Recipe], SplineTask]
     search: Callable[[SplineTask, Recipe], Chosen]
 
 
 def fit_default_curve(histogram: ScoreHistogram, recipe: Recipe) -> FittedCurve:
     """Fit the curve of a histogram that holds both classes."""
-    method = Method(default_transforms, default_limits, default_task, search_smoothing)
+    method = Method(default_transforms, score_limits, default_task, search_smoothing)
     return fit_by(method, histogram, recipe)
 
 
@@ -111,7 +111,7 @@ def fit_by(method: Method, histogram: ScoreHistogram, recipe: Recipe) -> FittedC
     transforms = method.transforms(histogram, recipe)
     candidates = []
     for transform in transforms:
-        limits = method.limits(transform.name, histogram, recipe)
+        limits = method.limits(transform.name, histogram, recipe.design_effect)
         placed = place_scores(transform, histogram, limits, recipe.design_effect)
         if placed is not None:
             task = method.make_task(placed, histogram, recipe)
@@ -155,7 +155,7 @@ def default_transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transf
         name = "identity"
     if name not in ("auto", "logit"):
         return [Transform(name)]
-    limits = default_limits("logit", histogram, recipe)
+    limits = score_limits("logit", histogram, recipe.design_effect)
     return logit_transforms(
         histogram, limits, recipe.design_effect, with_rival=name == "auto"
     )
@@ -184,13 +184,6 @@ def logit_transforms(
     if with_rival and w[far].sum() > EXTREME_SHARE * w.sum():
         return [logit, Transform("asinh_logit")]
     return [logit]
-
-
-def default_limits(
-    transform: str, histogram: ScoreHistogram, recipe: Recipe
-) -> tuple[float, float]:
-    """Lowest and highest location that count."""
-    return score_limits(transform, histogram, recipe.design_effect)
 
 
 def place_scores(

@@ -62,7 +62,8 @@ def fit_paper_curve(
     Folds of the cross-validation are ``parts`` of the rows, if given.
     """
     make_task = partial(paper_task, parts=parts)
-    method = Method(paper_transforms, paper_limits, make_task, search_penalty)
+    limits = no_limits if _ends_are_free(recipe) else score_limits
+    method = Method(paper_transforms, limits, make_task, search_penalty)
     return fit_by(method, histogram, recipe)
 
 
@@ -77,23 +78,23 @@ def paper_transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transfor
             epsilon = epsilon_from_log_odds(histogram.highest)
         return [Transform(name, epsilon)]
     if histogram.kind == "probability" and name in ("auto", "logit"):
-        limits = paper_limits("logit", histogram, recipe)
-        return logit_transforms(
-            histogram, limits, recipe.design_effect, with_rival=name == "auto"
-        )
+        effect = recipe.design_effect
+        limits = EVERYWHERE
+        if not _ends_are_free(recipe):
+            limits = score_limits("logit", histogram, effect)
+        return logit_transforms(histogram, limits, effect, with_rival=name == "auto")
     return default_transforms(histogram, replace(recipe, scale=name))
 
 
-def paper_limits(
-    transform: str, histogram: ScoreHistogram, recipe: Recipe
+def no_limits(
+    transform: str, histogram: ScoreHistogram, design_effect: float
 ) -> tuple[float, float]:
-    """Limits of scores are knots: with others, scores count wherever they are."""
-    if _ends_are_free(recipe):
-        return EVERYWHERE
-    return score_limits(transform, histogram, recipe.design_effect)
+    """Limits where scores count wherever they are."""
+    return EVERYWHERE
 
 
 def _ends_are_free(recipe: Recipe) -> bool:
+    """Whether knots or penalty are the paper's: limits of scores would be knots."""
     return recipe.knots == "sample" or recipe.penalty == "ridge"
 
 

@@ -69,6 +69,8 @@ def fit_segments(
     Returns that curve moved by the effect which is common to all, and the curves of the
     segments.
     """
+    if recipe.loss != "log":
+        raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
     curve = fitted.curve
     T = _directions(counts, fitted)
     pieces = flat_beyond(curve.breaks, T)

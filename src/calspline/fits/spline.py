@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,9 @@ def fit_histogram(
     """
     with one_blas_thread():
         fitted = fit_curve(fitted_to or histogram, recipe, parts)
-        curves = add_segments([fitted], [] if counts is None else [counts], recipe)
+        fitted_map: CalibrationMap[Any] = fitted.curve
+        if counts is not None:
+            fitted, fitted_map = fit_segments(counts, fitted, recipe)
     if np.isinf(fitted.smoothing):
         warn_that_scores_are_equal()
     if n_effective is None:
@@ -113,39 +115,12 @@ def fit_histogram(
     info = FitInfo(
         n_effective,
         recipe.design_effect,
-        curves.converged,
-        tuple(curves.fits),
+        fitted.converged,
+        (fitted,),
         histogram=histogram,
         segment_histograms=counts,
     )
-    return Model(classes, kind, curves.maps[0], info)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMaps:
-    """Fitted curves and the maps they make, with segments if there are any."""
-
-    fits: Sequence[FittedCurve]
-    maps: tuple[Any, ...]
-
-    @property
-    def converged(self) -> bool:
-        """Whether all curves converged."""
-        return all(fit.converged for fit in self.fits)
-
-
-def add_segments(
-    fits: list[FittedCurve], counts: Sequence[SegmentHistograms], recipe: Recipe
-) -> FittedMaps:
-    """Fitted curves with what segments add to each, if there are ``counts`` of them."""
-    if not counts:
-        return FittedMaps(fits, tuple(fit.curve for fit in fits))
-    if recipe.loss != "log":
-        raise ValueError(f'loss must be "log" for a fit with by; got {recipe.loss!r}')
-    pairs = zip(counts, fits, strict=True)
-    results = [fit_segments(each, fitted, recipe) for each, fitted in pairs]
-    common = [fitted for fitted, _ in results]
-    return FittedMaps(common, tuple(segmented for _, segmented in results))
+    return Model(classes, kind, fitted_map, info)
 
 
 def fit_multiclass(rows: MatrixRows, recipe: Recipe, multiclass: str) -> Model:
@@ -214,11 +189,17 @@ def one_vs_rest_map(
     unit: float,
 ) -> tuple[CalibrationMap[Any], FitInfo]:
     """Curves of all classes as one map, with segments if there are ``counts``."""
-    curves = add_segments(fits, counts, recipe)
+    maps: list[Any] = [fitted.curve for fitted in fits]
+    if counts:
+        pairs = zip(counts, fits, strict=True)
+        results = [fit_segments(each, fitted, recipe) for each, fitted in pairs]
+        fits = [fitted for fitted, _ in results]
+        maps = [segmented for _, segmented in results]
     effect = recipe.design_effect
-    info = FitInfo(total / effect, effect, curves.converged, tuple(curves.fits))
+    converged = all(fitted.converged for fitted in fits)
+    info = FitInfo(total / effect, effect, converged, tuple(fits))
     own_only = recipe.scale == "identity"
-    return OneVsRest(curves.maps, own_only=own_only, unit=unit), info
+    return OneVsRest(tuple(maps), own_only=own_only, unit=unit), info
 
 
 def _fit_structured(
