@@ -31,9 +31,9 @@ check: $(VENV)/.dev
 unit-tests: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=check $(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or slow or thorough)'
 
-# All but the long runs. Half of the tests wait for other processes, so there are more workers than cores.
+# All but the long runs.
 test: $(VENV)/.dev lint
-	$(PYTEST) -n $(shell expr 2 \* $(CORES)) -m 'not thorough' --cov --cov-report=
+	$(PYTEST) -n $(CORES) -m 'not thorough' --cov --cov-report=
 	$(BIN)/python -m coverage report --precision=1 --fail-under=98
 	$(BIN)/python -m coverage report --precision=1 --fail-under=99 \
 		--include='src/calspline/fitting/*,src/calspline/maps/curve.py,src/calspline/histograms/histogram.py,src/calspline/histograms/grid.py,src/calspline/transforms.py' >/dev/null

@@ -125,8 +125,9 @@ def pytest_collection_modifyitems(items):
 
 
 ONE_WORKER = {
-    "spark": re.compile("tests/(engines|export)/.*spark"),
-    "postgres": re.compile("tests/export/.*postgres|tests/engines/test_databases"),
+    "spark": re.compile("spark"),
+    "postgres": re.compile("postgres|tests/engines/test_databases"),
+    "browser": re.compile("_browser"),
     "site": re.compile("tests/docs/test_site"),
     "packages": re.compile("tests/packaging/"),
     "jobs": re.compile("number_of_jobs"),
@@ -240,6 +241,9 @@ def spark_session():
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Code that runs once or twice is not worth the slower, better compiler.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # However busy the machine is.
+        "spark.network.timeout": "1h",
+        "spark.python.authenticate.socketTimeout": "1h",
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the versions of other packages
@@ -316,6 +320,8 @@ class PostgreSQLCluster:
             "-D",
             f"{self.folder}/data",
             "-w",
+            "-t",
+            "3600",
             "-l",
             f"{self.folder}/log",
             "-o",
@@ -356,7 +362,11 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        # Root, as in a container, has no sandbox.
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # Root, as in a container, has no sandbox, and a container little shared memory.
+        found = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            timeout=0,  # however busy the machine is
+        )
         yield found
         found.close()

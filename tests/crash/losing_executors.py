@@ -56,6 +56,7 @@ def session(folder):
         # Code that runs once or twice is not worth the slower, better compiler.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.python.authenticate.socketTimeout": "1h",
     }
     builder = SparkSession.builder.master("local-cluster[2,1,512]").appName(
         "calspline tests"

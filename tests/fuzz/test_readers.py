@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from calspline._persistence import _checksum
 
-same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+same_folder = settings(
+    suppress_health_check=[
+        *settings().suppress_health_check,
+        HealthCheck.function_scoped_fixture,
+    ]
+)
 few = settings(same_folder, max_examples=max(settings().max_examples // 5, 1))
 
 anything = st.recursive(
