@@ -63,13 +63,14 @@ def finest_level(location: Array, kind: Kind) -> int:
     """Finest level at which the cell numbers of these locations are not too large."""
     if kind == "probability":
         return FINEST_PROBABILITIES
-    farthest = (
-        max(-float(location.min()), float(location.max())) if location.size else 0.0
-    )
+    if location.size:
+        farthest = max(-float(location.min()), float(location.max()))
+    else:
+        farthest = 0.0
     bits = np.frexp(np.arcsinh(farthest) * FINEST)[1]
-    return (
-        max(int(bits) - MAX_BITS, FINEST_MARGINS) if farthest > 0.0 else FINEST_MARGINS
-    )
+    if farthest > 0.0:
+        return max(int(bits) - MAX_BITS, FINEST_MARGINS)
+    return FINEST_MARGINS
 
 
 def coarser(cells: Cells, levels: int) -> Cells:
@@ -183,7 +184,8 @@ class Grid:
         """Add weights at sorted locations: exact ones, or means in cells of a level."""
         if level is None:
             self._make_room(locations)
-            cells, level = cells_of(locations, self.kind, self.level), self.level
+            cells = cells_of(locations, self.kind, self.level)
+            level = self.level
         sums = np.vstack(
             [negatives, positives, negatives * locations, positives * locations]
         )
@@ -198,12 +200,11 @@ class Grid:
     def _merge(self, cells: Cells, sums: Array) -> None:
         """Add sums at nondecreasing cells."""
         if len(self.cells):
-            cells, sums = (
-                np.concatenate([self.cells, cells]),
-                np.hstack([self.sums, sums]),
-            )
+            cells = np.concatenate([self.cells, cells])
+            sums = np.hstack([self.sums, sums])
             order = np.argsort(cells, kind="stable")
-            cells, sums = cells[order], sums[:, order]
+            cells = cells[order]
+            sums = sums[:, order]
         levels = levels_to_go(cells)
         self.level += levels
         self._collapse(coarser(cells, levels), sums)
@@ -310,7 +311,8 @@ def _by_label(sums: Array) -> Array:
 
 def _inner_range(cells: Cells) -> tuple[int, int, bool]:
     """Range of the cells without exact 0 and 1, and whether these occur."""
-    low, high = int(cells.min()), int(cells.max())
+    low = int(cells.min())
+    high = int(cells.max())
     ends = low == FIRST_CELL or high == LAST_CELL
     if ends:
         inner = cells[(cells != FIRST_CELL) & (cells != LAST_CELL)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,39 @@ from calspline.histograms.grid import (
     finest_level,
 )
 from calspline.transforms import expit, highest_location
+
+
+class _Rows(NamedTuple):
+    """Validated rows of a histogram."""
+
+    scores: BinaryScores
+    positive: NDArray[np.bool_]
+    weight: Array | None
+
+    @property
+    def first_values(self) -> Array:
+        """Sorted locations of the first rows."""
+        location, _, _ = self.take(slice(0, CHUNK))
+        return np.sort(location)
+
+    @property
+    def have_many_values(self) -> bool:
+        """Whether the first rows already have more values than are kept exactly."""
+        if len(self.scores) <= MAX_POINTS:
+            return False
+        return len(run_starts(self.first_values)) > MAX_POINTS
+
+    def take(self, part: slice) -> tuple[Array, NDArray[np.bool_], Array | None]:
+        """Locations, labels and weights of some rows, without those of no weight."""
+        location = self.scores.locations(part)
+        label = self.positive[part]
+        if self.weight is None:
+            return location, label, None
+        w = self.weight[part]
+        if w.min() == 0.0:
+            counts = w > 0.0
+            return location[counts], label[counts], w[counts]
+        return location, label, w
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,42 +168,41 @@ class BinnedScores:
         cls, scores: BinaryScores, positive: NDArray[np.bool_], weight: Array | None
     ) -> Self:
         """Collect validated scores in chunks: exactly at first, then in cells."""
-
-        def taken(rows: slice) -> tuple[Array, NDArray[np.bool_], Array | None]:
-            location, label = scores.locations(rows), positive[rows]
-            w = None if weight is None else weight[rows]
-            if w is not None and w.min() == 0.0:
-                location, label, w = location[w > 0.0], label[w > 0.0], w[w > 0.0]
-            return location, label, w
-
-        n, parts = len(scores), chunks(len(scores))
-        if (
-            n > MAX_POINTS
-            and len(run_starts(first := np.sort(taken(slice(0, CHUNK))[0])))
-            > MAX_POINTS
-        ):
+        rows = _Rows(scores, positive, weight)
+        parts = list(chunks(len(scores)))
+        if rows.have_many_values:
             grid = Grid(scores.kind)
-            grid.settle(first)
+            grid.settle(rows.first_values)
         else:
-            histogram = None
-            for rows in parts:
-                location, label, w = taken(rows)
-                w = np.ones(len(location)) if w is None else w
-                part = cls.from_locations(scores.kind, location, w * label, w * ~label)
-                histogram = part if histogram is None else histogram + part
-                if not histogram.exact:
-                    break
-            else:
-                if histogram is None:
-                    none = np.empty(0)
-                    return cls.from_locations(scores.kind, none, none, none)
+            histogram, parts = cls._collect_exactly(rows, parts)
+            if histogram.exact:
                 return histogram
             grid = _grid(histogram)
         # In one thread: two take longer, as they wait for each other after every step
         # of some microseconds.
-        for rows in parts:
-            grid.add(*taken(rows))
+        for part in parts:
+            grid.add(*rows.take(part))
         return cls._from_grid(grid)
+
+    @classmethod
+    def _collect_exactly(
+        cls, rows: _Rows, parts: list[slice]
+    ) -> tuple[Self, list[slice]]:
+        """Collect rows until there are too many values; return what parts are left."""
+        none = np.empty(0)
+        kind = rows.scores.kind
+        histogram = cls.from_locations(kind, none, none, none)
+        done = 0
+        for part in parts:
+            location, label, w = rows.take(part)
+            if w is None:
+                w = np.ones(len(location))
+            new = cls.from_locations(kind, location, w * label, w * ~label)
+            histogram = histogram + new
+            done += 1
+            if not histogram.exact:
+                break
+        return histogram, parts[done:]
 
     @classmethod
     def from_locations(
@@ -287,20 +319,19 @@ class BinnedScores:
         key: NDArray[Any] = self.locations
         place: NDArray[Any] = scores.locations()
         if self.level is not None:
-            key, place = self.cells, cells_of(place, self.kind, self.level)
-        w, found = np.ones(len(part)) if weight is None else weight, []
-        for held, rows in ((self.positives, positive), (self.negatives, ~positive)):
-            bins, sums = (
-                np.flatnonzero(held > 0.0),
-                np.zeros((int(part.max()) + 1, len(self))),
-            )
-            np.add.at(
-                sums,
-                (part[rows], bins[np.searchsorted(key[bins], place[rows])]),
-                w[rows],
-            )
-            found.append(sums)
-        return found[0], found[1]
+            key = self.cells
+            place = cells_of(place, self.kind, self.level)
+        w = np.ones(len(part)) if weight is None else weight
+        n_parts = int(part.max()) + 1
+
+        def by_part(held: Array, rows: NDArray[np.bool_]) -> Array:
+            bins = np.flatnonzero(held > 0.0)
+            at = bins[np.searchsorted(key[bins], place[rows])]
+            sums = np.zeros((n_parts, len(self)))
+            np.add.at(sums, (part[rows], at), w[rows])
+            return sums
+
+        return by_part(self.positives, positive), by_part(self.negatives, ~positive)
 
     @property
     def exact(self) -> bool:

@@ -93,53 +93,50 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
         by: By,
     ) -> SegmentHistograms:
         """Count checked scores, of which the histogram of all is given, by segment."""
-        column, n = by.combined, len(scores)
+        column = by.combined
+        n = len(scores)
         if not len(pooled):
             none = np.empty(0)
-            return cls(
-                pooled,
-                [],
-                np.zeros(1, dtype=np.intp),
-                none,
-                none,
-                none,
-                none.astype(np.int64),
-            )
+            first = np.zeros(1, dtype=np.intp)
+            return cls(pooled, [], first, none, none, none, none.astype(np.int64))
         S = len(column.values) + 1  # the last one is for rows without a label
-        code, missing = column.codes, bool(column.codes.min() < 0)
+        code = column.codes
+        missing = bool(column.codes.min() < 0)
         if missing:
             code = np.where(code < 0, S - 1, code)
         # Every label has a row, but that may be of weight zero.
-        n_used = (
-            S - (not missing)
-            if weight is None
-            else np.count_nonzero(np.bincount(code, weights=weight))
-        )
-        level = level_of(pooled, int(n_used))
+        n_used = S if missing else S - 1
+        if weight is not None:
+            n_used = int(np.count_nonzero(np.bincount(code, weights=weight)))
+        level = level_of(pooled, n_used)
         where = _places(pooled, level)
-        place_of, places = _finder(where), len(where)
-        keys, moments = np.empty(n, dtype=np.intp), np.empty(n)
+        place_of = _finder(where)
+        places = len(where)
+        keys = np.empty(n, dtype=np.intp)
+        moments = np.empty(n)
         for rows in chunks(n):
             location = scores.locations(rows)
-            place = place_of(
-                location if level is None else cells_of(location, scores.kind, level)
-            )
+            at: NDArray[Any] = location
+            if level is not None:
+                at = cells_of(location, scores.kind, level)
+            place = place_of(at)
             np.multiply(code[rows], places, out=keys[rows])
             keys[rows] += place
             moments[rows] = location if weight is None else location * weight[rows]
-        place, used, size = keys, None, S * places
+        place = keys
+        used = None
+        size = S * places
         if size > DENSE * n:
             used, place = np.unique(keys, return_inverse=True)
             size = len(used)
-        w = np.bincount(
-            place + size * positive, weights=weight, minlength=2 * size
-        ).reshape(2, size)
+        with_label = place + size * positive
+        w = np.bincount(with_label, weights=weight, minlength=2 * size)
+        w = w.reshape(2, size)
         moment = np.bincount(place, weights=moments, minlength=size)
         present = np.flatnonzero(w[0] + w[1] > 0.0)
-        found = present if used is None else used[present]
-        return cls._of_keys(
-            pooled, column, by.names, level, found, np.vstack([w, moment])[:, present]
-        )
+        keys = present if used is None else used[present]
+        sums = np.vstack([w, moment])[:, present]
+        return cls._of_keys(pooled, column, by.names, level, keys, sums)
 
     @classmethod
     def from_sums(
@@ -198,11 +195,10 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
         order = places_by_name(self.names, other.names)
         for ours, k in zip(self.columns, order, strict=True):
             check_alike(ours, other.columns[k])
-        others = (
-            [tuple(label[k] for k in order) for label in other.labels]
-            if len(order) > 1
-            else other.labels
-        )
+        if len(order) > 1:
+            others = [tuple(label[k] for k in order) for label in other.labels]
+        else:
+            others = other.labels
         labels = _sorted({*self.labels, *others})
         place = {label: code for code, label in enumerate(labels)}
         code = [np.array([place[label] for label in self.labels])[self.segment]]
@@ -258,54 +254,35 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
         sums: Array,
     ) -> Self:
         """Sums by segment and cell, given sorted ``keys``; the last has no label."""
-        where, labels = _places(pooled, level), [*column.values, None]
+        where = _places(pooled, level)
+        labels = [*column.values, None]
         segment = keys // len(where)
         at = where[keys - segment * len(where)]
         start = np.flatnonzero(np.diff(segment, prepend=-1))
-        first, present = (
-            np.append(start, len(segment)),
-            [labels[code] for code in segment[start].tolist()],
-        )
+        first = np.append(start, len(segment))
+        present = [labels[code] for code in segment[start].tolist()]
         w0, w1, moment = sums
-        if level is None:
-            return cls(
-                pooled,
-                present,
-                first,
-                at,
-                w1,
-                w0,
-                np.empty(0, dtype=np.int64),
-                None,
-                names,
-            )
-        return cls(
-            pooled,
-            present,
-            first,
-            _means(moment, w0 + w1, at, pooled),
-            w1,
-            w0,
-            at,
-            level,
-            names,
-        )
+        locations = at
+        cells = np.empty(0, dtype=np.int64)
+        if level is not None:
+            locations = _means(moment, w0 + w1, at, pooled)
+            cells = at
+        return cls(pooled, present, first, locations, w1, w0, cells, level, names)
 
     def reweighted(self, positives: Array, negatives: Array) -> SegmentHistograms:
         """The same bins with other weights; a bin, and a segment, of none is gone."""
         present = positives + negatives > 0.0
-        w1, w0, locations = (
-            positives[present],
-            negatives[present],
-            self.locations[present],
-        )
+        w1 = positives[present]
+        w0 = negatives[present]
+        locations = self.locations[present]
         segment = self.segment[present]
         own = np.unique(segment)
+        pooled = self.pooled.from_locations(
+            self.pooled.kind, locations, positives=w1, negatives=w0
+        )
         return replace(
             self,
-            pooled=self.pooled.from_locations(
-                self.pooled.kind, locations, positives=w1, negatives=w0
-            ),
+            pooled=pooled,
             labels=[self.labels[code] for code in own],
             first=np.append(np.searchsorted(segment, own), len(segment)),
             locations=locations,
@@ -317,11 +294,9 @@ class SegmentHistograms(Mapping[Any, BinnedScores]):
     @property
     def columns(self) -> list[Sequence[Any]]:
         """The label of each histogram in each column of segments."""
-        return (
-            list(zip(*self.labels, strict=True))
-            if len(self.names) > 1
-            else [self.labels]
-        )
+        if len(self.names) > 1:
+            return list(zip(*self.labels, strict=True))
+        return [self.labels]
 
     @property
     def segment(self) -> Codes:
@@ -370,7 +345,8 @@ def level_of(pooled: BinnedScores, segments: int) -> int | None:
     """Level of the grid for a number of segments; None for exact scores."""
     most = max(MOST_SUMS // max(segments, 1), FEWEST_CELLS)
     if pooled.level is not None:
-        level, cells = pooled.level + COARSER, coarser(pooled.cells, COARSER)
+        level = pooled.level + COARSER
+        cells = coarser(pooled.cells, COARSER)
     elif len(pooled) > most:
         level = finest_level(pooled.locations, pooled.kind)
         cells = cells_of(pooled.locations, pooled.kind, level)
