@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from calspline._arrays import Array, Counts, run_starts
+from calspline.fitting.averaging import Average
 from calspline.fitting.basis import (
     NaturalSpline,
     PiecewiseCubic,
@@ -207,6 +208,16 @@ class SplineFit:
     n_iter: int
 
 
+class _BSplineFit(NamedTuple):
+    """A fit in B-spline coefficients, with a root of the covariance of coordinates."""
+
+    c: Array
+    root: Array
+    edf: float
+    converged: bool
+    n_iter: int
+
+
 class SplineTask:
     """A natural cubic spline fit to bins at sorted locations, which may repeat.
 
@@ -217,7 +228,9 @@ class SplineTask:
     def __init__(
         self, bins: Counts, knots: Array, shape: Shape, parts: Parts | None = None
     ) -> None:
-        self.bins, self.shape, self.parts = bins, shape, parts
+        self.bins = bins
+        self.shape = shape
+        self.parts = parts
         self.origin = float(bins.x[0])
         self.unit = float(bins.x[-1] - bins.x[0])
         self.basis = NaturalSpline((knots - self.origin) / self.unit)
@@ -225,13 +238,12 @@ class SplineTask:
         self._places = self.basis.places(self._z)
         self.coordinates: Coordinates
         if shape.ridge:
-            usual = (
-                self.unit > MIN_CUBED
-                and max(-self.origin, float(bins.x[-1])) < MAX_CUBED
-            )
-            self.coordinates = ridge_coordinates(
-                self.basis, *(self.origin, self.unit) if usual else (0.0, 1.0)
-            )
+            largest = max(-self.origin, float(bins.x[-1]))
+            if self.unit > MIN_CUBED and largest < MAX_CUBED:
+                scale = (self.origin, self.unit)
+            else:
+                scale = (0.0, 1.0)
+            self.coordinates = ridge_coordinates(self.basis, *scale)
         else:
             self.coordinates = curvature_coordinates(
                 self.basis,
@@ -279,9 +291,8 @@ class SplineTask:
         first = first[first < len(self._z)]
         if len(first) > len(self._z) // 2:
             return self.problem
-        z = np.add.reduceat(self.bins.w * self._z, first) / np.add.reduceat(
-            self.bins.w, first
-        )
+        w = self.bins.w
+        z = np.add.reduceat(w * self._z, first) / np.add.reduceat(w, first)
         merged = self.bins.merged(first, self.origin + self.unit * z)
         return self._problem(self.basis.places(z), merged)
 
@@ -323,64 +334,73 @@ class SplineTask:
 
     def finish(self, choice: Chosen) -> SplineFit:
         """Fit all bins at the chosen smoothing, or average as it says."""
-        basis, coordinates, shape, mean = (
-            self.basis,
-            self.coordinates,
-            self.shape,
-            choice.average,
-        )
-        if mean is None:
-            q = coordinates.precision(choice.smoothing)
-            start = self.problem.at(choice.u)
-            solution = minimize(self.problem, q, start, tolerance=FINAL_TOLERANCE)
-            c, held = self._in_shape(q, solution.u, shape, CLEAR_FALL)
-            root = (held or solution).covariance_root()
-            edf = max(float(basis.size - q @ (root**2).sum(axis=1)), 0.0)
-            converged, n_iter = solution.converged, solution.n_iter
+        if choice.average is None:
+            fit = self._fit_at(choice.smoothing, choice.u)
         else:
-            q = coordinates.precision(mean.smoothing)
-            u = self._on_all_bins(mean.u, q)
-            clear = max(CLEAR_FALL, CLEAR_FALL_PER_PARAMETER * mean.edf)
-            c, held = self._in_shape(q, u, shape, clear)
-            covariance = mean.covariance
-            if held is not None and shape.monotone == "auto":
-                # It was only unclear whether the curve falls: the band holds the one
-                # that does too.
-                covariance = covariance + np.outer(held.u - u, held.u - u)
-            root = _root(covariance)
-            edf = mean.edf
-            converged, n_iter = mean.converged, mean.n_iter
-        if held is not None:
-            converged = converged and held.converged
-            n_iter = held.n_iter
-        coefficients = basis.pieces @ c
+            fit = self._fit_average(choice.average)
+        coefficients = self.basis.pieces @ fit.c
+        flat = self._limit_ends(coefficients)
+        spread = None
+        if self.shape.loss is log_loss:
+            # Near 0 and 1 probabilities bend as no spline does, and no variance about
+            # one says how far off it is.
+            root = self.coordinates.T @ fit.root
+            spread = CurveSpread(self.basis, root, self._share, flat)
+        return SplineFit(
+            self.origin,
+            self.unit,
+            self.basis.knots,
+            coefficients,
+            spread,
+            fit.edf,
+            fit.converged,
+            fit.n_iter,
+        )
+
+    def _fit_at(self, smoothing: float, start: Array) -> _BSplineFit:
+        """The fit of all bins at one smoothing."""
+        q = self.coordinates.precision(smoothing)
+        problem = self.problem
+        best = minimize(problem, q, problem.at(start), tolerance=FINAL_TOLERANCE)
+        c, held = self._in_shape(q, best.u, self.shape, CLEAR_FALL)
+        root = (held or best).covariance_root()
+        edf = max(float(self.basis.size - q @ (root**2).sum(axis=1)), 0.0)
+        if held is None:
+            return _BSplineFit(c, root, edf, best.converged, best.n_iter)
+        converged = best.converged and held.converged
+        return _BSplineFit(c, root, edf, converged, held.n_iter)
+
+    def _fit_average(self, mean: Average) -> _BSplineFit:
+        """The fit of all bins that an average of fits to merged bins stands for."""
+        q = self.coordinates.precision(mean.smoothing)
+        u = self._on_all_bins(mean.u, q)
+        clear = max(CLEAR_FALL, CLEAR_FALL_PER_PARAMETER * mean.edf)
+        c, held = self._in_shape(q, u, self.shape, clear)
+        if held is None:
+            root = _root(mean.covariance)
+            return _BSplineFit(c, root, mean.edf, mean.converged, mean.n_iter)
+        covariance = mean.covariance
+        if self.shape.monotone == "auto":
+            # It was only unclear whether the curve falls: the band holds the one that
+            # does too.
+            covariance = covariance + np.outer(held.u - u, held.u - u)
+        converged = mean.converged and held.converged
+        return _BSplineFit(c, _root(covariance), mean.edf, converged, held.n_iter)
+
+    def _limit_ends(self, coefficients: Array) -> list[int]:
+        """Limit the slopes beyond the knots; return the ends that are known flat."""
         level_ends(coefficients)
-        if not shape.turns:
+        if not self.shape.turns:
             straighten_ends(coefficients)
         flat = []
-        for end, steepest, is_flat in zip((0, -1), shape.ends, shape.flat, strict=True):
+        ends = zip((0, -1), self.shape.ends, self.shape.flat, strict=True)
+        for end, steepest, is_flat in ends:
             most = steepest * self.unit
             least = 0.0 if is_flat else -most
             coefficients[2, end] = min(max(coefficients[2, end], least), most)
             if is_flat:
                 flat.append(end)
-        # Near 0 and 1 probabilities bend as no spline does, and no variance about one
-        # says how far off it is.
-        spread = (
-            CurveSpread(basis, coordinates.T @ root, self._share, flat)
-            if shape.loss is log_loss
-            else None
-        )
-        return SplineFit(
-            self.origin,
-            self.unit,
-            basis.knots,
-            coefficients,
-            spread,
-            edf,
-            converged,
-            n_iter,
-        )
+        return flat
 
     def _on_all_bins(self, u: Array, q: Array) -> Array:
         """What the average ``u`` of fits to merged bins is on all bins.
@@ -409,10 +429,8 @@ class SplineTask:
     def _offset(self) -> Array:
         """Coefficients of the line that the curve is a deviation from."""
         intercept, slope = self.shape.line
-        return (
-            np.array([intercept + slope * self.origin, slope * self.unit])
-            @ self.basis.line
-        )
+        line = np.array([intercept + slope * self.origin, slope * self.unit])
+        return np.asarray(line @ self.basis.line)
 
     def _in_shape(
         self, q: Array, u: Array, shape: Shape, clear: float
@@ -422,14 +440,15 @@ class SplineTask:
         There is no solution where ``u``, the best of all, has that shape. A fall that
         gains more than ``clear`` nats is left, if ``monotone`` is "auto".
         """
-        basis, coordinates, offset = self.basis, self.coordinates, self._offset
+        basis = self.basis
+        coordinates = self.coordinates
+        offset = self._offset
         constraints = self._constraints(shape, u)
         if constraints is None:
             return offset + coordinates.T @ u, None
         free = self.problem.at(u)
-        problem = replace(
-            self.problem, tilt=self.problem.design.tdot(free.local.slope) + q * u
-        )
+        tilt = self.problem.design.tdot(free.local.slope) + q * u
+        problem = replace(self.problem, tilt=tilt)
         start = problem.at(self._feasible_line())
         held = minimize(
             problem, q, start, tolerance=FINAL_TOLERANCE, constraints=constraints
@@ -444,16 +463,11 @@ class SplineTask:
         best = problem.at(free.u).local.value + 0.5 * float(q @ free.u**2)
         if self.shape.loss is brier_loss:  # with the error variance profiled out
             least = ROUNDED_OFF * self.bins.total
-            return (
-                0.5
-                * self.bins.total
-                * float(np.log(max(held.objective, least) / max(best, least)))
-            )
+            ratio = max(held.objective, least) / max(best, least)
+            return 0.5 * self.bins.total * float(np.log(ratio))
         eta = np.array([held.eta, free.eta])
-        positive, negative = (
-            np.subtract(*np.logaddexp(0.0, -eta)),
-            np.subtract(*np.logaddexp(0.0, eta)),
-        )
+        positive = np.subtract(*np.logaddexp(0.0, -eta))
+        negative = np.subtract(*np.logaddexp(0.0, eta))
         most = max(
             positive[self.bins.positives > 0.0].max(),
             negative[self.bins.negatives > 0.0].max(),
@@ -469,9 +483,12 @@ class SplineTask:
         follow from the natural conditions and rise if their neighbors do.) Bounds hold
         where there are data, on [0, 1]; beyond, the curve is clipped.
         """
-        basis, T, offset = self.basis, self.coordinates.T, self._offset
+        basis = self.basis
+        T = self.coordinates.T
+        offset = self._offset
         curve = PiecewiseCubic(basis.knots, basis.pieces @ (offset + T @ u))
-        rows, least = [], []
+        rows = []
+        least = []
         if shape.monotone and curve.smallest_slope < 0.0:
             gaps = np.diff(basis.greville[1:-1])
             rows.append(np.diff(T, axis=0) / gaps[:, None])
@@ -485,15 +502,19 @@ class SplineTask:
                     shape.bounds[0] - to_bspline @ offset,
                     to_bspline @ offset - shape.bounds[1],
                 ]
-        return Constraints(np.vstack(rows), np.concatenate(least)) if rows else None
+        if not rows:
+            return None
+        return Constraints(np.vstack(rows), np.concatenate(least))
 
     def _feasible_line(self) -> Array:
         """Coordinates of an almost constant, rising line at the base rate."""
-        rate, bounds, rise = self.bins.base_rate, self.shape.bounds, 100.0 * MIN_SLOPE
-        level = float(
-            np.log(rate / (1.0 - rate)) if bounds is None else np.clip(rate, *bounds)
-        )
-        if bounds is not None:
+        rate = self.bins.base_rate
+        bounds = self.shape.bounds
+        rise = 100.0 * MIN_SLOPE
+        if bounds is None:
+            level = float(np.log(rate / (1.0 - rate)))
+        else:
+            level = float(np.clip(rate, *bounds))
             rise = min(rise, bounds[1] - level, level - bounds[0])
         u = np.zeros(self.basis.size)
         target = np.array([level - 0.5 * rise, rise]) @ self.basis.line - self._offset
@@ -585,14 +606,16 @@ def quantile_knots(x: Array, w: Array, count: int) -> Array:
     count = min(count, MAX_KNOTS)
     if len(values) <= count:
         return apart(values, values[-1] - values[0])
-    low, high = values[0], values[-1]
+    low = values[0]
+    high = values[-1]
     place = (x - low) / (high - low) * CELLS
     cell = np.minimum(place, CELLS - 1.0).astype(np.intp)
     share = np.zeros(CELLS + 1)
     np.sqrt(np.bincount(cell, weights=w, minlength=CELLS)).cumsum(out=share[1:])
     wanted = np.arange(count) / (count - 1) * share[-1]
     knots = low + np.interp(wanted, share, EDGES) * (high - low)
-    knots[0], knots[-1] = low, high
+    knots[0] = low
+    knots[-1] = high
     return apart(knots, high - low)
 
 
