@@ -61,11 +61,10 @@ def fit_class_segments(
     The table has the mean of the highest probability of the scores, and how often that
     is right. Where rows have to keep their ranking, segments have a temperature only.
     """
-    raw = (
-        scores.values
-        if scores.kind == "probability"
-        else scipy.special.softmax(scores.values, axis=1)
-    )
+    if scores.kind == "probability":
+        raw = scores.values
+    else:
+        raw = scipy.special.softmax(scores.values, axis=1)
     logs = np.log(np.maximum(p, LEAST))
     unit = float(np.sqrt((scaled(logs) ** 2).mean())) or 1.0
     w = np.ones(len(p)) if weight is None else weight
@@ -82,12 +81,12 @@ def fit_class_segments(
     converged = all(each.converged for each in effects)
     none = not any(each.spread.any() for each in effects)
     d = 0 if none else len(effects[0].beta)
-    right, top = raw.argmax(axis=1) == classes, raw.max(axis=1)
+    right = raw.argmax(axis=1) == classes
+    top = raw.max(axis=1)
     columns = []
     for column, each in zip(by.columns, effects, strict=True):
-        largest = np.abs(each.theta[:, : max(len(each.spread) - 1, 1)]).argmax(
-            axis=1
-        )  # intercept, if there are any
+        n_intercepts = max(len(each.spread) - 1, 1)  # or the temperature, if none
+        largest = np.abs(each.theta[:, :n_intercepts]).argmax(axis=1)
         facts = {
             "name": column.name,
             "known": Known(tuple(column.values)),
@@ -168,7 +167,8 @@ class ClassRows(SegmentRows):
         for _ in range(MOST_CORRECTIONS):
             _, gradient, hessian = replace(whole, w=w).likelihood()(np.zeros((1, m)))
             step = np.linalg.solve(hessian[0] + RIDGE * np.eye(m), gradient[0])
-            before, left = left, float(gradient[0] @ step)
+            before = left
+            left = float(gradient[0] @ step)
             if not BALANCED < left < before:
                 break
             effect = effect - step
@@ -198,13 +198,12 @@ class ClassRows(SegmentRows):
     def likelihood(self) -> Likelihood:
         """The loss as a function of the effects of segments of the first column."""
         order, first = self.sorted_by(0)
-        S, segment = len(first) - 1, self.codes[0][order]
-        z, w, y, offset = (
-            self.z[order],
-            self.w[order],
-            self.classes[order],
-            self.logs[order],
-        )
+        S = len(first) - 1
+        segment = self.codes[0][order]
+        z = self.z[order]
+        w = self.w[order]
+        y = self.classes[order]
+        offset = self.logs[order]
         rows = np.arange(len(y))
 
         def at(U: Array) -> Summed:
@@ -212,9 +211,11 @@ class ClassRows(SegmentRows):
             p = np.exp(logs)
             slope = w[:, None] * p
             slope[rows, y] -= w
-            wp, mean = w[:, None] * p, (p * z).sum(axis=1)
+            wp = w[:, None] * p
+            mean = (p * z).sum(axis=1)
             d = U.shape[1]
-            gradient, H = np.empty((S, d)), np.empty((S, d, d))
+            gradient = np.empty((S, d))
+            H = np.empty((S, d, d))
             gradient[:, -1] = np.add.reduceat((slope * z).sum(axis=1), first[:-1])
             H[:, -1, -1] = np.add.reduceat(
                 w * ((p * z * z).sum(axis=1) - mean**2), first[:-1]
@@ -237,7 +238,9 @@ class LocalRows(LocalLoss):
     """The loss of all rows, and its derivatives in the coordinates of each row."""
 
     def __init__(self, rows: ClassRows, U: Array) -> None:
-        self.z, self.w, self.m = rows.z, rows.w, U.shape[1]
+        self.z = rows.z
+        self.w = rows.w
+        self.m = U.shape[1]
         everyone = np.arange(len(U))
         logs = scipy.special.log_softmax(rows.logs + added(self.z, U, everyone), axis=1)
         self.p = np.exp(logs)

@@ -272,7 +272,11 @@ def steepest_ends(placed: PlacedScores) -> tuple[float, float]:
         return low, high
     below, above = placed.at_limits
     slopes = placed.transform.slopes_of_log_odds(placed.bins.x[[0, -1]]).tolist()
-    return low if below else slopes[0], high if above else slopes[1]
+    if not below:
+        low = slopes[0]
+    if not above:
+        high = slopes[1]
+    return low, high
 
 
 def flat_ends(placed: PlacedScores) -> tuple[float, float]:

@@ -58,7 +58,8 @@ def atom_limits(
     """
     u = histogram.locations
     w = (histogram.positives + histogram.negatives) / design_effect
-    zero, one = u <= ZERO, exactly_one(u)
+    zero = u <= ZERO
+    one = exactly_one(u)
     if not zero.any() and not one.any():
         return EVERYWHERE
     inner = ~zero & ~one
@@ -96,16 +97,15 @@ def _outermost(u: Array, w: Array) -> float:
 
 def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:
     """Lowest and highest margin that count, some way beyond nearly all of them."""
-    x, share = histogram.locations, np.cumsum(histogram.positives + histogram.negatives)
+    x = histogram.locations
+    share = np.cumsum(histogram.positives + histogram.negatives)
     low, high = x[np.searchsorted(share, np.array([TAIL, 1.0 - TAIL]) * share[-1])]
     if low == high:  # nearly all are equal: the distinct values decide
         low, high = np.quantile(x, [TAIL, 1.0 - TAIL])
     reach = REACH * (high - low)
-    return (
-        (float(low - reach), float(high + reach))
-        if 0.0 < reach < np.inf
-        else (-np.inf, np.inf)
-    )
+    if 0.0 < reach < np.inf:
+        return (float(low - reach), float(high + reach))
+    return (-np.inf, np.inf)
 
 
 def are_rounded(histogram: ScoreHistogram) -> bool:

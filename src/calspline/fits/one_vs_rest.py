@@ -59,20 +59,16 @@ def fit_one_vs_rest(
     """Fit a spline of each column to whether a row is of its class."""
 
     def fit(column: BinaryScores, positive: NDArray[np.bool_]) -> FittedCurve:
-        found = ScoreHistogram.collect(column, positive, weight)
-        return fit_curve(
-            found,
-            recipe,
-            None if grouped is None else grouped.parts(found, column, positive, recipe),
-        )
+        histogram = ScoreHistogram.collect(column, positive, weight)
+        parts = None
+        if grouped is not None:
+            parts = grouped.parts(histogram, column, positive, recipe)
+        return fit_curve(histogram, recipe, parts)
 
-    return fit_classes(
-        columns,
-        codes,
-        weight,
-        fit,
-        lambda rate, total: _constant(columns.kind, rate, total, recipe),
-    )
+    def fit_constant(rate: float, total: float) -> FittedCurve:
+        return _constant(columns.kind, rate, total, recipe)
+
+    return fit_classes(columns, codes, weight, fit, fit_constant)
 
 
 def share_out_classes(
@@ -88,15 +84,11 @@ def share_out_classes(
     right, or all wrong, may say the same in every group: groups then count as single
     rows.
     """
-    rows, counts = (
-        np.bincount(codes, weights=w, minlength=columns.n_classes)[: columns.n_classes]
-        for w in (None, grouped.weight)
-    )
-    frequent = [
-        j
-        for j in np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist()
-        if 0 < rows[j] < len(codes)
-    ]
+    m = columns.n_classes
+    rows = np.bincount(codes, minlength=m)[:m]
+    counts = np.bincount(codes, weights=grouped.weight, minlength=m)[:m]
+    most_first = np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist()
+    frequent = [j for j in most_first if 0 < rows[j] < len(codes)]
     sums = []
     contrasts = []
     for j, column in zip(frequent, columns.take(frequent), strict=True):

@@ -98,11 +98,10 @@ def fit_segments(
     if T.shape[1] > 1:
         slope_unit = float(pieces[2, 1, 1]) / max(curve.unit, MIN_SPAN)
     w = counts.positives + counts.negatives
-    scores = (
-        scipy.special.expit(counts.locations)
-        if counts.pooled.kind == "probability"
-        else counts.locations
-    )
+    if counts.pooled.kind == "probability":
+        scores = scipy.special.expit(counts.locations)
+    else:
+        scores = counts.locations
     columns = []
     for name, one, code, each in zip(counts.names, known, own, effects, strict=True):
         difference = np.ascontiguousarray(each.difference[:, used][:, :, used])
@@ -116,12 +115,13 @@ def fit_segments(
         columns.append(
             SegmentColumn.fitted(each, used, 0, code[counts.segment], sums, **facts)
         )
-    P, alone = (
-        np.ascontiguousarray(each[np.ix_(used, used)])
-        for each in (effects[0].covariance, effects[0].alone)
-    )
+    square = np.ix_(used, used)
     segmented = SegmentedCurve(
-        curve, np.ascontiguousarray(T[:, used]), P, alone, tuple(columns)
+        curve,
+        np.ascontiguousarray(T[:, used]),
+        np.ascontiguousarray(effects[0].covariance[square]),
+        np.ascontiguousarray(effects[0].alone[square]),
+        tuple(columns),
     )
     converged = fitted.converged and all(each.converged for each in effects)
     return replace(fitted, curve=curve, converged=converged), segmented
@@ -129,17 +129,16 @@ def fit_segments(
 
 def _directions(counts: SegmentHistograms, fitted: FittedCurve) -> Array:
     """The directions in which segments may differ; of equal scores, the intercept."""
-    curve, pooled = fitted.curve, counts.pooled
+    curve = fitted.curve
+    pooled = counts.pooled
     if np.isinf(fitted.smoothing):
         return np.ones((len(curve.breaks), 1))
-    z = np.clip(
-        curve.locate(pooled.locations, pooled.kind), curve.breaks[0], curve.breaks[-1]
-    )
+    z = curve.locate(pooled.locations, pooled.kind)
+    z = np.clip(z, curve.breaks[0], curve.breaks[-1])
     p = scipy.special.expit(curve.value(z))
     w = pooled.positives + pooled.negatives
-    return effect_directions(
-        curve.breaks, z, w * np.maximum(p * (1.0 - p), LEAST_INFORMATION)
-    )
+    information = w * np.maximum(p * (1.0 - p), LEAST_INFORMATION)
+    return effect_directions(curve.breaks, z, information)
 
 
 def _counted(
@@ -151,27 +150,24 @@ def _counted(
 ) -> Counted:
     """Counts by segment, at places that all segments share."""
     pooled = counts.pooled
-    z, w = (
-        curve.locate(pooled.locations, pooled.kind),
-        pooled.positives + pooled.negatives,
-    )
-    edges = quantile_knots(z, w, PLACES + 1)[1:-1] if z[0] < z[-1] else np.empty(0)
+    z = curve.locate(pooled.locations, pooled.kind)
+    w = pooled.positives + pooled.negatives
+    edges = np.empty(0)
+    if z[0] < z[-1]:
+        edges = quantile_knots(z, w, PLACES + 1)[1:-1]
     near = np.searchsorted(edges, z, side="right")
     total = np.bincount(near, weights=w, minlength=len(edges) + 1)
-    centre = np.bincount(near, weights=w * z, minlength=len(edges) + 1) / np.where(
-        total > 0.0, total, 1.0
-    )
+    moment = np.bincount(near, weights=w * z, minlength=len(edges) + 1)
+    centre = moment / np.where(total > 0.0, total, 1.0)
 
-    place = np.searchsorted(
-        edges, curve.locate(counts.locations, pooled.kind), side="right"
-    )
+    own_z = curve.locate(counts.locations, pooled.kind)
+    place = np.searchsorted(edges, own_z, side="right")
     segment = counts.segment
     new = np.flatnonzero(np.diff(segment * len(total) + place, prepend=-1))
-    w1, w0 = (
-        np.add.reduceat(each, new) / design_effect
-        for each in (counts.positives, counts.negatives)
-    )
-    place, segment = place[new], segment[new]
+    w1 = np.add.reduceat(counts.positives, new) / design_effect
+    w0 = np.add.reduceat(counts.negatives, new) / design_effect
+    place = place[new]
+    segment = segment[new]
     R = evaluate_pieces(pieces, *curve.cubic.locate(centre))
     return Counted(
         R,
@@ -197,20 +193,20 @@ def effect_directions(knots: Array, z: Array, information: Array) -> Array:
     basis = NaturalSpline(knots)
     design = basis.design(z)
     T = curvature_coordinates(basis, design, z, information).T
-    line, curved = T[:, :2], T[:, 2:]
+    line = T[:, :2]
+    curved = T[:, 2:]
     if np.abs(line).max() > FARTHEST_DIRECTION:
         return np.asarray(line[:, :1])
     if not curved.shape[1]:
         return np.asarray(line)
-    variances, vectors = np.linalg.eigh(
-        design.in_coordinates(curved).gram(information / information.sum())
-    )
+    shares = information / information.sum()
+    covariance = design.in_coordinates(curved).gram(shares)
+    variances, vectors = np.linalg.eigh(covariance)
     largest = variances[::-1][:BENDS]
     if np.abs(curved).max() > FARTHEST_DIRECTION * np.sqrt(max(largest[0], 0.0)):
         return np.asarray(line)
-    return np.column_stack(
-        [line, curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])]
-    )
+    bends = curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])
+    return np.column_stack([line, bends])
 
 
 @dataclass(frozen=True)
@@ -248,13 +244,12 @@ class Counted(SegmentRows):
     def likelihood(self) -> Likelihood:
         """The loss as a function of the effects of segments of the first column."""
         order, first = self.sorted_by(0)
-        place, offset, w, s = (
-            self.place[order],
-            self.offset[order],
-            self.w[order],
-            self.s[order],
-        )
-        R, S = self.directions, len(first) - 1
+        place = self.place[order]
+        offset = self.offset[order]
+        w = self.w[order]
+        s = self.s[order]
+        R = self.directions
+        S = len(first) - 1
         n_places, m = R.shape
         upper = np.triu_indices(m)
         position = np.zeros((m, m), dtype=np.intp)
@@ -265,7 +260,8 @@ class Counted(SegmentRows):
         if full:
             table = np.zeros((3, S * n_places))
             table[:, cell] = offset, w, s
-            (offset, w, s), first = table, np.arange(S + 1) * n_places
+            offset, w, s = table
+            first = np.arange(S + 1) * n_places
 
         def by_segment(
             values: Array, bins: slice, starts: Codes, table: Array
@@ -279,17 +275,15 @@ class Counted(SegmentRows):
             )
 
         def at(U: Array) -> Summed:
-            value, gradient, upper_half = (
-                0.0,
-                np.empty((S, m)),
-                np.empty((S, len(upper[0]))),
-            )
+            value = 0.0
+            gradient = np.empty((S, m))
+            upper_half = np.empty((S, len(upper[0])))
             for own in blocks(S, len(offset) // S + 1, IN_CACHE):
                 bins = slice(first[own.start], first[own.stop])
                 effect = (U[own] @ R.T).ravel()
-                eta = offset[bins] + (
-                    effect if full else effect[cell[bins] - own.start * n_places]
-                )
+                if not full:
+                    effect = effect[cell[bins] - own.start * n_places]
+                eta = offset[bins] + effect
                 local = log_loss(eta, w[bins], s[bins])
                 value += local.value
                 starts = first[own.start : own.stop + 1] - first[own.start]
@@ -411,10 +405,8 @@ def held(
     bent = effects.theta[:, 1:]
     if not bent.any():
         return effects
-    slopes, of_bends = (
-        _least_slopes(curve.breaks, curve.coefficients),
-        _least_slopes(curve.breaks, pieces[:, :, 1:]),
-    )
+    slopes = _least_slopes(curve.breaks, curve.coefficients)
+    of_bends = _least_slopes(curve.breaks, pieces[:, :, 1:])
     rising = slopes >= 0.0
     room = np.maximum(slopes[rising] - MIN_SLOPE, 0.0)
     share = np.ones(len(bent))
@@ -443,7 +435,8 @@ def _least_slopes(breaks: Array, coefficients: Array) -> Array:
     a, b, c = coefficients[:3, 1:-1]
     found = []
     for i in range(PARTS):
-        t, step = np.diff(breaks) * i / PARTS, np.diff(breaks) / PARTS
+        t = np.diff(breaks) * i / PARTS
+        step = np.diff(breaks) / PARTS
         t, step = (each.reshape(-1, *(1,) * (a.ndim - 1)) for each in (t, step))
         at = (3.0 * a * t + 2.0 * b) * t + c
         end = (3.0 * a * (t + step) + 2.0 * b) * (t + step) + c

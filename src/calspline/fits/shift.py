@@ -228,7 +228,8 @@ def estimate(rows: Unlabelled, rates: Array, fitted: float) -> tuple[Array, Arra
     """
     if rows.p.ndim == 2:
         return _estimate_many(rows.p / rates, rows.weight, rates)
-    old, w = float(rates[1]), rows.weight
+    old = float(rates[1])
+    w = rows.weight
     ratio = (
         rows.p / (1.0 - rows.p) * (1.0 - old) / old
     )  # of the densities of scores of either class
@@ -275,10 +276,12 @@ def _estimate_many(ratio: Array, w: Array, start: Array) -> tuple[Array, Array]:
 
     ``ratio`` has the densities of scores by class, up to a factor for each row.
     """
-    share, new = w / w.sum(), start
+    share = w / w.sum()
+    new = start
     for _ in range(MAX_STEPS):
         joint = ratio * new
-        before, new = new, share @ (joint / joint.sum(axis=1, keepdims=True))
+        before = new
+        new = share @ (joint / joint.sum(axis=1, keepdims=True))
         if np.abs(new - before).max() < STEP:
             break
     new = np.maximum(new, LEAST_SHARE)

@@ -121,11 +121,10 @@ def fit_structure(
     else:
         z = values.astype(np.float64, order="C")
     w = (np.ones(len(z)) if weight is None else weight) / recipe.design_effect
-    strength = (
-        None
-        if isinstance(recipe.smoothing, str)
-        else float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
-    )
+    if isinstance(recipe.smoothing, str):
+        strength = None
+    else:
+        strength = float(np.clip(recipe.smoothing, *SMOOTHING_LIMITS))
     n_knots = N_KNOTS if recipe.n_knots is None else recipe.n_knots
     fit = fit_structured(
         z,
@@ -195,11 +194,10 @@ def fit_structured(
         scale = Scale(floor, temperature.beta, uniform)
     learns = curve_strength is None
     data = FitData.on_scale(scale, x, y, w, n_knots, free_slope=learns and not monotone)
-    line = (
-        logit_line(temperature)
-        if logits
-        else average_line(data, temperature, cautious.beta)
-    )
+    if logits:
+        line = logit_line(temperature)
+    else:
+        line = average_line(data, temperature, cautious.beta)
     if monotone:
         fitted = fit_increasing(data, curve_strength)
     elif m > JOINT_CLASSES or n * (m * m / 2.0) ** 2 > JOINT_COST:
@@ -249,11 +247,9 @@ class TemperatureLine(NamedTuple):
 
     def evidence_against(self, loss: float) -> float:
         """What the temperature, whose loss is given, speaks for a fit."""
-        return (
-            0.0
-            if self.cautious_loss is None
-            else self.evidence + self.cautious_loss - loss
-        )
+        if self.cautious_loss is None:
+            return 0.0
+        return self.evidence + self.cautious_loss - loss
 
 
 def logit_line(temperature: TemperatureFit) -> TemperatureLine:
@@ -367,7 +363,8 @@ def temperature_map(data: FitData, line: TemperatureLine) -> StructuredMap:
     coefficients[2] = line.slope
     coefficients[3] = line.slope * anchors(breaks)
     spread = Spread(line.error * line.slope * breaks[None, :])
-    b, unused = np.zeros(data.u.shape[1]), np.full(4, np.inf)
+    b = np.zeros(data.u.shape[1])
+    unused = np.full(4, np.inf)
     return StructuredMap(
         data.scale, breaks, coefficients, None, b, unused, np.zeros(4), False, spread
     )
@@ -402,7 +399,8 @@ def blend(
         else:
             spread = spread.with_mode(bend, apart * np.column_stack([fit.b, fit.W]))
     line = np.zeros_like(fit.coefficients)
-    line[2], line[3] = slope, slope * anchors(fit.breaks)
+    line[2] = slope
+    line[3] = slope * anchors(fit.breaks)
     return replace(
         fit,
         coefficients=share * fit.coefficients + (1.0 - share) * line,
@@ -443,7 +441,8 @@ def fit_joint(data: FitData, curve_strength: float | None = None) -> StructuredF
 
 def fit_increasing(data: FitData, curve_strength: float | None) -> StructuredFit:
     """The curve alone, the best of those that increase."""
-    basis, curve = data.cells.basis, CurveOnly(data)
+    basis = data.cells.basis
+    curve = CurveOnly(data)
     strengths = data.strengths(curve.group, curve_strength)
     solved = solve(curve, strengths, basis.straight)
     if basis.curve(solved.theta).smallest_slope <= MIN_SLOPE:
@@ -505,7 +504,9 @@ class Linear:
     """
 
     def __init__(self, data: FitData, v: Array, *, matrix: bool) -> None:
-        self.data, self.matrix, self.precision = data, matrix, data.precision
+        self.data = data
+        self.matrix = matrix
+        self.precision = data.precision
         m = data.u.shape[1]
         self.group = matrix_groups(m) if matrix else np.repeat([[0, 1]], m, axis=0)
         self._curve = data.predictor(self.precision, v)
@@ -517,11 +518,14 @@ class Linear:
 
         These are that of intercepts and diagonal, ``C`` and ``G``.
         """
-        data, precision = self.data, self.precision
-        b, W = precision(B[:, 0]), precision(B[:, 1:])
+        data = self.data
+        precision = self.precision
+        b = precision(B[:, 0])
+        W = precision(B[:, 1:])
 
         def part(rows: slice) -> list[Array]:
-            y, w = data.y[rows], precision(data.w[rows])
+            y = data.y[rows]
+            w = precision(data.w[rows])
             u = data.u[rows].astype(precision, copy=False)
             p, wp = self._workspace.views(rows)
             np.matmul(u, W.T, out=p) if self.matrix else np.multiply(u, W[:, 0], out=p)
@@ -559,7 +563,8 @@ class Linear:
 
         Returns the Hessian near the minimum, and whether the gradient vanishes.
         """
-        B, strengths = np.zeros(self.group.shape), self.data.strengths(self.group)
+        B = np.zeros(self.group.shape)
+        strengths = self.data.strengths(self.group)
         for _ in range(MANY_ROUNDS):
             near, f, g = self.preconditioner(B, strengths)
             B, decrement = self._minimum(B, strengths.each, near, f, g)
@@ -646,7 +651,8 @@ class Kronecker:
 
     def forth(self, t: Array) -> Array:
         """``B`` of the free variables."""
-        m, k = len(self.half), self.half.size
+        m = len(self.half)
+        k = self.half.size
         B = self.U @ (t[:k].reshape(m, m + 1) * self.half) @ self.V.T
         s = t[k:].reshape(m, 2) * self.own
         B[:, 0] += s[:, 0]
@@ -680,7 +686,9 @@ class Kronecker:
 
         What intercepts and diagonal have beyond the Kronecker product is their own.
         """
-        U, V, S = self.U, self.V, strengths.error_variance(self.half**2, 2)
+        U = self.U
+        V = self.V
+        S = strengths.error_variance(self.half**2, 2)
         common = U**2 @ S @ (V**2).T
         own = strengths.error_variance(self.own**2, [0, 1]) - np.column_stack(
             [common[:, 0], common[:, 1:].diagonal()]

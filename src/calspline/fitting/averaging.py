@@ -221,7 +221,9 @@ class Extended:
 
     def mean(self) -> Average:
         """The average of all fits by their criterion."""
-        strength, f, J = self.coordinates.strength, self.f, self.J
+        strength = self.coordinates.strength
+        f = self.f
+        J = self.J
         place = np.array([anchor.place for anchor in self.anchors])
         smoothing = self.grid[place]
         C = np.full((len(self.grid), len(self.spreads)), np.inf)

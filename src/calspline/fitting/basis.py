@@ -210,13 +210,15 @@ class NaturalSpline:
 
     @cached_property
     def _clamped(self) -> Array:
-        first, last = self.knots[0], self.knots[-1]
+        first = self.knots[0]
+        last = self.knots[-1]
         return np.concatenate([[first] * 3, self.knots, [last] * 3])
 
     @cached_property
     def elimination(self) -> Array:
         """Coefficients of the clamped B-splines of which the natural ones are made."""
-        K, t = self.size, self._clamped
+        K = self.size
+        t = self._clamped
         matrix = np.zeros((K + 2, K))
         matrix[1:-1] = np.eye(K)
         # f'' = 0 at an end: the control polygon's first two slopes are equal.
@@ -235,10 +237,15 @@ class NaturalSpline:
         function ``j`` is ``sum_m pieces[m, i, j] * t**(3 - m)``. It is De Boor's
         recursion at the knots, where three B-splines are not zero.
         """
-        t, c = self._clamped[:, None], self.elimination
-        first, middle, third = c[:-2], c[1:-1], c[2:]
-        back, ahead = t[3:-3] - t[2:-4], t[4:-2] - t[3:-3]
-        low, high = t[4:-2] - t[1:-5], t[5:-1] - t[2:-4]
+        t = self._clamped[:, None]
+        c = self.elimination
+        first = c[:-2]
+        middle = c[1:-1]
+        third = c[2:]
+        back = t[3:-3] - t[2:-4]
+        ahead = t[4:-2] - t[3:-3]
+        low = t[4:-2] - t[1:-5]
+        high = t[5:-1] - t[2:-4]
         share = back / (back + ahead)
         slopes = 3.0 * (middle - first) / low, 3.0 * (third - middle) / high
         local = np.zeros((4, self.size + 1, self.size))
@@ -356,7 +363,8 @@ class PiecewiseDesign:
     """
 
     def __init__(self, local: Array, places: Places) -> None:
-        self.local, self.places = local, places
+        self.local = local
+        self.places = places
         self.small = len(places.t) * local.shape[2] ** 2 <= SMALL_GRAM
 
     def in_coordinates(self, T: Array) -> PiecewiseDesign:

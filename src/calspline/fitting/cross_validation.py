@@ -37,16 +37,12 @@ def cross_validation(
     path = SmoothingPath(problem, coordinates, grid)
     paths = [SmoothingPath(fold.problem, coordinates, grid) for fold in folds]
     total = float(problem.w.sum())
-    return path.choose(
-        {
-            i: sum(
-                fold.lost(each.at(i).eta)
-                for fold, each in zip(folds, paths, strict=True)
-            )
-            / total
-            for i in path.downwards
-        }
-    )
+    criterion = {}
+    for i in path.downwards:
+        pairs = zip(folds, paths, strict=True)
+        lost = sum(fold.lost(each.at(i).eta) for fold, each in pairs)
+        criterion[i] = lost / total
+    return path.choose(criterion)
 
 
 def split_folds(w: Array, k: int, rng: np.random.Generator) -> Array:
@@ -84,11 +80,10 @@ def task_folds(task: SplineTask, k: int, seed: int) -> list[HeldOut]:
         positives = split_folds(bins.positives, k, rng)
         negatives = split_folds(bins.negatives, k, rng)
         parts = Parts(positives, negatives)
-    return [
-        HeldOut(
-            replace(problem, w=problem.w - w1 - w0, s=problem.s - high * w1 - low * w0),
-            w1 + w0,
-            w1,
-        )
-        for w1, w0 in zip(*parts, strict=True)
-    ]
+    folds = []
+    for w1, w0 in zip(*parts, strict=True):
+        left = problem.w - w1 - w0
+        left_positive = problem.s - high * w1 - low * w0
+        rest = replace(problem, w=left, s=left_positive)
+        folds.append(HeldOut(rest, w1 + w0, w1))
+    return folds

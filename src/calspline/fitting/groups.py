@@ -97,7 +97,8 @@ class PooledLine:
     @classmethod
     def fitted(cls, bins: Counts) -> PooledLine:
         """Fit to sorted values with counts."""
-        low, high = float(bins.x[0]), float(bins.x[-1])
+        low = float(bins.x[0])
+        high = float(bins.x[-1])
         middle = 0.5 * low + 0.5 * high
         unit = 0.5 * high - 0.5 * low or 1.0
         z = (bins.x - middle) / unit
@@ -264,12 +265,16 @@ class Direction:
 
     def standardised(self, rho: float, phi: float) -> tuple[Array, Array, Array]:
         """Squares of standardised residuals, expectations, and weights of groups."""
-        U, V, x = self.U, self.V, self.other
+        U = self.U
+        V = self.V
+        x = self.other
         S = np.maximum(V + rho * self.pairs, TINY)
         t = 1.0 / S
-        Vt, xt = V * t, x * t
+        Vt = V * t
+        xt = x * t
         p, pq, q2 = _inverse(float(Vt @ V), float(Vt @ x), float(xt @ x))
-        of_level, of_slope = float(Vt @ U), float(xt @ U)
+        of_level = float(Vt @ U)
+        of_slope = float(xt @ U)
         a = p * of_level + pq * of_slope
         b = pq * of_level + q2 * of_slope
         e = U - a * V - b * x
@@ -305,11 +310,9 @@ def _lower_quantile(e2: Array, expected: Array, q: Array) -> float:
     if not variance > 0.0:
         return 1.0
     half = (ratio * mean) ** 2 / variance
-    return (
-        float(scipy.special.gammaincinv(half, 1.0 - LEVEL) / half)
-        if half > 0.0
-        else 0.0
-    )
+    if half > 0.0:
+        return float(scipy.special.gammaincinv(half, 1.0 - LEVEL) / half)
+    return 0.0
 
 
 USUAL_CORRELATION, STRIDE = 0.02, 8.0
@@ -325,7 +328,8 @@ def _root(falling: Callable[[float], float], start: float = 0.0) -> float:
         while value > 0.0:
             if high >= 1.0:
                 return 1.0
-            low, high = high, min(STRIDE * high, 1.0)
+            low = high
+            high = min(STRIDE * high, 1.0)
             value = falling(high)
     else:
         high = low
@@ -367,7 +371,8 @@ DOMINATING_SHARE, DOMINATING_EFFECT = 0.4, 2.0
 
 def warn_if_dominated(correlation: float, weights: Array) -> None:
     """Warn if one group has much of all rows, of which most do not count."""
-    largest, total = float(weights.max()), float(weights.sum())
+    largest = float(weights.max())
+    total = float(weights.sum())
     effect = float(group_effects(correlation, np.array([largest]))[0])
     if largest < DOMINATING_SHARE * total or effect < DOMINATING_EFFECT:
         return
@@ -473,10 +478,13 @@ class Residuals:
 
     def sums(self, group: Codes) -> GroupSums:
         """What the rows of each group add up to."""
-        z, wr, size = self.z, self.wr, np.abs(self.z)
+        z = self.z
+        wr = self.wr
+        size = np.abs(self.z)
         wv = self.weight * self.v
         root = self.weight * np.sqrt(self.v)
-        wvz, wrrz = wv * z, self.wrr * z
+        wvz = wv * z
+        wrrz = self.wrr * z
         terms = (wr, wr * z, wv, wvz, wvz * z, root, root * size, self.wrr, wrrz * z)
         u, uz, v, vz, vzz, c, cz, rr, rrzz = (
             np.bincount(group, term).astype(np.float64) for term in terms
@@ -520,7 +528,8 @@ class Residuals:
 
     def _contrast_effect(self, code: Codes, group: Codes) -> float:
         used = code >= 0
-        weight, wv = self.weight[used], (self.weight * self.v)[used]
+        weight = self.weight[used]
+        wv = (self.weight * self.v)[used]
         if not wv.any():
             return 1.0
         segment = code[used]

@@ -53,7 +53,8 @@ def new_variance(e: Array, h: Array, usual: float) -> float:
 def _limit(weight: Array, sd: Array) -> float:
     """The standard deviation of a normal distribution with the limits of a mixture."""
     critical = float(scipy.special.ndtri(0.5 + 0.5 * LEVEL))
-    low, high = float(sd.min()), float(sd.max())
+    low = float(sd.min())
+    high = float(sd.max())
     for _ in range(HALVINGS):
         middle = np.sqrt(low * high)
         inside = float(

@@ -155,10 +155,9 @@ class Problem(Objective):
     def derivatives(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian in ``u``."""
         gradient = self.design.tdot(point.local.slope)
-        return (
-            gradient if self.tilt is None else gradient - self.tilt,
-            self.design.gram(point.local.curvature),
-        )
+        if self.tilt is not None:
+            gradient = gradient - self.tilt
+        return gradient, self.design.gram(point.local.curvature)
 
     def moves(self, step: Array) -> Array:
         """What a step adds to ``eta``."""
@@ -178,13 +177,9 @@ class Problem(Objective):
 
     def _point(self, u: Array, eta: Array) -> Point:
         local = self.loss(eta, self.w, self.s)
-        return Point(
-            u,
-            eta,
-            local
-            if self.tilt is None
-            else local._replace(value=local.value - float(self.tilt @ u)),
-        )
+        if self.tilt is not None:
+            local = local._replace(value=local.value - float(self.tilt @ u))
+        return Point(u, eta, local)
 
 
 @dataclass(frozen=True)
@@ -238,13 +233,12 @@ class Newton:
         kept: float = 0.25,
         slack: float = 1e-12,
     ) -> None:
-        self.objective, self.q, self.point, self.constraints = (
-            objective,
-            q,
-            start,
-            constraints,
-        )
-        self.kept, self.slack = kept, slack
+        self.objective = objective
+        self.q = q
+        self.point = start
+        self.constraints = constraints
+        self.kept = kept
+        self.slack = slack
         self._active: NDArray[np.bool_] | None = None
         self._derivatives: tuple[Array, Array] | None = None
 
@@ -259,7 +253,8 @@ class Newton:
         if self.constraints is None:
             self.step = -dpotrs(self.factor, gradient, lower=1)[0]
         else:
-            A, b = self.constraints.A, self.constraints.b
+            A = self.constraints.A
+            b = self.constraints.b
             self.step, self._active = _constrained_step(
                 self.factor, gradient, A, b - A @ u, self._active
             )
@@ -269,7 +264,8 @@ class Newton:
 
     def search(self, halvings: int | None = None) -> bool:
         """Halve the step until the decrease is sufficient; return whether it is."""
-        before, scale = self._penalized(self.point), 1.0
+        before = self._penalized(self.point)
+        scale = 1.0
         for _ in range(halvings or MAX_HALVINGS):
             self._trial = self.objective.after(
                 self.point, scale * self.step, scale * self.moves
@@ -286,7 +282,8 @@ class Newton:
 
     def move(self) -> None:
         """Take the step."""
-        self.point, self._derivatives = self._trial, None
+        self.point = self._trial
+        self._derivatives = None
 
     def settled(self, tolerance: float) -> bool:
         """Whether the step was small, or its gain is below rounding errors."""
@@ -357,7 +354,8 @@ def fit_logistic(
     and warns where classes separate.)
     """
     total = float(positives.sum() + negatives.sum())
-    positives, negatives = positives / total, negatives / total
+    positives = positives / total
+    negatives = negatives / total
     problem = Problem(
         DenseDesign(X), np.zeros(len(X)), positives + negatives, positives, log_loss
     )

@@ -180,7 +180,8 @@ class _JointSearch:
             sd, kept = arrow.shrinkage()
             with_beta = np.stack([each[k] for each in across], axis=2)
             tau = self.tau[k]
-            kind, common = self.components.kind, self.components.common
+            kind = self.components.kind
+            common = self.components.common
             used = (tau[kind] > 0.0) | (common < 0) | (tau[common] > 0.0)
             effects.append(
                 Effects(
@@ -278,7 +279,8 @@ class _System:
             x = x + length * direction
             residual = residual - length * image
             z = self.precondition(residual)
-            before, rho = rho, float(np.vdot(residual, z))
+            before = rho
+            rho = float(np.vdot(residual, z))
             direction = z + (rho / before) * direction
         return x
 

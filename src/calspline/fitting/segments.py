@@ -224,7 +224,8 @@ def fit_effects(likelihood: Likelihood, S: int, components: Components) -> Effec
 
     The last of the variances is that of the common bends.
     """
-    kind, common = components.kind, components.common
+    kind = components.kind
+    common = components.common
     tau = components.start.copy()
 
     def state(beta: Array, theta: Array) -> _State:
@@ -244,14 +245,12 @@ def fit_effects(likelihood: Likelihood, S: int, components: Components) -> Effec
         # The secant: as far as the last step went, for as much as it took off what was
         # left to go.
         less = last - change
-        times = (
-            np.divide(
-                step, less, out=np.full(len(tau), LONGEST), where=step * less > 0.0
-            )
-            if round_ > SURE
-            else 1.0
-        )
-        step, last = change * np.clip(times, SHORTEST, LONGEST), change
+        times = np.ones(len(tau))
+        if round_ > SURE:
+            times[:] = LONGEST
+            np.divide(step, less, out=times, where=step * less > 0.0)
+        step = change * np.clip(times, SHORTEST, LONGEST)
+        last = change
         new = np.where(tau > 0.0, np.minimum(tau * np.exp(step), LARGEST_VARIANCE), 0.0)
         new[(edf < NEGLIGIBLE) & (change < 0.0)] = 0.0
         dropped = ((new == 0.0) & (tau > 0.0)).any()
@@ -306,7 +305,8 @@ def _descend(
 ) -> tuple[_State, float]:
     """Newton step, halved until the objective decreases, and the promised decrease."""
     to_beta, to_theta, promised = arrow.step(now)
-    before, scale = arrow.objective(now), 1.0
+    before = arrow.objective(now)
+    scale = 1.0
     for _ in range(MAX_HALVINGS):
         new = state(now.beta + scale * to_beta, now.theta + scale * to_theta)
         if arrow.objective(new) <= before - 1e-4 * scale * promised + 1e-12 * abs(
@@ -339,27 +339,27 @@ class Arrowhead:
     def __init__(
         self, H: Array, tau: Array, components: Components, total: Array | None = None
     ) -> None:
-        kind, common = components.kind, components.common
-        self.tau, self.components = tau, components
+        kind = components.kind
+        common = components.common
+        self.tau = tau
+        self.components = components
         precision = np.divide(1.0, tau, out=np.zeros_like(tau), where=tau > 0.0)
-        self.D, self.Q = (
-            precision[kind],
-            np.where(common < 0, WEAK_PRIOR, precision[common]),
-        )
+        self.D = precision[kind]
+        self.Q = np.where(common < 0, WEAK_PRIOR, precision[common])
         self.own = np.flatnonzero(tau[kind] > 0.0)
         self.moved = np.flatnonzero((common < 0) | (tau[common] > 0.0))
         self.bent = np.flatnonzero((common >= 0) & (self.Q > 0.0))
-        own, moved = self.own, self.moved
+        own = self.own
+        moved = self.moved
         self.A = _inverse(_block(H, own, own) + np.diag(self.D[own]))
         cross = _block(H, own, moved)
         self.B = self.A @ cross
         square = np.ix_(moved, moved)
-        total = (H.sum(axis=0) if total is None else total)[square]
-        schur = (
-            total
-            - np.tensordot(cross, self.B, axes=([0, 1], [0, 1]))
-            + np.diag(self.Q[moved])
-        )
+        if total is None:
+            total = H.sum(axis=0)
+        total = total[square]
+        explained = np.tensordot(cross, self.B, axes=([0, 1], [0, 1]))
+        schur = total - explained + np.diag(self.Q[moved])
         self.inner = _inverse(0.5 * (schur + schur.T))
         self.P, self.alone = np.zeros((2, len(kind), len(kind)))
         self.P[square] = self.inner
@@ -367,33 +367,30 @@ class Arrowhead:
 
     def objective(self, now: _State) -> float:
         """The loss and its penalty."""
-        return float(
-            now.summed.value
-            + 0.5 * (self.Q @ now.beta**2 + ((now.theta**2) @ self.D).sum())
-        )
+        penalty = self.Q @ now.beta**2 + ((now.theta**2) @ self.D).sum()
+        return float(now.summed.value + 0.5 * penalty)
 
     def step(self, now: _State) -> tuple[Array, Array, float]:
         """Newton's step in beta and theta, and twice the decrease that it promises."""
-        own, moved = self.own, self.moved
+        own = self.own
+        moved = self.moved
         g_beta = (now.summed.gradient.sum(axis=0) + self.Q * now.beta)[moved]
         g_theta = now.summed.gradient[:, own] + self.D[own] * now.theta[:, own]
-        to_beta, to_theta = np.zeros(len(now.beta)), np.zeros_like(now.theta)
-        to_beta[moved] = -self.inner @ (
-            g_beta - np.einsum("saj,sa->j", self.B, g_theta)
-        )
-        to_theta[:, own] = (
-            -np.einsum("sab,sb->sa", self.A, g_theta) - self.B @ to_beta[moved]
-        )
+        to_beta = np.zeros(len(now.beta))
+        to_theta = np.zeros_like(now.theta)
+        left = g_beta - np.einsum("saj,sa->j", self.B, g_theta)
+        to_beta[moved] = -self.inner @ left
+        alone = np.einsum("sab,sb->sa", self.A, g_theta)
+        to_theta[:, own] = -alone - self.B @ to_beta[moved]
         promised = -float(g_beta @ to_beta[moved] + (g_theta * to_theta[:, own]).sum())
         return to_beta, to_theta, promised
 
     def shrinkage(self) -> tuple[Array, Array]:
         """Standard deviations of the effects, and their shrinkage factors."""
+        variance = np.einsum("sjj->sj", self.A)
         sd, kept = np.zeros((2, len(self.A), len(self.D)))
-        sd[:, self.own] = np.sqrt(np.maximum(np.einsum("sjj->sj", self.A), 0.0))
-        kept[:, self.own] = np.clip(
-            1.0 - np.einsum("sjj->sj", self.A) * self.D[self.own], 0.0, 1.0
-        )
+        sd[:, self.own] = np.sqrt(np.maximum(variance, 0.0))
+        kept[:, self.own] = np.clip(1.0 - variance * self.D[self.own], 0.0, 1.0)
         return sd, kept
 
     def _spread(self, inner: Array) -> Array:
@@ -430,7 +427,8 @@ class Arrowhead:
         segments are alike in size; one for log tau goes much too far up. What would
         fall too far is held, and the others are solved for again.
         """
-        kind, common = self.components.kind, self.components.common
+        kind = self.components.kind
+        common = self.components.common
         root = np.sqrt(self.D[self.own])
         V = self.A + self._spread(self.inner)
         W = np.eye(len(self.own)) - root[:, None] * V * root
@@ -443,10 +441,8 @@ class Arrowhead:
         if len(bent):
             k = common[bent[0]]
             W_common = np.eye(len(bent)) - self.Q[bent[0]] * P[np.ix_(bent, bent)]
-            edf[k], size[k] = (
-                np.trace(W_common),
-                self.Q[bent[0]] * (beta[bent] ** 2).sum(),
-            )
+            edf[k] = np.trace(W_common)
+            size[k] = self.Q[bent[0]] * (beta[bent] ** 2).sum()
             information[k, k] = (W_common**2).sum()
         prior = np.sqrt(self.tau) / self.components.usual
         score = size - edf - prior

@@ -246,7 +246,8 @@ def _between(path: SmoothingPath, criterion: dict[int, float]) -> Chosen:
     at_the_end = _smoothest(criterion, TIE) == len(path.grid) - 1
     if at_the_end or best - 1 not in criterion or best + 1 not in criterion:
         return path.choose(criterion, TIE)
-    before, after = criterion[best - 1], criterion[best + 1]
+    before = criterion[best - 1]
+    after = criterion[best + 1]
     step = 0.5 * (before - after) / (before - 2.0 * criterion[best] + after)
     smoothing = float(path.grid[best] * (path.grid[best + 1] / path.grid[best]) ** step)
     solution = path.fit(smoothing)
@@ -326,7 +327,8 @@ class SmoothingPath:
     def choose(self, criterion: dict[int, float], tie: float = 0.0) -> Chosen:
         """Best of the values tried; of those within ``tie`` of it, the smoothest."""
         best = _smoothest(criterion, tie)
-        u, seen = self.at(best).u, sorted(criterion)
+        u = self.at(best).u
+        seen = sorted(criterion)
         return Chosen(
             float(self.grid[best]),
             u,

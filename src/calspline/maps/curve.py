@@ -273,7 +273,8 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
         slope = (
             self.cubic.slope(z) / self.unit * self.transform.derivative(checked.values)
         )
-        p, (low, high) = self.respond(self.value(z)), self.clip
+        p = self.respond(self.value(z))
+        low, high = self.clip
         return np.where(
             (p > low) & (p < high),
             slope * (p * (1.0 - p) if self.link == "logit" else 1.0),
@@ -308,7 +309,8 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
             [[self.breaks[0] - span], inside, [self.breaks[-1], self.breaks[-1] + span]]
         )
         turns = np.diff((np.diff(self.value(z)) < 0.0).astype(int), prepend=0, append=0)
-        starts, ends = np.flatnonzero(turns == 1), np.flatnonzero(turns == -1)
+        starts = np.flatnonzero(turns == 1)
+        ends = np.flatnonzero(turns == -1)
         scores = self.transform.inverse(self.origin + self.unit * z)
         return [
             (float(scores[i]), float(scores[j]))
@@ -340,7 +342,8 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
         for _ in range(BISECTIONS):
             z = 0.5 * (left + right)
             below = self.value(z) < target
-            left, right = np.where(below, z, left), np.where(below, right, z)
+            left = np.where(below, z, left)
+            right = np.where(below, right, z)
         # Beyond the breaks there are lines; one that is flat gets there at no score.
         slope, value = self.coefficients[2:]
         for end, beyond in ((0, target < value[0]), (-1, target > value[-1])):
@@ -364,11 +367,10 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
 
     def locate(self, locations: Array, kind: Kind) -> Array:
         """Where locations of a histogram of this kind of scores lie: ``z``."""
-        x = (
-            self.transform.from_log_odds(locations)
-            if kind == "probability"
-            else locations
-        )
+        if kind == "probability":
+            x = self.transform.from_log_odds(locations)
+        else:
+            x = locations
         return self._relative(x)
 
     def _relative(self, x: Array) -> Array:
@@ -393,11 +395,12 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
     def value_limits(self) -> tuple[float, float]:
         """Clip before the link; log-odds are clipped, as 1 - p would be rounded."""
         low, high = self.clip
-        return (
-            (float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high))))
-            if self.link == "logit"
-            else self.clip
-        )
+        if self.link == "logit":
+            return (
+                float(np.log(low / (1.0 - low))),
+                float(np.log(high / (1.0 - high))),
+            )
+        return self.clip
 
     def respond(self, value: Array) -> Array:
         """Probabilities of values of the curve."""

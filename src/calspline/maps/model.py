@@ -53,7 +53,8 @@ def probes(kind: Kind, n_classes: int) -> BinaryScores | MatrixScores:
         return check_binary_scores(scores, kind=kind)
     rows = np.outer(scores, np.linspace(-1.0, 1.0, n_classes))
     if kind == "probability":
-        first, last = np.eye(1, n_classes)[0], np.eye(1, n_classes, n_classes - 1)[0]
+        first = np.eye(1, n_classes)[0]
+        last = np.eye(1, n_classes, n_classes - 1)[0]
         rows = np.array([np.full(n_classes, 1.0 / n_classes), first, last])
     return MatrixScores(kind, rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Annotated, Any
 
 import numpy as np
@@ -100,11 +101,9 @@ class SegmentColumn:
 
     def effect(self, k: int) -> Array:
         """Those in a direction; zeros if it is not used."""
-        return (
-            self.effects[:, k]
-            if k < self.effects.shape[1]
-            else np.zeros(len(self.effects))
-        )
+        if k < self.effects.shape[1]:
+            return self.effects[:, k]
+        return np.zeros(len(self.effects))
 
     @property
     def of_classes(self) -> bool:
@@ -114,9 +113,11 @@ class SegmentColumn:
     def facts(self) -> dict[str, Any]:
         """Columns of the table."""
         S, m = self.theta.shape
-        intercept, slope = self.effect(0)[:S], self.effect(1)[:S]
+        intercept = self.effect(0)[:S]
+        slope = self.effect(1)[:S]
         if self.of_classes and m:
-            slope, intercept = self.theta[:, -1], np.zeros(S)
+            slope = self.theta[:, -1]
+            intercept = np.zeros(S)
             if m > 1:
                 intercept = self.theta[
                     np.arange(S), np.abs(self.theta[:, :-1]).argmax(axis=1)
@@ -169,25 +170,22 @@ class SegmentTable(Result, dict[str, Any]):
         parts = [column.facts() for column in columns]
         table: dict[str, Any] = {}
         each = max(len(columns) // max(len(classes), 1), 1)
+        sizes = [len(column.known.labels) for column in columns]
         if len(classes):
-            table["class"] = [
-                classes[k // each]
-                for k, column in enumerate(columns)
-                for _ in column.known.labels
-            ]
+            of_column = [classes[k // each] for k in range(len(columns))]
+            table["class"] = _repeated(of_column, sizes)
         if each > 1:
-            table["column"] = [
-                str(k % each) if column.name is None else column.name
-                for k, column in enumerate(columns)
-                for _ in column.known.labels
-            ]
+            names = [column.name for column in columns]
+            places = [str(k % each) for k in range(len(columns))]
+            pairs = zip(names, places, strict=True)
+            known = [place if name is None else name for name, place in pairs]
+            table["column"] = _repeated(known, sizes)
         for key in parts[0]:
             values = [part[key] for part in parts]
-            table[key] = (
-                [one for each in values for one in each]
-                if key == "segment"
-                else np.concatenate(values)
-            )
+            if key == "segment":
+                table[key] = list(chain.from_iterable(values))
+            else:
+                table[key] = np.concatenate(values)
         return cls(table)
 
     def farthest(self, count: int) -> list[int]:
@@ -246,3 +244,9 @@ class SegmentTable(Result, dict[str, Any]):
 
     def _columns(self) -> dict[str, Any]:
         return self
+
+
+def _repeated(values: Sequence[Any], times: Sequence[int]) -> list[Any]:
+    """Each value as many times as told."""
+    pairs = zip(values, times, strict=True)
+    return list(chain.from_iterable(repeat(value, n) for value, n in pairs))

@@ -177,37 +177,29 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
     ) -> Expression:
         """Formula of log-odds with effects of segments."""
         directions = [self._direction(k, x) for k in range(self.directions.shape[1])]
-        R = [
-            each if each.operation == "number" else let(f"r{k}", each)
-            for k, each in enumerate(directions)
-        ]
+        R = []
+        for k, direction in enumerate(directions):
+            is_number = direction.operation == "number"
+            R.append(direction if is_number else let(f"r{k}", direction))
         variances = []
         for c, column in enumerate(self.columns):
-            for k in np.flatnonzero(column.theta.any(axis=0)):
+            for k in np.flatnonzero(column.theta.any(axis=0)).tolist():
                 effect = name(EFFECT.format(c, k))
                 y = y + (effect if R[k].value == 1.0 else effect * R[k])
-            terms = [
-                number(spread * r.value**2)
-                if r.operation == "number"
-                else spread * (r * r)
-                for spread, r in zip(
-                    (np.pi / 8.0 * column.spread).tolist(), R, strict=True
-                )
-                if spread
-            ]
+            spreads = (np.pi / 8.0 * column.spread).tolist()
+            pairs = zip(spreads, R, strict=True)
+            terms = [_scaled_square(spread, r) for spread, r in pairs if spread]
             if terms:
-                variances.append(
-                    name(NEW.format(c)) * let(f"v{c}", reduce(operator.add, terms))
-                )
-        return (
-            y / let("s", call("sqrt", 1.0 + reduce(operator.add, variances)))
-            if variances
-            else y
-        )
+                variance = let(f"v{c}", reduce(operator.add, terms))
+                variances.append(name(NEW.format(c)) * variance)
+        if not variances:
+            return y
+        return y / let("s", call("sqrt", 1.0 + reduce(operator.add, variances)))
 
     def _direction(self, k: int, x: Expression) -> Expression:
         """What is a constant, or a line between the ends, is written as such."""
-        curve, pieces = self.curve, self._pieces[:, :, k]
+        curve = self.curve
+        pieces = self._pieces[:, :, k]
         gaps = np.concatenate([[0.0], np.diff(curve.breaks), [0.0]])
         size = np.abs(pieces * gaps ** np.array([[3], [2], [1], [0]])).max(axis=1)
         whole = Pieces(
@@ -219,9 +211,8 @@ class SegmentedCurve(CalibrationMap[BinaryScores]):
             return number(round(float(pieces[3, 0]), 12))
         slope = float(pieces[2, 1])
         low, high = (curve.origin + curve.unit * curve.breaks[[0, -1]]).tolist()
-        return slope * whole.place(x.clipped(low, high)) + float(
-            pieces[3, 0] - slope * curve.breaks[0]
-        )
+        intercept = float(pieces[3, 0] - slope * curve.breaks[0])
+        return slope * whole.place(x.clipped(low, high)) + intercept
 
     def _each(
         self, rows: slice, codes: Sequence[Codes] | None
@@ -273,8 +264,12 @@ def flat_beyond(breaks: Array, directions: Array) -> Array:
 
 def _quadratic(R: Array, M: Array) -> Array:
     """``r' M r`` of each row, for one matrix or one a row."""
-    return np.asarray(
-        np.einsum("ij,ijk,ik->i", R, M, R)
-        if M.ndim == 3
-        else np.einsum("ij,jk,ik->i", R, M, R)
-    )
+    indices = "ij,ijk,ik->i" if M.ndim == 3 else "ij,jk,ik->i"
+    return np.asarray(np.einsum(indices, R, M, R))
+
+
+def _scaled_square(scale: float, r: Expression) -> Expression:
+    """``scale r^2``, which is a number if ``r`` is one."""
+    if r.operation == "number":
+        return number(scale * r.value**2)
+    return scale * (r * r)

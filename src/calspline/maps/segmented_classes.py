@@ -61,7 +61,8 @@ class ClassSegments:
         ``sqrt(1 + pi/8 var)`` (MacKay 1992), where ``var`` is the variance between
         segments of the log-odds between two classes, at usual scores.
         """
-        common, m = self.common.copy(), max(len(self.common) - 1, 2)
+        common = self.common.copy()
+        m = max(len(self.common) - 1, 2)
         if not len(common):
             return [common for _ in self.columns]
         common[-1] += self.unit
@@ -120,10 +121,8 @@ class ClassSegments:
         factor = number(1.0 + float(self.common[-1]) / self.unit)
         intercepts = Constant("COMMON", self.common[:-1].tolist()).expression
         for c in range(len(self.columns)):
-            factor, intercepts = (
-                factor + name(TEMPERATURE.format(c)),
-                intercepts + name(INTERCEPT.format(c)),
-            )
+            factor = factor + name(TEMPERATURE.format(c))
+            intercepts = intercepts + name(INTERCEPT.format(c))
         scaled = factor * name("l")
         return Program(
             [*steps, ("eta", scaled + intercepts if d > 1 else scaled)],
@@ -135,7 +134,8 @@ class ClassSegments:
         """What names in :meth:`program` stand for in each segment."""
         found = []
         for c, (column, new) in enumerate(zip(self.columns, self.new, strict=True)):
-            theta, numbers = np.vstack([column.theta, new]), {}
+            theta = np.vstack([column.theta, new])
+            numbers = {}
             if len(self.common):
                 numbers[TEMPERATURE.format(c)] = theta[:, -1] / self.unit
             if len(self.common) > 1:

@@ -141,9 +141,9 @@ class Shifted(CalibrationMap[Any]):
 
     def noise(self, scores: Any) -> Array:
         """Errors of the base and, if it is a curve of log-odds, that of the shift."""
-        return (
-            self.base.noise(scores) if self.curve is None else self.curve.noise(scores)
-        )
+        if self.curve is None:
+            return self.base.noise(scores)
+        return self.curve.noise(scores)
 
     def sum_variance(self, scores: Any, weights: Array) -> float:
         """Variance of a weighted sum of log-probabilities."""

@@ -124,7 +124,8 @@ class StructuredMap(CalibrationMap[MatrixScores]):
     ) -> Array:
         """Calibrated probabilities of checked scores, block by block."""
         n, m = scores.values.shape
-        out, parts = np.empty((n, m)), list(blocks(n, m, BLOCK))
+        out = np.empty((n, m))
+        parts = list(blocks(n, m, BLOCK))
         workspace = Workspace(parts, m, np.float64, np.float64, np.float64, np.int64)
         with one_blas_thread():
             for rows in parts:
@@ -211,11 +212,9 @@ class StructuredMap(CalibrationMap[MatrixScores]):
 
     def sum_variance(self, scores: MatrixScores, weights: Array) -> float:
         """Variance of the sum of ``weights * eta`` over rows and classes."""
-        return (
-            0.0
-            if self.spread is None
-            else self.spread.sum_variance(self.breaks, self._tempered(scores), weights)
-        )
+        if self.spread is None:
+            return 0.0
+        return self.spread.sum_variance(self.breaks, self._tempered(scores), weights)
 
     def _tempered(self, scores: MatrixScores) -> Array:
         """The ``u`` of checked scores, shape (n, m)."""
@@ -235,21 +234,18 @@ class StructuredMap(CalibrationMap[MatrixScores]):
     def _linear(self) -> Array:
         """``I + W`` in the layout for BLAS, or its diagonal."""
         assert self.W is not None
-        return (
-            1.0 + self.W
-            if self.W.ndim == 1
-            else np.asfortranarray((np.eye(len(self.b)) + self.W).T)
-        )
+        if self.W.ndim == 1:
+            return 1.0 + self.W
+        return np.asfortranarray((np.eye(len(self.b)) + self.W).T)
 
     @cached_property
     def _bounded(self) -> bool:
         """Whether ``exp(eta)`` can neither overflow nor vanish, ``u`` being bounded."""
         lowest = float(np.log(self.scale.uniform / len(self.b)))
-        reach = (
-            0.0
-            if self.W is None
-            else np.abs(self.W).reshape(len(self.b), -1).sum(axis=1).max() * -lowest
-        )
+        if self.W is None:
+            reach = 0.0
+        else:
+            reach = np.abs(self.W).reshape(len(self.b), -1).sum(axis=1).max() * -lowest
         highest = np.abs(
             self.curve(np.append(np.linspace(lowest, 0.0, 1000), self.breaks))
         ).max()
@@ -258,7 +254,10 @@ class StructuredMap(CalibrationMap[MatrixScores]):
     def program(self, kind: Kind) -> Program:
         """The map in steps that every export can write."""
         steps: list[tuple[str, Expression]] = []
-        p, q, u, scale = name("p"), name("q"), name("u"), self.scale
+        p = name("p")
+        q = name("q")
+        u = name("u")
+        scale = self.scale
         if kind == "margin":
             if scale.unit is None:
                 steps.append(("logs", call("log_softmax", p)))
@@ -379,8 +378,10 @@ class CurveTable:
         middle = 0.5 * (edges[:-1] + edges[1:])
         at_edges, at_middle = (curve(np.log(q)) - np.log(q) for q in (edges, middle))
         h = np.diff(edges) / edges[:-1]
-        rise, sag = np.diff(at_edges), at_middle - at_edges[:-1]
-        slope, bow = (4.0 * sag - rise) / h, 2.0 * (rise - 2.0 * sag) / h**2
+        rise = np.diff(at_edges)
+        sag = at_middle - at_edges[:-1]
+        slope = (4.0 * sag - rise) / h
+        bow = 2.0 * (rise - 2.0 * sag) / h**2
         # a + slope (t - 1) + bow (t - 1)^2, by powers of t
         self.parabolas = np.array([bow, slope - 2.0 * bow, at_edges[:-1] - slope + bow])
 

@@ -80,9 +80,10 @@ def mask_distance(scores: MatrixScores, weight: Array | None) -> float:
     """
     if scores.kind == "probability":
         return np.inf
-    counted = (
-        np.ones(len(scores.values), dtype=bool) if weight is None else weight > 0.0
-    )
+    if weight is None:
+        counted = np.ones(len(scores.values), dtype=bool)
+    else:
+        counted = weight > 0.0
     parts = list(blocks(*scores.values.shape))
 
     def distances(rows: slice) -> Array:
@@ -201,11 +202,13 @@ def softmax_loss(
     derivatives are ``sum w (E - z_y)`` and ``sum w V``.
     """
     parts = list(blocks(len(y), n_classes))
-    workspace, ones = Workspace(parts, n_classes, np.float64), np.ones(n_classes)
+    workspace = Workspace(parts, n_classes, np.float64)
+    ones = np.ones(n_classes)
 
     def at(beta: float) -> Derivatives:
         def part(rows: slice) -> Derivatives:
-            zb, wb = z(rows), w[rows]
+            zb = z(rows)
+            wb = w[rows]
             zy = zb[np.arange(len(zb)), y[rows]]
             (e,) = workspace.views(rows)
             np.exp(np.multiply(zb, beta, out=e), out=e)
@@ -272,7 +275,8 @@ def inverse_temperature(
         while trial[0] > f + 1e-10 * abs(f) and abs(step) > 1e-9:
             step /= 2.0
             trial = local(t + step)
-        t, (f, g, h) = t + step, trial
+        t = t + step
+        f, g, h = trial
     else:
         step = 0.0
     return TemperatureFit(exp(t + step), h - prior)

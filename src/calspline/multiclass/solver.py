@@ -127,7 +127,8 @@ class Strengths:
 
     def update(self, theta: Array, inverse: Array) -> float:
         """Update the strengths; return the largest change of ``log alpha``."""
-        k, group = len(self.most), self.group.ravel()
+        k = len(self.most)
+        group = self.group.ravel()
         gamma = np.bincount(
             group, weights=1.0 - self.alpha[group] * inverse.ravel(), minlength=k
         )
@@ -206,12 +207,11 @@ class Strengths:
                 - PRIOR_COUNT
             )
 
-        low, high = np.log(alpha), np.log(self.most[g] * (1.0 + len(h) / PRIOR_COUNT))
-        return (
-            alpha
-            if left(low) >= 0.0
-            else float(np.exp(scipy.optimize.brentq(left, low, high)))
-        )
+        low = np.log(alpha)
+        high = np.log(self.most[g] * (1.0 + len(h) / PRIOR_COUNT))
+        if left(low) >= 0.0:
+            return alpha
+        return float(np.exp(scipy.optimize.brentq(left, low, high)))
 
 
 @dataclass(frozen=True)
@@ -283,14 +283,14 @@ class FitData:
         self, precision: type[Any], v: Array | None = None, B: Array | None = None
     ) -> Array:
         """``s(u) + W u + b`` of all rows, with optional parts."""
-        m, slope = self.u.shape[1], self.cells.basis.first_slope
+        m = self.u.shape[1]
+        slope = self.cells.basis.first_slope
         B = np.zeros((m, 2)) if B is None else B
-        b, W = (
-            precision(B[:, 0]),
-            precision(
-                slope + B[:, 1] if B.shape[1] == 2 else slope * np.eye(m) + B[:, 1:]
-            ),
-        )
+        b = precision(B[:, 0])
+        if B.shape[1] == 2:
+            W = precision(slope + B[:, 1])
+        else:
+            W = precision(slope * np.eye(m) + B[:, 1:])
         bend = None if v is None else (self.cells.table @ v).astype(precision)
 
         def part(rows: slice) -> Array:
@@ -400,7 +400,8 @@ def solve(
         if newton.search(MAX_HALVINGS):
             newton.move()
         elif learn and strengths.alpha is not before:
-            strengths.alpha, learn = before, False
+            strengths.alpha = before
+            learn = False
             newton.q = strengths.each
         else:
             # No step gains anything: rounding hides what is left, if that is little.
@@ -423,7 +424,8 @@ class CurveAndMatrix(Objective):
     """
 
     def __init__(self, data: FitData) -> None:
-        self.data, self.solved = data, (SOLVED, SOLVED)
+        self.data = data
+        self.solved = (SOLVED, SOLVED)
         self.group = np.concatenate(
             [data.curve_group, matrix_groups(data.u.shape[1]).ravel()]
         )
@@ -432,28 +434,32 @@ class CurveAndMatrix(Objective):
 
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """``v``, ``b``, ``W``."""
-        m, k = self.data.u.shape[1], self.data.cells.basis.size
+        m = self.data.u.shape[1]
+        k = self.data.cells.basis.size
         B = theta[k:].reshape(m, m + 1)
         return theta[:k], B[:, 0], B[:, 1:]
 
     def at(self, theta: Array) -> Point:
         """Summed loss, gradient, Hessian at ``theta``."""
-        data, table = self.data, self.data.cells.table
+        data = self.data
+        table = self.data.cells.table
         n, m = data.u.shape
-        d, k = m + 1, table.shape[1]
-        v, B = theta[:k], theta[k:].reshape(m, d)
-        bend, by_coordinate, size = table @ v, np.ascontiguousarray(table.T), len(table)
+        d = m + 1
+        k = table.shape[1]
+        v = theta[:k]
+        B = theta[k:].reshape(m, d)
+        bend = table @ v
+        by_coordinate = np.ascontiguousarray(table.T)
+        size = len(table)
         ja, jb = np.triu_indices(m)
         xa, xb = np.triu_indices(d)
         same = np.flatnonzero(ja == jb)
 
         def part(rows: slice) -> list[Array]:
             # Class by class: inner loops run over rows.
-            y, w, cell = (
-                data.y[rows],
-                data.w[rows],
-                data.cells.cell[rows].T.astype(np.intp, order="C"),
-            )
+            y = data.y[rows]
+            w = data.w[rows]
+            cell = data.cells.cell[rows].T.astype(np.intp, order="C")
             c = len(y)
             x = np.ones((d, c))
             x[1:] = data.u[rows].T
@@ -470,14 +476,13 @@ class CurveAndMatrix(Objective):
             mean = np.einsum("jc,kjc->kc", p, D)
             D -= mean[:, None]
             D *= wp
+            mass = np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size)
+            own = cell[y, np.arange(c)]
+            observed = np.bincount(own, weights=w, minlength=size)
             return [
                 np.asarray(loss),
-                np.bincount(cell.ravel(), weights=wp.ravel(), minlength=size).astype(
-                    np.float64
-                ),
-                np.bincount(cell[y, np.arange(c)], weights=w, minlength=size).astype(
-                    np.float64
-                ),
+                mass.astype(np.float64),
+                observed.astype(np.float64),
                 residual @ x.T,
                 (mean * w) @ mean.T,
                 D.transpose(1, 0, 2) @ x.T,
@@ -515,11 +520,13 @@ class CurveOnly(Objective):
     def __init__(
         self, data: FitData, B: Array | None = None, *, exact: bool = True
     ) -> None:
-        self.data, self.group = data, data.curve_group
+        self.data = data
+        self.group = data.curve_group
         self.precision: type[Any] = np.float64 if exact else data.precision
-        self.solved = (
-            NEARLY_SOLVED if self.precision is np.float32 else (SOLVED, SOLVED)
-        )
+        if self.precision is np.float32:
+            self.solved = NEARLY_SOLVED
+        else:
+            self.solved = (SOLVED, SOLVED)
         self._fixed = data.predictor(self.precision, B=B)
         self._rows = list(blocks(*data.u.shape))
         self._workspace = Workspace(
@@ -536,12 +543,15 @@ class CurveOnly(Objective):
 
     def at(self, v: Array) -> Point:
         """Summed loss, gradient, Hessian at ``v``."""
-        data, table = self.data, self.data.cells.table
-        (size, k), m = table.shape, data.u.shape[1]
+        data = self.data
+        table = self.data.cells.table
+        size, k = table.shape
+        m = data.u.shape[1]
         bend = (table @ v).astype(self.precision)
 
         def part(rows: slice) -> list[Array]:
-            y, w = data.y[rows], data.w[rows]
+            y = data.y[rows]
+            w = data.w[rows]
             p, t, cell, place = self._workspace.views(rows)
             place[:] = cell[:] = data.cells.cell[rows]
             np.add(self._fixed[rows], bend.take(cell, mode="clip", out=t), out=p)

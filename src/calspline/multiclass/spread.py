@@ -129,7 +129,9 @@ class Spread:
 
         ``lift`` is a standard deviation that each ``eta`` has besides.
         """
-        (n, m), curve, out = p.shape, self._modes(breaks), np.empty(p.shape)
+        n, m = p.shape
+        curve = self._modes(breaks)
+        out = np.empty(p.shape)
         for rows in blocks(n, m * max(len(self.curves), 1), MODE_VALUES):
             out[rows] = self._variance(curve, u[rows], p[rows], lift[rows])
         return out
@@ -181,11 +183,10 @@ class Spread:
                 .reshape(n, q, m)
                 .transpose(0, 2, 1)
             )
-        own = (
-            lift**2
-            if self.own is None
-            else lift**2 + self.own[:, 0] + self.own[:, 1] * u**2
-        )
+        if self.own is None:
+            own = lift**2
+        else:
+            own = lift**2 + self.own[:, 0] + self.own[:, 1] * u**2
 
         def against(p: Array) -> Array:
             """The variance of ``eta_j - p' eta`` for every class ``j``."""
@@ -198,7 +199,8 @@ class Spread:
                 and self.right is not None
                 and self.scale is not None
             ):
-                S, mean = (x @ self.right) ** 2 @ self.scale.T, p @ self.left
+                S = (x @ self.right) ** 2 @ self.scale.T
+                mean = p @ self.left
                 out += (
                     S @ (self.left**2).T
                     - 2.0 * (S * mean) @ self.left.T
@@ -208,7 +210,8 @@ class Spread:
 
         # Of the most probable class 1 - p has no digits left where p is nearly 1, but
         # the others' sum has them all.
-        top, row = p.argmax(axis=1), np.arange(n)
+        top = p.argmax(axis=1)
+        row = np.arange(n)
         others = p.copy()
         others[row, top] = 0.0
         rest = others.sum(axis=1)
