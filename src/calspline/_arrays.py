@@ -78,9 +78,10 @@ def added_up(
     totals: list[Array] = []
     for block in rows:
         values = part(block)
-        totals = (
-            [a + b for a, b in zip(totals, values, strict=True)] if totals else values
-        )
+        if totals:
+            totals = [a + b for a, b in zip(totals, values, strict=True)]
+        else:
+            totals = values
     return totals
 
 
@@ -289,9 +290,10 @@ def like(result: NDArray[Any], values: Any) -> Any:
         return result
     if is_tensor(values):
         torch = sys.modules["torch"]
-        floating = (
-            values.dtype if values.is_floating_point() else torch.get_default_dtype()
-        )
+        if values.is_floating_point():
+            floating = values.dtype
+        else:
+            floating = torch.get_default_dtype()
         return torch.as_tensor(
             result,
             dtype=floating if result.dtype.kind == "f" else None,
@@ -301,16 +303,16 @@ def like(result: NDArray[Any], values: Any) -> Any:
     if result.dtype.kind != "f":
         return xp.asarray(result, device=values.device)
     given = xp.isdtype(values.dtype, "real floating")
-    dtype = (
-        values.dtype
-        if given
-        else xp.__array_namespace_info__().default_dtypes()["real floating"]
-    )
+    if given:
+        dtype = values.dtype
+    else:
+        dtype = xp.__array_namespace_info__().default_dtypes()["real floating"]
     return xp.asarray(result, dtype=dtype, device=values.device)
 
 
 def share_of_positives(positives: Array, negatives: Array) -> float:
     """Their share of the weight, which is not 1 if there are negatives."""
-    n1, n0 = float(positives.sum()), float(negatives.sum())
+    n1 = float(positives.sum())
+    n0 = float(negatives.sum())
     rate = n1 / (n1 + n0)
     return min(rate, LARGEST_RATE) if n0 > 0.0 else rate

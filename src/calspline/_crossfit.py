@@ -270,9 +270,11 @@ def split_rows(
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if cv is None:
         cv = min(DEFAULT_FOLDS, fewest) if fewest > 1 else DEFAULT_FOLDS
-    n_folds = (
-        cv if isinstance(cv, int) else cv.n_splits if isinstance(cv, K_FOLDS) else 0
-    )
+    n_folds = 0
+    if isinstance(cv, int):
+        n_folds = cv
+    elif isinstance(cv, K_FOLDS):
+        n_folds = cv.n_splits
     if fewest < n_folds:
         raise ValueError(
             f"Requesting {n_folds}-fold cross-validation but provided less than "
@@ -286,11 +288,9 @@ def split_rows(
             "use folds of several rows, or ensemble=False"
         )
     if isinstance(cv, int) and "groups" in params:
-        n_groups = (
-            0
-            if training.groups is None
-            else len(np.unique(training.groups[training.rows]))
-        )
+        n_groups = 0
+        if training.groups is not None:
+            n_groups = len(np.unique(training.groups[training.rows]))
         if n_groups < 2:
             raise ValueError(
                 f"groups must have at least two groups that count; got {n_groups}"
@@ -468,7 +468,8 @@ def show_progress(
     ):
         yield from results
         return
-    start, width = time.monotonic(), 0
+    start = time.monotonic()
+    width = 0
     try:
         for done, result in enumerate(results, 1):
             left = (time.monotonic() - start) / done * (total - done)

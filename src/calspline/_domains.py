@@ -438,9 +438,9 @@ class Seed(Domain):
         return int(value)
 
     def to_json(self, value: Any) -> Any:
-        return (
-            None if isinstance(value, np.random.RandomState) else super().to_json(value)
-        )
+        if isinstance(value, np.random.RandomState):
+            return None
+        return super().to_json(value)
 
     def from_json(self, data: Any, name: str) -> Any:
         self.check(data, name)

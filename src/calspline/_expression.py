@@ -244,7 +244,8 @@ class Pieces:
     def tables(self, dtype: Any) -> Tables:
         """Tables for pieces as functions of ``x``, in a NumPy type."""
         starts = self.origin + self.unit * np.array(self.starts)
-        columns, stretch = np.array(self.columns), None
+        columns = np.array(self.columns)
+        stretch = None
         breaks = rounded(starts[1:], dtype, up=True)
         steep = np.abs(columns[:3]).max(axis=0) > STEEP
         if dtype is np.float32 and steep.any():
@@ -276,9 +277,9 @@ class Pieces:
         ):
             return None
         on_line = d[:2] == d[0], d[2:] == d[0] + c[0] * np.array(self.breaks[1:])
-        return (
-            (float(c[0]), float(d[0])) if all(part.all() for part in on_line) else None
-        )
+        if all(part.all() for part in on_line):
+            return (float(c[0]), float(d[0]))
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +332,8 @@ class Program:
 
     def trimmed(self) -> Program:
         """Remove unused steps."""
-        kept, used = [], set(self.result.names)
+        kept = []
+        used = set(self.result.names)
         for variable, value in reversed(self.steps):
             if variable in used:
                 kept.append((variable, value))

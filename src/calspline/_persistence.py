@@ -216,11 +216,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         described = body if other is None else body["monitor"]["calibrator"]
         check_one_of(described["class"], "class", tuple(homes()))
         calibrator = find_class(described["class"]).from_dict(described)
-        return (
-            calibrator
-            if other is None
-            else _class_of("Monitor").from_dict(body["monitor"], calibrator)
-        )
+        if other is None:
+            return calibrator
+        return _class_of("Monitor").from_dict(body["monitor"], calibrator)
     except (
         ValueError,
         TypeError,

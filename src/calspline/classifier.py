@@ -200,11 +200,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             rows,
             estimator.classes_ if frozen and hasattr(estimator, "classes_") else None,
         )
-        methods = (
-            MARGINS_FIRST
-            if getattr(calibrator, "_prefers_margins", False)
-            else PROBABILITIES_FIRST
-        )
+        if getattr(calibrator, "_prefers_margins", False):
+            methods = MARGINS_FIRST
+        else:
+            methods = PROBABILITIES_FIRST
         training = Training(
             X, y, classes, codes, weight, group, rows, model_params, methods, segments
         )
@@ -299,11 +298,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if self.estimator is not None:
             return self.estimator
         default = LinearSVC(dual=False, tol=1e-8, random_state=0)
-        return (
-            default.set_fit_request(sample_weight=True)
-            if get_config()["enable_metadata_routing"]
-            else default
-        )
+        if get_config()["enable_metadata_routing"]:
+            return default.set_fit_request(sample_weight=True)
+        return default
 
     def _calibrator(self) -> Any:
         if isinstance(self.method, str):
@@ -333,11 +330,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             routed = process_routing(
                 self, "fit", sample_weight=weight, **routed_groups, **fit_params
             )
-            splitter = (
-                dict(routed.splitter.split)
-                if hasattr(self.cv, "split")
-                else split_params
-            )
+            if hasattr(self.cv, "split"):
+                splitter = dict(routed.splitter.split)
+            else:
+                splitter = split_params
             return dict(routed.estimator.fit), splitter
         params = dict(fit_params)
         if weight is not None:
@@ -480,11 +476,9 @@ def _calibrator_params(
     calibrator: Any, fold: Fold, training: Training
 ) -> dict[str, Any]:
     """Weights, groups and segments of a fold that the calibrator's ``fit`` takes."""
-    takes, name, rows = (
-        signature(calibrator.fit).parameters,
-        type(calibrator).__name__,
-        fold.rows,
-    )
+    takes = signature(calibrator.fit).parameters
+    name = type(calibrator).__name__
+    rows = fold.rows
     params: dict[str, Any] = {}
     if training.groups is not None and "groups" in takes:
         params["groups"] = training.groups[rows]
@@ -516,11 +510,10 @@ def _classes(
     """
     found = np.unique(y[rows])
     if len(found) < 2:
-        shown = (
-            f"got one class, every row is {found.tolist()[0]!r}"
-            if len(found)
-            else "there are no rows"
-        )
+        if len(found):
+            shown = f"got one class, every row is {found.tolist()[0]!r}"
+        else:
+            shown = "there are no rows"
         raise ValueError(f"y must have at least two classes; {shown}")
     classes = found if given is None else np.asarray(given)
     order = np.argsort(classes)

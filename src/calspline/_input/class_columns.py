@@ -41,22 +41,14 @@ def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
     if n_dimensions != 2 or isinstance(scores, (np.ndarray, list, tuple)):
         return None
     if hasattr(scores, "columns") and hasattr(scores, "iloc"):
-        index = (
-            scores.columns
-        )  # of pandas: DataFrame({1: p, 0: q}) has a RangeIndex, too, which counts
-        default = (
-            type(index).__name__ == "RangeIndex"
-            and index.start == 0
-            and index.step == 1
-        )
-        return (
-            None
-            if default
-            else [
-                name_as_text(name) if isinstance(name, tuple) else name
-                for name in index
-            ]
-        )
+        index = scores.columns
+        # DataFrame({1: p, 0: q}) has a RangeIndex, too, which counts.
+        is_range = type(index).__name__ == "RangeIndex"
+        if is_range and index.start == 0 and index.step == 1:
+            return None
+        return [
+            name_as_text(name) if isinstance(name, tuple) else name for name in index
+        ]
     import narwhals as nw
 
     frame = nw.from_native(scores, eager_only=True, pass_through=True)
@@ -65,11 +57,9 @@ def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
 
 def name_as_text(name: Any) -> str:
     """Name of a column as a string; for several levels, ``("p", 1)`` is ``p_1``."""
-    return (
-        "_".join(str(level) for level in name if level != "")
-        if isinstance(name, tuple)
-        else str(name)
-    )
+    if isinstance(name, tuple):
+        return "_".join(str(level) for level in name if level != "")
+    return str(name)
 
 
 def order_columns(
@@ -87,7 +77,8 @@ def order_columns(
     is taken for which, unless the classes are the places 0 to m-1, or the order is
     ``known``, from a user.
     """
-    listed, classes = _given_names(names), list(classes)
+    listed = _given_names(names)
+    classes = list(classes)
     if listed is None:
         return None
     if len(listed) == 1 and len(classes) == 2:
@@ -233,9 +224,9 @@ def _alike(name: Any, label: Any) -> Any:
         return name if isinstance(name, str) else str(value)
     if not isinstance(value, int) or (isinstance(label, bool) and value not in (0, 1)):
         return None
-    return (
-        type(label)(value) if isinstance(label, (bool, int, float, Decimal)) else None
-    )
+    if isinstance(label, (bool, int, float, Decimal)):
+        return type(label)(value)
+    return None
 
 
 def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
@@ -250,11 +241,10 @@ def _check_none_named(names: list[Any], classes: list[Any], name: str) -> None:
         if not hits:
             continue
         others = [column for column in names if column not in hits]
-        trouble = (
-            f"{others[0]!r} is not"
-            if others
-            else "some of them after the same one, or not after every one"
-        )
+        if others:
+            trouble = f"{others[0]!r} is not"
+        else:
+            trouble = "some of them after the same one, or not after every one"
         raise ValueError(
             f"the columns of {name} must be named after the classes, or none of them: "
             f"{hits[0]!r} is, {trouble}. "

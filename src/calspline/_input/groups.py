@@ -16,34 +16,30 @@ def check_groups(
     """Codes of the groups in sorted order; None stays None."""
     if groups is None:
         return None
-    if isinstance(groups, list) or getattr(
-        getattr(groups, "dtype", None), "kind", ""
-    ) in ("M", "m"):
+    dtype = getattr(groups, "dtype", None)
+    if isinstance(groups, list) or getattr(dtype, "kind", "") in ("M", "m"):
         groups = np.asarray(groups, dtype=object)
     array = check_label_array(groups, n, name, beside=beside)
     if array.dtype.kind == "O":
         values = array.tolist()
         try:
-            order = {
-                value: place
-                for place, value in enumerate(sorted(set(values), key=_by_type))
-            }
+            distinct = sorted(set(values), key=_by_type)
         except TypeError:
             raise TypeError(
                 f"{name} must be one hashable value a row; row 0 is {values[0]!r}"
             ) from None
+        order = {value: place for place, value in enumerate(distinct)}
         array = np.array([order[value] for value in values], dtype=np.intp)
     return np.asarray(np.unique(array, return_inverse=True)[1], dtype=np.intp)
 
 
 def _by_type(value: Any) -> tuple[Any, ...]:
     """Sort key: numbers by size and others by type, so that 1 and "1" differ."""
-    number = isinstance(value, (int, float, np.number))
-    return (
-        ("", value)
-        if number
-        else (type(value).__name__, value if isinstance(value, str) else repr(value))
-    )
+    if isinstance(value, (int, float, np.number)):
+        return "", value
+    if isinstance(value, str):
+        return type(value).__name__, value
+    return type(value).__name__, repr(value)
 
 
 def several_groups(group: NDArray[np.intp] | None) -> NDArray[np.intp] | None:

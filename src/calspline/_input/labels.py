@@ -60,7 +60,8 @@ def label_array(labels: list[Any], dtype: Any = None) -> NDArray[Any]:
 
 def _integer_array(values: list[int]) -> NDArray[Any]:
     """Convert integers to the smallest type that holds all of them exactly."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     for dtype in (np.int64, np.uint64):
         if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
             return np.array(values, dtype=dtype)

@@ -42,7 +42,8 @@ def check_text(value: Any, name: str) -> str:
 def check_by_name(given: Any, name: str, alone: str | None) -> dict[str, Any]:
     """Validate a mapping by name; a single object is named ``alone``."""
     if not isinstance(given, Mapping):
-        given, name = {"" if alone is None else alone: given}, "name"
+        given = {"" if alone is None else alone: given}
+        name = "name"
     elif alone is not None:
         raise ValueError(
             f"name must be None when {name} is a mapping, which has names of its own; "

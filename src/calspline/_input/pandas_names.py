@@ -58,7 +58,8 @@ def with_text_names(frame: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
 
 def with_columns(frame: Any, added: dict[str, Any]) -> Any:
     """Add columns to a pandas frame; with several levels, only the first is named."""
-    found, levels = frame.copy(deep=False), frame.columns.nlevels
+    found = frame.copy(deep=False)
+    levels = frame.columns.nlevels
     for name, values in added.items():
         found[name if levels == 1 else (name, *[""] * (levels - 1))] = values
     return found
@@ -70,11 +71,9 @@ def names_of(frame: Any) -> list[str]:
     With several levels, names of the first level are included.
     """
     names = [name_as_text(name) for name in frame.columns]
-    return (
-        [*names, *map(str, frame.columns.get_level_values(0))]
-        if frame.columns.nlevels > 1
-        else names
-    )
+    if frame.columns.nlevels > 1:
+        return [*names, *map(str, frame.columns.get_level_values(0))]
+    return names
 
 
 def _is_name(frame: Any, given: Any) -> bool:

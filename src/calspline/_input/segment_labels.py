@@ -191,7 +191,8 @@ def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Co
             f"{beside} and {name} must have the same length; got {n} and {len(array)}"
         )
     if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and n:
-        low, high = int(array.min()), int(array.max())
+        low = int(array.min())
+        high = int(array.max())
         if high - low < SMALL_RANGE:
             shifted = array.astype(np.int64) - array.min().astype(
                 np.int64
@@ -209,17 +210,13 @@ def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Co
 def _python_values(array: NDArray[Any]) -> list[Any]:
     """Values of an array of any library as Python objects."""
     if array.dtype.kind in "mM":
-        rounded = (
-            array.astype(f"{array.dtype.kind}8[us]")
-            if np.datetime_data(array.dtype)[0] != "D"
-            else array
-        )
+        rounded = array
+        if np.datetime_data(array.dtype)[0] != "D":
+            rounded = array.astype(f"{array.dtype.kind}8[us]")
         # Python has microseconds only: of anything finer it would make equal labels.
-        return (
-            list(array)
-            if np.any((rounded != array) & ~np.isnat(array))
-            else rounded.tolist()
-        )
+        if np.any((rounded != array) & ~np.isnat(array)):
+            return list(array)
+        return rounded.tolist()  # type: ignore[no-any-return]
     return array.tolist()  # type: ignore[no-any-return]
 
 

@@ -236,8 +236,10 @@ def check_weights_as_counts(
 
 def repetition(columns: Sequence[NDArray[Any]], codes: NDArray[np.intp]) -> Repetition:
     """Count rows by scores, (n,) or (n, m), and labels."""
-    n, n_classes = len(codes), int(codes.max()) + 1
-    place, n_scores = np.zeros(n, dtype=np.intp), 1
+    n = len(codes)
+    n_classes = int(codes.max()) + 1
+    place = np.zeros(n, dtype=np.intp)
+    n_scores = 1
     for values in (part for column in columns for part in column.reshape(n, -1).T):
         if n_scores == n:
             break

@@ -201,11 +201,9 @@ class CalibrationCurveDisplay(Display):
             else:
                 style.legend(own, drawn)
         panels.hide_inner_labels()
-        self.axes_, self.ax_, self.figure_ = (
-            panels.axes,
-            panels.axes[0],
-            panels.axes[0].figure,
-        )
+        self.axes_ = panels.axes
+        self.ax_ = panels.axes[0]
+        self.figure_ = panels.axes[0].figure
         return self
 
     def _draw_curve(
@@ -218,10 +216,8 @@ class CalibrationCurveDisplay(Display):
         simultaneous: bool,
     ) -> list[tuple[Any, str]]:
         """Draw one curve with its bands; return legend handles and names."""
-        level, cut = (
-            percent(self.level),
-            (lambda *lines: lines) if across is None else across.cut,
-        )
+        level = percent(self.level)
+        cut = (lambda *lines: lines) if across is None else across.cut
         (line,) = ax.plot(
             *cut(one.score, one.value), color=BLUE, lw=2.2, zorder=4, gid="curve"
         )

@@ -154,17 +154,13 @@ class Diagram(NamedTuple):
         return f"{PREDICTED} (probability of {name})", OBSERVED
 
     def _draw_bins(self, ax: Axes, one: Series, i: int) -> None:
-        b, clip, small, color = (
-            one.data.bins,
-            self.scale.clip,
-            self.small,
-            one.style.color,
-        )
-        x, low, high = (
-            clip(b.mean_score),
-            clip(b.interval_lower),
-            clip(b.interval_upper),
-        )
+        b = one.data.bins
+        clip = self.scale.clip
+        small = self.small
+        color = one.style.color
+        x = clip(b.mean_score)
+        low = clip(b.interval_lower)
+        high = clip(b.interval_upper)
         ax.vlines(
             x,
             low,
@@ -194,7 +190,8 @@ class Diagram(NamedTuple):
         )
 
     def _draw_corp(self, ax: Axes, one: Series, i: int) -> None:
-        c, width = one.data.corp, 1.1 if self.small else 1.5
+        c = one.data.corp
+        width = 1.1 if self.small else 1.5
         x, y = self.scale.cut(
             np.column_stack([c.lower, c.upper]).ravel(), np.repeat(c.value, 2)
         )
@@ -220,7 +217,8 @@ class Diagram(NamedTuple):
         )
 
     def _draw_spline(self, ax: Axes, one: Series, i: int) -> None:
-        s, color = one.data.spline, one.style.color
+        s = one.data.spline
+        color = one.style.color
         assert s is not None
         x, y, low, high = self.scale.cut(s.score, s.value, s.lower, s.upper)
         ax.fill_between(
@@ -303,7 +301,8 @@ class Diagram(NamedTuple):
         def line(color: str, **options: Any) -> Any:
             return Line2D([], [], color=color, **options)
 
-        several, level = len(self.series) > 1, percent(self.series[0].data.level)
+        several = len(self.series) > 1
+        level = percent(self.series[0].data.level)
         color = MUTED if several else self.series[0].style.color
         more: list[tuple[Any, str]] = []
         if self.corp:
@@ -336,10 +335,8 @@ class Diagram(NamedTuple):
 
     def _hidden_bins(self, ax: Axes, lines: int) -> dict[str, int]:
         """Number of bins that lines of text would hide in either corner."""
-        bins, to_axes = (
-            [one.data.bins for one in self.series],
-            ax.transData - ax.transAxes,
-        )
+        bins = [one.data.bins for one in self.series]
+        to_axes = ax.transData - ax.transAxes
         names = ("mean_score", "interval_lower", "interval_upper")
         mean, low, high = (
             self.scale.clip(np.concatenate([getattr(b, name) for b in bins]))

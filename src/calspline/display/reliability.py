@@ -140,10 +140,12 @@ class ReliabilityDisplay(Display):
             The display, after plotting.
         """
         if strategy is None:
-            strategy = (
-                "quantile" if plot_options.get("classes", "top") == "top" else "uniform"
-            )
-        found, spreads = {}, {}
+            if plot_options.get("classes", "top") == "top":
+                strategy = "quantile"
+            else:
+                strategy = "uniform"
+        found = {}
+        spreads = {}
         for key, one in check_by_name(probs, "probs", name).items():
             rows = check_predictions(
                 y, one, sample_weight, labels, groups=groups, pos_label=pos_label
@@ -246,15 +248,15 @@ class ReliabilityDisplay(Display):
         small = len(chosen) > 1 or not isinstance(classes, str)
         axis = ProbabilityScale(scale, self._limits(scale, limits, chosen))
         if not small:
-            alone = style.get_axes(
-                ax, style.SIDE, style.SIDE + (0.5 if histogram is True else 0.0)
-            )
-            strip = (
-                style.add_strip_below(alone, 0.16)
-                if histogram is True
-                else histogram or None
-            )
-            panels = style.Panels([alone], strips=None if strip is None else [strip])
+            height = style.SIDE + (0.5 if histogram is True else 0.0)
+            alone = style.get_axes(ax, style.SIDE, height)
+            panels = style.Panels([alone])
+            if histogram is True:
+                panels = style.Panels(
+                    [alone], strips=[style.add_strip_below(alone, 0.16)]
+                )
+            elif histogram:
+                panels = style.Panels([alone], strips=[histogram])
         elif isinstance(histogram, bool):
             panels = style.small_multiples(ax, len(chosen), 0.2 if histogram else None)
         else:
@@ -263,13 +265,10 @@ class ReliabilityDisplay(Display):
                 f"{histogram!r}"
             )
         strips: Sequence[Axes | None] = panels.strips or [None] * len(chosen)
-        for i, (place, own, strip) in enumerate(
-            zip(chosen, panels.axes, strips, strict=True)
-        ):
-            series, curves = (
-                self._series(place, axis, colors),
-                self._curves(axis.grid()),
-            )
+        places = zip(chosen, panels.axes, strips, strict=True)
+        for i, (place, own, strip) in enumerate(places):
+            series = self._series(place, axis, colors)
+            curves = self._curves(axis.grid())
             diagram = Diagram(
                 series, curves, axis, bins, corp, spline, legend and i == 0, small
             )
@@ -277,11 +276,9 @@ class ReliabilityDisplay(Display):
             if small:
                 style.class_title(own, series[0].data.name)
         panels.hide_inner_labels()
-        self.axes_, self.ax_, self.histogram_ax_ = (
-            panels.axes,
-            panels.axes[0],
-            strips[0],
-        )
+        self.axes_ = panels.axes
+        self.ax_ = panels.axes[0]
+        self.histogram_ax_ = strips[0]
         self.figure_ = self.ax_.figure
         return self
 
@@ -329,23 +326,24 @@ class ReliabilityDisplay(Display):
         high = np.concatenate(
             [np.minimum(b.mean_score, b.interval_lower) for b in every]
         )
-        least, most = 10.0 ** -decades(low), 1.0 - 10.0 ** -decades(1.0 - high)
+        least = 10.0 ** -decades(low)
+        most = 1.0 - 10.0 ** -decades(1.0 - high)
         return (
             0.5 if high.min() > 1.0 - RARE else least,
             0.5 if low.max() < RARE else most,
         )
 
     def _series(self, place: int, axis: ProbabilityScale, colors: Any) -> list[Series]:
-        sets, out = self._at(place), []
+        sets = self._at(place)
+        out = []
         for (key, one), look in zip(
             sets.items(), style.series_styles(len(sets), colors), strict=True
         ):
             spreads = self._log_odds_spreads.get(key) if axis.logit else None
-            spread = (
-                ScoreSpread(one.histogram_edges, one.histogram_weight)
-                if spreads is None
-                else spreads[place]
-            )
+            if spreads is None:
+                spread = ScoreSpread(one.histogram_edges, one.histogram_weight)
+            else:
+                spread = spreads[place]
             out.append(Series(key, one, spread, look))
         return out
 
@@ -422,7 +420,8 @@ def _check_curves(curves: Any) -> dict[str, Callable[[Array], Any]]:
 def _check_limits(limits: Any, *, open_: bool) -> tuple[float, float]:
     """Check the limits of an axis of probabilities; ``open_`` excludes 0 and 1."""
     array = check_increasing(limits, "limits", least=2)
-    low, high = float(array[0]), float(array[-1])
+    low = float(array[0])
+    high = float(array[-1])
     outside = low <= 0.0 or high >= 1.0 if open_ else low < 0.0 or high > 1.0
     if len(array) != 2 or outside:
         raise ValueError(

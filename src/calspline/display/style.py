@@ -7,6 +7,7 @@ marker and dashes, so that plots can be read in gray.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,19 +84,23 @@ def series_styles(count: int, colors: Any = None) -> list[SeriesStyle]:
 
     Markers and colors of two sets are those of the report: open, then filled circles.
     """
-    several = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY)
-    order = tuple(colors) if colors is not None else (BLUE,) if count == 1 else several
-    dashes = DASHES if count == 1 else (DASHES[1], DASHES[0], *DASHES[2:])
-    markers = MARKERS if count == 1 else (MARKERS[0], *MARKERS)
-    return [
-        SeriesStyle(
-            order[i % len(order)],
-            markers[i % len(markers)],
-            dashes[(i + i // len(order)) % len(dashes)],
-            is_open=count > 1 and i == 0,
-        )
-        for i in range(count)
-    ]
+    order: Sequence[Any] = (BLUE,)
+    dashes: Sequence[Any] = DASHES
+    markers: Sequence[str] = MARKERS
+    if count > 1:
+        order = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY)
+        dashes = (DASHES[1], DASHES[0], *DASHES[2:])
+        markers = (MARKERS[0], *MARKERS)
+    if colors is not None:
+        order = tuple(colors)
+    styles = []
+    for i in range(count):
+        # After all colors, the dashes move on, so that no two styles are equal.
+        dash = dashes[(i + i // len(order)) % len(dashes)]
+        marker = markers[i % len(markers)]
+        is_open = count > 1 and i == 0
+        styles.append(SeriesStyle(order[i % len(order)], marker, dash, is_open=is_open))
+    return styles
 
 
 def curve_styles(count: int) -> list[SeriesStyle]:
@@ -247,7 +252,8 @@ def add_strip_below(ax: Axes, share: float, gap: float = 0.05) -> Axes:
 
     They get the lower ``share`` of the slot in the grid, if there is one.
     """
-    figure, slot = ax.figure, ax.get_subplotspec()
+    figure = ax.figure
+    slot = ax.get_subplotspec()
     if slot is not None:
         parts = slot.subgridspec(2, 1, height_ratios=[1.0 - share, share], hspace=gap)
         ax.set_subplotspec(parts[0])
@@ -290,10 +296,8 @@ class Panels(NamedTuple):
         for i, (ax, lowest) in enumerate(
             zip(self.axes, self.strips or self.axes, strict=True)
         ):
-            first_in_row, in_last_row = (
-                i % self.columns == 0,
-                i + self.columns >= len(self.axes),
-            )
+            first_in_row = i % self.columns == 0
+            in_last_row = i + self.columns >= len(self.axes)
             if not first_in_row:
                 ax.set_ylabel("")
                 ax.tick_params(labelleft=not y_ticks)
@@ -315,11 +319,9 @@ def columns_for(count: int) -> int:
 
 def get_panels(ax: Axes | None, count: int, height: float = SIDE) -> Panels:
     """Use the given axes for one diagram, or create small ones for several."""
-    return (
-        Panels([get_axes(ax, height=height)])
-        if count == 1
-        else small_multiples(ax, count)
-    )
+    if count == 1:
+        return Panels([get_axes(ax, height=height)])
+    return small_multiples(ax, count)
 
 
 def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> Panels:
@@ -327,7 +329,8 @@ def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> 
     columns = columns_for(count)
     rows = -(-count // columns)
     ax = get_axes(ax, PANEL * columns, PANEL * rows * (1.0 if strip is None else 1.15))
-    figure, slot = ax.figure, ax.get_subplotspec()
+    figure = ax.figure
+    slot = ax.get_subplotspec()
     if slot is None:
         raise ValueError(
             "ax must be one of a figure's subplots to be divided into several"
@@ -335,10 +338,8 @@ def small_multiples(ax: Axes | None, count: int, strip: float | None = None) -> 
     ax.set_axis_off()
     # One grid for all, so that every diagram has the same size.
     ratios = [1.0] * rows if strip is None else [1.0 - strip, strip] * rows
-    parts, per_row = (
-        slot.subgridspec(len(ratios), columns, height_ratios=ratios),
-        len(ratios) // rows,
-    )
+    parts = slot.subgridspec(len(ratios), columns, height_ratios=ratios)
+    per_row = len(ratios) // rows
     axes = [
         figure.add_subplot(parts[per_row * (i // columns), i % columns])
         for i in range(count)
@@ -453,7 +454,8 @@ class ProbabilityScale:
             axis.set_major_formatter(FixedFormatter(names))
         else:
             set_scale("linear")
-            whole, steps = (self.low, self.high) == (0.0, 1.0), 2 if few else 5
+            whole = (self.low, self.high) == (0.0, 1.0)
+            steps = 2 if few else 5
             even = FixedLocator(np.linspace(0.0, 1.0, steps + 1).tolist())
             axis.set_major_locator(even if whole else MaxNLocator(steps))
             axis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))

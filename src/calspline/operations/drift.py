@@ -116,18 +116,15 @@ class Drift(Result):
     @property
     def verdict(self) -> str:
         """Both results as a sentence."""
-        size = (
-            "little"
-            if self.psi < SOME_SHIFT
-            else "some"
-            if self.psi < MUCH_SHIFT
-            else "much"
-        )
-        scores = (
-            f"The scores have moved ({size}: PSI {self.psi:.3f})"
-            if self.moved
-            else "The scores have not moved"
-        )
+        size = "much"
+        if self.psi < SOME_SHIFT:
+            size = "little"
+        elif self.psi < MUCH_SHIFT:
+            size = "some"
+        if self.moved:
+            scores = f"The scores have moved ({size}: PSI {self.psi:.3f})"
+        else:
+            scores = "The scores have not moved"
         if not self.miscalibrated:
             return f"{scores}; the calibrator shows no evidence of miscalibration."
         low, high = self.difference_interval
@@ -405,33 +402,28 @@ def _drift_of(
 ) -> Drift:
     """Changes between a pair of histograms, of all rows or of one segment."""
     weights = reference.total, current.total
-    reference, current = reference.in_rows(), current.in_rows()
+    reference = reference.in_rows()
+    current = current.in_rows()
     psi, distance, score_p_value = _score_shift(reference, current)
-    segmented = (
-        segment is not None and getattr(calibrator, "segments_", None) is not None
-    )
+    w = current.positives + current.negatives
+    # Of a segment it is less, since it shares what others have shown.
+    extra = current.total / reference.total
     with one_blas_thread():
-        if segmented:
+        if segment is not None and hasattr(calibrator, "segments_"):
             places = _places(calibrator, segment, len(current))
             scores = check_scores(current.scores)
             p = calibrator.model_.probabilities(scores, places)
         else:
             p = calibrator.calibrate(current.scores)
-        w = current.positives + current.negatives
-        # Of a segment it is less, since it shares what others have shown.
-        extra = (
-            None
-            if segmented
-            else _curve_variance(calibrator, current.scores, w * p * (1.0 - p))
-        )
-        extra = current.total / reference.total if extra is None else extra
+            known = _curve_variance(calibrator, current.scores, w * p * (1.0 - p))
+            if known is not None:
+                extra = known
         f = Counts.from_sums(p, current.positives, current.negatives, (1.0 + extra) * w)
         cox = recalibration(f)
         # Flips that are larger than rows are too few and too large, so rows are taken
         # together.
-        p_right = calibration_p_value(
-            f.coarsened(max(int(f.effective.sum() / ROWS_TOGETHER), 2))
-        )
+        n_bins = max(int(f.effective.sum() / ROWS_TOGETHER), 2)
+        p_right = calibration_p_value(f.coarsened(n_bins))
     z = float(norm.isf(0.5 * (1.0 - level)))
 
     def around(value: float, error: float) -> Interval:
@@ -460,11 +452,10 @@ def _drift_of(
 
 def _places(calibrator: Any, segment: Any, n: int) -> Any:
     """Segment indices of ``n`` rows; the segment may be unseen."""
-    by = (
-        [[label] * n for label in segment]
-        if isinstance(segment, tuple)
-        else [segment] * n
-    )
+    if isinstance(segment, tuple):
+        by = [[label] * n for label in segment]
+    else:
+        by = [segment] * n
     return calibrator.model_.find_segments(check_by(by, n))
 
 
@@ -495,11 +486,10 @@ def _score_shift(
     distance = float(
         np.abs(np.cumsum(now / current.total - before / reference.total)).max()
     )
-    test = (
-        1.0
-        if len(first) == 1
-        else float(chi2_contingency([before, now], correction=False).pvalue)
-    )
+    if len(first) == 1:
+        test = 1.0
+    else:
+        test = float(chi2_contingency([before, now], correction=False).pvalue)
     # Half a row more in each bin, so that an empty one has a logarithm.
     a, b = ((weight + 0.5) / (weight + 0.5).sum() for weight in (before, now))
     return float(((b - a) * np.log(b / a)).sum()), distance, test

@@ -217,7 +217,8 @@ def expected(
             of_fit = flips / calibrator.model_.fit.n_effective
             own = tuple(max(each, of_fit) for each in own)
         below, above = (z * float(np.sqrt(flips / n + each)) for each in own)
-        low, high = value - below, value + above
+        low = value - below
+        high = value + above
         limits[name] = (
             (low, high) if name == "cost" else (max(low, 0.0), min(high, HIGHEST[name]))
         )
@@ -237,7 +238,8 @@ def _measures(
     m = p.shape[1]
     top = np.zeros_like(p)
     top[np.arange(len(p)), p.argmax(axis=1)] = 1.0
-    area, parts = 0.0, np.zeros_like(p)
+    area = 0.0
+    parts = np.zeros_like(p)
     judged = range(m) if m > 2 else [1]
     for j in judged:
         f = Counts.from_sums(p[:, j], share * p[:, j], share * (1.0 - p[:, j]))
@@ -264,7 +266,9 @@ def _measures(
 
 def _auc_parts(f: Counts) -> Array:
     """Change of the AUC if an outcome changes to an event, by probability."""
-    w1, w0, area = float(f.positives.sum()), float(f.negatives.sum()), losses.auc(f)
+    w1 = float(f.positives.sum())
+    w0 = float(f.negatives.sum())
+    area = losses.auc(f)
     below = (np.cumsum(f.negatives) - 0.5 * f.negatives) / w0
     above = 1.0 - (np.cumsum(f.positives) - 0.5 * f.positives) / w1
     return np.asarray((below - area) / w1 - (above - area) / w0)
@@ -287,7 +291,8 @@ def _own_variances(
         return 0.0, 0.0
     rise, fall = _mean_slopes(rows)
     of_event = share * (parts[:, 1] - parts[:, 0])
-    up, down = np.maximum(rows.noise, 0.0), np.minimum(rows.noise, 0.0)
+    up = np.maximum(rows.noise, 0.0)
+    down = np.minimum(rows.noise, 0.0)
     forth = up @ (of_event * rise) + down @ (of_event * fall)
     back = -(up @ (of_event * fall) + down @ (of_event * rise))
     above = np.maximum(np.maximum(forth, back), 0.0)

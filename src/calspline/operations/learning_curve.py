@@ -121,7 +121,8 @@ class CalibrationLearningCurve(Result):
         rows: list[Row] = []
         for i, n in enumerate(self.sizes):
             low, high = self.interval[i]
-            loss, left = self.log_loss[i], self.gain_left[i]
+            loss = self.log_loss[i]
+            left = self.gain_left[i]
             limits = f"{low:.{d}f} to {high:.{d}f}"
             rows.append((f"{n:,}", f"{loss:.{d}f}", limits, f"{left:.{d + 1}f}"))
         interval = f"{percent(self.level)} interval"
@@ -242,13 +243,13 @@ def calibration_learning_curve(
     check_number(level, "level", above=0.0, below=1.0)
     seed = check_seed(random_state, "random_state")
     data = check_rows(scores, y, sample_weight, groups)
-    present = (
-        np.arange(len(data.labels))
-        if data.weight is None
-        else np.flatnonzero(np.asarray(sample_weight))
-    )
+    if data.weight is None:
+        present = np.arange(len(data.labels))
+    else:
+        present = np.flatnonzero(np.asarray(sample_weight))
     classes, codes = np.unique(data.labels, return_inverse=True)
-    n, fewest = len(codes), int(np.bincount(codes).min())
+    n = len(codes)
+    fewest = int(np.bincount(codes).min())
     if fewest < cv:
         raise ValueError(
             f"y must have at least {cv} rows of each class, as cv is {cv}; the rarest "
@@ -262,30 +263,32 @@ def calibration_learning_curve(
         )
     sizes = _sizes(sizes, n_units - -(-n_units // cv), len(classes))
     w = np.ones(n) if data.weight is None else data.weight
-    takes_groups = (
-        data.groups is not None and "groups" in signature(calibrator.fit).parameters
-    )
-    losses, block_means = np.zeros((len(sizes), n)), []
+    takes_groups = False
+    if data.groups is not None:
+        takes_groups = "groups" in signature(calibrator.fit).parameters
+    losses = np.zeros((len(sizes), n))
+    block_means = []
     for test, nested in _subsamples(codes, units, sizes, cv, n_repeats, seed):
-        judged, block = _safe_indexing(scores, present[test]), []
+        judged = _safe_indexing(scores, present[test])
+        block = []
         for rows in nested:
-            weight = () if data.weight is None else (w[rows],)
-            of = {"groups": units[rows]} if takes_groups else {}
-            fitted = clone(calibrator).fit(
-                _safe_indexing(scores, present[rows]), data.labels[rows], *weight, **of
-            )
+            arguments = [_safe_indexing(scores, present[rows]), data.labels[rows]]
+            if data.weight is not None:
+                arguments.append(w[rows])
+            if takes_groups:
+                fitted = clone(calibrator).fit(*arguments, groups=units[rows])
+            else:
+                fitted = clone(calibrator).fit(*arguments)
             own = np.searchsorted(fitted.classes_, data.labels[test])
-            block.append(
-                -np.log(fitted.predict_proba(judged)[np.arange(len(test)), own])
-            )
+            p = fitted.predict_proba(judged)[np.arange(len(test)), own]
+            block.append(-np.log(p))
         losses[:, test] += np.array(block) / n_repeats
         block_means.append(np.average(block, axis=1, weights=w[test]))
     if gain is None:
         entropy = entr(np.bincount(codes, w) / w.sum()).sum() / np.log(2.0)
         gain = float(f"{GAIN * min(entropy, 1.0):.2g}")
-    mean, interval, rate, limits = _summary(
-        sizes, losses, np.array(block_means).T, w, units, level
-    )
+    by_block = np.array(block_means).T
+    mean, interval, rate, limits = _summary(sizes, losses, by_block, w, units, level)
     # The class that the fewest rows, or groups, hold: enough of them surely hold it
     # MIN_EVENTS times.
     holding = np.bincount(np.unique(units * len(classes) + codes) % len(classes))
@@ -337,7 +340,8 @@ def _subsamples(
     sampling error of the base rate. However, each subsample starts with a row of each
     class, and rare classes are spread evenly over the folds.
     """
-    n_units, counts = int(units.max()) + 1, np.bincount(codes)
+    n_units = int(units.max()) + 1
+    counts = np.bincount(codes)
     spread = n_units == len(codes) and counts.min() < MIN_ROWS_PER_FOLD * cv
     kind = StratifiedKFold if spread else KFold
     for repeat in range(n_repeats):
@@ -375,9 +379,11 @@ def _summary(
         )
 
     reach = float(ndtri(0.5 + level / 2.0)) * np.array([-1.0, 1.0])
-    mean, spread = losses @ share, variance(losses, block_means)
+    mean = losses @ share
+    spread = variance(losses, block_means)
     steps = 1.0 / sizes - 1.0 / sizes[-1]
-    by_row, by_block = losses - losses[-1], block_means - block_means[-1]
+    by_row = losses - losses[-1]
+    by_block = block_means - block_means[-1]
     uncertain = variance(by_row, by_block)
     usable = (uncertain > 0.0) & (sizes >= min(MIN_ROWS_FOR_RATE, sizes[-3:][0]))
     pull = np.where(usable, steps / np.where(usable, uncertain, 1.0), 0.0)
@@ -394,7 +400,8 @@ def _summary(
 
 def _uncalibrated(data: LabelledRows, w: Array) -> float:
     """Log-loss of the uncalibrated probabilities; NaN for margins."""
-    given, n = data.scores, len(data.labels)
+    given = data.scores
+    n = len(data.labels)
     if given.n_outside:
         return float("nan")
     if given.n_columns > 2:

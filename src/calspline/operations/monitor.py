@@ -144,7 +144,8 @@ class Stream:
             self.past = self.lately = day
             return
         for i, (what, lately) in enumerate(GAMBLERS):
-            seen, x = self.lately if lately else self.past, day.locations
+            seen = self.lately if lately else self.past
+            x = day.locations
             if what == "shape":
                 corrected = self._bent(seen, x)
             else:
@@ -154,7 +155,8 @@ class Stream:
                     [PRECISION] * (1 if what == "level" else 2),
                 )
             self.stakes[i] += log_ratio(day, corrected)
-        w1, w0 = FADING * self.lately.positives, FADING * self.lately.negatives
+        w1 = FADING * self.lately.positives
+        w0 = FADING * self.lately.negatives
         self.past, self.lately = (
             self.past + day,
             replace(self.lately, positives=w1, negatives=w0) + day,
@@ -427,11 +429,9 @@ class Monitor(Result):
     def _worst(self) -> Stream:
         """Stream with the strongest evidence: that of a segment, or of all rows."""
         found = max(self.segments.items(), key=lambda item: item[1], default=("", 0.0))
-        return (
-            self._parts[found[0]]
-            if found[1] > 0.5 * _exp(self._all.evidence)
-            else self._all
-        )
+        if found[1] > 0.5 * _exp(self._all.evidence):
+            return self._parts[found[0]]
+        return self._all
 
     @property
     def verdict(self) -> str:
@@ -444,7 +444,8 @@ class Monitor(Result):
                 f"after {len(self.log)} updates"
             )
             return f"No alarm: {so_far}; there is no evidence of miscalibration."
-        stream, h = self._worst, self._worst.lately
+        stream = self._worst
+        h = self._worst.lately
         assert h is not None
         found = recalibration(
             Counts.from_sums(expit(h.locations), h.positives, h.negatives)

@@ -128,7 +128,8 @@ def starting_scale(view: View) -> str:
 def reliability_charts(view: View) -> dict[str, Any]:
     """A view: its diagram on both scales, and the numbers of the bins as text."""
     forecasts = view.forecasts.values()
-    bins, charts = [_bin_texts(forecast) for forecast in forecasts], []
+    bins = [_bin_texts(forecast) for forecast in forecasts]
+    charts = []
     across, up = (
         ("Confidence", "Accuracy")
         if view.top_label
@@ -173,7 +174,9 @@ def reliability_charts(view: View) -> dict[str, Any]:
 
 def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
     """The calibration curve on both scales, with a histogram of the scores."""
-    curve, of_probabilities, out = fit["curve"], fit["kind"] == "probability", []
+    curve = fit["curve"]
+    of_probabilities = fit["kind"] == "probability"
+    out = []
     titles = "Confidence" if fit["top_label"] else "Score", "Calibrated"
     for scale in SCALES:
         y = _probability_axis(view, scale)
@@ -187,11 +190,10 @@ def calibrator_charts(fit: dict[str, Any], view: View) -> list[dict[str, Any]]:
             paths.insert(
                 0, {"class": "band", "d": frame.area(curve["score"], *curve["band"])}
             )
-        shares = (
-            [_shares(next(iter(view.forecasts.values())), y)]
-            if of_probabilities
-            else []
-        )
+        if of_probabilities:
+            shares = [_shares(next(iter(view.forecasts.values())), y)]
+        else:
+            shares = []
         sets = [{"color": 1, "paths": paths, "bins": []}]
         labels = {
             "scale": scale,
@@ -248,11 +250,10 @@ def _probability_axis(view: View, scale: str) -> Axis:
         [column for b in bins for column in (b.mean_score, b.observed)]
     )
     # A bin without events lies at 0, which is infinitely far.
-    values = (
-        values[(values > 0.0) & (values < 1.0)]
-        if np.any((values > 0.0) & (values < 1.0))
-        else values
-    )
+    if np.any((values > 0.0) & (values < 1.0)):
+        values = values[(values > 0.0) & (values < 1.0)]
+    else:
+        values = values
     low, high = log_odds(
         [
             np.clip(values.min(), FARTHEST, NEAREST),
@@ -297,15 +298,14 @@ class Frame(NamedTuple):
         """Path around a band, within the axis."""
         inside = self.x_axis.contains(x)
         along = self.x(x)[inside]
-        there, back = (
-            _path(along, self.y(upper)[inside]),
-            _path(along[::-1], self.y(lower)[inside][::-1]),
-        )
+        there = _path(along, self.y(upper)[inside])
+        back = _path(along[::-1], self.y(lower)[inside][::-1])
         return f"{there}L{back[1:]}Z" if there else ""
 
     def _histograms(self, shares: list[Array]) -> list[str]:
         """Paths around the shares of rows along the axis."""
-        tallest, out = max((one.max() for one in shares), default=1.0), []
+        tallest = max((one.max() for one in shares), default=1.0)
+        out = []
         for one in shares:
             x = np.repeat(np.linspace(LEFT, LEFT + PLOT, len(one) + 1), 2)
             tops = self.floor - STRIP * one / tallest
@@ -329,7 +329,8 @@ class Frame(NamedTuple):
             (self.bottom - self.height * place, text)
             for place, text in self.y_axis.ticks()
         ]
-        size, histograms = (WIDTH, floor + FOOT), self._histograms(shares)
+        size = (WIDTH, floor + FOOT)
+        histograms = self._histograms(shares)
         return (
             contents
             | places
@@ -373,7 +374,8 @@ def _fitting(
 
 def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
     """Paths of the curves of one set, by the layer that shows or hides them."""
-    corp, spline = found.corp, found.spline
+    corp = found.corp
+    spline = found.spline
     at = _thinned(len(corp.score), BAND_POINTS)
     expected = frame.area(corp.score[at], corp.band_lower[at], corp.band_upper[at])
     out = [
@@ -416,7 +418,8 @@ def _bins(
 
 
 def _bin_texts(forecast: Forecast) -> list[dict[str, str]]:
-    b, weighted = forecast.diagram.bins, forecast.weight is not None
+    b = forecast.diagram.bins
+    weighted = forecast.weight is not None
     return [
         {
             "range": f"{precise_percent(b.lower[i])} to {precise_percent(b.upper[i])}",

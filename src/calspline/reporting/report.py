@@ -187,14 +187,24 @@ def summarise(
     views = charts.views(rows, comparison.evaluations)
     fit = None if calibrator is None else summary.describe_calibrator(calibrator, first)
     sentences = summary.headline(views[0], comparison)
+    numbers = {
+        name: _finite_numbers(one.to_dict(limits=False))
+        for name, one in comparison.evaluations.items()
+    }
+    decision_page = None
+    if decision is not None:
+        decision_page = sections.decisions(decision, comparison)
+    curve_charts = []
+    if fit and fit["curve"]:
+        curve_charts = charts.calibrator_charts(fit, views[0])
+    is_training = calibrator is not None and summary.is_training_data(calibrator, first)
     return {
         "title": "Calibration report" if title is None else title,
         "headline": [
             (list(rows).index(name), sentence) for name, sentence in sentences
         ],
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
-        "training": calibrator is not None
-        and summary.is_training_data(calibrator, first),
+        "training": is_training,
         "leave_it": comparison.recommended == comparison.reference,
         "facts": summary.facts(comparison, first),
         "grouping": comparison.grouping,
@@ -206,25 +216,22 @@ def summarise(
         "scale": charts.starting_scale(views[0]),
         "views": [charts.reliability_charts(view) for view in views],
         "by_segment": sections.by_segment(rows, comparison),
-        "decisions": None
-        if decision is None
-        else sections.decisions(decision, comparison),
+        "decisions": decision_page,
         "losses": summary.losses(comparison),
         "judged": comparison.evaluations,
         "certainty": summary.certainty(views[0], comparison),
         "fit": fit,
-        "curve_charts": charts.calibrator_charts(fit, views[0])
-        if fit and fit["curve"]
-        else [],
+        "curve_charts": curve_charts,
         "versions": summary.versions(),
         "fingerprints": summary.fingerprints(rows),
-        "evaluations": {
-            name: {
-                key: value if math.isfinite(value) else None
-                for key, value in e.to_dict(limits=False).items()
-            }
-            for name, e in comparison.evaluations.items()
-        },
+        "evaluations": numbers,
+    }
+
+
+def _finite_numbers(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON has them: None if they are unknown."""
+    return {
+        key: value if math.isfinite(value) else None for key, value in numbers.items()
     }
 
 

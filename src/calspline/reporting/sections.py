@@ -46,83 +46,86 @@ def by_segment(
 
     Shows at most two sets: the first, and the best other.
     """
-    before, by = (
-        comparison.evaluations[comparison.reference].segments,
-        rows[comparison.reference].by,
-    )
+    before = comparison.evaluations[comparison.reference].segments
+    by = rows[comparison.reference].by
     if before is None or by is None:
         return None
-    best, code = comparison.best_other, Coded.of(by).code
-    sets = [comparison.reference, *([best] if best is not None else [])]
-    found = [
-        s for name in sets if (s := comparison.evaluations[name].segments) is not None
-    ]
+    best = comparison.best_other
+    sets = [comparison.reference]
+    if best is not None:
+        sets.append(best)
+    evaluations = [comparison.evaluations[name].segments for name in sets]
+    found = [segments for segments in evaluations if segments is not None]
     colors = [list(rows).index(name) for name in sets]
-    ratios = np.concatenate(
-        [np.log(s.table["ratio"][(s.table["ratio"] > 0.0)]) for s in found]
-    )
-    reach = float(
-        np.clip(
-            np.quantile(np.abs(ratios), 0.98) * 1.3, np.log(NEAREST), np.log(FARTHEST)
-        )
-    )
+    reach = _log_reach(found)
 
     def x(ratio: Any) -> Array:
         with np.errstate(divide="ignore"):
-            return np.asarray(
-                WIDTH * (0.5 + 0.48 * np.clip(np.log(ratio) / reach, -1.0, 1.0))
-            )
+            place = np.clip(np.log(ratio) / reach, -1.0, 1.0)
+        return np.asarray(WIDTH * (0.5 + 0.48 * place))
 
-    verdicts = [
-        f"{_capital(name)}: {s.verdict}" for name, s in zip(sets, found, strict=True)
-    ]
+    code = Coded.of(by).code
+    worst = list(dict.fromkeys(i for one in found for i in one.miscalibrated))
+    shown = []
+    for i in worst[:WORST]:
+        is_own = (code == i).any(axis=0)
+        points = [
+            {"color": color, "points": _points(rows[name].event, is_own)}
+            for name, color in zip(sets, colors, strict=True)
+        ]
+        sentence = _sentence(found, i, best)
+        shown.append({"name": before.names[i], "sentence": sentence, "sets": points})
+    title = "The most miscalibrated segments"
     if best is not None:
-        verdicts.append(
-            f"{_capital(best)} against {comparison.reference}: "
-            f"{comparison.segments[best].verdict}"
-        )
-    last = found[-1]
-    if last.p_value < FALSE_SHARE:
-        verdicts.append(ADVICE)
-    worst = list(dict.fromkeys(i for s in found for i in s.miscalibrated))[:WORST]
-    ticks = [
-        t
-        for t in TICKS
-        if abs(np.log(t)) <= reach and (reach < np.log(2.5) or t not in (0.8, 1.25))
-    ]
+        title += ", before and after"
+    lines = []
+    for k, one in enumerate(found):
+        places = {key: x(one.table[key]) for key in ("ratio", "lower", "upper")}
+        line = {"name": sets[k], "color": colors[k], "y": LINE * k + LINE // 2}
+        lines.append(line | {"table": one.table, "x": places})
     n = before.table["rows"]
     return {
-        "verdicts": verdicts,
-        "worst_title": "The most miscalibrated segments"
-        + (", before and after" if best is not None else ""),
-        "worst": [
-            {
-                "name": before.names[i],
-                "sentence": _sentence(found, i, best),
-                "sets": [
-                    {
-                        "color": color,
-                        "points": _points(rows[name].event, (code == i).any(axis=0)),
-                    }
-                    for name, color in zip(sets, colors, strict=True)
-                ],
-            }
-            for i in worst
-        ],
-        "ticks": [(float(x(t)), f"{t:g}") for t in ticks],
+        "verdicts": _segment_verdicts(sets, found, comparison),
+        "worst_title": title,
+        "worst": shown,
+        "ticks": [(float(x(tick)), f"{tick:g}") for tick in _ticks_within(reach)],
         "order": before.order,
         "names": before.names,
         "radius": np.maximum(1.8, 5.0 * np.sqrt(n / n.max())),
         "height": LINE * len(found),
-        "sets": [
-            {"name": name, "color": color, "y": LINE * k + LINE // 2}
-            | {
-                "table": s.table,
-                "x": {key: x(s.table[key]) for key in ("ratio", "lower", "upper")},
-            }
-            for k, (name, color, s) in enumerate(zip(sets, colors, found, strict=True))
-        ],
+        "sets": lines,
     }
+
+
+def _log_reach(found: list[SegmentEvaluation]) -> float:
+    """How far the axis of ratios reaches to either side, on a log scale."""
+    ratios = np.concatenate([one.table["ratio"] for one in found])
+    size = np.abs(np.log(ratios[ratios > 0.0]))
+    reach = np.quantile(size, 0.98) * 1.3
+    return float(np.clip(reach, np.log(NEAREST), np.log(FARTHEST)))
+
+
+def _ticks_within(reach: float) -> list[float]:
+    """Ratios to mark on an axis; close ones only if there is room."""
+    within = [tick for tick in TICKS if abs(np.log(tick)) <= reach]
+    if reach < np.log(2.5):
+        return within
+    return [tick for tick in within if tick not in (0.8, 1.25)]
+
+
+def _segment_verdicts(
+    sets: list[str], found: list[SegmentEvaluation], comparison: Comparison
+) -> list[str]:
+    """A sentence about each set, about their difference, and what to do."""
+    pairs = zip(sets, found, strict=True)
+    verdicts = [f"{_capital(name)}: {one.verdict}" for name, one in pairs]
+    best = comparison.best_other
+    if best is not None:
+        verdict = comparison.segments[best].verdict
+        verdicts.append(f"{_capital(best)} against {comparison.reference}: {verdict}")
+    if found[-1].p_value < FALSE_SHARE:
+        verdicts.append(ADVICE)
+    return verdicts
 
 
 def _capital(name: str) -> str:
@@ -162,62 +165,55 @@ def _points(rows: Predictions, inside: NDArray[np.bool_]) -> list[tuple[float, f
 
 def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
     """Data of the section on decisions."""
-    sets, best = list(comparison.evaluations), comparison.best_other
+    sets = list(comparison.evaluations)
+    best = comparison.best_other
     bands = [found.net_benefit[name] for name in (*sets, ALL)]
-    rate = comparison.evaluations[found.reference].base_rate
+    costs = found.costs
+    if costs is None:
+        sentences = _ranges(found, best)
+        costs_table = []
+        marked = None
+    else:
+        rate = comparison.evaluations[found.reference].base_rate
+        sentences = _prices(found, costs, best, rate)
+        costs_table = _table(found, costs, sets)
+        marked = rounded_percent(costs.threshold)
+    net_benefit = []
+    for i in found.shown:
+        cells = [_cell(b.value[i], b.lower[i], b.upper[i]) for b in bands]
+        net_benefit.append((rounded_percent(found.thresholds[i]), cells))
     return {
         "per": f"{ROWS:,}",
-        "sentences": _ranges(found, best)
-        if found.costs is None
-        else _prices(found, found.costs, best, rate),
-        "table": _table(found, found.costs, sets) if found.costs is not None else [],
+        "sentences": sentences,
+        "table": costs_table,
         "chart": _chart(found, sets) if len(found.thresholds) > 1 else None,
-        "marked": None
-        if found.costs is None
-        else rounded_percent(found.costs.threshold),
+        "marked": marked,
         "columns": [*sets, ALL],
-        "net_benefit": [
-            (
-                rounded_percent(found.thresholds[i]),
-                [_cell(b.value[i], b.lower[i], b.upper[i]) for b in bands],
-            )
-            for i in found.shown
-        ],
+        "net_benefit": net_benefit,
     }
 
 
 def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> list[str]:
     """Recommended action for the costs, its cost, and the savings."""
-    given = {
-        key: value
+    given = [
+        (OUTCOMES[key], f"{value:,g}")
         for key, value in asdict(costs).items()
         if value or key.startswith("false")
-    }
-    first, *more = [
-        f"{OUTCOMES[key]} {'costs ' * (not i)}{value:,g}"
-        for i, (key, value) in enumerate(given.items())
     ]
-    given_costs = " and ".join([", ".join([first, *more[:-1]]), more[-1]]).replace(
-        "-", MINUS
-    )
+    outcome, price = given[0]
+    prices = [f"{outcome} costs {price}"]
+    prices += [f"{outcome} {price}" for outcome, price in given[1:]]
+    given_costs = ", ".join(prices[:-1]) + " and " + prices[-1]
     out = [
-        f"If {given_costs}, it pays to act from a probability of "
+        f"If {given_costs.replace('-', MINUS)}, it pays to act from a probability of "
         f"{rounded_percent(costs.threshold)} on."
     ]
-    one, reference = (
-        found.by_cost[best or found.reference],
-        found.by_cost[found.reference],
-    )
-    width = one.cost_upper - one.cost_lower
+    one = found.by_cost[best or found.reference]
+    reference = found.by_cost[found.reference]
+    of_none = float(costs.waiting(np.array(rate)))
     cost, low, high, everywhere, nowhere = _per_rows(
-        [
-            one.cost,
-            one.cost_lower,
-            one.cost_upper,
-            found.by_cost[ALL].cost,
-            float(costs.waiting(np.array(rate))),
-        ],
-        width,
+        [one.cost, one.cost_lower, one.cost_upper, found.by_cost[ALL].cost, of_none],
+        one.cost_upper - one.cost_lower,
     )
     against = "" if best is None else _against(one, found.reference)
     out.append(
@@ -227,7 +223,8 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
     )
     if not reference.threshold_lower <= costs.threshold <= reference.threshold_upper:
         best_threshold = _threshold(reference)
-        text, beside = best_threshold["text"], best_threshold["beside"]
+        text = best_threshold["text"]
+        beside = best_threshold["beside"]
         out.append(
             f"For {found.reference} itself, the best threshold is {text} ({beside})."
         )
@@ -235,7 +232,8 @@ def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> lis
 
 
 def _against(one: CostOfSet, reference: str) -> str:
-    low, high = one.difference_lower, one.difference_upper
+    low = one.difference_lower
+    high = one.difference_upper
     if low <= 0.0 <= high:
         less, more = _per_rows([-low, high], high - low)
         return f", between {less} less and {more} more than acting on {reference}"
@@ -248,28 +246,24 @@ def _against(one: CostOfSet, reference: str) -> str:
 def _ranges(found: Decision, best: str | None) -> list[str]:
     """Thresholds at which a set is better than the reference, or than no action."""
     if best is not None:
-        name, other, better, worse = (
-            best,
-            found.reference,
-            found.better(best),
-            found.worse(best),
-        )
+        name = best
+        other = found.reference
+        better = found.better(best)
+        worse = found.worse(best)
     else:
         # The difference is that of acting on all.
-        name, other, better, worse = (
-            found.reference,
-            "all rows alike",
-            found.worse(ALL),
-            found.better(ALL),
-        )
-    parts = [
-        f"significantly {word} than acting on {other} at thresholds of "
-        + " and ".join(
-            " to ".join(dict.fromkeys(map(rounded_percent, run))) for run in runs
-        )
-        for word, runs in (("better", better), ("worse", worse))
-        if runs
-    ]
+        name = found.reference
+        other = "all rows alike"
+        better = found.worse(ALL)
+        worse = found.better(ALL)
+    parts = []
+    for word, runs in (("better", better), ("worse", worse)):
+        shown = [" to ".join(dict.fromkeys(map(rounded_percent, run))) for run in runs]
+        if shown:
+            where = " and ".join(shown)
+            parts.append(
+                f"significantly {word} than acting on {other} at thresholds of {where}"
+            )
     verdict = ", ".join(parts)
     if not verdict:
         verdict = (
@@ -280,26 +274,20 @@ def _ranges(found: Decision, best: str | None) -> list[str]:
 
 def _table(found: Decision, costs: Costs, sets: list[str]) -> list[dict[str, Any]]:
     """Rows of the table of costs, with a cell for each set of predictions."""
-    known, level, t = (
-        [found.by_cost[name] for name in sets],
-        f"{found.level:.0%} interval",
-        costs.threshold,
-    )
-    acting, where = (
-        f"acting from {rounded_percent(t)} on",
-        f"where the observed frequency is {rounded_percent(t)}",
-    )
-    against = [
-        _cell(o.difference, o.difference_lower, o.difference_upper)
-        | {
-            "verdict": "better"
-            if o.difference_upper < 0.0
-            else "worse"
-            if o.difference_lower > 0.0
-            else "unclear"
-        }
-        for o in known[1:]
-    ]
+    known = [found.by_cost[name] for name in sets]
+    level = f"{found.level:.0%} interval"
+    t = costs.threshold
+    acting = f"acting from {rounded_percent(t)} on"
+    where = f"where the observed frequency is {rounded_percent(t)}"
+    against = []
+    for o in known[1:]:
+        verdict = "unclear"
+        if o.difference_upper < 0.0:
+            verdict = "better"
+        elif o.difference_lower > 0.0:
+            verdict = "worse"
+        cell = _cell(o.difference, o.difference_lower, o.difference_upper)
+        against.append(cell | {"verdict": verdict})
     cost = [_cell(o.cost, o.cost_lower, o.cost_upper) for o in known]
     best = [
         {"text": _per_rows([o.best_cost], o.cost_upper - o.cost_lower)[0]}
@@ -371,10 +359,8 @@ def _within(frame: Frame, x: Array, y: Array) -> str:
 
 
 def _threshold(one: CostOfSet) -> dict[str, str]:
-    low, high = (
-        rounded_percent(one.threshold_lower),
-        rounded_percent(one.threshold_upper),
-    )
+    low = rounded_percent(one.threshold_lower)
+    high = rounded_percent(one.threshold_upper)
     return {"text": rounded_percent(one.threshold), "beside": f"{low} to {high}"}
 
 

@@ -75,15 +75,12 @@ be 0.9% or 4.4%."""
 
 def facts(comparison: Comparison, rows: Predictions) -> list[str]:
     """Numbers of rows, classes and sets."""
-    e, n_sets = (
-        comparison.evaluations[comparison.reference],
-        len(comparison.evaluations),
-    )
-    weight = (
-        []
-        if math.isclose(e.total_weight, e.n_rows)
-        else [f"total weight {e.total_weight:,.6g}"]
-    )
+    e = comparison.evaluations[comparison.reference]
+    n_sets = len(comparison.evaluations)
+    if math.isclose(e.total_weight, e.n_rows):
+        weight = []
+    else:
+        weight = [f"total weight {e.total_weight:,.6g}"]
     classes = f"{len(rows.classes)} classes"
     if rows.binary:
         classes = (
@@ -103,12 +100,12 @@ def table_row(
 
 def table(comparison: Comparison) -> list[dict[str, Any]]:
     """Table of measures."""
-    evaluations, rows = comparison.evaluations.values(), []
-    top = (
-        " of the top label"
-        if comparison.evaluations[comparison.reference].per_class
-        else ""
-    )
+    evaluations = comparison.evaluations.values()
+    rows = []
+    if comparison.evaluations[comparison.reference].per_class:
+        top = " of the top label"
+    else:
+        top = ""
 
     def measured(
         label: str, hint: str, name: str, *, part: bool = False
@@ -210,10 +207,8 @@ def certainty(view: View, comparison: Comparison) -> list[str]:
     """Result of the calibration test and width of the band, by set."""
     out = []
     for name, forecast in view.forecasts.items():
-        spline, band = (
-            forecast.diagram.spline,
-            "with a single outcome there is no curve",
-        )
+        spline = forecast.diagram.spline
+        band = "with a single outcome there is no curve"
         if spline is not None:
             f = forecast.counts.coarsened(BAND_CELLS)
             lower, upper = spline.curve.band(f.x, comparison.level).T
@@ -228,43 +223,43 @@ def certainty(view: View, comparison: Comparison) -> list[str]:
 
 def _test(e: Evaluation) -> str:
     p = e.calibration_p_value
-    verdict = (
-        "The probabilities are miscalibrated"
-        if p < ALPHA
-        else "No evidence of miscalibration"
-    )
+    if p < ALPHA:
+        verdict = "The probabilities are miscalibrated"
+    else:
+        verdict = "No evidence of miscalibration"
     rows = f"{e.impossible_weight:g} {'row' if e.impossible_weight == 1.0 else 'rows'}"
-    impossible = (
-        f"; {rows} with an outcome of probability 0" if e.impossible_weight else ""
-    )
+    if e.impossible_weight:
+        impossible = f"; {rows} with an outcome of probability 0"
+    else:
+        impossible = ""
     return f"{verdict} ({p_equals(p)}{impossible})"
 
 
 def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
     """Name, summary, parameters, facts and curve of a fitted calibrator."""
     name = type(calibrator).__name__
+    if hasattr(calibrator, "summary"):
+        text = calibrator.summary()
+    else:
+        text = f"{name} for {len(calibrator.classes_)} classes"
+    if rows.binary:
+        curve = _binary_curve(calibrator)
+    else:
+        curve = _top_label_curve(calibrator, rows)
+    parameters = sorted(calibrator.get_params(deep=False).items())
     return {
         "name": name,
         "kind": calibrator.model_.kind.value_kind,
         "top_label": not rows.binary,
-        "summary": getattr(
-            calibrator,
-            "summary",
-            lambda: f"{name} for {len(calibrator.classes_)} classes",
-        )(),
-        "parameters": {
-            key: repr(value)
-            for key, value in sorted(calibrator.get_params(deep=False).items())
-        },
+        "summary": text,
+        "parameters": {key: repr(value) for key, value in parameters},
         "facts": {
             label: _text(getattr(calibrator, key))
             for key, label in FACTS.items()
             if hasattr(calibrator, key)
         },
         "falls": _falls(calibrator),
-        "curve": _binary_curve(calibrator)
-        if rows.binary
-        else _top_label_curve(calibrator, rows),
+        "curve": curve,
     }
 
 
@@ -277,9 +272,9 @@ def is_training_data(calibrator: Any, rows: Predictions) -> bool:
     if fitted is None or not rows.binary or fitted.kind != "probability":
         return False
     f = rows.counts
-    if not np.isclose(fitted.total, f.total) or not np.isclose(
-        fitted.positives.sum(), f.positives.sum()
-    ):
+    if not np.isclose(fitted.total, f.total):
+        return False
+    if not np.isclose(fitted.positives.sum(), f.positives.sum()):
         return False
     given = ScoreHistogram.from_scores(
         rows.probs, rows.codes, rows.weight, kind="probability", classes=[0, 1]
@@ -310,10 +305,13 @@ def _text(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (list, np.ndarray)):
-        return ", ".join(_text(one) for one in list(value)[:MAX_VALUES]) + (
-            ", …" if len(value) > MAX_VALUES else ""
-        )
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+        shown = [_text(one) for one in list(value)[:MAX_VALUES]]
+        if len(value) > MAX_VALUES:
+            shown.append("…")
+        return ", ".join(shown)
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.4g}"
+    return str(value)
 
 
 def _binary_curve(calibrator: Any) -> dict[str, Any] | None:
@@ -328,14 +326,9 @@ def _binary_curve(calibrator: Any) -> dict[str, Any] | None:
         score = np.linspace(ends[0], ends[1], 2 * GRID)
     else:
         # Even in probability and in log-odds, so that both ends are smooth.
-        score = np.unique(
-            np.concatenate(
-                [
-                    np.linspace(1e-4, 1.0 - 1e-4, GRID),
-                    expit(np.linspace(-FAR, FAR, GRID)),
-                ]
-            )
-        )
+        even = np.linspace(1e-4, 1.0 - 1e-4, GRID)
+        in_log_odds = expit(np.linspace(-FAR, FAR, GRID))
+        score = np.unique(np.concatenate([even, in_log_odds]))
     has_band = hasattr(calibrator, "interval") and calibrator.curves_[0].has_band
     band = calibrator.interval(score).T if has_band else None
     return {"score": score, "value": calibrator.calibrate(score), "band": band}
@@ -346,11 +339,10 @@ def _top_label_curve(calibrator: Any, rows: Predictions) -> dict[str, Any] | Non
     if calibrator.model_.kind.value_kind != "probability":
         return None
     order = np.argsort(rows.probs.max(axis=1), kind="stable")
-    guess, weight = rows.probs[order].argmax(axis=1), rows.w[order]
-    before, after = (
-        rows.probs[order, guess],
-        calibrator.predict_proba(rows.probs)[order, guess],
-    )
+    guess = rows.probs[order].argmax(axis=1)
+    weight = rows.w[order]
+    before = rows.probs[order, guess]
+    after = calibrator.predict_proba(rows.probs)[order, guess]
     cell = ((np.cumsum(weight) - 0.5 * weight) / weight.sum() * 24).astype(np.intp)
     inside = [cell == k for k in np.unique(cell)]
     return {
@@ -420,7 +412,8 @@ class Finding(NamedTuple):
 
 def headline(view: View, comparison: Comparison) -> list[tuple[str, str]]:
     """Names and sentences: the set in use and the best other set."""
-    reference, best = comparison.reference, comparison.best_other
+    reference = comparison.reference
+    best = comparison.best_other
     n = comparison.evaluations[reference].n_rows
     if best is None:
         return [
@@ -453,7 +446,9 @@ def _judge(
 ) -> Finding:
     """Summarise one set of predictions, at a given level or at the best choice."""
     forecast = view.forecasts[name]
-    p, evaluation, spline = forecast.p, forecast.evaluation, forecast.diagram.spline
+    p = forecast.p
+    evaluation = forecast.evaluation
+    spline = forecast.diagram.spline
     if spline is None:
         rate = evaluation.base_rate
         return Finding(name, "one-sided", evaluation.mean_probability, rate, rate, rate)
@@ -566,17 +561,17 @@ def _other_sentence(f: Finding, before: Finding, n: int, verdict: Verdict) -> st
     if before.kind == "right" or verdict == "worse":
         tail = "worse than before"
     else:
-        tail = (
-            "better, but still miscalibrated"
-            if verdict == "better"
-            else "also miscalibrated"
-        )
+        if verdict == "better":
+            tail = "better, but still miscalibrated"
+        else:
+            tail = "also miscalibrated"
     return f"{lead} {_meaning(f)}: {tail}."
 
 
 def _meaning(f: Finding) -> str:
     """Text such as ``90% means 90% ± 1.6%``, or a range if the band is asymmetric."""
-    up, down = f.upper - f.observed, f.observed - f.lower
+    up = f.upper - f.observed
+    down = f.observed - f.lower
     if max(up, down) > 1.5 * min(up, down):
         return (
             f"{rounded_percent(f.level)} means {rounded_percent(f.lower)} "
@@ -584,11 +579,10 @@ def _meaning(f: Finding) -> str:
         )
     half = 50.0 * (f.upper - f.lower)
     digits = decimals(half) if half < 0.1 else 1
-    shown = (
-        f"{100.0 * f.observed:.{digits}f}%"
-        if half < 0.5
-        else rounded_percent(f.observed)
-    )
+    if half < 0.5:
+        shown = f"{100.0 * f.observed:.{digits}f}%"
+    else:
+        shown = rounded_percent(f.observed)
     return (
         f"{rounded_percent(f.level)} means {shown} "
         f"± {half:.{0 if half >= 10.0 else digits}f}%"
@@ -616,9 +610,8 @@ def _subject(name: str) -> str:
     plural = PLURALS.get(name.strip().lower())
     if plural is not None:
         return f"{plural.capitalize()} are"
-    start = (
-        name[0].upper() + name[1:]
-        if name.replace(" ", "").isalpha() and name[0].islower()
-        else name
-    )
+    if name.replace(" ", "").isalpha() and name[0].islower():
+        start = name[0].upper() + name[1:]
+    else:
+        start = name
     return f"{start} is"
