@@ -494,15 +494,17 @@ class CalibrationCurve(CalibrationMap[BinaryScores]):
 def _scale_table(transform: Transform) -> Table:
     """The numbers of a scale."""
     table: Table = {"scale": transform.name}
-    epsilon = transform.epsilon
+    if transform.name in ("identity", "asinh_logit"):
+        return table
     if transform.name == "logit":
         reach = transform.log_odds_clip
-        table["scale_limits"] = [-reach, reach]
-    elif transform.name == "compact_logit":
-        assert epsilon is not None
-        table["scale_limits"] = [epsilon, 1.0 - epsilon]
-        table["slope"] = compact_logit_slope(epsilon)
-    return table
+        return table | {"scale_limits": [-reach, reach]}
+    if transform.name != "compact_logit":
+        raise TypeError(f"the scale {transform.name!r} has no table for source code")
+    assert transform.epsilon is not None
+    low = transform.epsilon
+    slope = compact_logit_slope(low)
+    return table | {"scale_limits": [low, 1.0 - low], "slope": slope}
 
 
 def pieces_table(breaks: Array, coefficients: Array) -> list[list[float]]:

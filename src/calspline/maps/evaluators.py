@@ -552,11 +552,11 @@ TABLES: dict[Any, tuple[int, float]] = {np.float64: (3, 2e-10), np.float32: (1, 
 
 
 class NoEvaluatorError(TypeError):
-    """A kind of map has no evaluator."""
+    """A kind of map, or a transform, has no evaluator."""
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__(
-            f"a {kind.__name__} has no evaluator for tensors (see Builder in "
+            f"{what} has no evaluator for tensors (see Builder in "
             "calspline.maps.evaluators)"
         )
 
@@ -602,7 +602,7 @@ class Builder:
             return self.betas([fitted])
         if isinstance(fitted, (CalibrationCurve, SegmentedCurve)):
             return self.curves([fitted])
-        raise NoEvaluatorError(type(fitted))
+        raise NoEvaluatorError(f"a {type(fitted).__name__}")
 
     def rows(self, fitted: Any) -> RowEvaluator:
         """The evaluator of a map of several classes."""
@@ -621,7 +621,7 @@ class Builder:
             return RowClippingEvaluator(fitted.p_min)
         if isinstance(fitted, ConstantRates):
             return RatesEvaluator(self.array(fitted.rates / fitted.rates.sum()))
-        raise NoEvaluatorError(type(fitted))
+        raise NoEvaluatorError(f"a {type(fitted).__name__}")
 
     def betas(self, maps: Sequence[BetaMap]) -> BetaEvaluator:
         """Beta curves, one or one for each class."""
@@ -742,13 +742,15 @@ class Builder:
         self, name: str, members: Any, epsilons: Sequence[float | None]
     ) -> ScaleValues:
         """A scale, given the epsilon of each curve."""
-        nothing = 0.0, 0.0
+        nothing = (0.0, 0.0)
         if name == "logit":
             reach = [Transform(name, e).log_odds_clip for e in epsilons]
-            limits = self.values([-each for each in reach]), self.values(reach)
+            limits = (self.values([-each for each in reach]), self.values(reach))
             return ScaleValues(name, members, limits, nothing, 0.0)
-        if name != "compact_logit":
+        if name in ("identity", "asinh_logit"):
             return ScaleValues(name, members, nothing, nothing, 0.0)
+        if name != "compact_logit":
+            raise NoEvaluatorError(f"the scale {name!r}")
         low = np.array(epsilons, dtype=np.float64)
         high = 1.0 - low
         # A score of exactly 1 is outside, even if 1 - epsilon is rounded to 1.
@@ -808,7 +810,7 @@ class Builder:
             classes = of_columns.betas(maps)
             needs_rest = of_columns.kind == "probability"
         elif maps[0].common_curve is None:
-            raise NoEvaluatorError(type(maps[0]))
+            raise NoEvaluatorError(f"a {type(maps[0]).__name__}")
         else:
             classes = of_columns.curves(maps)
             needs_rest = any(scale.name != "identity" for scale in classes.scales)
