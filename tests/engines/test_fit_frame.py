@@ -98,7 +98,7 @@ def test_one_vs_rest_of_logits_from_every_engine_is_that_of_arrays(
     frame[names] = logits
     wanted = SplineCalibrator(multiclass="ovr").fit(logits, frame["kind"])
     fitted = fit_frame(engine.make(frame), score=names, label="kind", multiclass="ovr")
-    assert fitted.scale_ == wanted.scale_ == ["identity"] * 3
+    assert fitted.scale_ == wanted.scale_ == ["logit"] * 3
     np.testing.assert_allclose(
         fitted.model_.map.unit, wanted.model_.map.unit, rtol=1e-9
     )

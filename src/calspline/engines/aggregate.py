@@ -323,11 +323,12 @@ def one_vs_rest_locations(
             **{f"logit{j}": _in_unit(one, unit) for j, one in enumerate(p)}
         )
         logits = [nw.col(f"logit{j}") for j in range(len(p))]
+        frame = frame.with_columns(total=reduce(add, [logit.exp() for logit in logits]))
         frame = frame.with_columns(
-            total=reduce(add, [logit.exp() for logit in logits]).log()
+            **{f"p{j}": one.exp() / nw.col("total") for j, one in enumerate(logits)}
         )
-        locations = [logit - nw.col("total") for logit in logits]
-    elif scale == "identity":
+        p = [nw.col(f"p{j}") for j in range(len(p))]
+    if scale == "identity":
         locations = p
     else:
         locations = []

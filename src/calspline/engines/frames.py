@@ -269,6 +269,7 @@ def _fit_many(
         return
     kind = decide_kind(stats, required_scores(recipe.scale))
     rows = _clipped(rows, stats, kind)
+    recipe = recipe.of_classes(kind.value_kind)
     unit = 1.0
     if kind.value_kind == "margin":
         unit = rows.unit_of_logits(names, classes, stats.n_rows)

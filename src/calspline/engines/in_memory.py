@@ -41,7 +41,7 @@ from calspline.fits.options import required_scores
 from calspline.fitting.groups import GroupSums, PooledLine
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
-from calspline.multiclass.one_vs_rest import AgainstRest
+from calspline.multiclass.one_vs_rest import AgainstRest, tempered
 
 COMPARED = (*PLAIN, nw.UInt32, nw.UInt16, nw.UInt8)
 """Types of labels that all frames compare with Python values."""
@@ -106,7 +106,9 @@ class ArrayRows:
             scores = GivenScores(self.matrix(where.names))
             return {1: where.kind.binary(scores)}
         matrix = MatrixScores(where.kind.value_kind, self.matrix(where.names))
-        return AgainstRest(matrix, where.scale, unit=where.unit)
+        if matrix.kind == "margin":
+            return AgainstRest(tempered(matrix.values, where.unit), "auto")
+        return AgainstRest(matrix, where.scale)
 
     def counting(self, used: NDArray[np.bool_]) -> ArrayRows:
         """Some of the rows."""

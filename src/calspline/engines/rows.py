@@ -254,7 +254,7 @@ class Locations:
     ``names`` are one for each class, or that of the second of two.
 
     Two classes have one location, that of class 1. Of more classes each has its own,
-    against the rest; logits are multiplied by ``unit``.
+    against the rest, after the softmax of logits times ``unit``.
     """
 
     names: list[str]
@@ -270,7 +270,9 @@ class Locations:
     @property
     def column_kind(self) -> Kind:
         """What the scores of a class are."""
-        return "margin" if self.scale == "identity" else self.kind.value_kind
+        if self.scale == "identity":
+            return "margin"
+        return self.kind.value_kind if self.two else "probability"
 
 
 def check_column_list(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from calspline._arrays import Array
-from calspline._input.scores import Requirement
+from calspline._input.scores import Kind, Requirement
 from calspline.transforms import TRANSFORMS
 
 
@@ -43,6 +43,10 @@ class Recipe:
             and self.loss == "log"
             and (self.scale == "auto" or not TRANSFORMS[self.scale].takes_epsilon)
         )
+
+    def of_classes(self, kind: Kind) -> Recipe:
+        """The options for each class against the rest; logits become probabilities."""
+        return replace(self, scale="auto") if kind == "margin" else self
 
     @property
     def by_evidence(self) -> bool:

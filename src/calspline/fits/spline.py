@@ -34,7 +34,7 @@ from calspline.maps.fit_info import FitInfo, FittedCurve
 from calspline.maps.model import Model
 from calspline.maps.one_vs_rest import OneVsRest
 from calspline.maps.segmented_classes import SegmentedClasses
-from calspline.multiclass.one_vs_rest import AgainstRest
+from calspline.multiclass.one_vs_rest import AgainstRest, tempered
 from calspline.multiclass.scale import rows_are_alike, unit_of_logits
 
 
@@ -154,17 +154,25 @@ def _share_out_classes(rows: MatrixRows, recipe: Recipe) -> tuple[GroupedRows, R
     assert rows.groups is not None
     grouped = GroupedRows(rows.weight, rows.groups)
     segments = [] if rows.by is None else [column.codes for column in rows.by.columns]
-    unit = unit_of_logits(rows.scores, rows.codes, rows.weight)
-    columns = AgainstRest(rows.scores, recipe.scale, unit=unit)
+    columns, _ = _against_rest(rows, recipe)
     return share_out_classes(columns, rows.codes, grouped, recipe, segments)
+
+
+def _against_rest(rows: MatrixRows, recipe: Recipe) -> tuple[AgainstRest, float]:
+    """Each class's score against the rest, and the unit of logits."""
+    scores = rows.scores
+    unit = unit_of_logits(scores, rows.codes, rows.weight)
+    if scores.kind == "margin":
+        scores = tempered(scores.values, unit)
+    return AgainstRest(scores, recipe.of_classes(rows.scores.kind).scale), unit
 
 
 def _fit_one_vs_rest(
     rows: MatrixRows, recipe: Recipe, grouped: GroupedRows | None
 ) -> tuple[CalibrationMap[Any], FitInfo]:
     """Fit a curve for each class against the rest: the paper's Algorithm 3."""
-    unit = unit_of_logits(rows.scores, rows.codes, rows.weight)
-    columns = AgainstRest(rows.scores, recipe.scale, unit=unit)
+    columns, unit = _against_rest(rows, recipe)
+    recipe = recipe.of_classes(rows.scores.kind)
     weight = rows.weight if grouped is None else grouped.weight
     fits = fit_one_vs_rest(columns, rows.codes, weight, recipe, grouped)
     counts = []

@@ -369,9 +369,9 @@ class OneVsRestEvaluator:
 
     def __call__(self, xp: Any, p: Tensor, codes: Codes) -> Tensor:
         """Calibrated probabilities."""
-        if self.logits == "log_softmax":
-            p = log_softmax(xp, in_unit(xp, p, self.unit, LEAST_LOGIT))
-        elif self.logits == "softmax":
+        if self.logits == "tempered":
+            p = in_unit(xp, p, self.unit, LEAST_LOGIT)
+        if self.logits in ("tempered", "softmax"):
             p = softmax(xp, p)
         rest = rest_of(xp, p) if self.needs_rest else None
         return normalize(xp, self.classes(xp, p, rest, codes))
@@ -802,7 +802,7 @@ class Builder:
         of_columns = self
         if self.kind == "margin":
             logits = fitted.logits
-            if logits == "softmax":
+            if logits != "as_given":
                 of_columns = Builder("probability", self.dtype, self.cells)
         maps: Any = fitted.maps
         classes: Any = None

@@ -30,13 +30,14 @@ from calspline.multiclass.one_vs_rest import (
     LEAST_LOGIT,
     AgainstRest,
     normalise,
+    tempered,
 )
 from calspline.transforms import Source
 
 if TYPE_CHECKING:
     from calspline.maps.segment_columns import SegmentColumn
 
-Logits = Literal["as_given", "log_softmax", "softmax"]
+Logits = Literal["as_given", "tempered", "softmax"]
 """What becomes of margins before each class has its own map."""
 ClassMap = CalibrationCurve | SegmentedCurve | BetaMap
 
@@ -45,12 +46,12 @@ ClassMap = CalibrationCurve | SegmentedCurve | BetaMap
 class OneVsRest(CalibrationMap[MatrixScores]):
     """``f_j(s_j) / sum_k f_k(s_k)``, where ``s_j`` is the score of class j.
 
-    With ``own_only``, maps take a class's own probability as a plain number. Logits are
-    multiplied by ``unit`` before their softmax is taken.
+    With ``own_only``, maps take a class's own probability as a plain number. Of logits
+    they take the softmax; ``tempered`` logits are multiplied by ``unit`` first.
     """
 
     maps: tuple[ClassMap, ...]
-    logits: Logits = "log_softmax"
+    logits: Logits = "tempered"
     own_only: bool = False
     unit: Annotated[float, Number(above=0.0)] = 1.0
 
@@ -71,12 +72,12 @@ class OneVsRest(CalibrationMap[MatrixScores]):
 
     def columns(self, scores: MatrixScores) -> AgainstRest:
         """The score of each class against the rest."""
-        if scores.kind == "margin" and self.logits == "softmax":
+        if scores.kind == "margin" and self.logits == "tempered":
+            scores = tempered(scores.values, self.unit)
+        elif scores.kind == "margin" and self.logits == "softmax":
             p = scipy.special.softmax(scores.values.astype(np.float64), axis=1)
             scores = MatrixScores("probability", p)
-        transform = "identity" if self.own_only else "logit"
-        unit = self.unit if self.logits == "log_softmax" else None
-        return AgainstRest(scores, transform, unit=unit)
+        return AgainstRest(scores, "identity" if self.own_only else "logit")
 
     def probabilities(
         self, scores: MatrixScores, segments: Segments | None = None
@@ -112,10 +113,10 @@ class OneVsRest(CalibrationMap[MatrixScores]):
     def formula(self, source: Source, kind: Kind) -> Program:
         """The map in steps that every export can write."""
         programs = [each.formula("pair", self._column_kind(kind)) for each in self.maps]
-        if kind == "margin" and self.logits == "log_softmax":
+        if kind == "margin" and self.logits == "tempered":
             logits = logits_in_unit(self.unit, LEAST_LOGIT)
             steps = [*logits.steps, ("v", logits.result)]
-            scores = Program(steps, call("log_softmax", name("v")))
+            scores = Program(steps, call("softmax", name("v")))
             return one_vs_rest(programs, scores)
         if kind == "margin" and self.logits == "softmax":
             steps = [("v", call("softmax", name("p")))]
@@ -127,12 +128,12 @@ class OneVsRest(CalibrationMap[MatrixScores]):
         logits = self.logits if kind == "margin" else "as_given"
         own = self._column_kind(kind)
         table: Table = {"type": "one_vs_rest", "scores": own, "logits": logits}
-        if logits == "log_softmax":
+        if logits == "tempered":
             table |= {"unit": self.unit, "floor": LEAST_LOGIT}
         return table | {"maps": [each.table(own) for each in self.maps]}
 
     def _column_kind(self, kind: Kind) -> Kind:
-        return "probability" if self.logits == "softmax" else kind
+        return kind if self.logits == "as_given" else "probability"
 
     def describe(self) -> list[str]:
         """The map of each class in words."""

@@ -26,23 +26,13 @@ class AgainstRest:
 
     Of probabilities, the class's own and the sum of the others: where a class has
     almost all of the probability that sum keeps what ``1 - p`` rounds away; with
-    ``scale="identity"`` only its own. Of logits, the class's log-probability by the
-    softmax of the logits times ``unit``, so that a constant added to a row changes
-    nothing; no class counts as less than 1e-9 times as probable as the first. Without
-    a ``unit``, margins are taken as they are.
+    ``scale="identity"`` only its own. Margins are taken as they are.
     """
 
-    def __init__(
-        self, scores: MatrixScores, scale: str, *, unit: float | None = 1.0
-    ) -> None:
+    def __init__(self, scores: MatrixScores, scale: str) -> None:
         self.kind: Kind = scores.kind if scale != "identity" else "margin"
         self.n_classes = scores.values.shape[1]
         values = scores.values.astype(np.float64, copy=False)
-        if scores.kind == "margin" and unit is not None:
-            values = filled(
-                np.empty(values.shape),
-                lambda rows: _log_probabilities(scores.values[rows], unit),
-            )
         self._values = values
         if self.kind == "probability":
             self._top = np.empty(len(values), dtype=np.intp)
@@ -82,10 +72,17 @@ class AgainstRest:
                 yield BinaryScores("probability", values, rest, values.shape)
 
 
-def _log_probabilities(logits: NDArray[np.floating[Any]], unit: float) -> Array:
-    """Log-probabilities of the softmax of logits times ``unit``."""
-    in_unit = log_scores(logits, LEAST_LOGIT, unit)
-    return np.asarray(scipy.special.log_softmax(in_unit, axis=1))
+def tempered(logits: NDArray[np.floating[Any]], unit: float) -> MatrixScores:
+    """The softmax of logits times ``unit``.
+
+    No class counts as less than 1e-9 times as probable as the first.
+    """
+
+    def part(rows: slice) -> Array:
+        in_unit = log_scores(logits[rows], LEAST_LOGIT, unit)
+        return np.asarray(scipy.special.softmax(in_unit, axis=1))
+
+    return MatrixScores("probability", filled(np.empty(logits.shape), part))
 
 
 def normalise(p: Array) -> None:

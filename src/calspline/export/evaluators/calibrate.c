@@ -18,7 +18,7 @@ enum type { CURVE, BETA, ODDS, CLIPPING, ONE_VS_REST, STRUCTURED, CLASS_EFFECTS,
 enum scores { PROBABILITY, MARGIN };
 enum scale { IDENTITY, LOGIT, ASINH_LOGIT, COMPACT_LOGIT };
 enum link { LINK_LOGIT, LINK_IDENTITY };
-enum logits { AS_GIVEN, LOG_SOFTMAX, SOFTMAX };
+enum logits { AS_GIVEN, TEMPERED, SOFTMAX };
 
 /* A map: what a type does not need is zero. */
 struct table {
@@ -251,10 +251,9 @@ static void evaluate_structured(const struct table *table, double *y)
 static void evaluate_one_vs_rest(const struct table *table, double *y, const int *places)
 {
     double rest[CLASSES];
-    if (table->logits == LOG_SOFTMAX) {
+    if (table->logits == TEMPERED)
         take_in_unit(y, table->unit, table->floor);
-        log_softmax(y);
-    } else if (table->logits == SOFTMAX)
+    if (table->logits != AS_GIVEN)
         softmax(y);
     find_rest(y, rest);
     for (int j = 0; j < CLASSES; j++) {

@@ -149,8 +149,8 @@ function evaluateStructured(table, p) {
 
 // A map for each class, then normalize.
 function evaluateOneVsRest(table, p, places) {
-    if (table.logits === "log_softmax") p = logSoftmax(inUnit(p, table.unit, table.floor));
-    else if (table.logits === "softmax") p = softmax(p);
+    if (table.logits === "tempered") p = inUnit(p, table.unit, table.floor);
+    if (table.logits !== "as_given") p = softmax(p);
     const rest = table.scores === "probability" ? restOf(p) : [];
     return normalize(p.map((v, j) => evaluateScore(table.maps[j], v, rest[j], places)));
 }

@@ -155,9 +155,9 @@ def evaluate_structured(table, p):
 
 def evaluate_one_vs_rest(table, p, places):
     """A map for each class, then normalize."""
-    if table["logits"] == "log_softmax":
-        p = log_softmax(in_unit(p, table["unit"], table["floor"]))
-    elif table["logits"] == "softmax":
+    if table["logits"] == "tempered":
+        p = in_unit(p, table["unit"], table["floor"])
+    if table["logits"] != "as_given":
         p = softmax(p)
     rest = rest_of(p) if table["scores"] == "probability" else [None] * len(p)
     maps = table["maps"]
