@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import bootstrap
 from sklearn.metrics import roc_auc_score
@@ -42,6 +43,22 @@ def test_limits_of_the_auc_are_those_of_the_bootstrap(binary):
     ).confidence_interval
     low, high = evaluate(y, p).limits["auc"]
     assert (low, high) == pytest.approx((found.low, found.high), abs=0.006)
+
+
+def test_limits_of_a_shift_that_does_not_calibrate_are_those_of_the_bootstrap():
+    rng = np.random.default_rng(1)
+    x = 4.0 * rng.standard_normal(2000)
+    y = rng.random(2000) < expit(0.3 * x)
+
+    def shift(x, y):
+        return brentq(lambda a: (expit(x + a) - y).mean(), -9.0, 9.0)
+
+    samples = [rng.integers(0, 2000, 2000) for _ in range(300)]
+    error = np.std([shift(x[rows], y[rows]) for rows in samples])
+    e = evaluate(y, expit(x))
+    half = 0.5 * np.ptp(e.limits["calibration_in_the_large"])
+    assert half == pytest.approx(1.96 * error, rel=0.12)
+    assert half > 1.2 * 1.96 * e.calibration_in_the_large_se
 
 
 def test_limits_of_the_auc_contain_a_perfect_order():

@@ -27,13 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
-from scipy.stats import t as student
 
 from calspline._arrays import Array, Counts
 from calspline._formatting import (
@@ -47,6 +46,7 @@ from calspline._input.options import check_number, check_seed
 from calspline._results import Block, Result, Table
 from calspline.evaluation.calibration import Ints, recalibrated_log_odds
 from calspline.evaluation.evaluate import Evaluation
+from calspline.evaluation.limits import reach
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import (
     Predictions,
@@ -335,13 +335,7 @@ def compare_predictions(
         )
     base, others = rows[reference], [name for name in rows if name != reference]
     evaluations = {name: Evaluation(one) for name, one in rows.items()}
-    # Standard errors: of the normal distribution, or of Student's for few groups.
-    z = float(
-        student.isf(
-            0.5 * (1.0 - level),
-            np.inf if base.n_groups is None else max(base.n_groups - 1, 1),
-        )
-    )
+    z = reach(base, level)
     paired, found = {}, {}
     for measure, losses in (("log_loss", row_log_losses), ("brier", row_briers)):
         slack = (
@@ -466,7 +460,8 @@ class PairedDifference:
         rows, u = self.rows, self.influence()
         shown = float(rows.squared_sums(u))
         units, squares, fourths = (rows.powers(power) for power in (0.0, 2.0, 4.0))
-        spread_over = float(squares @ u**2) ** 2 / max(float(fourths @ u**4), TINY)
+        fourth = float(fourths @ np.square(u**2))
+        spread_over = float(squares @ u**2) ** 2 / max(fourth, TINY)
         if (
             not rows.binary
             or min(spread_over, *np.bincount(rows.codes, units, minlength=2))
@@ -501,17 +496,30 @@ class TiltedModel:
         x = 0.5 * (logit(rows.probs) + logit(difference.reference.probs))
         counts = Counts.from_rows(x, rows.codes == 1, rows.weight, rows.squares)
         self.log_odds = recalibrated_log_odds(counts, x)
-        self.center = _root(lambda a: self(a)[1] - value, -STEEPEST, STEEPEST)
+        self.center = self._tilt_to_value()
         p, _, variance = self(self.center)
         self.factor = shown / max(variance, TINY)
         if rows.groups is None:
-            away = (self.d0 - value) ** 4 * (1.0 - p) + (d1 - value) ** 4 * p
+            away = np.square((self.d0 - value) ** 2) * (1.0 - p)
+            away += np.square((d1 - value) ** 2) * p
             fourth = float((rows.powers(4.0) / total**4) @ away)
             events = variance**2 / max(fourth, TINY)
             weighted = events * self.factor + MODEL_EVENTS
             self.factor = weighted / (events + MODEL_EVENTS)
+        self.step = float(np.sqrt(self.factor * variance)) / self._slope(p)
+
+    def _tilt_to_value(self) -> float:
+        """Tilt at which the mean difference is the observed one."""
+        p, mean, _ = self(0.0)
+        side = 1.0 if mean < self.value else -1.0
+        step = abs(self.value - mean) / self._slope(p)
+        end = side * STEEPEST
+        return _root(lambda a: side * (self(a)[1] - self.value), 0.0, end, step)
+
+    def _slope(self, p: Array) -> float:
+        """Derivative of the mean difference with respect to the tilt."""
         slope = float((self.share * p * (1.0 - p)) @ self.delta**2) / self.scale
-        self.step = float(np.sqrt(self.factor * variance)) / max(slope, TINY)
+        return max(slope, TINY)
 
     def __call__(self, a: float) -> tuple[Array, float, float]:
         """Probabilities, mean difference and variance at a tilt.
@@ -541,16 +549,15 @@ class TiltedModel:
         return self(_root(beyond, self.center, side * STEEPEST, z * self.step))[1]
 
 
-def _root(
-    f: Callable[[float], float], start: float, end: float, step: float | None = None
-) -> float:
+def _root(f: Callable[[float], float], start: float, end: float, step: float) -> float:
     """Root of a function that increases with the step, or the nearer end.
 
     ``step`` is an estimate of the distance from ``start``.
     """
+    f = cache(f)
     if f(start) >= 0.0:
         return start
-    if step is not None and 1.5 * step < abs(end - start):
+    if 1.5 * step < abs(end - start):
         middle = start + float(np.copysign(1.5 * step, end - start))
         if f(middle) > 0.0:
             end = middle

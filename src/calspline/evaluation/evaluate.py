@@ -147,7 +147,8 @@ class Evaluation(Result):
         more classes, the event is that the most probable class is correct.
     calibration_in_the_large, calibration_in_the_large_se : float
         Shift of the log-odds that makes the mean probability equal to the observed
-        frequency, and its standard error.
+        frequency, and its standard error if that shift calibrates the probabilities;
+        the limits do not assume that it does.
     calibration_slope, calibration_slope_se : float
         Slope of the recalibrated log-odds, and its standard error. Below 1, the
         probabilities are too extreme.

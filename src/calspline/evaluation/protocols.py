@@ -104,6 +104,16 @@ class EvaluatedNumbers(Protocol):
         ...
 
     @property
+    def calibration_in_the_large(self) -> float:
+        """Shift of the log-odds to the observed frequency."""
+        ...
+
+    @property
+    def calibration_slope(self) -> float:
+        """Slope of the log-odds."""
+        ...
+
+    @property
     def calibration_slope_se(self) -> float:
         """Standard error of the calibration slope."""
         ...

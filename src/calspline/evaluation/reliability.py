@@ -326,8 +326,8 @@ def _bins(
     )
     first = run_starts(bins)
     used, binned = bins[first], f.merged(first)
-    of_rows = bins[np.searchsorted(f.x, rows.probs)]
-    count = np.bincount(of_rows)[used]
+    of_rows = np.searchsorted(f.x[first], rows.probs, side="right") - 1
+    count = np.bincount(of_rows)
     if strategy == "uniform":
         lower, upper = used / n_bins, (used + 1) / n_bins
     else:
@@ -338,7 +338,7 @@ def _bins(
         binned.w, binned.squares, out=np.ones_like(binned.w), where=binned.squares > 0.0
     )
     if rows.groups is not None:
-        share *= rows.design_effect / _bin_effects(rows, of_rows)[used]
+        share *= rows.design_effect / _bin_effects(rows, of_rows)
     low, high = clopper_pearson(
         share * binned.positives, share * binned.negatives, level
     )
@@ -383,9 +383,9 @@ def _corp(f: Counts, rows: Predictions, level: float, draws: int) -> CorpCurve:
     first, last = found.blocks[:-1], found.blocks[1:] - 1
     cells, flips = flips_like(f, rows, BAND_CELLS)
     rates = np.clip(cells.x + flips.deviations(draws) / cells.w, 0.0, 1.0)
-    curves = np.array([isotonic_regression(rate, weights=cells.w).x for rate in rates])
+    curves = _isotonic_regressions(rates, cells.w)
     tail = 0.5 * (1.0 - level)
-    low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
+    low, high = np.quantile(curves.T.copy(), [tail, 1.0 - tail], axis=1)
     at = np.searchsorted(f.x, cells.x, side="right") - 1
     return CorpCurve(
         f.x[first],
@@ -397,6 +397,17 @@ def _corp(f: Counts, rows: Predictions, level: float, draws: int) -> CorpCurve:
         low,
         high,
     )
+
+
+def _isotonic_regressions(rates: Array, w: Array) -> Array:
+    """Isotonic regression of each row of rates between 0 and 1.
+
+    Rows are regressed end to end, each so far above the last that none share a value.
+    """
+    apart = 2.0 * np.arange(len(rates))[:, None]
+    end_to_end = (rates + apart).ravel()
+    found = isotonic_regression(end_to_end, weights=np.tile(w, len(rates)))
+    return np.asarray(found.x.reshape(rates.shape) - apart)
 
 
 def _spline(f: Counts, fit: FittedCurve | None, level: float) -> SplineBand | None:

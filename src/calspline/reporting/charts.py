@@ -5,7 +5,7 @@ This is the only code that draws SVG; ``.plot()`` methods draw with matplotlib.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -311,7 +311,8 @@ class Frame(NamedTuple):
             tops = self.floor - STRIP * one / tallest
             y = np.concatenate([[self.floor], np.repeat(tops, 2), [self.floor]])
             corner = np.append(True, (np.diff(y) != 0.0) | (np.diff(x) != 0.0))
-            out.append(_points(x[corner], y[corner]) + "Z")
+            corners = zip(x[corner].tolist(), y[corner].tolist(), strict=True)
+            out.append(_points(list(corners)) + "Z")
         return out
 
     def chart(self, shares: list[Array], **contents: Any) -> dict[str, Any]:
@@ -452,17 +453,23 @@ def _path(x: Array, y: Array) -> str:
     points = list(zip(x.tolist(), y.tolist(), strict=True))
     if not points:
         return ""
+    steps = np.maximum(np.abs(np.diff(x)), np.abs(np.diff(y)))
+    if np.all(steps > 0.5):
+        return _points(points)
     drawn = points[:1]
     for point in points[1:-1]:
         last = drawn[-1]
         if max(abs(point[0] - last[0]), abs(point[1] - last[1])) > 0.5:
             drawn.append(point)
     drawn += points[-1:] if len(points) > 1 else []
-    return _points(*zip(*drawn, strict=True))
+    return _points(drawn)
 
 
-def _points(x: Iterable[float], y: Iterable[float]) -> str:
-    return "M" + "L".join(f"{pixels(a)},{pixels(b)}" for a, b in zip(x, y, strict=True))
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    """Path along straight lines, with coordinates as of :func:`pixels`."""
+    places = [place for point in points for place in point]
+    path = "M" + "%.1f,%.1fL" * len(points) % tuple(places)
+    return path.replace(".0,", ",").replace(".0L", "L").removesuffix("L")
 
 
 def pixels(value: float) -> str:
