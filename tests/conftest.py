@@ -264,6 +264,8 @@ def disk_for():
     @contextlib.contextmanager
     def limited(room):
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # Python does not notice that it has written half of a module's bytecode.
+        bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
         try:
@@ -271,6 +273,7 @@ def disk_for():
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             signal.signal(signal.SIGXFSZ, old_handler)
+            sys.dont_write_bytecode = bytecode
 
     return limited
 

@@ -44,6 +44,7 @@ def begin(arguments, files, folder, environment, room=None):
     tempfile.tempdir = None
     os.chdir(folder)
     if room is not None:
+        sys.dont_write_bytecode = True  # it would be written in part
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     option, program, *rest = arguments
     sys.argv = [option if option == "-c" else program, *rest]

@@ -285,6 +285,24 @@ def test_rows_that_are_groups_of_their_own_have_a_contrast_of_one():
     assert contrast(*copies) == pytest.approx(6.0, rel=0.02)
 
 
+def test_one_segment_of_all_rows_changes_nothing():
+    # Its level is that of the line, and must not be taken off twice.
+    x, positive, group = grouped_rows(3, n_groups=60)
+    group = np.where(np.arange(len(x)) % 2 == 0, 0, group)
+    one = np.zeros(len(x), dtype=np.intp)
+    found = effect(x, positive, group, columns=[one])
+    assert found == pytest.approx(effect(x, positive, group), rel=1e-3)
+
+
+def test_segments_of_one_label_say_nothing_about_dependence():
+    # Their levels stay finite, so that all rows of a segment are off in one direction.
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=700)
+    positive = rng.random(700) < 0.5
+    group = np.where(rng.random(700) < 0.9, 0, np.arange(700))
+    assert contrast(x, positive, group, positive.astype(np.intp)) == 1.0
+
+
 def test_groups_are_dealt_out_whole_and_evenly():
     weights = np.array([100.0, 1, 1, 90, 1, 1, 80, 1, 1, 70])
     part = deal_groups(weights, 2, 0)
