@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.stress import adversary
-from benchmarks.stress.page import page
+from benchmarks.stress.page import against_simple_methods, page
 from benchmarks.stress.precise import MAX_APART, SMOOTHING, farthest
 from benchmarks.stress.shapes import Rows, rows_at
 from benchmarks.stress.trial import Outcome, options_at, trial
@@ -92,7 +92,17 @@ def main() -> int:
         default=1.0,
         help="of the data sets that are compared with simple methods",
     )
+    parser.add_argument(
+        "--first",
+        type=int,
+        default=0,
+        help="first seed of these; with others than the page's, only they are run",
+    )
     options = parser.parse_args()
+    if options.first:
+        verdicts = adversary.run(options.share, first=options.first)
+        print("\n".join(against_simple_methods(verdicts)))
+        return int(any(verdict.failed for verdict in verdicts))
     outcomes, apart = run(range(options.sets)), compare(range(options.sample))
     verdicts = adversary.run(options.share)
     text = page(outcomes, apart, SAMPLE_ROWS, verdicts)

@@ -152,7 +152,8 @@ class GroupSums(NamedTuple):
     ``rows`` and ``weight`` count them. With residuals ``r`` and ``v = p (1 - p)``, the
     others are the sums of ``w r``, ``w r z``, ``w v``, ``w v z``, ``w v z^2``, ``w
     sqrt(v)``, ``w sqrt(v) |z|``, ``w r^2`` and ``w r^2 z^2``. ``own`` is the part of
-    the information of the level, ``w v``, that the own levels of segments use up.
+    the information of the level, ``w v``, that the own levels of segments use up beyond
+    what the level of all rows does.
     """
 
     rows: Array
@@ -226,7 +227,8 @@ class Direction:
         dependence.
         """
         several = (self.pairs > SMALLEST_PAIRS * self.V) & (self.V > 0.0)
-        free = self.own < MOST_EXPLAINED
+        share = self.V / max(float(self.V.sum()), TINY)
+        free = (self.own < SINGULAR) | (self.own + share < MOST_EXPLAINED)
         if several.any() and not (several & free).any():
             return 0.0
         several &= free
@@ -497,7 +499,10 @@ class Residuals:
         return GroupSums(rows, weight, u, uz, v, vz, vzz, c, cz, rr, rrzz, own)
 
     def _own_information(self, code: Codes, group: Codes, n_groups: int) -> Array:
-        """Share of each group's information that the levels of segments use."""
+        """Part of each group's information that the levels of segments use.
+
+        A single segment has the level of all rows, which uses nothing more.
+        """
         used = code >= 0
         if not used.any():
             return np.zeros(n_groups)
@@ -505,7 +510,11 @@ class Residuals:
         v = np.bincount(cells.of_row, (self.weight * self.v)[used])
         V = np.bincount(cells.segment, v)
         taken = v * v / np.maximum(V[cells.segment], TINY)
-        return np.bincount(cells.group, taken, minlength=n_groups).astype(np.float64)
+        of_group = np.bincount(cells.group, v, minlength=n_groups)
+        of_all_rows = of_group * of_group / max(float(V.sum()), TINY)
+        return np.asarray(
+            np.bincount(cells.group, taken, minlength=n_groups) - of_all_rows
+        )
 
     def contrast_effect(self, group: Codes) -> float:
         """Design effect of differences between segments: the largest of all columns.
@@ -521,8 +530,10 @@ class Residuals:
         The design effect is the sum of their squares over that of single rows, each
         over its expectation if rows are independent, which takes account of the level
         (a segment in a single group says nothing). Segments count alike if they are
-        large, and less if they are worth less than a row. It is an estimate and no
-        limit: to shrink too much costs as much as to shrink too little.
+        large, and less if they are worth less than a row. What is left of a segment's
+        sum, as a separable level stays finite, is taken off in proportion to the
+        information. It is an estimate and no limit: to shrink too much costs as much as
+        to shrink too little.
         """
         return max(self._contrast_effect(code, group) for code in self.columns)
 
@@ -542,11 +553,14 @@ class Residuals:
         everywhere = float(worth @ share**2)
 
         compared = np.bincount(owner)[owner] > 1  # a segment in one group says nothing
-        u = np.where(compared, np.bincount(of_row, self.wr[used]), 0.0)
+        v = np.bincount(of_row, wv)
+        left = np.bincount(segment, self.wr[used]) / np.maximum(V, TINY)
+        u = np.bincount(of_row, self.wr[used]) - v * left[owner]
+        u = np.where(compared, u, 0.0)
         u_group = np.bincount(in_group, u)
         terms = u * u - 2.0 * share[owner] * u * u_group[in_group]
         shown = worth[owner] @ terms + everywhere * (u_group @ u_group)
-        v_cell = np.where(compared, np.bincount(of_row, wv), 0.0)
+        v_cell = np.where(compared, v, 0.0)
         m = v_cell * (1.0 - v_cell / (V[owner] + WEAK_RIDGE))
         of_independent = worth * (1.0 - 2.0 * share)
         expected = of_independent[owner] @ m + everywhere * m.sum()
