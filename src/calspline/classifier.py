@@ -233,7 +233,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 show=show,
             )
         pairs = [
-            _calibrated(fold, folds, calibrator, training, self.by) for fold in folds
+            _calibrate_fold(fold, folds, calibrator, training, self.by)
+            for fold in folds
         ]
         self.classes_ = classes
         self.calibrated_classifiers_ = pairs
@@ -438,7 +439,7 @@ def segments_of(X: Any, by: Any, n: int) -> By:
     return check_by(columns, n, beside="X")
 
 
-def _calibrated(
+def _calibrate_fold(
     fold: Fold, folds: list[Fold], calibrator: Any, training: Training, by: Any
 ) -> CalibratedClassifier:
     """Calibrate the model of a fold on the scores of that fold.

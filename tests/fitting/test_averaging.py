@@ -53,7 +53,7 @@ def test_it_is_close_to_the_average_of_all_fits_one_by_one(n):
     fits, C = every_fit(task, grid, SPREADS)
     W = np.exp(C.min() - C)
     expected = np.tensordot(W / W.sum(), fits, axes=2)
-    choice = smooth.averaged(
+    choice = smooth.average_fits(
         task.merged, task.coordinates, grid, SPREADS, exhaustive=True
     )
     eta, wanted = (task.merged.at(u).eta for u in (choice.average.u, expected))
@@ -89,7 +89,7 @@ def test_on_a_quadratic_loss_it_is_exact():
 def test_one_smoothing_and_one_spread_are_the_plain_fit():
     task = task_of(*over_confident())
     grid = np.array([0.01])
-    choice = smooth.averaged(
+    choice = smooth.average_fits(
         task.problem, task.coordinates, grid, FIXED_SPREAD, exhaustive=True
     )
     q = task.coordinates.precision(0.01)
@@ -142,11 +142,11 @@ def test_merged_bins_average_as_all_bins_do():
     task = task_of(*over_confident(5000))
     assert len(task.merged.w) < 0.5 * len(task.problem.w)
     grids = {"grid": smooth.DECADES, "spreads": SPREADS, "exhaustive": False}
-    fit = task.finish(smooth.averaged(task.merged, task.coordinates, **grids))
+    fit = task.finish(smooth.average_fits(task.merged, task.coordinates, **grids))
     eta = PiecewiseCubic(fit.breaks, fit.coefficients)(
         (task.bins.x - fit.origin) / fit.unit
     )
-    wanted = smooth.averaged(task.problem, task.coordinates, **grids).average.u
+    wanted = smooth.average_fits(task.problem, task.coordinates, **grids).average.u
     np.testing.assert_allclose(eta, task.problem.at(wanted).eta, atol=1e-2)
 
 
@@ -197,7 +197,7 @@ def test_in_an_empty_tail_it_is_close_to_the_average_of_all_fits_one_by_one():
     grid = smooth.DECADES[:8]
     fits, C = every_fit(task, grid, SPREADS)
     W = np.exp(C.min() - C)
-    choice = smooth.averaged(
+    choice = smooth.average_fits(
         task.merged, task.coordinates, grid, SPREADS, exhaustive=True
     )
     expected = np.tensordot(W / W.sum(), fits, axes=2)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
-from calspline.fitting.fit import MIN_SLOPE, risen
+from calspline.fitting.fit import MIN_SLOPE, make_increasing
 
 
 @pytest.mark.parametrize("cubic", [0.0, 1.5])
@@ -49,13 +49,13 @@ KNOTS = np.array([0.0, 0.1, 0.15, 0.4, 0.8, 1.0])
 def test_a_rising_curve_is_left_alone():
     basis = NaturalSpline(KNOTS)
     c = np.cumsum([0.3, 0.01, 2.0, 1e-3, 0.5, 7.0])
-    np.testing.assert_allclose(risen(basis, c), c, rtol=1e-14)
+    np.testing.assert_allclose(make_increasing(basis, c), c, rtol=1e-14)
 
 
 def test_a_coefficient_that_falls_is_lifted_to_a_slope_that_rounding_cannot_turn():
     basis = NaturalSpline(KNOTS)
     c = np.array([0.0, 1.0, 0.9999, 1.5, 2.0, 2.5])
-    up = risen(basis, c)
+    up = make_increasing(basis, c)
     gap = np.diff(basis.greville[1:-1])[1]
     np.testing.assert_allclose(up[:2], c[:2], rtol=1e-14)
     assert up[2] - up[1] == pytest.approx(MIN_SLOPE * gap, rel=1e-3)

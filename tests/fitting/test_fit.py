@@ -44,10 +44,10 @@ def test_merged_bins_hold_the_same_weights_and_positives():
 
 def test_merged_bins_choose_the_same_smoothing():
     whole = task()
-    by_merged = smooth.reml(
+    by_merged = smooth.search_reml(
         whole.merged, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False
     )
-    by_all = smooth.reml(
+    by_all = smooth.search_reml(
         whole.problem, whole.coordinates, smooth.DEFAULT_GRID, exhaustive=False
     )
     assert by_merged.smoothing == pytest.approx(by_all.smoothing, rel=0.05)
@@ -60,7 +60,7 @@ def test_few_bins_are_not_merged():
 
 def test_the_fit_is_the_one_of_all_bins_wherever_the_search_ended():
     whole = task()
-    choice = smooth.fixed(whole.problem, whole.coordinates, 0.01)
+    choice = smooth.fit_fixed(whole.problem, whole.coordinates, 0.01)
     near = whole.finish(choice)
     far = whole.finish(smooth.Chosen(0.01, np.zeros(20), choice.grid, choice.criterion))
     np.testing.assert_allclose(near.coefficients, far.coefficients, atol=1e-8)
@@ -68,7 +68,7 @@ def test_the_fit_is_the_one_of_all_bins_wherever_the_search_ended():
 
 def test_the_variance_is_that_of_the_fitted_values():
     whole = task(n=400)
-    choice = smooth.fixed(whole.problem, whole.coordinates, 0.01)
+    choice = smooth.fit_fixed(whole.problem, whole.coordinates, 0.01)
     fit = whole.finish(choice)
     Z = whole.problem.design.rows
     eta = whole.problem.at(choice.u).eta

@@ -70,8 +70,12 @@ def test_the_reml_score_of_the_brier_loss_is_the_gaussian_marginal_likelihood():
 def test_reml_without_the_whole_grid_finds_what_the_whole_grid_finds():
     for seed in range(10):
         problem, coordinates = setting(seed=seed, n=200)
-        quick = smooth.reml(problem, coordinates, smooth.DEFAULT_GRID, exhaustive=False)
-        whole = smooth.reml(problem, coordinates, smooth.DEFAULT_GRID, exhaustive=True)
+        quick = smooth.search_reml(
+            problem, coordinates, smooth.DEFAULT_GRID, exhaustive=False
+        )
+        whole = smooth.search_reml(
+            problem, coordinates, smooth.DEFAULT_GRID, exhaustive=True
+        )
         assert len(whole.grid) == len(smooth.DEFAULT_GRID)
         assert len(quick.grid) < len(whole.grid)
         assert quick.criterion.min() <= whole.criterion.min() + 2 * smooth.TIE
@@ -81,13 +85,18 @@ def test_of_equally_good_values_the_smoothest_is_taken():
     n = 200
     problem, coordinates = setting(n=n)
     flat = replace(problem, s=np.full(n, 0.3))
-    assert smooth.reml(flat, coordinates, GRID, exhaustive=True).smoothing == GRID[-1]
+    assert (
+        smooth.search_reml(flat, coordinates, GRID, exhaustive=True).smoothing
+        == GRID[-1]
+    )
 
 
 def test_the_search_gives_up_on_hopelessly_rough_curves():
     problem, coordinates = setting(n=400, knots=24)
     flat = replace(problem, s=np.full(400, 0.3))
-    choice = smooth.reml(flat, coordinates, smooth.DEFAULT_GRID, exhaustive=False)
+    choice = smooth.search_reml(
+        flat, coordinates, smooth.DEFAULT_GRID, exhaustive=False
+    )
     assert choice.grid[0] > smooth.DEFAULT_GRID[0]
 
 
@@ -140,7 +149,7 @@ class _Rows:
 
 def test_a_fixed_smoothing_is_the_only_one_tried():
     problem, coordinates = setting()
-    choice = smooth.fixed(problem, coordinates, 0.5)
+    choice = smooth.fit_fixed(problem, coordinates, 0.5)
     assert choice.smoothing == 0.5
     assert choice.grid.tolist() == [0.5]
 

@@ -13,7 +13,7 @@ from calspline import (
 )
 from calspline._input.scores import MatrixScores
 from calspline.export import to_python
-from calspline.multiclass.scale import unmasked
+from calspline.multiclass.scale import unmask
 
 CALIBRATORS = {
     "temperature": TemperatureCalibrator(),
@@ -73,14 +73,14 @@ def test_a_masked_class_is_all_but_impossible_and_the_temperature_is_that_of_the
 def test_logits_without_masks_stay_as_they_are_whatever_their_scale(scale):
     z = scale * np.random.default_rng(0).normal(0, 3, (500, 4))
     scores = MatrixScores("margin", z)
-    assert unmasked(scores, None) is scores
+    assert unmask(scores, None) is scores
 
 
 def test_what_there_is_to_do_without():
     ties = MatrixScores("margin", np.ones((5, 3)))
-    assert unmasked(ties, None) is ties
+    assert unmask(ties, None) is ties
     probabilities = MatrixScores("probability", np.full((5, 4), 0.25))
-    assert unmasked(probabilities, None) is probabilities
+    assert unmask(probabilities, None) is probabilities
 
 
 def test_rows_without_weight_tell_nothing_of_masks():
@@ -88,13 +88,13 @@ def test_rows_without_weight_tell_nothing_of_masks():
     w = np.ones(500)
     z[:10, 2], w[:10] = -1e9, 0.0
     scores = MatrixScores("margin", z)
-    assert unmasked(scores, w) is scores
-    assert unmasked(scores, None).values.min() > -100.0
+    assert unmask(scores, w) is scores
+    assert unmask(scores, None).values.min() > -100.0
 
 
 def test_other_logits_of_a_row_with_a_mask_stay_as_they_are():
     z, _ = masked(500, -1e9)
-    found = unmasked(MatrixScores("margin", z.astype(np.float32)), None).values
+    found = unmask(MatrixScores("margin", z.astype(np.float32)), None).values
     kept = z > -1e9
     np.testing.assert_array_equal(found[kept], z.astype(np.float32)[kept])
     assert np.all(found[~kept] > -60.0)

@@ -13,7 +13,7 @@ from calspline.fits.structured import (
     fit_structured,
 )
 from calspline.multiclass import solver
-from calspline.multiclass.scale import Scale, fit_temperature, floored
+from calspline.multiclass.scale import Scale, fit_temperature, floor_log_softmax
 from calspline.multiclass.solver import (
     MIN_STRENGTH,
     CurveAndMatrix,
@@ -213,7 +213,7 @@ def test_an_increasing_curve_is_the_best_of_those_that_increase():
     )  # a hump, behind which the free curve falls
     y = (true.cumsum(axis=1) > rng.random((len(z), 1))).argmax(axis=1)
     w, strength = np.ones(len(y)), 0.1
-    x, floor = floored(z, w)
+    x, floor = floor_log_softmax(z, w)
     data = FitData.on_scale(Scale(floor, fit_temperature(x, y, w).beta, 1e-3), x, y, w)
     fit = fit_increasing(data, strength).map
     assert fit.converged
@@ -256,7 +256,7 @@ def test_running_out_of_steps_is_reported(monotone, monkeypatch):
 @pytest.mark.parametrize(("seed", "n"), [(6, 10), (42, 10)])
 def test_strengths_that_run_off_are_taken_back(seed, n):
     p, y, w = votes(seed, n)
-    x, floor = floored(np.log(np.maximum(p, 1e-300)), w)
+    x, floor = floor_log_softmax(np.log(np.maximum(p, 1e-300)), w)
     data = FitData.on_scale(Scale(floor, fit_temperature(x, y, w).beta, 1e-6), x, y, w)
     problem = CurveAndMatrix(data)
     strengths = Strengths(first_strengths(5, float(w.sum())), problem.group)

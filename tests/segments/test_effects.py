@@ -13,7 +13,7 @@ from calspline.fits.segments import (
     Counted,
     curve_components,
     effect_directions,
-    held,
+    hold_back_column,
 )
 from calspline.fitting import segments
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic
@@ -387,7 +387,7 @@ def test_a_segment_falls_only_where_that_is_clear(forgiven):
     )
     coefficients = basis.pieces @ (3.0 * (basis.line[1] - 0.5))
     curve = PiecewiseCubic(KNOTS, coefficients)
-    kept = held(effects, counted, 0, curve, pieces, np.zeros(8), forgiven)
+    kept = hold_back_column(effects, counted, 0, curve, pieces, np.zeros(8), forgiven)
     falls = np.diff(curves_of(kept, pieces, curve), axis=1).min(axis=1) < 0.0
     assert np.diff(curves_of(effects, pieces, curve), axis=1).min() < 0.0
     assert falls.tolist() == [forgiven > 0.0] + [False] * 19
@@ -399,6 +399,8 @@ def test_effects_without_slopes_need_no_holding_back():
     (effects,) = fit_columns(counted, curve_components(8, 1))
     curve = PiecewiseCubic(KNOTS, np.zeros((4, 10)))
     assert (
-        held(effects, counted, 0, curve, np.zeros((4, 10, 8)), np.zeros(8), 0.0)
+        hold_back_column(
+            effects, counted, 0, curve, np.zeros((4, 10, 8)), np.zeros(8), 0.0
+        )
         is effects
     )

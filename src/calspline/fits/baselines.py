@@ -45,7 +45,7 @@ from calspline.multiclass.scale import (
     mean_size,
     rows_are_alike,
     softmax_loss,
-    unmasked,
+    unmask,
 )
 from calspline.transforms import Transform
 
@@ -85,7 +85,7 @@ def fit_each_class(
 def _fit_against_rest(
     rows: MatrixRows, fit: FitMap, constant_map: ConstantMap, logits: Logits
 ) -> list[FittedMap]:
-    columns = OneVsRest((), logits).columns(unmasked(rows.scores, rows.weight))
+    columns = OneVsRest((), logits).columns(unmask(rows.scores, rows.weight))
 
     def fit_column(column: BinaryScores, positive: Positive) -> FittedMap:
         return fit(column, positive, rows.weight)
@@ -312,7 +312,7 @@ def fit_temperature(rows: Rows) -> Model:
     """One temperature for all classes, with the least log-loss."""
     if isinstance(rows, BinaryRows):
         return _fit_binary_temperature(rows)
-    scores = unmasked(rows.scores, rows.weight)
+    scores = unmask(rows.scores, rows.weight)
     n, m = scores.values.shape
     w = np.full(n, 1.0 / n) if rows.weight is None else rows.weight / rows.total
     spans = np.ptp(scores.values, axis=0)

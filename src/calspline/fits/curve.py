@@ -36,7 +36,7 @@ from calspline.fitting.smoothing import (
     FIXED_SPREAD,
     SPREADS,
     Chosen,
-    fixed,
+    fit_fixed,
 )
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.maps.curve import CalibrationCurve, line
@@ -123,7 +123,7 @@ def fit_by(method: Method, histogram: ScoreHistogram, recipe: Recipe) -> FittedC
         transform, task = candidates[0]
         choice = method.search(task, recipe)
     else:
-        transform, task, choice = _preferred(candidates, recipe)
+        transform, task, choice = _choose_candidate(candidates, recipe)
         if not recipe.by_evidence:
             choice = method.search(task, recipe)
     fitted = _as_fitted_curve(transform, task.finish(choice), choice, total, recipe)
@@ -133,7 +133,7 @@ def fit_by(method: Method, histogram: ScoreHistogram, recipe: Recipe) -> FittedC
     return _with_enough_knots(method, fitted, histogram, recipe)
 
 
-def _preferred(
+def _choose_candidate(
     candidates: list[Candidate], recipe: Recipe
 ) -> tuple[Transform, SplineTask, Chosen]:
     """The candidate that the marginal likelihood prefers, with its smoothing.
@@ -290,7 +290,7 @@ def search_smoothing(task: SplineTask, recipe: Recipe) -> Chosen:
     """The smoothing by marginal likelihood, or the one that the options give."""
     if recipe.by_evidence:
         return task.search_evidence(recipe.smoothing_grid)
-    return fixed(task.problem, task.coordinates, float(recipe.smoothing))
+    return fit_fixed(task.problem, task.coordinates, float(recipe.smoothing))
 
 
 def _as_fitted_curve(

@@ -79,7 +79,9 @@ def fit_segments(
         for each in counts.columns
     ]
     own = [one.places(each) for one, each in zip(known, counts.columns, strict=True)]
-    counted = _counted(counts, curve, pieces, own, recipe.design_effect_of_segments)
+    counted = _count_by_place(
+        counts, curve, pieces, own, recipe.design_effect_of_segments
+    )
     # Where curves may not fall, the slopes of two columns must not add up.
     steady = recipe.monotone is True and len(own) > 1
     effects = fit_columns(counted, curve_components(T.shape[1], 1 if steady else 3))
@@ -141,7 +143,7 @@ def _directions(counts: SegmentHistograms, fitted: FittedCurve) -> Array:
     return effect_directions(curve.breaks, z, information)
 
 
-def _counted(
+def _count_by_place(
     counts: SegmentHistograms,
     curve: CalibrationCurve,
     pieces: Array,
@@ -382,12 +384,12 @@ def hold_back(
     beta = effects[0].beta
     common = PiecewiseCubic(curve.breaks, curve.coefficients + pieces @ beta)
     return [
-        held(each, counted, k, common, pieces, beta, forgiven)
+        hold_back_column(each, counted, k, common, pieces, beta, forgiven)
         for k, each in enumerate(effects)
     ]
 
 
-def held(
+def hold_back_column(
     effects: Effects,
     counted: Counted,
     k: int,

@@ -50,10 +50,10 @@ from calspline.multiclass.scale import (
     TemperatureFit,
     fit_logit_unit,
     fit_temperature,
-    floored,
+    floor_log_softmax,
     floored_logits,
     softmax_loss,
-    unmasked,
+    unmask,
 )
 from calspline.multiclass.solver import (
     SCARCE,
@@ -114,7 +114,7 @@ def fit_structure(
 ) -> StructuredMap:
     """Fit one shared curve, a matrix and intercepts."""
     _check(recipe)
-    values = unmasked(scores, weight).values
+    values = unmask(scores, weight).values
     if scores.kind == "probability":
         with np.errstate(divide="ignore"):
             z = np.log(values, dtype=np.float64, order="C")
@@ -188,7 +188,7 @@ def fit_structured(
         cautious = temperature
         scale = Scale(floor, 1.0, uniform, temperature.beta)
     else:
-        x, floor = floored(z, w)
+        x, floor = floor_log_softmax(z, w)
         temperature = fit_temperature(x, y, w)
         cautious = fit_temperature(x, y, w, STEADY, start=temperature.beta)
         scale = Scale(floor, temperature.beta, uniform)

@@ -35,10 +35,10 @@ from calspline.fitting.smoothing import (
     RIDGE_PRIOR,
     SEARCH_TOLERANCE,
     Chosen,
-    averaged,
+    average_fits,
     curvature_coordinates,
-    reml,
     ridge_coordinates,
+    search_reml,
     smoothing_grid,
 )
 
@@ -326,9 +326,11 @@ class SplineTask:
         spreads = self.shape.spreads
         if spreads is None:
             tried = smoothing_grid(grid)
-            return reml(self.merged, self.coordinates, tried, exhaustive=is_given)
+            return search_reml(
+                self.merged, self.coordinates, tried, exhaustive=is_given
+            )
         tried = smoothing_grid(grid) if is_given else DECADES
-        return averaged(
+        return average_fits(
             self.merged, self.coordinates, tried, spreads, exhaustive=is_given
         )
 
@@ -456,7 +458,7 @@ class SplineTask:
         if shape.monotone == "auto" and self._lost(problem, q, free, held) > clear:
             return self._in_shape(q, u, replace(shape, monotone=False), clear)
         c = offset + coordinates.T @ held.u
-        return risen(basis, c) if shape.monotone else c, held
+        return make_increasing(basis, c) if shape.monotone else c, held
 
     def _lost(self, problem: Problem, q: Array, free: Point, held: Solution) -> float:
         """Loss of the ``held`` curve relative to the ``free`` one."""
@@ -557,7 +559,7 @@ def trusted_line(bins: Counts, targets: tuple[float, float]) -> Line:
     return Line(float(level), float(slope), origin=float(middle), unit=float(unit))
 
 
-def risen(basis: NaturalSpline, c: Array) -> Array:
+def make_increasing(basis: NaturalSpline, c: Array) -> Array:
     """Strictly increasing coefficients close to ``c``, despite rounding."""
     gaps = np.diff(basis.greville[1:-1])
     slopes = np.maximum(np.diff(c) / gaps, MIN_SLOPE)
@@ -605,7 +607,7 @@ def quantile_knots(x: Array, w: Array, count: int) -> Array:
     values = x[run_starts(x)]
     count = min(count, MAX_KNOTS)
     if len(values) <= count:
-        return apart(values, values[-1] - values[0])
+        return drop_close_knots(values, values[-1] - values[0])
     low = values[0]
     high = values[-1]
     place = (x - low) / (high - low) * CELLS
@@ -616,7 +618,7 @@ def quantile_knots(x: Array, w: Array, count: int) -> Array:
     knots = low + np.interp(wanted, share, EDGES) * (high - low)
     knots[0] = low
     knots[-1] = high
-    return apart(knots, high - low)
+    return drop_close_knots(knots, high - low)
 
 
 def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
@@ -624,15 +626,15 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
     values = np.unique(x)
     count = min(count, MAX_KNOTS)
     if len(values) > count:
-        chosen = apart(
+        chosen = drop_close_knots(
             np.sort(rng.choice(values, size=count, replace=False)),
             values[-1] - values[0],
         )
         return chosen if len(chosen) > 1 else values[[0, -1]]
-    return apart(values, values[-1] - values[0])
+    return drop_close_knots(values, values[-1] - values[0])
 
 
-def apart(knots: Array, span: float) -> Array:
+def drop_close_knots(knots: Array, span: float) -> Array:
     """Drop knots too close to their neighbors; the last knot is kept."""
     least = CLOSEST * span
     places = knots.tolist()

@@ -157,7 +157,7 @@ def smoothing_grid(given: Array | None) -> Array:
     return np.unique(np.clip(given, *SMOOTHING_LIMITS))
 
 
-def fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Chosen:
+def fit_fixed(problem: Problem, coordinates: Coordinates, smoothing: float) -> Chosen:
     """No choice at all; the criterion is REML's, for the record.
 
     Least squares without a prior (``penalty="ridge"``) leave a curve undetermined where
@@ -179,7 +179,7 @@ def _determined(gram: Array, q: Array) -> bool:
     return int(scipy.linalg.lapack.dpotrf(H, lower=1)[1]) == 0
 
 
-def reml(
+def search_reml(
     problem: Problem, coordinates: Coordinates, grid: Array, *, exhaustive: bool
 ) -> Chosen:
     """Smoothing that maximises the Laplace-approximate marginal likelihood.
@@ -206,7 +206,7 @@ def reml(
     return _between(path, criterion)
 
 
-def averaged(
+def average_fits(
     problem: Problem,
     coordinates: Coordinates,
     grid: Array,

@@ -28,7 +28,7 @@ from calspline._codec import check_fields
 from calspline._domains import Number
 from calspline._input.scores import MatrixScores
 from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, anchors
-from calspline.fitting.fit import apart
+from calspline.fitting.fit import drop_close_knots
 from calspline.fitting.smoothing import from_second_derivatives
 
 MIN_LOG_PROBABILITY = -87.5
@@ -57,7 +57,7 @@ REACH = float(np.log(1000.0))
 SMALLEST_STEP, LARGEST_STEP = STEPS * -1075, STEPS * 1025
 
 
-def unmasked(scores: MatrixScores, weight: Array | None) -> MatrixScores:
+def unmask(scores: MatrixScores, weight: Array | None) -> MatrixScores:
     """Move masked classes, at -1e9 or the like, close to the others.
 
     Probabilities, and logits without masks, stay as they are.
@@ -166,7 +166,7 @@ def floored_logits(z: Array, unit: float, w: Array) -> tuple[Array, float]:
     return np.maximum(z, floor, out=z), floor
 
 
-def floored(z: Array, w: Array) -> tuple[Array, float]:
+def floor_log_softmax(z: Array, w: Array) -> tuple[Array, float]:
     """Log-softmax of every row, in place of ``z``, and the floor under it.
 
     The floor is the log of half the least positive probability among rows that count,
@@ -320,7 +320,7 @@ def unit_of_logits(
     """The inverse temperature of logits that fits them best; 1 for probabilities."""
     if scores.kind == "probability":
         return 1.0
-    z = unmasked(scores, weight).values.astype(np.float64)
+    z = unmask(scores, weight).values.astype(np.float64)
     z -= z.max(axis=1, keepdims=True)
     w = np.ones(len(z)) if weight is None else weight
     return fit_logit_unit(z, y, w).beta
@@ -428,7 +428,9 @@ def curve_basis(u: Array, mass: Array, n_knots: int, slope: float | None) -> Cur
         _quantiles(u, mass, n_knots // 2),
         _quantiles(u, mass * np.exp(u), n_knots // 2 + 2),
     ]
-    basis = NaturalSpline(apart(np.unique(np.concatenate(knots)), u[-1] - u[0]))
+    basis = NaturalSpline(
+        drop_close_knots(np.unique(np.concatenate(knots)), u[-1] - u[0])
+    )
     if basis.size < 4:
         return CurveBasis(basis, np.zeros((basis.size, 0)), slope)
     curved = from_second_derivatives(basis)

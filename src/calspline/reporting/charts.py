@@ -350,8 +350,8 @@ def label_ticks(ticks: list[tuple[float, str]]) -> list[tuple[float, str, bool]]
     The middle and the ends come first.
     """
     order = sorted(ticks, key=lambda tick: abs(abs(tick[0] - 0.5) - 0.25), reverse=True)
-    wide = _fitting(order, CHARACTER)
-    narrow = _fitting(order, CHARACTER_ON_A_PHONE)
+    wide = _select_ticks(order, CHARACTER)
+    narrow = _select_ticks(order, CHARACTER_ON_A_PHONE)
     return [
         (LEFT + PLOT * place, text, (place, text) not in narrow)
         for place, text in ticks
@@ -359,7 +359,7 @@ def label_ticks(ticks: list[tuple[float, str]]) -> list[tuple[float, str, bool]]
     ]
 
 
-def _fitting(
+def _select_ticks(
     ticks: list[tuple[float, str]], character: float
 ) -> list[tuple[float, str]]:
     """Select ticks whose labels do not overlap."""
@@ -377,13 +377,13 @@ def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
     """Paths of the curves of one set, by the layer that shows or hides them."""
     corp = found.corp
     spline = found.spline
-    at = _thinned(len(corp.score), BAND_POINTS)
+    at = _thin_out(len(corp.score), BAND_POINTS)
     expected = frame.area(corp.score[at], corp.band_lower[at], corp.band_upper[at])
     out = [
         {"class": "band expected", "layer": "corp-band", "hidden": True, "d": expected}
     ]
     if spline is not None:
-        at = _thinned(len(spline.score), CURVE_POINTS)
+        at = _thin_out(len(spline.score), CURVE_POINTS)
         band = frame.area(spline.score[at], spline.lower[at], spline.upper[at])
         out.append(
             {"class": "band", "layer": "spline-band", "hidden": False, "d": band}
@@ -396,7 +396,7 @@ def _paths(found: Reliability, frame: Frame) -> list[dict[str, Any]]:
     return [*out, {"class": "steps", "layer": "corp", "hidden": True, "d": steps}]
 
 
-def _thinned(n: int, most: int) -> NDArray[np.intp]:
+def _thin_out(n: int, most: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
