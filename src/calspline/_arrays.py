@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 CHUNK = 1 << 15
 """Number of rows of a column that fit into the cache; for a matrix, half as many
 values."""
-LARGEST_RATE = 1.0 - 2.0**-53
 MIN_SPAN = 1e-290
 """Values closer together than this count as equal, since a slope between them would
 overflow."""
@@ -308,6 +307,9 @@ def like(result: NDArray[Any], values: Any) -> Any:
     else:
         dtype = xp.__array_namespace_info__().default_dtypes()["real floating"]
     return xp.asarray(result, dtype=dtype, device=values.device)
+
+
+LARGEST_RATE = 1.0 - 2.0**-53
 
 
 def share_of_positives(positives: Array, negatives: Array) -> float:

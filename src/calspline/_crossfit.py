@@ -36,9 +36,6 @@ T = TypeVar("T")
 ResponseMethod = Literal["predict_proba", "decision_function"]
 Rows = NDArray[np.intp]
 
-DEFAULT_FOLDS = 5
-K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
-
 
 @dataclass(frozen=True)
 class ModelScores:
@@ -257,6 +254,10 @@ def pool(folds: list[Fold], model: Any = None) -> Fold:
     times = np.bincount(rows)[rows]
     scores = ModelScores(folds[0].scores.method, values, known)
     return Fold(model, rows, scores, None if np.all(times == 1) else 1.0 / times)
+
+
+DEFAULT_FOLDS = 5
+K_FOLDS = KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold
 
 
 def split_rows(

@@ -23,8 +23,6 @@ SCALARS = (bool, int, float, str)
 """Types of labels that JSON supports."""
 WORDS = {"infinity": np.inf, "-infinity": -np.inf}
 """Numbers that JSON does not support."""
-MAX_CLASSES_SIZE = 64 * 2**20
-"""Largest size of the class labels in bytes."""
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
 Sizes = dict[str, int]
 """Sizes of the arrays of one object, by letter."""
@@ -514,6 +512,10 @@ class ClassLabels(Domain):
         if labels.tolist() != values:
             raise ValueError(f"{name} must be labels that dtype {dtype} can hold")
         return self.check(labels, name)
+
+
+MAX_CLASSES_SIZE = 64 * 2**20
+"""Largest size of the class labels in bytes."""
 
 
 def _label_dtype(given: Any, count: int, name: str) -> np.dtype[Any]:

@@ -26,17 +26,6 @@ ROW_OPERATIONS = (
     "matrix",
     "classes",
 )
-NUMPY: dict[str, Callable[..., Array]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
-    "negative": np.negative, "abs": np.abs,
-    "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp,
-    "asinh": np.arcsinh, "sqrt": np.sqrt,
-}  # fmt: skip
-STEEP, STRETCH = 1e30, 2.0**100
-"""Slopes beyond which float32 requires a stretched distance, and the factor."""
-SMALLEST_DIFFERENCE = 1e-300
-"""Smaller differences of logits are zero."""
-MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +161,14 @@ def between(
     return Expression("between", (value, inside, outside), limits)
 
 
+NUMPY: dict[str, Callable[..., Array]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "negative": np.negative, "abs": np.abs,
+    "max": np.maximum, "min": np.minimum, "log": np.log, "exp": np.exp,
+    "asinh": np.arcsinh, "sqrt": np.sqrt,
+}  # fmt: skip
+
+
 def evaluate(formula: Expression, values: Mapping[str, Array]) -> Array:
     """Evaluate a formula, given the values of its names."""
     if formula.operation == "number":
@@ -212,6 +209,11 @@ def rounded(exact: Array, dtype: Any, *, up: bool) -> NDArray[Any]:
     return np.where(
         wrong, np.nextafter(nearest, dtype(np.inf if up else -np.inf)), nearest
     )
+
+
+STEEP, STRETCH = 1e30, 2.0**100
+"""Slopes beyond which float32 requires a stretched distance, and the factor."""
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,6 +383,10 @@ class Formula:
     from_pair: Program | None = None
     difference: bool = False
     lookups: Sequence[Lookup] = ()
+
+
+SMALLEST_DIFFERENCE = 1e-300
+"""Smaller differences of logits are zero."""
 
 
 def logits_in_unit(unit: float, least: float) -> Program:

@@ -8,7 +8,6 @@ from html import escape
 
 Row = Sequence[str]
 
-ALMOST_ALL = 0.9
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -141,6 +140,9 @@ def rows_in_groups(n_rows: int, n_groups: int | None) -> str:
     ('7,424 rows in 32 groups', '100 rows')
     """
     return f"{n_rows:,} rows" + ("" if n_groups is None else f" in {n_groups:,} groups")
+
+
+ALMOST_ALL = 0.9
 
 
 def grouping(n_rows: int, n_groups: int | None, n_effective: float) -> str:

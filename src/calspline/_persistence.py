@@ -42,11 +42,7 @@ LARGEST_FILE = 64 * 2**20
 """Largest size in bytes of a file that does not begin like one written by ``save``."""
 LARGEST_MODEL = 512 * 2**20
 """Largest size in bytes of a file written by ``save``."""
-MOST_VALUES, MOST_BRACKETS = 2**25, 2**23
-"""Largest number of values, and of lists and objects, in a file: reading it needs about
-2 GB at most."""
 HEADER = {"format", "version", "class", "checksum"}
-FIELDS = HEADER | {"parameters", *stored_fields(Model)}
 OTHERS = {"ScoreHistogram": "histogram", "Monitor": "monitor"}
 """Classes other than calibrators that can be stored in files."""
 
@@ -132,6 +128,11 @@ BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 """Beginning of every file written by ``save``."""
 
 
+MOST_VALUES, MOST_BRACKETS = 2**25, 2**23
+"""Largest number of values, and of lists and objects, in a file: reading it needs about
+2 GB at most."""
+
+
 def _excess(content: bytes) -> str:
     """Describe in which way a file is too large; empty if it is not."""
     if len(content) > LARGEST_MODEL:
@@ -158,6 +159,9 @@ def _read(path: Path) -> bytes:
     if excess:
         raise ValueError(f"{path} is not a calspline model: {excess}")
     return content
+
+
+FIELDS = HEADER | {"parameters", *stored_fields(Model)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -27,7 +27,6 @@ from calspline.evaluation.evaluate import evaluate
 from calspline.evaluation.reliability import Bins, reliability
 from calspline.reporting.report import Report, report
 
-FILE_NAME = "calspline-demo.html"
 TITLE = "Is this handwritten digit odd?"
 MEASURES = {"log_loss": "log-loss", "brier": "Brier score", "accuracy": "accuracy"}
 
@@ -122,6 +121,9 @@ def _panel(name: str, bins: Bins) -> list[str]:
     half = "─" * (WIDTH // 2 - 1)
     below = ["└┬" + half + "┬" + half + "┬", " 0%" + "50%".center(WIDTH - 6) + "100%"]
     return [" " + name.center(WIDTH), *("│" + "".join(line) for line in cells), *below]
+
+
+FILE_NAME = "calspline-demo.html"
 
 
 def main(folder: str = ".") -> None:

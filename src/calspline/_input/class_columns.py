@@ -26,11 +26,6 @@ from calspline._input.labels import (
 )
 
 USUAL_PREFIX = re.compile(r"(p|prob|proba|probability)_(.+)", re.IGNORECASE)
-SEPARATORS = "_-.: "
-COLUMN_ADVICE = (
-    "Name the columns after the classes, as pandas.DataFrame(scores, columns=labels) "
-    "does; evaluate, compare and reliability also take labels=[...]"
-)
 
 
 def column_names(scores: Any, n_dimensions: int) -> list[Any] | None:
@@ -98,6 +93,12 @@ def order_columns(
     ):
         warn_of_unnamed_columns(name, listed, classes)
     return None
+
+
+COLUMN_ADVICE = (
+    "Name the columns after the classes, as pandas.DataFrame(scores, columns=labels) "
+    "does; evaluate, compare and reliability also take labels=[...]"
+)
 
 
 def classes_of_columns(
@@ -178,6 +179,9 @@ def _given_names(names: Sequence[Any] | None) -> list[Any] | None:
     if names is None or list(names) == [f"column_{j}" for j in range(len(names))]:
         return None
     return list(names)
+
+
+SEPARATORS = "_-.: "
 
 
 def _readings(names: list[Any]) -> Iterator[list[Any]]:

@@ -17,17 +17,6 @@ CLEARLY = -4.0
 """Standard errors below chance: one in 30,000 fits of scores without information."""
 LARGEST_AUC = 0.38
 """Warn only if the AUC is lower than this."""
-LARGEST_ACCURACY = 0.9
-"""Warn only if the accuracy is less than this share of that of random guesses."""
-UNLIKELY = 1e-3
-"""Probability that all new margins lie in [0, 1] by chance, for a warning."""
-FEWEST_MARGINS = 3
-"""Fewer new margins may lie in [0, 1] without a warning."""
-FEATURES_SHARE = 0.1
-"""Share of rows whose largest column belongs to no label, for a warning."""
-FEWEST_FEATURE_ROWS = 20
-FEWEST_DECISIONS = 20
-"""Fewer rows may have probabilities of exactly 0 and 1 without a warning."""
 FIT_THE_OTHER_CLASS = " (if so, fit with y == {0})"
 """What to do about scores of the first of two classes."""
 NAME_THE_CLASS = " (if so, pass pos_label={0})"
@@ -98,6 +87,10 @@ def warn_if_reversed(
         warn_user(ClassOrderWarning(template, classes, remedy))
 
 
+FEWEST_DECISIONS = 20
+"""Fewer rows may have probabilities of exactly 0 and 1 without a warning."""
+
+
 def warn_if_decisions(counts: Counts, n_rows: int, name: str) -> None:
     """Warn if all probabilities are 0 or 1, as those of many rows hardly ever are."""
     if n_rows >= FEWEST_DECISIONS and np.array_equal(counts.x, [0.0, 1.0]):
@@ -126,6 +119,10 @@ def warn_if_rows_reversed(
         warn_if_reversed(Counts.from_rows(x, positive, weight), classes, design_effect)
 
 
+LARGEST_ACCURACY = 0.9
+"""Warn only if the accuracy is less than this share of that of random guesses."""
+
+
 def warn_if_columns_shuffled(
     values: NDArray[Any],
     codes: NDArray[np.intp],
@@ -149,6 +146,11 @@ def warn_if_columns_shuffled(
             "after the classes are reordered"
         )
         warn_user(ClassOrderWarning(template, classes))
+
+
+FEATURES_SHARE = 0.1
+"""Share of rows whose largest column belongs to no label, for a warning."""
+FEWEST_FEATURE_ROWS = 20
 
 
 def warn_if_features(
@@ -197,6 +199,12 @@ def warn_of_percentages() -> None:
         'They are treated as margins; scale="identity" states that and avoids this '
         "warning"
     )
+
+
+UNLIKELY = 1e-3
+"""Probability that all new margins lie in [0, 1] by chance, for a warning."""
+FEWEST_MARGINS = 3
+"""Fewer new margins may lie in [0, 1] without a warning."""
 
 
 def warn_if_probabilities(

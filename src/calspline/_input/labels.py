@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from calspline._arrays import as_numpy, chunks, is_masked
 
-NEVER_MISSING = {str, bytes, int, bool}
 CONTAINERS = (tuple, frozenset)
 """Hashable containers, which are not labels: NumPy would make rows of them."""
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
@@ -100,6 +99,9 @@ def one_column(
             f"{beside} and {name} must have the same length; got {n} and {len(array)}"
         )
     return array
+
+
+NEVER_MISSING = {str, bytes, int, bool}
 
 
 def check_label_array(

@@ -9,8 +9,6 @@ from typing import Any
 from calspline._formatting import short_list
 from calspline._input.class_columns import name_as_text
 
-SHOWN = 5
-
 
 def has_odd_names(frame: Any) -> bool:
     """Whether it is a pandas frame with column names that are not unique strings."""
@@ -86,6 +84,9 @@ def _is_name(frame: Any, given: Any) -> bool:
 def listed(frame: Any, given: Any) -> list[Any]:
     """Names in an argument that is a name or a list of names."""
     return [given] if _is_name(frame, given) else list(given)
+
+
+SHOWN = 5
 
 
 def place_of(frame: Any, name: Any, argument: str, what: str = "frame") -> int:

@@ -60,8 +60,6 @@ SCORE_LIMITS: dict[Kind, tuple[float, float]] = {
 MARGIN_ADVICE = (
     'To calibrate margins, such as a decision_function gives, use scale="identity".'
 )
-CORRECTION_ADVICE = "If they should be probabilities, correct or clip them."
-PERCENT_ADVICE = "If they are percentages, divide them by 100."
 
 
 class ScoreSummary(Protocol):
@@ -303,6 +301,10 @@ def _check_size(scores: ScoreSummary) -> None:
             f"{scores.name} must be at most {LARGEST_MARGIN:g} in size; "
             f"{scores.example_large()}"
         )
+
+
+CORRECTION_ADVICE = "If they should be probabilities, correct or clip them."
+PERCENT_ADVICE = "If they are percentages, divide them by 100."
 
 
 def _outside_message(scores: ScoreSummary, advice: str) -> str:

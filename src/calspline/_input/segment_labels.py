@@ -22,9 +22,6 @@ from calspline._user_warnings import warn_user
 
 Codes = NDArray[np.intp]
 
-SMALL_RANGE = 1 << 20
-"""Integers within this range are counted instead of looked up."""
-
 
 @dataclass(frozen=True)
 class Column:
@@ -165,6 +162,10 @@ def _columns(by: Any, name: str) -> Iterable[tuple[Any, str | None]]:
 def _name_of(column: Any) -> str | None:
     name = getattr(column, "name", None)
     return name_as_text(name) if isinstance(name, (str, tuple)) and name else None
+
+
+SMALL_RANGE = 1 << 20
+"""Integers within this range are counted instead of looked up."""
 
 
 def _column(given: Any, label: str | None, n: int, name: str, beside: str) -> Column:

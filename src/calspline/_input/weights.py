@@ -27,8 +27,6 @@ from calspline._input.hints import warn_of_weights
 from calspline._input.labels import one_column
 from calspline._input.scores import check_numeric_array
 
-WHOLE_ROUNDING = 1e-6
-"""Relative rounding error of whole numbers."""
 FEWEST_A_ROW = 0.1
 """Weights with a smaller mean are not counts."""
 LARGEST_UNIT = 2.5
@@ -251,6 +249,10 @@ def repetition(columns: Sequence[NDArray[Any]], codes: NDArray[np.intp]) -> Repe
     labels_of_score = np.bincount(rows // n_classes)
     shared = int(np.count_nonzero(labels_of_score > 1))
     return Repetition(n, len(rows), n_scores, shared)
+
+
+WHOLE_ROUNDING = 1e-6
+"""Relative rounding error of whole numbers."""
 
 
 def are_whole(weight: Array) -> bool:

@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 
 WIDTH = style.SIDE + 0.6
 """Inches of a figure with one axes."""
-MOST_SEGMENTS = 30
-RATIO_TICKS = (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0)
-SMALLEST_RATIO = 1e-3
-"""Smallest ratio on the logarithmic axis."""
 MOST_ROWS = 4.0
 """A sufficient size is marked up to this multiple of the number of rows."""
-TALLEST = 1.5
-"""The uncalibrated loss is drawn up to this multiple of the range of the curve."""
 
 
 @singledispatch
@@ -127,6 +121,12 @@ def draw_risk_coverage(curve: RiskCoverage, ax: Axes | None = None) -> Axes:
     return ax
 
 
+MOST_SEGMENTS = 30
+RATIO_TICKS = (0.125, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 8.0)
+SMALLEST_RATIO = 1e-3
+"""Smallest ratio on the logarithmic axis."""
+
+
 @draw.register(SegmentEvaluation)
 def draw_segments(segments: SegmentEvaluation, ax: Axes | None = None) -> Axes:
     """Plot a forest plot: the ratio of event rate to mean score by segment.
@@ -203,6 +203,10 @@ def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.legend(below, [(expected, "expected"), (observed, "observed")], "best")
     return ax
+
+
+TALLEST = 1.5
+"""The uncalibrated loss is drawn up to this multiple of the range of the curve."""
 
 
 @draw.register(CalibrationLearningCurve)

@@ -33,18 +33,6 @@ from calspline.fitting.segments import (
 from calspline.maps.segment_columns import SegmentColumn
 from calspline.maps.segmented_classes import LEAST, ClassSegments, added, scaled
 
-SMALLEST = 0.01
-"""Inverse temperature that is left where rows have to keep their ranking."""
-
-MOST_INTERCEPTS = 50
-"""Classes up to which segments have intercepts; beyond, only a temperature."""
-
-USUAL_SD = np.array([0.5, 0.2])
-"""Prior means of the standard deviations of intercepts and of temperatures."""
-
-BALANCED, MOST_CORRECTIONS = 1e-4, 10
-"""Nats that a common effect may promise after weighting, and most corrections."""
-
 
 def fit_class_segments(
     scores: MatrixScores,
@@ -107,12 +95,22 @@ def fit_class_segments(
     return ClassSegments(unit, effects[0].beta[:d], tuple(columns)), converged
 
 
+SMALLEST = 0.01
+"""Inverse temperature that is left where rows have to keep their ranking."""
+
+
 def _upright(effects: Effects, beta: Array, most: float) -> Effects:
     """Effects on the temperature that keep the ranking of classes, also added up."""
     least = -(1.0 - SMALLEST) * most - min(float(beta[-1]), 0.0)
     theta = effects.theta.copy()
     theta[:, -1] = np.maximum(theta[:, -1], least)
     return replace(effects, theta=theta)
+
+
+MOST_INTERCEPTS = 50
+"""Classes up to which segments have intercepts; beyond, only a temperature."""
+USUAL_SD = np.array([0.5, 0.2])
+"""Prior means of the standard deviations of intercepts and of temperatures."""
 
 
 def class_components(m: int, *, intercepts: bool = True) -> Components:
@@ -123,6 +121,10 @@ def class_components(m: int, *, intercepts: bool = True) -> Components:
     n_intercepts = m if intercepts and m <= MOST_INTERCEPTS else 0
     kind = np.append(np.zeros(n_intercepts, dtype=np.intp), 1)
     return Components(kind, np.full(len(kind), -1), np.full(2, START), USUAL_SD)
+
+
+BALANCED, MOST_CORRECTIONS = 1e-4, 10
+"""Nats that a common effect may promise after weighting, and most corrections."""
 
 
 @dataclass(frozen=True)

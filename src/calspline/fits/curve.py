@@ -50,24 +50,6 @@ from calspline.transforms import (
     exactly_one,
 )
 
-EXTREME_LOG_ODDS = 10.0
-EXTREME_SHARE = 0.05
-"""Share of more extreme rows from which ``asinh_logit`` is a candidate."""
-CLEAR_EVIDENCE = 5.0
-"""Log Bayes factor that it then takes to leave ``logit``.
-
-"Very strong" on the scale of Kass and Raftery (1995).
-"""
-NEARLY_FLAT = 1e-4
-"""Slope beyond the limits of probabilities: enough to keep their ranking."""
-MAX_USED = 0.5
-"""Degrees of freedom per knot from which the knots may hold a curve back.
-
-It is then fitted again with twice as many, up to ``MAX_KNOTS``: the work grows with
-their cube.
-"""
-MAX_KNOTS = 128
-
 
 @dataclass(frozen=True)
 class PlacedScores:
@@ -133,6 +115,13 @@ def fit_by(method: Method, histogram: ScoreHistogram, recipe: Recipe) -> FittedC
     return _with_enough_knots(method, fitted, histogram, recipe)
 
 
+CLEAR_EVIDENCE = 5.0
+"""Log Bayes factor that it takes to leave the first candidate.
+
+"Very strong" on the scale of Kass and Raftery (1995).
+"""
+
+
 def _choose_candidate(
     candidates: list[Candidate], recipe: Recipe
 ) -> tuple[Transform, SplineTask, Chosen]:
@@ -159,6 +148,11 @@ def default_transforms(histogram: ScoreHistogram, recipe: Recipe) -> list[Transf
     return logit_transforms(
         histogram, limits, recipe.design_effect, with_rival=name == "auto"
     )
+
+
+EXTREME_LOG_ODDS = 10.0
+EXTREME_SHARE = 0.05
+"""Share of more extreme rows from which ``asinh_logit`` is a candidate."""
 
 
 def logit_transforms(
@@ -279,6 +273,10 @@ def steepest_ends(placed: PlacedScores) -> tuple[float, float]:
     return low, high
 
 
+NEARLY_FLAT = 1e-4
+"""Slope beyond the limits of probabilities: enough to keep their ranking."""
+
+
 def flat_ends(placed: PlacedScores) -> tuple[float, float]:
     """The steepest slopes beyond limits of scores, and no limit elsewhere."""
     flat = 0.0 if placed.kind == "margin" else NEARLY_FLAT
@@ -318,6 +316,15 @@ def _as_fitted_curve(
         fit.n_iter,
         curve,
     )
+
+
+MAX_USED = 0.5
+"""Degrees of freedom per knot from which the knots may hold a curve back.
+
+It is then fitted again with twice as many, up to ``MAX_KNOTS``: the work grows with
+their cube.
+"""
+MAX_KNOTS = 128
 
 
 def _with_enough_knots(

@@ -18,12 +18,8 @@ from calspline.transforms import LOGIT_CLIP, ZERO, exactly_one, expit
 
 ATOM = np.array([0.5, 0.25])
 """Where an exact 1 may be put: its distance to 1 as a share of the nearest score's."""
-OUTERMOST = 0.002
-"""Share of scores that may lie beyond the one that an exact 0 or 1 is next to."""
 ROUNDING = 1e-9
 """Relative error of sums of weights."""
-DIGITS = 3
-"""Digits of a probability up to which it is a rounded number."""
 TAIL, REACH = 0.05, 3.0
 """Margins count up to ``REACH`` times the distance of two quantiles from either."""
 EVERYWHERE = (-np.inf, np.inf)
@@ -86,6 +82,10 @@ def atom_limits(
     return -low, atom(one, histogram.positives, histogram.negatives, highest)
 
 
+OUTERMOST = 0.002
+"""Share of scores that may lie beyond the one that an exact 0 or 1 is next to."""
+
+
 def _outermost(u: Array, w: Array) -> float:
     """The first of the places at which the weights add up to one row; NaN if none."""
     if not u.size:
@@ -106,6 +106,10 @@ def margin_limits(histogram: ScoreHistogram) -> tuple[float, float]:
     if 0.0 < reach < np.inf:
         return (float(low - reach), float(high + reach))
     return (-np.inf, np.inf)
+
+
+DIGITS = 3
+"""Digits of a probability up to which it is a rounded number."""
 
 
 def are_rounded(histogram: ScoreHistogram) -> bool:

@@ -40,26 +40,6 @@ from calspline.maps.fit_info import FittedCurve
 from calspline.maps.segment_columns import SegmentColumn
 from calspline.maps.segmented import SegmentedCurve, flat_beyond
 
-PLACES = 96
-"""Places that the scores of all segments are merged to."""
-BENDS = 6
-"""Directions of least curvature in which the curves of segments may differ."""
-FARTHEST_DIRECTION = 1e5
-"""A direction that goes further, where its root mean square is one, is rounding."""
-USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
-"""Prior means of the standard deviations of intercepts, slopes, bends, common bends.
-
-They matter where segments are few: ten of them say little about their spread.
-"""
-FULL = 0.6
-"""Share of occupied places from which all are computed: long products are faster."""
-IN_CACHE = 1 << 13
-"""Values of places and segments that are computed at a time."""
-MIN_SLOPE = 1e-7
-"""What a curve that was held back keeps, so that rounding cannot turn it."""
-PARTS = 4
-"""Number of parts of a piece on each of which the slope is bounded."""
-
 
 def fit_segments(
     counts: SegmentHistograms, fitted: FittedCurve, recipe: Recipe
@@ -143,6 +123,10 @@ def _directions(counts: SegmentHistograms, fitted: FittedCurve) -> Array:
     return effect_directions(curve.breaks, z, information)
 
 
+PLACES = 96
+"""Places that the scores of all segments are merged to."""
+
+
 def _count_by_place(
     counts: SegmentHistograms,
     curve: CalibrationCurve,
@@ -181,6 +165,12 @@ def _count_by_place(
     )
 
 
+BENDS = 6
+"""Directions of least curvature in which the curves of segments may differ."""
+FARTHEST_DIRECTION = 1e5
+"""A direction that goes further, where its root mean square is one, is rounding."""
+
+
 def effect_directions(knots: Array, z: Array, information: Array) -> Array:
     """B-spline coefficients of the directions, shape (K, m).
 
@@ -209,6 +199,12 @@ def effect_directions(knots: Array, z: Array, information: Array) -> Array:
         return np.asarray(line)
     bends = curved @ vectors[:, ::-1][:, : len(largest)] / np.sqrt(largest[0])
     return np.column_stack([line, bends])
+
+
+FULL = 0.6
+"""Share of occupied places from which all are computed: long products are faster."""
+IN_CACHE = 1 << 13
+"""Values of places and segments that are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -360,6 +356,13 @@ class LocalCounts(LocalLoss):
         return np.asarray((members @ self.hessian.reshape(n, -1)).reshape(-1, m, m))
 
 
+USUAL_SD = np.array([0.5, 0.2, 0.1, 0.2])
+"""Prior means of the standard deviations of intercepts, slopes, bends, common bends.
+
+They matter where segments are few: ten of them say little about their spread.
+"""
+
+
 def curve_components(m: int, n_kinds: int = 3) -> Components:
     """Variance components of ``m`` directions of curves.
 
@@ -387,6 +390,10 @@ def hold_back(
         hold_back_column(each, counted, k, common, pieces, beta, forgiven)
         for k, each in enumerate(effects)
     ]
+
+
+MIN_SLOPE = 1e-7
+"""What a curve that was held back keeps, so that rounding cannot turn it."""
 
 
 def hold_back_column(
@@ -427,6 +434,10 @@ def hold_back_column(
         lost = counted.losses(k, beta + theta) - counted.losses(k, beta + effects.theta)
         theta = np.where((lost > forgiven)[:, None], effects.theta, theta)
     return replace(effects, theta=theta)
+
+
+PARTS = 4
+"""Number of parts of a piece on each of which the slope is bounded."""
 
 
 def _least_slopes(breaks: Array, coefficients: Array) -> Array:

@@ -50,9 +50,6 @@ from calspline.maps.shifted import Shifted, log_odds_error
 
 LEAST_SHARE = 1e-9
 """Smallest share of a class that does not occur in a fit."""
-MIN_P_VALUE = 0.01
-"""Below this, another base rate does not explain new scores."""
-MAX_STEPS, STEP = 10_000, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +155,10 @@ def _before_sampling(model: Model, kept: Any) -> Shifted:
 def _log_ratios(new: Array, old: Array) -> Array:
     """Logarithms of the ratios of shares; zero for a class that the fit did not see."""
     return np.log(np.divide(new, old, out=np.ones_like(new), where=old > 0.0))
+
+
+MIN_P_VALUE = 0.01
+"""Below this, another base rate does not explain new scores."""
 
 
 def _estimated_shift(
@@ -269,6 +270,9 @@ def estimate(rows: Unlabelled, rates: Array, fitted: float) -> tuple[Array, Arra
         np.sqrt(1.0 / information + (moved**2).sum() + chance * pull.sum() ** 2)
     )
     return np.array([1.0 - new, new]), np.array([error, error])
+
+
+MAX_STEPS, STEP = 10_000, 1e-10
 
 
 def _estimate_many(ratio: Array, w: Array, start: Array) -> tuple[Array, Array]:

@@ -69,42 +69,8 @@ from calspline.multiclass.solver import (
 )
 from calspline.multiclass.spread import DENSE_CLASSES, Spread
 
-JOINT_CLASSES = 32
-JOINT_COST = 4e9
-"""Most classes, and multiplications per Hessian, of a joint fit: ``n (m^2 / 2)^2``."""
-MATRIX_COST = 5e8
-"""Multiplications per gradient, ``n m^2``, up to which all of ``W`` is fitted."""
-LOSS_ROUNDING = 1e-5
-"""Relative rounding error of a summed loss in single precision."""
-MANY_SOLVED = 1.0
-"""The decrement up to which intercepts and matrix of many classes are solved.
-
-It is twice what is left of the loss.
-"""
-MIN_SLOPE = 1e-3
-CONSTRAINED_TOLERANCE = 1e-6
-"""The largest last move of a curve's coordinate under constraints."""
-MANY_ROUNDS = 10
-GRADIENT_TOLERANCE = 0.03
-"""In variables whose Hessian is near the identity.
-
-Some hundredths at most are left of the loss.
-"""
-
-
 STEADY = 50.0
-TEMPER = 0.25
-MOST_EVIDENCE, MOST_EVIDENCE_OF_ALL = 6.0, 40.0
-"""Nats by which a temperature may favor a fit, alone and per effective parameter."""
-EVIDENCE_TEMPER, EVIDENCE_NEEDED = 0.5, 1.0
-"""A fitted temperature against a cautious one has the log-odds
-``EVIDENCE_TEMPER (evidence - EVIDENCE_NEEDED)``."""
 LEAST_INFORMATION = 1e-12
-NOISE_GAIN = 0.5
-"""Nats that a fit gains per effective parameter where a temperature is the truth.
-
-It is half the mean of a chi-squared variable with one degree of freedom.
-"""
 LEAST_DOUBT = 0.1
 """Least deviations from a temperature that limits allow for."""
 
@@ -160,6 +126,13 @@ def _check(recipe: Recipe) -> None:
         raise ValueError('knots must be "quantile" with multiclass="structured"')
 
 
+JOINT_CLASSES = 32
+JOINT_COST = 4e9
+"""Most classes, and multiplications per Hessian, of a joint fit: ``n (m^2 / 2)^2``."""
+MATRIX_COST = 5e8
+"""Multiplications per gradient, ``n m^2``, up to which all of ``W`` is fitted."""
+
+
 def fit_structured(
     z: Array,
     y: NDArray[np.intp],
@@ -211,6 +184,10 @@ def fit_structured(
     return average_map(fitted, line) if learns else fitted.map
 
 
+LOSS_ROUNDING = 1e-5
+"""Relative rounding error of a summed loss in single precision."""
+
+
 class StructuredFit(NamedTuple):
     """A map, its summed loss, and that of a temperature with what its prior takes."""
 
@@ -257,6 +234,11 @@ def logit_line(temperature: TemperatureFit) -> TemperatureLine:
     return TemperatureLine(
         1.0, float(1.0 / np.sqrt(temperature.information + TEMPERATURE_PRIOR))
     )
+
+
+EVIDENCE_TEMPER, EVIDENCE_NEEDED = 0.5, 1.0
+"""A fitted temperature against a cautious one has the log-odds
+``EVIDENCE_TEMPER (evidence - EVIDENCE_NEEDED)``."""
 
 
 def average_line(
@@ -307,6 +289,11 @@ def average_map(fitted: StructuredFit, line: TemperatureLine) -> StructuredMap:
     return blend(fitted.map, line.slope, share, line.error, doubt)
 
 
+TEMPER = 0.25
+MOST_EVIDENCE, MOST_EVIDENCE_OF_ALL = 6.0, 40.0
+"""Nats by which a temperature may favor a fit, alone and per effective parameter."""
+
+
 def learnt_share(gain: float, effective: float, evidence: float) -> float:
     """The weight of a fit against a temperature.
 
@@ -314,6 +301,13 @@ def learnt_share(gain: float, effective: float, evidence: float) -> float:
     """
     most = min(MOST_EVIDENCE, MOST_EVIDENCE_OF_ALL / max(effective, 1.0))
     return float(scipy.special.expit(TEMPER * (gain - effective + min(evidence, most))))
+
+
+NOISE_GAIN = 0.5
+"""Nats that a fit gains per effective parameter where a temperature is the truth.
+
+It is half the mean of a chi-squared variable with one degree of freedom.
+"""
 
 
 def remaining_doubt(gain: float, effective: float) -> float:
@@ -439,6 +433,11 @@ def fit_joint(data: FitData, curve_strength: float | None = None) -> StructuredF
     return StructuredFit(found, solved.loss, solved.start_loss, data.start_penalty())
 
 
+MIN_SLOPE = 1e-3
+CONSTRAINED_TOLERANCE = 1e-6
+"""The largest last move of a curve's coordinate under constraints."""
+
+
 def fit_increasing(data: FitData, curve_strength: float | None) -> StructuredFit:
     """The curve alone, the best of those that increase."""
     basis = data.cells.basis
@@ -491,6 +490,19 @@ def fit_many(
         data, solved, W, B[:, 0].copy(), alpha, effective, **near.posterior(shrinking)
     )
     return StructuredFit(found, solved.loss, bent.start_loss, data.start_penalty())
+
+
+MANY_SOLVED = 1.0
+"""The decrement up to which intercepts and matrix of many classes are solved.
+
+It is twice what is left of the loss.
+"""
+MANY_ROUNDS = 10
+GRADIENT_TOLERANCE = 0.03
+"""In variables whose Hessian is near the identity.
+
+Some hundredths at most are left of the loss.
+"""
 
 
 class Linear:

@@ -53,29 +53,11 @@ probability."""
 CLEAR_FALL = 5.0
 """Nats that the best increasing curve loses to one that falls where a fall is clear:
 "very strong" evidence on the scale of Kass and Raftery (1995)."""
-CLEAR_FALL_PER_PARAMETER = 1.25
-"""Further nats for each effective parameter of an average, since a flexible curve gains
-more by chance."""
-ROUNDED_OFF = 1e-12
-"""Squared error of a row that counts as none."""
-WITHIN_INTERVAL = np.linspace(0.0, 1.0, 12, endpoint=False)
-"""Where cells between two knots begin."""
-OUTER_CELLS = 64
-FEWEST_MERGED = 256
-TUBE_POINTS = 128
-MIN_CUBED, MAX_CUBED = 1e-50, 1e4
-"""Range and size of scores for which the paper's penalty is used as it is. Others are
-scaled to [0, 1], since their cubes would overflow or hardly be penalized."""
 MIN_SLOPE = 1e-7
 """Smallest slope of a monotone curve, per range of x, so that rounding cannot reverse
 it."""
-ROUNDED_SLOPE = 1e-12
-"""Slope beyond the knots, as a share of the largest at a knot, that counts as none."""
 MAX_KNOTS = 512
 CELLS = 256
-EDGES = np.arange(CELLS + 1) / CELLS
-CLOSEST = 1e-3
-"""Least distance of two chosen knots, as a share of the range."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +104,9 @@ class Shape:
 
 NEGLIGIBLE = 1e-2
 """Share of the variance that the modes of a fit may leave out."""
+
+
+TUBE_POINTS = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +201,20 @@ class _BSplineFit(NamedTuple):
     edf: float
     converged: bool
     n_iter: int
+
+
+CLEAR_FALL_PER_PARAMETER = 1.25
+"""Nats added to ``CLEAR_FALL`` for each effective parameter of an average, since a
+flexible curve gains more by chance."""
+ROUNDED_OFF = 1e-12
+"""Squared error of a row that counts as none."""
+WITHIN_INTERVAL = np.linspace(0.0, 1.0, 12, endpoint=False)
+"""Where cells between two knots begin."""
+OUTER_CELLS = 64
+FEWEST_MERGED = 256
+MIN_CUBED, MAX_CUBED = 1e-50, 1e4
+"""Range and size of scores for which the paper's penalty is used as it is. Others are
+scaled to [0, 1], since their cubes would overflow or hardly be penalized."""
 
 
 class SplineTask:
@@ -566,6 +565,10 @@ def make_increasing(basis: NaturalSpline, c: Array) -> Array:
     return np.concatenate([c[:1], c[0] + np.cumsum(slopes * gaps)])
 
 
+ROUNDED_SLOPE = 1e-12
+"""Slope beyond the knots, as a share of the largest at a knot, that counts as none."""
+
+
 def level_ends(coefficients: Array) -> None:
     """Set slopes beyond the knots to zero where they are rounding.
 
@@ -594,6 +597,9 @@ def default_count(total_weight: float) -> int:
     The penalty decides how much the curve bends; knots only have to leave it room.
     """
     return int(np.clip(round(24.0 * (max(total_weight, 1.0) / 1e4) ** 0.2), 24, 64))
+
+
+EDGES = np.arange(CELLS + 1) / CELLS
 
 
 def quantile_knots(x: Array, w: Array, count: int) -> Array:
@@ -632,6 +638,10 @@ def sampled_knots(x: Array, count: int, rng: np.random.Generator) -> Array:
         )
         return chosen if len(chosen) > 1 else values[[0, -1]]
     return drop_close_knots(values, values[-1] - values[0])
+
+
+CLOSEST = 1e-3
+"""Least distance of two chosen knots, as a share of the range."""
 
 
 def drop_close_knots(knots: Array, span: float) -> Array:

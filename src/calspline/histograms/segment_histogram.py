@@ -35,16 +35,8 @@ from calspline.transforms import highest_location
 
 Names = Sequence[str | None]
 
-COARSER = 3
-"""Levels by which the grid of segments is coarser than that of all rows, since segments
-differ in few directions."""
-MOST_SUMS, FEWEST_CELLS = 1 << 20, 64
-"""Limits on the total number of sums, and the number of cells per segment from which
-the grid is not coarsened further."""
 DENSE = 4
 """Largest number of counters per row; beyond, rows are sorted instead."""
-LONGEST_TABLE = 1 << 16
-"""Largest size of the table of cell indices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,6 +333,14 @@ def _sorted(labels: Iterable[Any]) -> list[Any]:
     )
 
 
+COARSER = 3
+"""Levels by which the grid of segments is coarser than that of all rows, since segments
+differ in few directions."""
+MOST_SUMS, FEWEST_CELLS = 1 << 20, 64
+"""Limits on the total number of sums, and the number of cells per segment from which
+the grid is not coarsened further."""
+
+
 def level_of(pooled: BinnedScores, segments: int) -> int | None:
     """Level of the grid for a number of segments; None for exact scores."""
     most = max(MOST_SUMS // max(segments, 1), FEWEST_CELLS)
@@ -362,6 +362,10 @@ def _places(pooled: BinnedScores, level: int | None) -> NDArray[Any]:
     if pooled.level is None:
         return np.unique(cells_of(pooled.locations, pooled.kind, level))
     return np.unique(coarser(pooled.cells, level - pooled.level))
+
+
+LONGEST_TABLE = 1 << 16
+"""Largest size of the table of cell indices."""
 
 
 def _finder(where: Any) -> Callable[[Any], Codes]:

@@ -20,11 +20,7 @@ from calspline._results import Block, Result, Table
 from calspline.fitting.segments import Effects
 
 LEVEL = 0.95
-FARTHEST = 3
-"""Segments that a summary names."""
 
-SHOWN = 20
-"""Rows of a printed table."""
 
 PerSegment = Annotated[Array, Numbers("S", not_negative=True)]
 
@@ -152,6 +148,12 @@ def check_columns(columns: Sequence[SegmentColumn], size: int) -> None:
                 f"columns[{k}].theta must have {size} columns; "
                 f"got {column.theta.shape[1]}"
             )
+
+
+FARTHEST = 3
+"""Segments that a summary names."""
+SHOWN = 20
+"""Rows of a printed table."""
 
 
 class SegmentTable(Result, dict[str, Any]):

@@ -33,21 +33,10 @@ from calspline.fitting.smoothing import from_second_derivatives
 
 MIN_LOG_PROBABILITY = -87.5
 """``log(1e-38)``."""
-MAX_LOG_BETA = float(np.log(100.0))
-MAX_BETA = 200.0
-"""More than any fit gives: the table of powers grows with it."""
-MIN_UNIFORM = 1e-300
-"""Less, shared out to the classes, would be no number with all its digits."""
 MAX_EXPONENT = 690.0
 """With ``beta log m`` beyond, ``exp(beta z)`` could vanish in a whole row."""
-MAX_STEPS = 1000
-"""Largest number of Newton steps. About ten suffice; nearly separable classes need
-more."""
 TEMPERATURE_PRIOR = 1.0
 """Precision of the normal prior on ``log beta``: that of one observation."""
-CELLS = 1 << 13
-"""Number of cells of ``u`` during the fit; inside the basis, values are moved to cell
-centers."""
 N_KNOTS = 16
 STEPS = 2
 """In how many an octave is divided to find the gap between logits and masks."""
@@ -236,6 +225,11 @@ class TemperatureFit(NamedTuple):
     information: float
 
 
+MAX_STEPS = 1000
+"""Largest number of Newton steps. About ten suffice; nearly separable classes need
+more."""
+
+
 def inverse_temperature(
     loss: Callable[[float], Derivatives],
     low: float,
@@ -326,6 +320,9 @@ def unit_of_logits(
     return fit_logit_unit(z, y, w).beta
 
 
+MAX_LOG_BETA = float(np.log(100.0))
+
+
 def fit_temperature(
     z: Array,
     y: NDArray[np.intp],
@@ -339,6 +336,12 @@ def fit_temperature(
     return inverse_temperature(
         loss, -most, most, prior=prior, tolerance=1e-4, start=start
     )
+
+
+MAX_BETA = 200.0
+"""More than any fit gives: the table of powers grows with it."""
+MIN_UNIFORM = 1e-300
+"""Less, shared out to the classes, would be no number with all its digits."""
 
 
 @dataclass(frozen=True)
@@ -456,6 +459,11 @@ class CurveCells(NamedTuple):
     cell: NDArray[np.int16]
     table: Array
     basis: CurveBasis
+
+
+CELLS = 1 << 13
+"""Number of cells of ``u`` during the fit; inside the basis, values are moved to cell
+centers."""
 
 
 def curve_cells(u: Array, w: Array, n_knots: int, slope: float | None) -> CurveCells:

@@ -32,31 +32,13 @@ from calspline.multiclass.scale import (
     curve_cells,
 )
 
-LEARN_BELOW = 1.0
-TRUSTED = 20.0
-"""Newton decrements (twice the gain) at which strengths are learned, and at which a
-quadratic is trusted."""
 SOLVED = 1e-3
 """The decrement at which the last step is taken; after it some 1e-8 is left."""
-NEARLY_SOLVED = 0.2, 1.0
-"""The decrements in single precision, used for many rows: before strengths are learned,
-and with them; about 1e-5 is left after the last step."""
-MAX_STEPS = 200
-"""Some ten do for most data; weights over twelve decades take up to a hundred."""
-MAX_UPDATES = 10
 ROUNDING = 1e-6
 """The decrement that rounding may hide, as a share of the loss."""
 MIN_KEPT, SLACK, MAX_HALVINGS = 1e-4, 1e-9, 20
 """Required share of the promised decrease: less than for a spline, as passes over the
 rows are expensive."""
-SINGLE_COST = 1e7
-"""Number of multiplications per gradient, ``n m^2``, from which single precision is
-used."""
-LANES = 4
-"""Columns of a table are a multiple of what processors multiply at once."""
-JOINT_BLOCK = 1 << 14
-"""Number of values per block of the joint Hessian, which needs about thirty such
-arrays."""
 CURVE_STRENGTH = 300.0
 PRIOR_COUNT = 2.0
 SCARCE = 5.0
@@ -214,6 +196,11 @@ class Strengths:
         return float(np.exp(scipy.optimize.brentq(left, low, high)))
 
 
+SINGLE_COST = 1e7
+"""Number of multiplications per gradient, ``n m^2``, from which single precision is
+used."""
+
+
 @dataclass(frozen=True)
 class FitData:
     """Values ``u`` (n, m), labels, weights, and the basis of the curve.
@@ -358,6 +345,15 @@ class Solved(NamedTuple):
         return cls(theta, converged, inverse_root(newton.factor), start_loss, loss)
 
 
+LEARN_BELOW = 1.0
+TRUSTED = 20.0
+"""Newton decrements (twice the gain) at which strengths are learned, and at which a
+quadratic is trusted."""
+MAX_STEPS = 200
+"""Some ten do for most data; weights over twelve decades take up to a hundred."""
+MAX_UPDATES = 10
+
+
 def solve(
     problem: CurveAndMatrix | CurveOnly,
     strengths: Strengths,
@@ -411,6 +407,11 @@ def solve(
                 newton, start_loss, last_step=False, converged=converged
             )
     return Solved.from_newton(newton, start_loss, last_step=False, converged=False)
+
+
+JOINT_BLOCK = 1 << 14
+"""Number of values per block of the joint Hessian, which needs about thirty such
+arrays."""
 
 
 class CurveAndMatrix(Objective):
@@ -506,6 +507,13 @@ class CurveAndMatrix(Objective):
             theta,
             Local(float(f), np.concatenate([(mass - observed) @ table, gB.ravel()]), H),
         )
+
+
+NEARLY_SOLVED = 0.2, 1.0
+"""The decrements in single precision, used for many rows: before strengths are learned,
+and with them; about 1e-5 is left after the last step."""
+LANES = 4
+"""Columns of a table are a multiple of what processors multiply at once."""
 
 
 class CurveOnly(Objective):

@@ -34,9 +34,6 @@ from calspline.fitting.basis import NaturalSpline, PiecewiseCubic, evaluate_piec
 DENSE_CLASSES = 12
 """Up to this number of classes, errors of all entries of the matrix are kept: ``m^4``
 numbers."""
-DIGITS = 6
-"""Number of significant digits to store: limits need no more, and files are half as
-long."""
 MODE_VALUES = 1 << 20
 """Values of modes at once."""
 LEAST = 1e-15
@@ -231,6 +228,11 @@ def limits(p: Array, reach: Array) -> Array:
     log_odds[sure] = np.log(p[sure]) - np.log(others.sum(axis=1))
     ends = scipy.special.expit(log_odds[..., None] + reach[..., None] * [-1.0, 1.0])
     return np.asarray(np.clip(ends, LEAST, 1.0 - LEAST))
+
+
+DIGITS = 6
+"""Number of significant digits to store: limits need no more, and files are half as
+long."""
 
 
 def _rounded(values: Array | None) -> Array | None:

@@ -25,17 +25,9 @@ from calspline.histograms.score_histogram import ScoreHistogram
 
 Interval = tuple[float, float]
 
-N_BINS = 10
-"""Number of quantile bins, as is customary for the population stability index."""
 SOME_SHIFT, MUCH_SHIFT = 0.1, 0.25
 """Customary limits of the index for some shift and for a large shift."""
-SHOWN = 20
-"""Number of segments in a printed table."""
 NEARLY_CERTAIN = 1e-12
-ROWS_TOGETHER = 4
-LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 1.4
-"""Effective parameters of a curve: at least those of a line, and an allowance for bends
-that were smoothed away."""
 
 
 LABELS = {
@@ -175,6 +167,10 @@ class Drift(Result):
         names, values, intervals = zip(*self._numbers(), strict=True)
         lower, upper = zip(*intervals, strict=True)
         return {"name": names, "value": values, "lower": lower, "upper": upper}
+
+
+SHOWN = 20
+"""Number of segments in a printed table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,6 +389,9 @@ def _check_histograms(reference: Any, current: Any) -> None:
         )
 
 
+ROWS_TOGETHER = 4
+
+
 def _drift_of(
     reference: ScoreHistogram,
     current: ScoreHistogram,
@@ -459,6 +458,10 @@ def _places(calibrator: Any, segment: Any, n: int) -> Any:
     return calibrator.model_.find_segments(check_by(by, n))
 
 
+N_BINS = 10
+"""Number of quantile bins, as is customary for the population stability index."""
+
+
 def _score_shift(
     reference: ScoreHistogram, current: ScoreHistogram
 ) -> tuple[float, float, float]:
@@ -508,6 +511,11 @@ def _rate_error(f: Counts, shift: float) -> float:
     p = np.clip(f.x, NEARLY_CERTAIN, 1.0 - NEARLY_CERTAIN)
     q = expit(logit(p) + shift) if np.isfinite(shift) else p
     return float(np.sqrt(f.squares @ (q * (1.0 - q)))) / f.total
+
+
+LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 1.4
+"""Effective parameters of a curve: at least those of a line, and an allowance for bends
+that were smoothed away."""
 
 
 def _curve_variance(calibrator: Any, scores: Array, weight: Array) -> float | None:

@@ -46,7 +46,6 @@ from calspline.fits.shift import Unlabelled, check_unlabelled
 
 Limits = tuple[float, float]
 
-HIGHEST = {"log_loss": np.inf, "brier": 2.0, "auc": 1.0, "accuracy": 1.0, "rate": 1.0}
 NAMES = {
     "log_loss": "log-loss",
     "brier": "Brier score",
@@ -54,9 +53,6 @@ NAMES = {
     "accuracy": "accuracy",
     "rate": "rate",
 }
-TINY = 1e-300
-LEAST_REACH = 1e-3
-"""Log-odds over which a slope is taken, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +125,9 @@ class Expected(Result):
             f"Expected({self.n_rows:,.0f} rows: "
             f"log_loss={self.log_loss:.4g}, rate={self.rate:.4g})"
         )
+
+
+HIGHEST = {"log_loss": np.inf, "brier": 2.0, "auc": 1.0, "accuracy": 1.0, "rate": 1.0}
 
 
 def expected(
@@ -231,6 +230,9 @@ def expected(
     )
 
 
+TINY = 1e-300
+
+
 def _measures(
     p: Array, share: Array, costs: Costs | None
 ) -> dict[str, tuple[float, Array]]:
@@ -298,6 +300,10 @@ def _own_variances(
     above = np.maximum(np.maximum(forth, back), 0.0)
     below = np.minimum(np.minimum(forth, back), 0.0)
     return float(below @ below), float(above @ above)
+
+
+LEAST_REACH = 1e-3
+"""Log-odds over which a slope is taken, at least."""
 
 
 def _mean_slopes(rows: Unlabelled) -> tuple[Array, Array]:

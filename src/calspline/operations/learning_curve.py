@@ -33,21 +33,10 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.intp]
 
-MIN_ROWS = 20
-N_SIZES = 8
 MIN_ROWS_FOR_RATE = 100
 """With fewer rows, priors matter more than the asymptotic ``a / n``."""
-MIN_ROWS_PER_FOLD = 10
-"""With fewer rows of a class in each fold, the folds are stratified."""
 MIN_PROBABILITY = 1e-15
 LEAST_SHOWN = 1e-5
-GAIN = 1e-3
-"""Default gain for a balanced outcome; it is reduced for rare events in proportion to
-the entropy of their rate."""
-MIN_EVENTS = 10
-SURELY = 0.95
-"""Probability with which enough rows contain ``MIN_EVENTS`` rows of the rarest
-class."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +158,15 @@ class CalibrationLearningCurve(Result):
     def digits(self) -> int:
         """Decimals that show four significant digits of the log-loss, at least four."""
         return max(4, 2 + decimals(max(float(self.log_loss[-1]), LEAST_SHOWN)))
+
+
+GAIN = 1e-3
+"""Default gain for a balanced outcome; it is reduced for rare events in proportion to
+the entropy of their rate."""
+MIN_EVENTS = 10
+SURELY = 0.95
+"""Probability with which enough rows contain ``MIN_EVENTS`` rows of the rarest
+class."""
 
 
 def calibration_learning_curve(
@@ -314,6 +312,10 @@ def calibration_learning_curve(
     )
 
 
+MIN_ROWS = 20
+N_SIZES = 8
+
+
 def _sizes(given: Any, most: int, n_classes: int) -> Ints:
     """Validate the sizes, or choose them."""
     fewest = min(max(MIN_ROWS, 4 * n_classes), most // 2)
@@ -327,6 +329,10 @@ def _sizes(given: Any, most: int, n_classes: int) -> Ints:
             f"outside a fold); got {np.asarray(given).tolist()}"
         )
     return sizes.astype(np.intp)
+
+
+MIN_ROWS_PER_FOLD = 10
+"""With fewer rows of a class in each fold, the folds are stratified."""
 
 
 def _subsamples(

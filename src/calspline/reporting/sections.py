@@ -26,17 +26,10 @@ from calspline.reporting.summary import MINUS, is_calibrated, table_row
 WORST, PARTS, ROWS_IN_PART = 6, 5, 15
 WIDTH, NEAREST, FARTHEST = 240.0, 1.25, 8.0
 """Width of the forest plot, and the limits of its scale: at least 1.25, at most 8."""
-TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 LINE = 14
 ROWS = 1000
 """Costs and net benefits are given per this number of rows."""
 ADVICE = "Fit the calibrator with by= to calibrate every segment."
-OUTCOMES = {
-    "false_positive": "a false alarm",
-    "false_negative": "a missed event",
-    "true_positive": "an event found",
-    "true_negative": "a row rightly left alone",
-}
 
 
 def by_segment(
@@ -103,6 +96,9 @@ def _log_reach(found: list[SegmentEvaluation]) -> float:
     size = np.abs(np.log(ratios[ratios > 0.0]))
     reach = np.quantile(size, 0.98) * 1.3
     return float(np.clip(reach, np.log(NEAREST), np.log(FARTHEST)))
+
+
+TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 
 
 def _ticks_within(reach: float) -> list[float]:
@@ -191,6 +187,14 @@ def decisions(found: Decision, comparison: Comparison) -> dict[str, Any]:
         "columns": [*sets, ALL],
         "net_benefit": net_benefit,
     }
+
+
+OUTCOMES = {
+    "false_positive": "a false alarm",
+    "false_negative": "a missed event",
+    "true_positive": "an event found",
+    "true_negative": "a row rightly left alone",
+}
 
 
 def _prices(found: Decision, costs: Costs, best: str | None, rate: float) -> list[str]:
