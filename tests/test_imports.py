@@ -241,7 +241,6 @@ def test_every_public_name_loads_and_is_listed():
         calspline.Splines  # noqa: B018
 
 
-@pytest.mark.process  # the import of a PyTorch with CUDA runs ldconfig
 def test_every_export_loads_and_is_listed():
     for name in calspline.export.__all__:
         assert getattr(calspline.export, name).__name__ == name
