@@ -88,11 +88,10 @@ class _Work:
     def __init__(self, data: Data, calibrate: Calibrate, *, drop: bool) -> None:
         import pyarrow
 
-        self._source, self.calibrate = data.source, calibrate
-        self._select, self._where = (
-            f"*, {data.select}",
-            data.present if drop else "true",
-        )
+        self._source = data.source
+        self.calibrate = calibrate
+        self._select = f"*, {data.select}"
+        self._where = data.present if drop else "true"
         self.n_written = 0
         self.failure: BaseException | None = None
         schema = data.source.query(self._select, 0).to_arrow_reader(1).schema
@@ -166,11 +165,10 @@ def _sql(model: Any, options: argparse.Namespace) -> str:
     dialect: Any = options.dialect or "duckdb"
     output = options.column or "calibrated"
     classes = model.classes_.tolist()
-    by = (
-        options.by.split(",")
-        if options.by
-        else [one.name for one in model.model_.segment_columns] or None
-    )
+    if options.by:
+        by = options.by.split(",")
+    else:
+        by = [one.name for one in model.model_.segment_columns] or None
     if by is not None and None in by:
         raise InputError(
             "--by must name the columns of segments: the model does not know their "

@@ -31,11 +31,10 @@ def named(columns: Sequence[str], given: str, option: str) -> list[str]:
         return [given]
     found: list[str] = []
     for item in (part.strip() for part in given.split(",")):
-        matches = (
-            [item]
-            if item in columns
-            else [c for c in columns if fnmatch.fnmatchcase(c, item)]
-        )
+        if item in columns:
+            matches = [item]
+        else:
+            matches = [c for c in columns if fnmatch.fnmatchcase(c, item)]
         if not matches:
             raise InputError(
                 f"{option}: there is no column {item!r}; "
@@ -66,11 +65,12 @@ def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
     if len(many) >= 2 and not one and len({match[1] for match in matches}) == 1:
         return _in_order(many)
     if not one and not many:
-        alone = (
-            "; if that is more than one column, set the separator with --delimiter"
-            if len(columns) == 1
-            else ""
-        )
+        if len(columns) == 1:
+            alone = (
+                "; if that is more than one column, set the separator with --delimiter"
+            )
+        else:
+            alone = ""
         raise InputError(
             "no column has a default name of a score; choose one with --score: "
             f"{shown(columns)}{alone}"
@@ -156,7 +156,8 @@ def model_columns(columns: Sequence[str], model: Any, given: str | None) -> list
     of_fit = model.model_.fit.columns
     if given is None and of_fit and set(of_fit) <= set(columns):
         return list(of_fit)
-    columns, m = score_columns(columns, given), len(model.classes_)
+    columns = score_columns(columns, given)
+    m = len(model.classes_)
     if len(columns) not in ((1, 2) if m == 2 else (m,)):
         wanted = "one column of scores, or two" if m == 2 else f"{m} columns of scores"
         raise InputError(
@@ -210,8 +211,10 @@ def classes_of(
 
     A single column of scores belongs to the second class.
     """
-    values, where = values_of(texts, column), f"column {column!r} of {file}"
-    found, m = sorted(set(values)), max(len(score), 2)
+    values = values_of(texts, column)
+    where = f"column {column!r} of {file}"
+    found = sorted(set(values))
+    m = max(len(score), 2)
     classes: list[Value] = (
         found if options.classes is None else _given(options.classes, values, column)
     )

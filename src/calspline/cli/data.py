@@ -156,13 +156,11 @@ class Data:
         margins: bool = False,
         sums: bool = True,
     ):
-        self.source, self.scores, self.label, self.weight, self.group = (
-            source,
-            list(scores),
-            label,
-            weight,
-            group,
-        )
+        self.source = source
+        self.scores = list(scores)
+        self.label = label
+        self.weight = weight
+        self.group = group
         self.by = list(by)
         self._numbers = [*self.scores, *([weight] if weight else [])]
         for name in self._numbers:
@@ -202,7 +200,8 @@ class Data:
                 f"{_segment(k)}"
             )
         self.segments = [_segment(k).strip('"') for k in range(len(self.by))]
-        self.select, self.present = ", ".join(items), " AND ".join(tests)
+        self.select = ", ".join(items)
+        self.present = " AND ".join(tests)
         self._requirement: Requirement = "margin" if margins else "probability"
         self._n_summed = len(self.scores) if sums else 1
         self._left_out: list[str] = []
@@ -213,8 +212,10 @@ class Data:
     def _asked(self) -> list[str]:
         """What is asked of numbers in SQL: four counts, two minima and two maxima."""
         k = len(self.scores)
-        scores, weights = self._quoted[:k], self._quoted[k:]
-        several, total = ", ".join(scores), " + ".join(scores)
+        scores = self._quoted[:k]
+        weights = self._quoted[k:]
+        several = ", ".join(scores)
+        total = " + ".join(scores)
         if self._n_summed == 1:
             total = "1.0"
         tests = [
@@ -358,7 +359,8 @@ class Data:
             if self.source.types[name] == "VARCHAR":
                 number = _number(name, "VARCHAR")
                 wrong = f"{_text(name)} NOT IN ({ABSENT}) AND {number} IS NULL"
-                before, after = literal(f"{name} is '"), literal("'")
+                before = literal(f"{name} is '")
+                after = literal("'")
                 words.append(
                     f"WHEN {wrong} THEN concat({before}, {identifier(name)}, {after})"
                 )
@@ -549,11 +551,10 @@ def open_labelled(
     ``every`` has all columns if there are several sets of scores.
     """
     label = label_column(source.columns, options.label)
-    weight = (
-        None
-        if options.weight is None
-        else one_named(source.columns, options.weight, "--weight")
-    )
+    if options.weight is None:
+        weight = None
+    else:
+        weight = one_named(source.columns, options.weight, "--weight")
     if label in scores:
         raise InputError(
             f"column {label!r} cannot be both score and label; name them with --score "
@@ -563,16 +564,14 @@ def open_labelled(
         raise InputError(
             "--positive is for two classes; for more, name them in order with --classes"
         )
-    group = (
-        None
-        if options.group is None
-        else one_named(source.columns, options.group, "--group")
-    )
-    by = (
-        []
-        if getattr(options, "by", None) is None
-        else named(source.columns, options.by, "--by")
-    )
+    if options.group is None:
+        group = None
+    else:
+        group = one_named(source.columns, options.group, "--group")
+    if getattr(options, "by", None) is None:
+        by = []
+    else:
+        by = named(source.columns, options.by, "--by")
     data = Data(
         source,
         every or scores,

@@ -42,11 +42,10 @@ def evaluate(options: argparse.Namespace) -> None:
     data = open_labelled(source, score_columns(source.columns, last(options)), options)
     rows = _read(data, {"probabilities": data.scores})["probabilities"]
     found = evaluations.Evaluation(rows)
-    of_segments = (
-        {}
-        if found.segments is None
-        else {"segments": list(map(_finite, found.segments.records()))}
-    )
+    if found.segments is None:
+        of_segments = {}
+    else:
+        of_segments = {"segments": list(map(_finite, found.segments.records()))}
     title, _, table = str(found).partition("\n")
     of = ""
     if len(data.scores) <= 2:
@@ -87,10 +86,8 @@ def report(options: argparse.Namespace) -> None:
         data, rows = _read_sets(*_sets_of(options), options)
     else:
         data = open_for_model(options, model)
-        known, classes = (
-            list(map(str, model.classes_.tolist())),
-            list(map(str, data.classes)),
-        )
+        known = list(map(str, model.classes_.tolist()))
+        classes = list(map(str, data.classes))
         if known != classes:
             raise InputError(
                 f"the model's classes are {', '.join(known)}, and those of the data "
@@ -98,11 +95,10 @@ def report(options: argparse.Namespace) -> None:
                 "see --label, --positive and --classes"
             )
         rows = _read(data, {"raw": data.scores}, model)
-    title = (
-        options.title
-        if options.title is not None
-        else f"Calibration of {data.source.name}"
-    )
+    if options.title is not None:
+        title = options.title
+    else:
+        title = f"Calibration of {data.source.name}"
     found = reports.report_predictions(
         rows, calibrator=model, title=title, costs=options.costs
     )
@@ -183,9 +179,10 @@ def _take_in(found: Monitor, path: Path, options: argparse.Namespace) -> None:
     batch = _digest(data.source.paths)
     before = found.batches.get(batch)
     if before is not None:
-        same = (
-            f" has the same content as {before}, which" if before != path.name else ""
-        )
+        if before != path.name:
+            same = f" has the same content as {before}, which"
+        else:
+            same = ""
         note(f"{path}{same} was counted before; it is not counted again")
         return
     rows = data.rows

@@ -187,8 +187,11 @@ class Source:
         *,
         typed: bool,
     ) -> None:
-        self.paths, self.names, self.format = paths, names, format
-        encoding, header = options.encoding, not options.no_header
+        self.paths = paths
+        self.names = names
+        self.format = format
+        encoding = options.encoding
+        header = not options.no_header
         self._connection = self._latest = import_duckdb().connect()
         self._kept: str | None = None
         self._starts = [opening(path) for path in paths]
@@ -229,11 +232,9 @@ class Source:
     @property
     def name(self) -> str:
         """What to call it in a sentence."""
-        return (
-            self.names[0]
-            if len(self.names) == 1
-            else f"{self.names[0]} and {len(self.names) - 1} more"
-        )
+        if len(self.names) == 1:
+            return self.names[0]
+        return f"{self.names[0]} and {len(self.names) - 1} more"
 
     def _scan(self, which: int | None) -> str:
         """A table function over one file, or over all.
@@ -260,11 +261,10 @@ class Source:
         if self.format == "jsonl":
             columns = f"columns = {{{known}}}" if known else "sample_size = -1"
             return f"read_json({files}, format = 'newline_delimited', {columns})"
-        columns = (
-            f"auto_detect = false, columns = {{{known}}}"
-            if known
-            else "sample_size = -1"
-        )
+        if known:
+            columns = f"auto_detect = false, columns = {{{known}}}"
+        else:
+            columns = "sample_size = -1"
         options = ", ".join(f"{key} = {value}" for key, value in self._options.items())
         return f"read_csv({files}, {options}, {columns})"
 
@@ -333,11 +333,10 @@ class Source:
                 f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}"
                 for c, kind in self.types.items()
             )
-            columns = (
-                alike
-                if which is not None and len(self.paths) > 1 and self.columns
-                else "*"
-            )
+            if which is not None and len(self.paths) > 1 and self.columns:
+                columns = alike
+            else:
+                columns = "*"
             inner = f"SELECT {select} FROM (SELECT {columns} FROM {self._scan(which)})"
             if which is None and select == self._kept:
                 inner = "SELECT * FROM kept"
@@ -463,7 +462,8 @@ def write_batches(
 def open_source(options: argparse.Namespace, *, typed: bool = False) -> Source:
     """Open the files, patterns of files, or ``-`` that were named."""
     import_duckdb()
-    names, paths = [], []
+    names = []
+    paths = []
     for item in options.data:
         if item == "-":
             if sys.stdin.isatty():
@@ -473,9 +473,10 @@ def open_source(options: argparse.Namespace, *, typed: bool = False) -> Source:
             names.append(STDIN)
             paths.append(_spooled(sys.stdin.buffer))
             continue
-        found = (
-            [item] if Path(item).exists() else sorted(glob.glob(item, recursive=True))
-        )
+        if Path(item).exists():
+            found = [item]
+        else:
+            found = sorted(glob.glob(item, recursive=True))
         if not found:
             raise InputError(f"there is no file {item}")
         for name in found:

@@ -145,7 +145,8 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
         ):
             relation, columns = data.frame()
             fitted = fit_frame(relation, **columns, **calibrator.get_params(deep=False))
-    every, where = fitted.histogram_, None
+    every = fitted.histogram_
+    where = None
     if data.by:
         every = fitted.model_.fit.segment_histograms
         where = (
@@ -154,11 +155,10 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
             .of(every.segment)
         )
     assert every is not None
-    scores = (
-        expit(every.locations)
-        if fitted.model_.kind.value_kind == "probability"
-        else every.locations
-    )
+    if fitted.model_.kind.value_kind == "probability":
+        scores = expit(every.locations)
+    else:
+        scores = every.locations
     weights = np.array([every.negatives, every.positives])
     tests = _dealt(weights)
     trains = [weights - test for test in tests] if len(tests) > 1 else []
@@ -183,7 +183,8 @@ def _by_frame(calibrator: Any, data: Data) -> Fitted:
     log_loss, brier = np.average(
         after, axis=0, weights=[test.sum() for test in tests] if folded else None
     )
-    pooled, before = fitted.histogram_, None
+    pooled = fitted.histogram_
+    before = None
     if pooled.kind == "probability":
         before = _histogram_losses(
             pooled.scores, np.array([pooled.negatives, pooled.positives])
@@ -252,9 +253,11 @@ def _at_once(calibrator: Any, data: Data, margins: bool) -> Fitted:
         fitted = _quietly(_fit_rows, clone(calibrator), rows.of(train), data.classes)
         test = rows.of(~train)
         after[~train] = as_matrix(_quietly(fitted._predict, test.scores, test.by))
-    p, raw = after, rows.scores.values.astype(np.float64, copy=False)
+    p = after
+    raw = rows.scores.values.astype(np.float64, copy=False)
     if len(data.classes) == 2:
-        p, raw = after[:, 1], raw if raw.ndim == 1 else raw[:, 1]
+        p = after[:, 1]
+        raw = raw if raw.ndim == 1 else raw[:, 1]
     before = None if margins else _losses(raw, rows.labels, rows.weight)
     return Fitted(
         calibrator, bool(trains), before, _losses(p, rows.labels, rows.weight)
@@ -307,7 +310,8 @@ def _facts(fitted: Fitted, data: Data, options: argparse.Namespace) -> dict[str,
 
 def _story(fitted: Fitted, data: Data, options: argparse.Namespace) -> str:
     out = sys.stderr if options.output == STDOUT else sys.stdout
-    calibrator, classes = fitted.calibrator, data.classes
+    calibrator = fitted.calibrator
+    classes = data.classes
     if len(classes) == 2:
         what = f"{data.scores[-1]} as the probability that {data.label} is {classes[1]}"
     else:

@@ -106,15 +106,14 @@ def progress(
         TimeRemainingColumn,
     )
 
-    text, rows = (
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,.0f} rows"),
-    )
+    text = TextColumn("{task.description}")
+    rows = TextColumn("{task.completed:,.0f} rows")
     bar = Progress(
         text, BarColumn(), TaskProgressColumn(), rows, TimeRemainingColumn(),
         console=Console(file=sys.stderr), transient=True, auto_refresh=False,
     )  # fmt: skip
-    every, ended = total(), Event()
+    every = total()
+    ended = Event()
     task = bar.add_task(what, total=every)
 
     def draw() -> None:

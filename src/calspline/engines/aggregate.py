@@ -270,7 +270,8 @@ def _merged(column: dict[str, NDArray[Any]]) -> Sums:
             for key in ("w0", "w1", "m0", "m1")
         ]
     )
-    low, high = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
+    low = np.full(len(cells), np.inf)
+    high = np.full(len(cells), -np.inf)
     np.minimum.at(low, place, column["low"])
     np.maximum.at(high, place, column["high"])
     return Sums(cells, sums, low, high)
@@ -516,7 +517,9 @@ def group_sums(
     rows = engine.barrier(
         rows.select("g", "w", "z", r=nw.col("own") - p, v=p * nw.col("q"), size=z.abs())
     )
-    r, v, root = nw.col("r"), nw.col("v"), nw.col("v").sqrt()
+    r = nw.col("r")
+    v = nw.col("v")
+    root = nw.col("v").sqrt()
     terms = {
         "rows": w * 0.0 + 1.0,
         "weight": w,

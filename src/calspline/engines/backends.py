@@ -44,16 +44,14 @@ def open_frame(frame: Any) -> tuple[Frame, Engine]:
             "PySpark or ibis; "
             f"got {type(frame).__name__}"
         )
-    name = (
-        "pyspark"
-        if known.implementation.is_spark_like()
-        else known.implementation.value
-    )
-    name = (
-        "polars (lazy)"
-        if name == "polars" and isinstance(known, nw.LazyFrame)
-        else name
-    )
+    if known.implementation.is_spark_like():
+        name = "pyspark"
+    else:
+        name = known.implementation.value
+    if name == "polars" and isinstance(known, nw.LazyFrame):
+        name = "polars (lazy)"
+    else:
+        name = name
     return known, ENGINES.get(name, ENGINES["pandas"])
 
 
@@ -131,11 +129,9 @@ def _reference_duckdb(column: str) -> str:
     """The column's name, in quotes for DuckDB 1: a prefix with a dot is a table."""
     import duckdb
 
-    return (
-        DIALECTS["duckdb"].identifier(column)
-        if duckdb.__version__.startswith("1.")
-        else column
-    )
+    if duckdb.__version__.startswith("1."):
+        return DIALECTS["duckdb"].identifier(column)
+    return column
 
 
 def _select_ibis(

@@ -117,11 +117,10 @@ class Calibrate:
             _doubles(one if one.type == pa.float64() else one.cast(pa.float64()))
             for one in columns
         ]
-        whole = (
-            pa.Table.from_batches([batch])
-            if isinstance(batch, pa.RecordBatch)
-            else batch
-        )
+        if isinstance(batch, pa.RecordBatch):
+            whole = pa.Table.from_batches([batch])
+        else:
+            whole = batch
         return [_arrow(p) for p in self(scores, whole)]
 
     def arrow_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
@@ -140,11 +139,10 @@ def _doubles(column: Any) -> Array:
 
     The conversion of pyarrow would import pandas.
     """
-    parts = (
-        [_doubles(chunk) for chunk in column.chunks]
-        if hasattr(column, "chunks")
-        else []
-    )
+    if hasattr(column, "chunks"):
+        parts = [_doubles(chunk) for chunk in column.chunks]
+    else:
+        parts = []
     if parts or not len(column):
         return np.concatenate([np.empty(0), *parts])
     valid, values = column.buffers()
@@ -165,9 +163,10 @@ def _arrow(p: Array) -> Any:
     import pyarrow as pa
 
     absent = np.isnan(p)
-    valid = (
-        pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
-    )
+    if absent.any():
+        valid = pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    else:
+        valid = None
     return pa.Array.from_buffers(
         pa.float64(), len(p), [valid, pa.py_buffer(np.ascontiguousarray(p))]
     )

@@ -230,12 +230,9 @@ def _fit_two(
     where = Locations(names, kind)
     [found] = rows.histograms(where, classes, [1]).values()
     histogram = _pooled(found).of_classes(classes)
-    counts = (
-        replace(found, pooled=histogram)
-        if isinstance(found, SegmentHistograms)
-        else histogram
-    )
-    segments = counts if isinstance(counts, SegmentHistograms) else None
+    segments = None
+    if isinstance(found, SegmentHistograms):
+        segments = replace(found, pooled=histogram)
     seen = SeenRows(classes, kind, histogram, segments, histogram.total)
     if columns.group is None:
         calibrator._fit_seen(seen, recipe)
@@ -282,7 +279,8 @@ def _fit_many(
             :MOST_CLASSES
         ]
         shared = _share_out(rows, where, classes, found, columns, recipe, frequent)
-        recipe, fitted_to = shared.recipe, shared.histograms
+        recipe = shared.recipe
+        fitted_to = shared.histograms
     with one_blas_thread():
         fits = fit_histograms(
             [fitted_to.get(j) for j in range(m)], where.column_kind, recipe
@@ -417,7 +415,8 @@ def apply_frame(
     given = frame if has_odd_names(frame) else None
     if given is not None:
         frame, names = with_text_names(given, score=score, by=by)
-        score, by = names["score"], names["by"]
+        score = names["score"]
+        by = names["by"]
     known, engine = open_frame(frame)
     schema = known.collect_schema()
     classes = classes_of_calibrator(calibrator)
@@ -438,11 +437,10 @@ def apply_frame(
         )
     order = order_columns(columns, classes, "score")
     columns = columns if order is None else [columns[place] for place in order]
-    outputs = (
-        [output]
-        if len(classes) == 2
-        else [f"{output}_{label}" for label in classes.tolist()]
-    )
+    if len(classes) == 2:
+        outputs = [output]
+    else:
+        outputs = [f"{output}_{label}" for label in classes.tolist()]
     # In SQL names differ by more than upper and lower case.
     taken = {name.lower() for name in (schema if given is None else names_of(given))}
     for name in outputs:
@@ -520,10 +518,8 @@ def _projections(
         )
         found = [found] if isinstance(found, str) else found
         # What to_sql makes null is no score.
-        stages, results = (
-            [],
-            [f"coalesce({value}, CASE {refusal} END)" for value in found],
-        )
+        stages = []
+        results = [f"coalesce({value}, CASE {refusal} END)" for value in found]
     added = [
         ["*", *(f"{value} AS {name}" for name, value in stage.items())]
         for stage in stages
@@ -537,11 +533,10 @@ def _projections(
 
 def _refusal(calibrator: Any, columns: list[str], dialect: Dialect) -> str:
     """A branch of a CASE for rows without a score: an error, unless one is missing."""
-    wanted = (
-        "probabilities in [0, 1]"
-        if calibrator.model_.kind.value_kind == "probability"
-        else "finite"
-    )
+    if calibrator.model_.kind.value_kind == "probability":
+        wanted = "probabilities in [0, 1]"
+    else:
+        wanted = "finite"
     if len(columns) > 1 and calibrator.model_.kind.value_kind == "probability":
         wanted += " that sum to one in each row"
     names = ", ".join(UNSAFE.sub("_", name) for name in columns)

@@ -70,7 +70,8 @@ class ArrayRows:
         found: dict[int, Found] = {}
         scores = self._located(where)
         for j in seen:
-            one, positive = scores[j], self._is(classes[j])
+            one = scores[j]
+            positive = self._is(classes[j])
             found[j] = pooled = ScoreHistogram.collect(one, positive, self.weight)
             if self.by is not None:
                 found[j] = SegmentHistograms.collect(
@@ -84,13 +85,15 @@ class ArrayRows:
         """What groups say about classes, and the design effects of their segments."""
         groups = self._group_numbers()
         scores = self._located(where)
-        segments = (
-            [] if self.by is None else [column.codes for column in self.by.columns]
-        )
+        if self.by is None:
+            segments = []
+        else:
+            segments = [column.codes for column in self.by.columns]
         sums = []
         contrasts = []
         for j, line in lines.items():
-            locations, positive = scores[j].locations(), self._is(classes[j])
+            locations = scores[j].locations()
+            positive = self._is(classes[j])
             residuals = line.residuals(locations, positive, self.weight, segments)
             sums.append(residuals.sums(groups))
             if segments:
@@ -124,11 +127,9 @@ class ArrayRows:
 
     def _is(self, label: Any) -> NDArray[np.bool_]:
         """Which rows have a label."""
-        return (
-            np.asarray(self.codes == self.labels.index(label))
-            if label in self.labels
-            else self.codes < -1
-        )
+        if label in self.labels:
+            return np.asarray(self.codes == self.labels.index(label))
+        return self.codes < -1
 
 
 def read_arrays(

@@ -211,7 +211,8 @@ class LazyRows:
     ) -> LazyFrame:
         """Locations by number of class, weights, codes of classes, and ``more``."""
         if where.two:
-            located, keys = self.frame.with_columns(_location(where).alias("1")), ["1"]
+            located = self.frame.with_columns(_location(where).alias("1"))
+            keys = ["1"]
         else:
             located = one_vs_rest_locations(
                 self.frame, where.names, where.kind.value_kind, where.scale, where.unit
@@ -294,7 +295,8 @@ def lazy_rows(
     rows = rows.filter(~reduce(or_, [*absent.values(), no_label]))
     weights = None
     if columns.weight is not None:
-        low, high = found["low_known_weight"], found["high_known_weight"]
+        low = found["low_known_weight"]
+        high = found["high_known_weight"]
         if not np.isnan(low).all():
             weights = (float(np.nanmin(low)), float(np.nanmax(high)))
         rows = rows.filter(nw.col("w") > 0.0)
@@ -343,18 +345,16 @@ def _absent(name: str, *, nan: bool) -> nw.Expr:
     value = nw.col(name)
     # A condition hides the range that a Parquet file states for its numbers: DuckDB
     # takes it for that of NaN as well.
-    return (
-        value.is_null() | nw.when(~value.is_null()).then(value).is_nan()
-        if nan
-        else value.is_null()
-    )
+    if nan:
+        return value.is_null() | nw.when(~value.is_null()).then(value).is_nan()
+    return value.is_null()
 
 
 def _label(column: str, dtype: nw.dtypes.DType) -> nw.Expr:
     value = nw.col(column)
-    return (
-        value.cast(nw.String) if isinstance(dtype, (nw.Categorical, nw.Enum)) else value
-    )
+    if isinstance(dtype, (nw.Categorical, nw.Enum)):
+        return value.cast(nw.String)
+    return value
 
 
 def _by_label(
@@ -379,7 +379,8 @@ def _by_label(
         negative=_indicator(reduce(or_, [one < 0.0 for one in scores])),
         **{f"no_{name}": _indicator(where) for name, where in absent.items()},
     )
-    w, off = nw.col("w"), (nw.col("total") - 1.0).abs() > ROW_SUM_TOLERANCE
+    w = nw.col("w")
+    off = (nw.col("total") - 1.0).abs() > ROW_SUM_TOLERANCE
     rows = rows.with_columns(
         rows=ONE,
         off=_indicator(off),
@@ -415,11 +416,9 @@ def _location(where: Locations) -> nw.Expr:
         return scores[1] - scores[0]
     if where.kind.value_kind == "margin":
         return scores[-1]
-    return (
-        log_odds(scores[0])
-        if len(scores) == 1
-        else log_odds_from_pair(scores[0], scores[1])
-    )
+    if len(scores) == 1:
+        return log_odds(scores[0])
+    return log_odds_from_pair(scores[0], scores[1])
 
 
 def _code(classes: NDArray[Any]) -> nw.Expr:
@@ -442,10 +441,8 @@ class PartitionRows(LazyRows):
         """Histograms of all partitions, added up in a tree, by number of class."""
         from dask import delayed
 
-        of_partition, total = (
-            delayed(partial(_of_partition, where, classes, seen, self.by)),
-            delayed(_total),
-        )
+        of_partition = delayed(partial(_of_partition, where, classes, seen, self.by))
+        total = delayed(_total)
         parts = [of_partition(part) for part in self.frame.to_native().to_delayed()]
         while len(parts) > 1:
             parts = [
@@ -462,10 +459,8 @@ def _of_partition(
     by: Sequence[str],
     part: Any,
 ) -> Sums:
-    own, frame = (
-        {name: name for name in [*where.names, "w"]},
-        nw.from_native(part, eager_only=True),
-    )
+    own = {name: name for name in [*where.names, "w"]}
+    frame = nw.from_native(part, eager_only=True)
     return replace(
         read_arrays(frame, own, "y"), by=named_segments(frame, by)
     ).histograms(where, classes, seen)
@@ -485,7 +480,8 @@ def partition_rows(
     engine: Engine, frame: LazyFrame, columns: Columns
 ) -> tuple[PartitionRows, ColumnStats]:
     """As :func:`lazy_rows`, for Dask."""
-    dask, schema = frame.to_native(), frame.collect_schema()
+    dask = frame.to_native()
+    schema = frame.collect_schema()
     for name in (columns.label, *columns.by):
         if isinstance(schema[name], (nw.Categorical, nw.Enum)):
             # Numbers among categories stay numbers; what is no number is text, as

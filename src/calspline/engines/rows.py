@@ -313,11 +313,10 @@ def check_column(name: Any, argument: str, schema: nw.Schema) -> str:
     if name not in schema:
         names = list(schema)
         close = get_close_matches(name, names, n=1)
-        hint = (
-            f"Did you mean {close[0]!r}?"
-            if close
-            else f"Its columns are {short_list(names, SHOWN)}."
-        )
+        if close:
+            hint = f"Did you mean {close[0]!r}?"
+        else:
+            hint = f"Its columns are {short_list(names, SHOWN)}."
         raise ValueError(
             f"{argument} must be a column of frame; there is no {name!r}. {hint}"
         )
@@ -350,12 +349,9 @@ def _declared_order(frame: nw.DataFrame[Any] | LazyFrame, column: str) -> list[A
     dtype = frame.collect_schema()[column]
     if isinstance(dtype, nw.Categorical) and frame.implementation.is_pyarrow():
         values = frame.to_native()[column]
-        ordered = values.type.ordered and values.num_chunks
-        return (
-            values.unify_dictionaries().chunk(0).dictionary.to_pylist()
-            if ordered
-            else []
-        )
+        if not (values.type.ordered and values.num_chunks):
+            return []
+        return list(values.unify_dictionaries().chunk(0).dictionary.to_pylist())
     return list(dtype.categories) if isinstance(dtype, nw.Enum) else []
 
 

@@ -82,10 +82,8 @@ class Costs:
     @property
     def threshold(self) -> float:
         """Threshold above which acting costs less than not acting."""
-        of_acting, of_waiting = (
-            self.false_positive - self.true_negative,
-            self.false_negative - self.true_positive,
-        )
+        of_acting = self.false_positive - self.true_negative
+        of_waiting = self.false_negative - self.true_positive
         return of_acting / (of_acting + of_waiting)
 
     def acting(self, y: Array) -> Array:
@@ -573,7 +571,8 @@ def _covariance(
     a: Predictions, b: Predictions, of_a: Array, of_b: Array, thresholds: Array
 ) -> Array:
     """Covariances of the net benefits of two sets on the same rows."""
-    m, odds = len(thresholds) + 1, thresholds / (1.0 - thresholds)
+    m = len(thresholds) + 1
+    odds = thresholds / (1.0 - thresholds)
     cell_a, cell_b = (
         np.searchsorted(thresholds, one.probs, side="right") for one in (a, b)
     )
@@ -588,10 +587,8 @@ def _covariance(
         .cumsum(axis=2)[:, ::-1, ::-1]
     )
     raw = above[1, 1:, 1:] + np.outer(odds, odds) * above[0, 1:, 1:]
-    sum_a, sum_b = (
-        above[1, 1:, 0] - odds * above[0, 1:, 0],
-        above[1, 0, 1:] - odds * above[0, 0, 1:],
-    )
+    sum_a = above[1, 1:, 0] - odds * above[0, 1:, 0]
+    sum_b = above[1, 0, 1:] - odds * above[0, 0, 1:]
     centred = (
         raw
         - np.outer(sum_a, of_b)
@@ -646,7 +643,8 @@ def best_threshold(
     if fit is None:
         everything = 0.0 if f.positives.any() else 1.0
         return everything, 0.0, 1.0
-    curve, band = fit.curve(f.x), fit.curve.band(f.x, level)
+    curve = fit.curve(f.x)
+    band = fit.curve.band(f.x, level)
     # What acting on all rows from the i-th value on gains, by the curve; at the end, on
     # none.
     gain = np.append(np.cumsum((f.w * (curve - target))[::-1])[::-1], 0.0)

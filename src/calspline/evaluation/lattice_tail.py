@@ -86,7 +86,9 @@ def upper_tails(flips: CoinFlips, tilt: Array) -> Array:
 
 def _tails(flips: CoinFlips, tilt: Array) -> Array:
     """The tails of sums whose flips are in order."""
-    n, code, first = len(tilt), flips.code, run_starts(flips.code)
+    n = len(tilt)
+    code = flips.code
+    first = run_starts(flips.code)
 
     def total(values: Array) -> Array:
         return np.bincount(code, values, minlength=n).astype(np.float64)

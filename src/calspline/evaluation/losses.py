@@ -81,7 +81,8 @@ def auc(f: Counts) -> float:
 
     NaN without both.
     """
-    w1, w0 = float(f.positives.sum()), float(f.negatives.sum())
+    w1 = float(f.positives.sum())
+    w0 = float(f.negatives.sum())
     if w1 == 0.0 or w0 == 0.0:
         return float("nan")
     below = np.cumsum(f.negatives) - 0.5 * f.negatives

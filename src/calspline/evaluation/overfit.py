@@ -125,7 +125,8 @@ def _units(rows: EvaluatedRows) -> Units:
     if rows.groups is not None:
         columns = [rows.groups, *columns]
     order = np.lexsort(columns)
-    p, w = rows.probs[order], rows.w[order]
+    p = rows.probs[order]
+    w = rows.w[order]
     if rows.groups is not None:
         return Units(p, np.ones(len(p), np.int64), w, rows.groups[order])
     if rows.unequal:
@@ -205,10 +206,13 @@ def _gains(deviations: Array, q: Array, w: Array) -> Overfit:
     """
     total = float(w.sum())
     hits = w * q + deviations
-    log_q, log_rest = np.log(q), np.log1p(-q)
+    log_q = np.log(q)
+    log_rest = np.log1p(-q)
     # Losses of the curve: sums of outcomes times what depends on ``q`` alone.
     of_q = hits @ np.column_stack([log_q - log_rest, q, log_q])
-    base, squares, mean = float(w @ log_rest), float(w @ q**2), float(w @ q)
+    base = float(w @ log_rest)
+    squares = float(w @ q**2)
+    mean = float(w @ q)
     gains = np.empty((3, len(hits)))
     for k, sums in enumerate(hits):
         pieces = isotonic_regression(sums / w, weights=w)

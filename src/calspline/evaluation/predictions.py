@@ -341,7 +341,8 @@ def check_predictions(
             f"{name} must have at least one row and one column; got shape "
             f"{given.values.shape}"
         )
-    n, n_classes = len(given), max(given.n_columns, 2)
+    n = len(given)
+    n_classes = max(given.n_columns, 2)
     found = check_label_array(y, n, beside=name)
     advice = CALIBRATE_FIRST if is_outside(*given.limits) else ""
     decide_kind(given, "probability", advice)
@@ -376,7 +377,8 @@ def check_predictions(
     array = given.in_class_order(classes, known=labels is not None).probabilities()
     if pos_label is not None and _position(pos_label, classes) == 0:
         # The first of two columns is its probability; a single column already is.
-        classes, codes = classes[::-1], 1 - codes
+        classes = classes[::-1]
+        codes = 1 - codes
         array = array.reshape(n, -1)[:, 0]
     values = (array.reshape(n, -1)[:, -1] if n_classes == 2 else array).astype(
         np.float64, copy=False
@@ -387,10 +389,13 @@ def check_predictions(
         check_weights_as_counts(weight, labels=codes, scores=columns, remedy="")
     if weight is not None and weight.min() == 0.0:
         present = weight > 0.0
-        values, codes, weight = values[present], codes[present], weight[present]
-        group = (
-            None if group is None else np.unique(group[present], return_inverse=True)[1]
-        )
+        values = values[present]
+        codes = codes[present]
+        weight = weight[present]
+        if group is None:
+            group = None
+        else:
+            group = np.unique(group[present], return_inverse=True)[1]
         segments = None if segments is None else segments.of(present)
     rows = Predictions(values, codes, weight, classes, several_groups(group), segments)
     if rows.binary:

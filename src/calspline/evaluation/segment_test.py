@@ -76,14 +76,19 @@ LONGEST = 500.0
 
 def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
     """Roots of many increasing functions, within ``far`` steps."""
-    low, high, end = np.zeros_like(step), step.copy(), far * step
-    below, above = f(low), f(high)
+    low = np.zeros_like(step)
+    high = step.copy()
+    end = far * step
+    below = f(low)
+    above = f(high)
     while np.any(more := (above < 0.0) & (high < end)):
-        low, below = np.where(more, high, low), np.where(more, above, below)
+        low = np.where(more, high, low)
+        below = np.where(more, above, below)
         high = np.where(more, np.minimum(2.0 * high, end), high)
         above = np.where(more, f(high), above)
     never = above < 0.0
-    low, below = np.where(never, high, low), np.where(never, above, below)
+    low = np.where(never, high, low)
+    below = np.where(never, above, below)
     for i in range(MOST_STEPS):
         if np.all(high - low <= CLOSE * step):
             break
@@ -96,11 +101,10 @@ def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
         value = f(at)
         up = value >= 0.0
         # The value at an end that stays counts half at the next step (Illinois).
-        below, above = (
-            np.where(up, 0.5 * below, value),
-            np.where(up, value, 0.5 * above),
-        )
-        low, high = np.where(up, low, at), np.where(up, at, high)
+        below = np.where(up, 0.5 * below, value)
+        above = np.where(up, value, 0.5 * above)
+        low = np.where(up, low, at)
+        high = np.where(up, at, high)
     return np.asarray(0.5 * (low + high))
 
 
@@ -120,7 +124,9 @@ class Cells:
     @classmethod
     def like(cls, rows: Predictions, code: Ints, n: int) -> tuple[Cells, Ints]:
         """Coin flips that represent the rows, and the cell of each row."""
-        units, w, p = rows.powers(0.0), rows.w, np.clip(rows.probs, LEAST, 1.0 - LEAST)
+        units = rows.powers(0.0)
+        w = rows.w
+        p = np.clip(rows.probs, LEAST, 1.0 - LEAST)
         if len(p) <= MANY_ROWS:
             return cls(p, units, w / units, code), np.arange(len(p))
         key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
@@ -156,7 +162,9 @@ class SegmentSums:
     """
 
     def __init__(self, rows: Predictions, code: Ints, n: int) -> None:
-        self.rows, self.code, self.n = rows, code, n
+        self.rows = rows
+        self.code = code
+        self.n = n
         self.residual = rows.w * (rows.codes - rows.probs)
         self.cells, self.place = c, place = Cells.like(rows, code, n)
         v = c.count * c.size**2 * c.v
@@ -193,7 +201,8 @@ class SegmentSums:
 
     def _tail(self, U: Array, feature: Array) -> Array:
         """Two-sided tail probability of sums ``U`` (saddlepoint)."""
-        c, code = self.cells, self.cells.code
+        c = self.cells
+        code = self.cells.code
         b = np.sign(U)[code] * c.size * feature
         U = np.abs(U)
         V = self.over_cells(c.count * b**2 * c.v)
@@ -211,7 +220,8 @@ class SegmentSums:
             lambda t: self.over_cells(c.count * b * (tilted(t) - c.p)) - U,
             U / np.maximum(V, 1e-300),
         )
-        q, tb = tilted(t), t[code] * b
+        q = tilted(t)
+        tb = t[code] * b
         K = self.over_cells(
             c.count * (np.log1p(c.p * np.expm1(np.minimum(tb, LONGEST))) - tb * c.p)
         )
@@ -267,10 +277,8 @@ class SegmentSums:
         G = np.tile(
             np.diff(sums.indptr)[: self.n].astype(np.float64), 2
         )  # groups with rows in each segment
-        U, squares = (
-            np.asarray(sums.sum(axis=1)).ravel(),
-            np.asarray(sums.power(2).sum(axis=1)).ravel(),
-        )
+        U = np.asarray(sums.sum(axis=1)).ravel()
+        squares = np.asarray(sums.power(2).sum(axis=1)).ravel()
         spread = (squares - U**2 / G) * G / np.maximum(G - 1.0, 1.0)
         known = (G > 1.0) & (spread > 0.0)
         t = np.divide(
@@ -291,7 +299,10 @@ class SegmentSums:
     @property
     def many_p_value(self) -> float:
         """P-value of ``Q``, which detects many small deviations."""
-        c, parts, Q, mean = self.cells, [], 0.0, 0.0
+        c = self.cells
+        parts = []
+        Q = 0.0
+        mean = 0.0
         for U, f, tau in zip(self.sums, self.features, USUAL_SPREAD, strict=True):
             V = self.over_cells(c.count * c.size**2 * c.v * f**2)
             H = self.over_cells(c.count * c.size * c.v * f**2)
@@ -301,7 +312,8 @@ class SegmentSums:
                 out=np.zeros_like(V),
                 where=V > 0.0,
             )
-            Q, mean = Q + float(worth @ U**2), mean + float(worth @ V)
+            Q = Q + float(worth @ U**2)
+            mean = mean + float(worth @ V)
             parts.append((f, worth))
         if mean == 0.0:
             return 1.0
@@ -320,11 +332,10 @@ class SegmentSums:
 
     def _variance_of_squares(self, parts: list[tuple[Array, Array]]) -> float:
         """Variance of the sum over segments of weighted squared sums."""
-        c, out = self.cells, 0.0
-        second, fourth = (
-            c.count * c.size**2 * c.v,
-            c.count * c.size**4 * c.v * (1.0 - 6.0 * c.v),
-        )
+        c = self.cells
+        out = 0.0
+        second = c.count * c.size**2 * c.v
+        fourth = c.count * c.size**4 * c.v * (1.0 - 6.0 * c.v)
         for j, first in enumerate(c.code):
             for i, other in enumerate(c.code[: j + 1]):
                 _, at, pair = np.unique(

@@ -78,10 +78,8 @@ class Coded(NamedTuple):
             )
             labels += values
             columns += [str(k) if column.name is None else column.name] * len(values)
-        code, names = (
-            np.array(codes, dtype=np.intp),
-            [NO_SEGMENT if one is None else str(one) for one in labels],
-        )
+        code = np.array(codes, dtype=np.intp)
+        names = [NO_SEGMENT if one is None else str(one) for one in labels]
         if len(codes) == 1:
             return cls(code, labels, names, {"segment": labels})
         names = [
@@ -160,7 +158,8 @@ class SegmentEvaluation(JudgedSegments):
     @property
     def verdict(self) -> str:
         """Result of the joint test and the number of miscalibrated segments."""
-        p, n = self.p_value, len(self)
+        p = self.p_value
+        n = len(self)
         if p >= FALSE_SHARE:
             return (
                 "No evidence of miscalibration in any of the "
@@ -330,7 +329,8 @@ def evaluate_segments(rows: Predictions, of_all_rows: float) -> SegmentEvaluatio
 
 def _verdicts(sums: SegmentSums, miscalibrated: NDArray[np.bool_]) -> list[str]:
     """Describe the miscalibration by level or slope, whichever is more significant."""
-    (level, slope), (p_level, p_slope) = sums.sums, sums.p_values
+    level, slope = sums.sums
+    p_level, p_slope = sums.p_values
     of_level = np.where(level > 0.0, "too low", "too high")
     of_slope = np.where(slope > 0.0, "under-confident", "over-confident")
     clearer = np.where(p_level <= p_slope, of_level, of_slope)
@@ -356,7 +356,8 @@ def _ratios(sums: SegmentSums) -> tuple[Array, Array, Array]:
     expected, _ = at(zero)
     events = expected + sums.sums[0]
     size = sums.total(sums.rows.powers()) / sums.total(sums.rows.w)
-    side, step = np.sign(sums.sums[0]), np.ones(sums.n)
+    side = np.sign(sums.sums[0])
+    step = np.ones(sums.n)
     hold = PRIOR_PRECISION * size
     shift = side * root(
         lambda s: side * (at(side * s)[0] - events) + hold * s, step, FARTHEST_SHIFT
@@ -396,10 +397,12 @@ def multicalibration_error(sums: SegmentSums) -> tuple[float, float]:
     I. Guy et al., *Measuring multi-calibration*, arXiv 2506.11251, 2025.
     """
     variance = sums.rows.powers() * sums.rows.probs * (1.0 - sums.rows.probs)
-    largest, of_all = 0.0, float(np.sqrt(variance.sum()))
+    largest = 0.0
+    of_all = float(np.sqrt(variance.sum()))
     for code in [np.zeros(len(variance), dtype=np.intp), *sums.code]:
         order = np.lexsort([sums.rows.probs, code])
-        p, segment = sums.rows.probs[order], code[order]
+        p = sums.rows.probs[order]
+        segment = code[order]
         first = run_starts(segment)
         reached = np.cumsum(sums.residual[order])
         reached -= np.repeat(
@@ -451,13 +454,16 @@ def _by_segment(one: LossDifference, coded: Coded) -> dict[str, Array]:
     For two classes, the variance is at least the one implied by the probabilities of
     both sets, because the outcomes of a few rows may all be equal.
     """
-    rows, S, code = one.rows, len(coded.labels), coded.code
+    rows = one.rows
+    S = len(coded.labels)
+    code = coded.code
     total = partial(cell_sums, cell=code, n=S)
     weight = total(rows.w)
     mean = total(rows.w * one.seen) / weight
     away = one.seen - mean[code]
     if rows.groups is None:
-        squares, freedom = total(rows.powers() * away**2), np.full(S, np.inf)
+        squares = total(rows.powers() * away**2)
+        freedom = np.full(S, np.inf)
     else:
         squares, G = group_squares(rows.w * away, code, rows.groups, S)
         freedom = G - 1.0
@@ -465,7 +471,8 @@ def _by_segment(one: LossDifference, coded: Coded) -> dict[str, Array]:
         p = 0.5 * (rows.probs + one.reference.probs)
         stake = one.if_outcome(1) - one.if_outcome(0)
         squares = np.maximum(squares, total(rows.powers() * p * (1.0 - p) * stake**2))
-    error, known = np.sqrt(squares) / weight, freedom > 0.0
+    error = np.sqrt(squares) / weight
+    known = freedom > 0.0
     z = np.divide(np.abs(mean), error, out=np.zeros(S), where=error > 0.0)
     t = student(np.where(known, freedom, 1.0))
     reach = np.where(known, t.isf(0.5 - 0.5 * LEVEL), np.inf)

@@ -173,11 +173,10 @@ def title_of(model: Model) -> str:
     labels = [
         UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", label) for label in listed
     ]
-    what = (
-        f"Probability of class {labels[1]}"
-        if len(labels) == 2
-        else f"Probabilities of classes {', '.join(labels)}"
-    )
+    if len(labels) == 2:
+        what = f"Probability of class {labels[1]}"
+    else:
+        what = f"Probabilities of classes {', '.join(labels)}"
     return f"{what}, calibrated. Written by calspline {__version__}."
 
 
