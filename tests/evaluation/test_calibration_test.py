@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import expit
 from scipy.stats import chi2
 
-from calspline import evaluate
+from calspline import IsotonicCalibrator, evaluate
 from calspline._arrays import Counts, one_blas_thread
 from calspline.evaluation.calibration import (
     calibration_p_value,
@@ -119,6 +120,20 @@ def test_the_tail_of_equal_weights_is_a_chi_square_and_far_tails_stay_positive()
     )
     far = weighted_chi2_tail(200.0, np.array([1.0, 1.0, 0.5]))
     assert 0 < far < 1e-40
+
+
+@pytest.mark.parametrize("t", [1e-300, 1e-19, 1e-14, 1e-13])
+def test_the_tail_beyond_next_to_nothing_is_one(t):
+    assert weighted_chi2_tail(t, np.array([1.0, 2.0, 0.5])) == pytest.approx(1.0)
+
+
+def test_probabilities_that_fit_their_own_rows_exactly_are_evaluated():
+    rng = np.random.default_rng(0)
+    log_odds = rng.normal(size=2000)
+    y = rng.random(2000)[:1000] < expit(log_odds[:1000])
+    scores = expit(2 * log_odds[:1000])
+    own = IsotonicCalibrator().fit(scores, y).calibrate(scores)
+    assert evaluate(y, own).calibration_p_value == pytest.approx(1.0)
 
 
 @pytest.mark.slow

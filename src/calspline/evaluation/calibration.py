@@ -446,7 +446,7 @@ def gamma_tail(x: float, mean: float, variance: float) -> float:
 
 def weighted_chi2_tail(t: float, a: Array) -> float:
     """``P(sum_k a_k Z_k^2 >= t)`` for standard normal ``Z`` and positive ``a``."""
-    if t <= 0.0:
+    if t <= 1e-20 * a.sum():
         return 1.0
     bound = float(scipy.special.chdtrc(len(a), t / a.max()))
     if bound == 0.0 or a.max() - a.min() <= 1e-9 * a.max():
@@ -473,6 +473,8 @@ def weighted_chi2_tail(t: float, a: Array) -> float:
     )
     while t > mean and slope(high) < t:
         high = 0.5 * (high + top)
+    while t < mean and slope(low) >= t:  # by rounding, if t is tiny
+        low *= 2.0
     s = float(
         scipy.optimize.brentq(lambda s: slope(s) - t, low, high, xtol=1e-14 * top)
     )
