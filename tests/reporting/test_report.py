@@ -3,6 +3,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from calspline import (
     BetaCalibrator,
@@ -12,7 +13,9 @@ from calspline import (
     SplineCalibrator,
     TemperatureCalibrator,
     evaluate,
+    load,
     report,
+    save,
 )
 from calspline._formatting import format_number, precise_percent
 from calspline.reporting.charts import MAX_CLASSES
@@ -168,6 +171,24 @@ def test_it_says_where_a_curve_falls():
     assert words in report(y, {"raw": p}, calibrator=falling).html
     assert f"falls from {low:.3g} to {high:.3g}" in falling.summary()
     assert "The curve falls" not in report(y, {"raw": p}, calibrator=rising).html
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_of_the_fit_are_recognized(n_classes, tmp_path):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(600, n_classes))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    scores = softmax(2 * logits, axis=1)
+    calibrator = SplineCalibrator().fit(scores[:300], y[:300])
+    save(calibrator, tmp_path / "model.json")
+    for model in (calibrator, load(tmp_path / "model.json")):
+        own = {"own": calibrator.predict_proba(scores[:300])}
+        with pytest.warns(UserWarning, match="the rows that the calibrator was fitted"):
+            page = report(y[:300], own, calibrator=model).html
+        assert "its measures are too optimistic" in page
+        other = {"other": calibrator.predict_proba(scores[300:])}
+        page = report(y[300:], other, calibrator=model).html
+        assert "too optimistic" not in page
 
 
 def test_the_summary_of_the_fit_is_quoted(binary):

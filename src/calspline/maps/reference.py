@@ -14,6 +14,8 @@ from calspline._codec import check_fields
 from calspline._domains import Numbers
 
 BINS = 20
+FEWEST_BINS = 4
+"""In fewer bins, other rows may well have the same counts by chance."""
 TINY = 1e-12
 
 
@@ -46,6 +48,15 @@ class Reference:
     def base_rates(self) -> Array:
         """Share of each class."""
         return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
+
+    def matches(self, p: Array, codes: NDArray[np.intp], weight: Array | None) -> bool:
+        """Whether rows have the counts of the fit in every bin, as its own rows do."""
+        n_bins, n_classes = self.counts.shape
+        if n_bins < FEWEST_BINS:
+            return False
+        cells = np.searchsorted(self.edges, p) * n_classes + codes
+        counts = np.bincount(cells, weight, minlength=n_bins * n_classes)
+        return np.allclose(counts, self.counts.ravel())
 
     def p_value(
         self, p: Array, weight: Array, rates: Array, design_effect: float = 1.0

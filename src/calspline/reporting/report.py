@@ -20,6 +20,7 @@ from markupsafe import Markup
 from calspline._formatting import format_number, percent, precise_percent
 from calspline._input.options import check_text
 from calspline._persistence import write_whole
+from calspline._user_warnings import warn_user
 from calspline.calibrators.checks import check_fitted_calibrator
 from calspline.evaluation.compare import Comparison, compare_predictions
 from calspline.evaluation.decisions import Decision, decide_predictions
@@ -27,6 +28,10 @@ from calspline.evaluation.predictions import Predictions, check_prediction_sets
 from calspline.reporting import charts, sections, summary
 
 INLINE_HEIGHT = 860
+TRAINING_ROWS = (
+    "These are the rows that the calibrator was fitted to, so its measures are too "
+    "optimistic. Evaluate it on other rows."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +167,8 @@ def report_predictions(
         decision = decide_predictions(rows, costs=costs, thresholds=thresholds)
     comparison = compare_predictions(rows)
     page = summarise(rows, comparison, calibrator, title, decision)
+    if page["training"] is not None:
+        warn_user(page["training"])
     html = render(page)
     where = None if path is None else Path(path)
     if where is not None:
@@ -197,14 +204,16 @@ def summarise(
     curve_charts = []
     if fit and fit["curve"]:
         curve_charts = charts.calibrator_charts(fit, views[0])
-    is_training = calibrator is not None and summary.is_training_data(calibrator, first)
+    training = None
+    if calibrator is not None and summary.has_training_rows(calibrator, rows):
+        training = TRAINING_ROWS
     return {
         "title": "Calibration report" if title is None else title,
         "headline": [
             (list(rows).index(name), sentence) for name, sentence in sentences
         ],
         "recommendation": comparison.recommendation if len(rows) > 1 else None,
-        "training": is_training,
+        "training": training,
         "leave_it": comparison.recommended == comparison.reference,
         "facts": summary.facts(comparison, first),
         "grouping": comparison.grouping,

@@ -29,7 +29,6 @@ from calspline._version import __version__
 from calspline.evaluation.compare import Comparison, Difference, Verdict
 from calspline.evaluation.evaluate import Evaluation, Miscalibration
 from calspline.evaluation.predictions import Predictions
-from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.reporting.charts import View
 from calspline.transforms import log_odds
 
@@ -263,25 +262,20 @@ def describe_calibrator(calibrator: Any, rows: Predictions) -> dict[str, Any]:
     }
 
 
-def is_training_data(calibrator: Any, rows: Predictions) -> bool:
-    """Whether these scores and outcomes are those of the calibrator's fit.
+def has_training_rows(calibrator: Any, rows: Mapping[str, Predictions]) -> bool:
+    """Whether a set holds the probabilities of the rows the calibrator was fitted to.
 
-    This is detected for two classes, and calibrators that hold their histogram.
+    They are recognized by the counts that the model keeps; those of a model with
+    segments are not.
     """
-    fitted = getattr(calibrator, "histogram_", None)
-    if fitted is None or not rows.binary or fitted.kind != "probability":
+    reference = calibrator.model_.reference
+    if reference is None:
         return False
-    f = rows.counts
-    if not np.isclose(fitted.total, f.total):
-        return False
-    if not np.isclose(fitted.positives.sum(), f.positives.sum()):
-        return False
-    given = ScoreHistogram.from_scores(
-        rows.probs, rows.codes, rows.weight, kind="probability", classes=[0, 1]
-    )
-    return len(given) == len(fitted) and all(
-        np.allclose(getattr(given, name), getattr(fitted, name))
-        for name in ("locations", "positives", "negatives")
+    return any(
+        reference.matches(
+            one.probs if one.binary else one.probs.max(axis=1), one.codes, one.weight
+        )
+        for one in rows.values()
     )
 
 
