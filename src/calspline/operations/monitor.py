@@ -439,11 +439,12 @@ class Monitor(Result):
         if not self.log:
             return "There are no data yet."
         if not self.alarm:
-            so_far = (
-                f"evidence {self.evidence:.3g} of {1.0 / self.alpha:g} "
-                f"after {len(self.log)} updates"
+            n = len(self.log)
+            return (
+                f"No alarm after {n} {'update' if n == 1 else 'updates'}: the evidence "
+                f"of miscalibration is {self.evidence:.3g}, and an alarm needs "
+                f"{1.0 / self.alpha:g}."
             )
-            return f"No alarm: {so_far}; there is no evidence of miscalibration."
         stream = self._worst
         h = self._worst.lately
         assert h is not None
