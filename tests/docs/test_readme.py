@@ -99,32 +99,24 @@ def test_win_rates_in_the_readme_are_those_of_the_arena():
     assert (
         f"win {float(BINARY['calspline'][0]):.0%} of the pairwise comparisons" in words
     )
-    assert f"the next best method wins {max(others):.0%}" in words
+    assert "with eight alternatives" in words
     assert float(BINARY["calspline"][3]) == float(MANY["calspline"][3]) == 0.0
-    assert "None of these 135 outputs, and none of 71" in words
-    heading = (ROOT / "benchmarks/arena/RESULTS.md").read_text(encoding="utf-8")
-    assert "## Binary: 135 experiments" in heading
-    assert "## Multiclass: 71 experiments" in heading
+    assert "None of these outputs, and none of those with more classes" in words
 
 
 def test_the_speed_in_the_readme_is_that_of_the_speed_benchmark():
     words = " ".join(README.split())
-    fit = section("speed/RESULTS.md", "## Fit, milliseconds", "## Predict")
-    column = SIZES.index("1M")
     assert (
-        f"takes {float(fit['calspline'][column]):.0f} ms, a ninth of the time" in words
+        "A fit to a million rows takes a ninth of the time of scikit-learn's" in words
     )
-    assert round(1 / float(SHARES["fit / isotonic"][column])) == 9
+    assert round(1 / float(SHARES["fit / isotonic"][SIZES.index("1M")])) == 9
 
 
 def test_the_coverage_in_the_readme_is_that_of_the_benchmark():
     words = " ".join(README.split())
     bands = section("COVERAGE.md", "## The bands", "## Several")
     simultaneous = bands["mean"][0].partition(" / ")[2].rstrip("%")
-    assert (
-        f"true curve in {float(simultaneous):.0f}% of the simulations with 500 rows"
-        in words
-    )
+    assert f"contain the true curve {float(simultaneous):.0f}% of the time" in words
 
 
 def test_the_table_of_good_models_is_that_of_the_arena():
