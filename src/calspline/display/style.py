@@ -232,7 +232,7 @@ def get_axes(ax: Axes | None, width: float = SIDE, height: float = SIDE) -> Axes
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "pictures need matplotlib: pip install 'calspline[plot]'"
+            "plots need matplotlib: pip install 'calspline[plot]'"
         ) from error
     _, ax = plt.subplots(
         figsize=(width, height), layout="constrained", facecolor="white"
