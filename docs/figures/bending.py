@@ -56,7 +56,7 @@ def draw() -> dict[str, Figure]:
         ),
         (f"by REML: λ = {scientific(float(chosen.smoothing_))}", chosen, style.BLUE),
         (
-            "all there is: λ = 10⁶",
+            "too much: λ = 10⁶",
             SplineCalibrator(scale="logit", smoothing=1e6),
             style.VERMILION,
         ),
@@ -71,7 +71,7 @@ def draw() -> dict[str, Figure]:
         style.title(ax, name)
         style.label(
             ax,
-            f"{float(calibrator.edf_):.1f} effective parameters",
+            f"{float(calibrator.edf_):.1f} effective degrees of freedom",
             (-5.6, 3.6),
             color=style.MUTED,
         )

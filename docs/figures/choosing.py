@@ -56,7 +56,7 @@ def _draw_path(ax: Axes, calibrator: SplineCalibrator) -> None:
     height = np.interp(np.log(chosen), np.log(smoothing), criterion)
     ax.axvline(chosen, color=style.VERMILION, lw=1.0, ls=(0, (4, 3)))
     ax.plot(chosen, height, marker="D", ms=9, color=style.VERMILION, mec="white", ls="")
-    words = f"{calibrator.edf_:.1f} effective parameters"
+    words = f"{calibrator.edf_:.1f} effective degrees of freedom"
     style.label(ax, words, (0.97, 0.97), xycoords="axes fraction", ha="right", va="top")
     ax.set_xlabel("smoothing λ")
 
@@ -71,7 +71,7 @@ def _spread() -> Figure:
     left, right = figure.subplots(1, 2)
     rng = np.random.default_rng(0)
     for ax, column, name in (
-        (left, 0, "effective parameters"),
+        (left, 0, "effective degrees of freedom"),
         (right, 1, "log-loss above the truth's, nats"),
     ):
         style.style_axes(ax)

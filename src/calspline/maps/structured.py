@@ -72,9 +72,9 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         The matrix, its diagonal, or nothing.
     b : array of shape (m,)
     strengths, effective : array of shape (4,)
-        Ridge strengths as they were learned, and effective parameters that are left
-        after averaging with the cautious fit, of intercepts, diagonal, rest of the
-        matrix, curve.
+        Ridge strengths as they were learned, and effective degrees of freedom that
+        are left after averaging with the cautious fit, of intercepts, diagonal, rest
+        of the matrix, curve.
     converged : bool
         Whether the fit came to an end.
     spread : Spread, optional
@@ -303,7 +303,7 @@ class StructuredMap(CalibrationMap[MatrixScores]):
             f"StructuredMap({len(self.b)} classes, inverse temperature "
             f"{self.inverse_temperature:.4g}, "
             f"{len(self.breaks)} breaks, {matrix}, {1.0 + self.effective.sum():.4g} "
-            "effective parameters)"
+            "effective degrees of freedom)"
         )
 
     @property
@@ -337,7 +337,8 @@ class StructuredMap(CalibrationMap[MatrixScores]):
         for part, strength, effective in zip(
             GROUPS, self.strengths, self.effective, strict=True
         ):
-            shrunk = f"strength {strength:.3g}, {effective:.1f} effective parameters"
+            flexibility = f"{effective:.1f} effective degrees of freedom"
+            shrunk = f"strength {strength:.3g}, {flexibility}"
             lines.append(f"  {part}: {'not used' if np.isinf(strength) else shrunk}")
         return lines
 

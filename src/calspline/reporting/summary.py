@@ -46,7 +46,7 @@ FACTS = {
     "scale_": "Scale",
     "smoothing_": "Smoothing (lambda)",
     "edf_": "Effective degrees of freedom",
-    "n_effective_": "Independent rows it is worth",
+    "n_effective_": "Effective sample size",
     "n_iter_": "Newton steps",
     "converged_": "Converged",
     "temperature_": "Temperature",
@@ -149,11 +149,12 @@ def table(comparison: Comparison) -> list[dict[str, Any]]:
     ]
     return [
         *rows,
-        measured("Accuracy", "share of right answers", "accuracy"),
+        measured("Accuracy", "share of correct predictions", "accuracy"),
         measured("AUC", "how well the scores rank", "auc"),
         measured(
             f"ECE{top}, debiased",
-            "mean distance from the observed frequency, 15 bins; less what chance adds",
+            "mean distance from the observed frequency, 15 bins; minus the part due to "
+            "chance",
             "ece_debiased",
         ),
         measured(f"Smooth ECE{top}", "ECE without bins", "smooth_ece"),
