@@ -151,7 +151,12 @@ def _run_to_end(given: list[str], stop: _Stop) -> int:
 
 
 def _run(given: list[str]) -> None:
-    options = parser().parse_args(given)
+    options, unknown = parser().parse_known_args(given)
+    if unknown:
+        raise InputError(
+            f"unrecognized arguments: {' '.join(unknown)}; see calspline "
+            f"{options.command} --help"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_: note(str(message))

@@ -72,7 +72,7 @@ def score_columns(columns: Sequence[str], given: str | None) -> list[str]:
         else:
             alone = ""
         raise InputError(
-            "no column has a default name of a score; choose one with --score: "
+            "no column has a default name for scores; choose one with --score: "
             f"{shown(columns)}{alone}"
         )
     raise InputError(
@@ -90,7 +90,7 @@ def label_column(columns: Sequence[str], given: str | None) -> str:
         return found[0]
     if not found:
         raise InputError(
-            "no column has a default name of a label; choose one with --label: "
+            "no column has a default name for labels; choose one with --label: "
             f"{shown(columns)}"
         )
     raise InputError(
