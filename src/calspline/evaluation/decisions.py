@@ -404,7 +404,7 @@ def decide(
         there is none, the number of rows that would be needed. With ``thresholds``,
         only these are considered. If several thresholds satisfy them, the result has
         the highest, which acts on the fewest rows, if a constraint rules out high
-        thresholds (a least recall or negative predictive value, for example);
+        thresholds (a minimum of recall or negative predictive value, for example);
         otherwise the lowest, which finds the most events.
     by : array-like of shape (n,) or (n, n_columns), optional
         Segment of each row. With constraints, each segment gets a threshold of its own

@@ -320,8 +320,8 @@ def drift(
     scores as fixed. The calibrator is itself an estimate, so it is not exactly
     calibrated for new rows even if nothing changes. All variances are therefore
     multiplied by one plus the variance of the curve, summed over the current rows and
-    divided by its effective parameters, which is about the number of current rows over
-    the number of calibration rows. A calibrator without a variance is treated as if
+    divided by its effective degrees of freedom, which is about the number of current
+    rows over the number of calibration rows. A calibrator without a variance is treated as if
     fitted to as many rows as the reference has. In large data sets, the tests detect
     differences that are irrelevant in practice: look at the index and the intervals.
     Repeating the test every day will eventually produce a false alarm; use

@@ -103,8 +103,8 @@ def report(
     path : str or path-like, optional
         Path of the HTML file. By default no file is written; notebooks show the result.
     calibrator : fitted calibrator, optional
-        Calibrator of which to show the curve and the fit. The report warns if the first
-        set consists of the rows that it was fitted to.
+        Calibrator of which to show the curve and the fit. A warning is issued if a set
+        holds its probabilities of the rows that it was fitted to.
     title : str, optional
         Title of the page.
     costs, thresholds : optional
