@@ -25,13 +25,14 @@ from calspline.export.sql_segments import (
     effects_in_arrays,
     effects_in_tables,
     effects_of_new,
-    find_places,
     make_tables,
 )
 from calspline.export.sql_steps import Steps, StepWriter
 
 DialectName = Literal["duckdb", "postgres", "spark", "sqlite"]
 By = str | Sequence[str] | None
+MOST_LAMBDAS = 8
+"""Stages of an expression as lambdas: planning one more takes DuckDB twice as long."""
 
 
 class JoinedSql(NamedTuple):
@@ -99,9 +100,9 @@ def to_sql(
     dialect : {"duckdb", "postgres", "spark", "sqlite"}, default="duckdb"
         SQL dialect. DuckDB must be 1.3 or later. SQLite must be compiled with its math
         functions, which is the default of most builds, and with JSON functions for
-        segments. Expressions for PostgreSQL and SQLite, and for several classes in
-        DuckDB, contain subqueries, which are not allowed in generated columns, indexes
-        and check constraints; use a view or a query.
+        segments. Expressions for PostgreSQL and SQLite, and for several classes or
+        segments in DuckDB, contain subqueries, which are not allowed in generated
+        columns, indexes and check constraints; use a view or a query.
     by : str or list of str, optional
         Columns of segments, for a calibrator that was fitted with ``by``. NULL and
         unseen labels get the probability of a new segment. Labels are compared by
@@ -272,10 +273,11 @@ class _Export:
         writer = self._writer(steps, effects)
         if len(self.columns) > 1:
             results = writer.of_row(self.formula, self._quoted)
-            return steps.as_expressions(results, self.dialect)
+            return steps.as_expressions(results, self.dialect, is_short=False)
         # A score that is invalid needs no steps.
         valid, value = writer.of_score(self.formula, self._quoted[0])
-        [text] = steps.as_expressions([value], self.dialect)
+        is_short = not self.formula.lookups and len(steps.stages) <= MOST_LAMBDAS
+        [text] = steps.as_expressions([value], self.dialect, is_short=is_short)
         return [f"CASE WHEN {valid} THEN\n{text}\nEND"]
 
     def _effects(self, steps: Steps) -> Effects:
@@ -283,8 +285,7 @@ class _Export:
         lookups = self.formula.lookups
         if not self.by:
             return effects_of_new(lookups)
-        places = find_places(self.dialect, lookups, self.by, f"{steps.prefix}known")
-        return effects_in_arrays(self.dialect, lookups, [*map(steps.add, places)])
+        return effects_in_arrays(self.dialect, lookups, self.by, steps)
 
 
 def _free(prefix: str, taken: Iterable[str]) -> str:

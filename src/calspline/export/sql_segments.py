@@ -8,6 +8,7 @@ import numpy as np
 
 from calspline._expression import Expression, Lookup, name, number
 from calspline.export.dialects import Dialect, numeral
+from calspline.export.sql_steps import Steps
 
 Effects = dict[str, list[Expression]]
 """A row for each effect, or one number that all classes share."""
@@ -25,30 +26,25 @@ def effects_of_new(lookups: Sequence[Lookup]) -> Effects:
 
 
 def effects_in_arrays(
-    dialect: Dialect, lookups: Sequence[Lookup], places: Sequence[str]
+    dialect: Dialect, lookups: Sequence[Lookup], by: Sequence[str], steps: Steps
 ) -> Effects:
-    """Effects at the places that :func:`find_places` writes."""
-    effects: Effects = {}
-    for lookup, place in zip(lookups, places, strict=True):
-        for key, _, numbers in _listed(lookup):
-            found = dialect.array([*map(numeral, numbers)], place)
-            effects.setdefault(key, []).append(name(found))
-    return effects
+    """Effects in arrays, at the place of each row's segment; that of new ones is first.
 
-
-def find_places(
-    dialect: Dialect, lookups: Sequence[Lookup], by: Sequence[str], known: str
-) -> list[str]:
-    """The index of each row's segment, by column; the first is that of new segments.
-
-    Names in it begin with ``known``.
+    Labels are compared with a column of their own: comparing them with an expression
+    takes DuckDB three times as long.
     """
-    places = []
+    effects: Effects = {}
     for lookup, column in zip(lookups, by, strict=True):
         value, labels = _compared(dialect, lookup, column)
-        place = f"coalesce({dialect.position(value, labels, known)}, 0)"
-        places.append(f"{place} + {dialect.first}" if dialect.first else place)
-    return places
+        known = f"{steps.prefix}known"
+        place = f"coalesce({dialect.position(steps.add(value), labels, known)}, 0)"
+        if dialect.first:
+            place = f"{place} + {dialect.first}"
+        index = steps.add(place)
+        for key, _, numbers in _listed(lookup):
+            found = dialect.array([*map(numeral, numbers)], index)
+            effects.setdefault(key, []).append(name(found))
+    return effects
 
 
 def effects_in_tables(

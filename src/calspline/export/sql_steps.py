@@ -70,12 +70,12 @@ class Steps:
             self._stage_of[column] = stage
         return self._names[value]
 
-    def as_expressions(self, results: list[str], dialect: Dialect) -> list[str]:
-        """Expressions that hold all steps."""
+    def as_expressions(
+        self, results: list[str], dialect: Dialect, *, is_short: bool
+    ) -> list[str]:
+        """Expressions that hold all steps; short ones have few, and no segments."""
         lambdas = dialect.lambdas
-        if lambdas is None:
-            return self._as_subqueries(results, dialect.barrier)
-        if lambdas.or_subqueries and len(self.stages) > lambdas.most:
+        if lambdas is None or (lambdas.or_subqueries and not is_short):
             return self._as_subqueries(results, dialect.barrier)
         return self._as_lambdas(results, lambdas)
 
