@@ -167,6 +167,10 @@ def draw_segments(segments: SegmentEvaluation, ax: Axes | None = None) -> Axes:
     return ax
 
 
+MOST_MARKED = 30
+"""Up to so many updates are marked; a line does not show a single one."""
+
+
 @draw.register(Monitor)
 def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
     """Plot the evidence after each update, and the event rates below."""
@@ -183,7 +187,8 @@ def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.axhline(limit, color=VERMILION, lw=1.2, ls=(0, (5, 2)), gid="limit")
     style.label(ax, f"alarm from {limit:g} on", (float(n[0]), limit), offset=(0, 4))
-    ax.plot(n, evidence, color=BLUE, lw=2.0, gid="evidence")
+    marker = "o" if len(n) <= MOST_MARKED else None
+    ax.plot(n, evidence, color=BLUE, lw=2.0, marker=marker, ms=4, gid="evidence")
     alarms = np.flatnonzero([entry["alarm"] for entry in log])
     if len(alarms):
         first = alarms[0]
@@ -194,13 +199,17 @@ def draw_monitor(monitor: Monitor, ax: Axes | None = None) -> Axes:
     )
     expected_rates = [entry["expected_rate"] for entry in log]
     observed_rates = [entry["rate"] for entry in log]
+    dashed: dict[str, Any] = {"color": MUTED, "lw": 1.4, "ls": (0, (4, 2))}
     (expected,) = below.plot(
-        n, expected_rates, color=MUTED, lw=1.4, ls=(0, (4, 2)), gid="expected"
+        n, expected_rates, marker=marker, ms=3, gid="expected", **dashed
     )
-    (observed,) = below.plot(n, observed_rates, color=BLUE, lw=1.4, gid="rate")
+    (observed,) = below.plot(
+        n, observed_rates, color=BLUE, lw=1.4, marker=marker, ms=3, gid="rate"
+    )
     below.set_ylabel("event rate")
     below.set_xlabel("update")
-    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    below.set_xlim(n[0] - 0.5, n[-1] + 0.5)
+    below.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     style.legend(below, [(expected, "expected"), (observed, "observed")], "best")
     return ax
 
