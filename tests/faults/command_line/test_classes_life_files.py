@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from tests.cli.conftest import command
 from tests.faults.command_line.conftest import GOOD, table
 
 import calspline
