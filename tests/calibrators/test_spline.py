@@ -478,6 +478,19 @@ def test_pointwise_intervals_cover_the_truth_as_often_as_they_say():
     assert 0.90 < np.mean(hits) < 0.985
 
 
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize("slope", [1.0, 0.6])
+def test_intervals_of_very_confident_scores_hold_the_truth(n, slope):
+    missed = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        u, new = rng.normal(0.0, 8.0, n), rng.normal(0.0, 8.0, 1000)
+        y, truth = rng.random(n) < expit(slope * u), expit(slope * new)
+        low, high = SplineCalibrator().fit(expit(u), y).interval(expit(new)).T
+        missed.append(np.mean((truth < low - 0.001) | (truth > high + 0.001)))
+    assert np.mean(missed) < 0.04
+
+
 @pytest.mark.slow
 def test_simultaneous_intervals_cover_the_whole_curve():
     u = np.linspace(-3, 3, 61)
