@@ -213,6 +213,26 @@ def test_margins_are_compared_too():
     assert not drift(a, b).moved
 
 
+def test_margins_far_beyond_those_of_the_fit_are_compared():
+    rng = np.random.default_rng(0)
+    margins = rng.normal(scale=3.0, size=500)
+    y = rng.random(500) < 1 / (1 + np.exp(-margins))
+    reference = ScoreHistogram.from_scores(margins, y)
+    far = ScoreHistogram.from_scores(np.r_[-1e300, 1e300, margins], np.r_[0, 1, y])
+    calibrator = SplineCalibrator().fit(margins, y)
+    seen = drift(reference, far, calibrator=calibrator)
+    assert not seen.miscalibrated
+    assert seen.in_the_large == pytest.approx(0.0, abs=0.3)
+
+
+def test_a_reference_of_one_outcome_needs_a_calibrator(reference):
+    p = np.linspace(0.1, 0.9, 50)
+    one = ScoreHistogram.from_scores(p, np.ones(50, int), classes=[0, 1])
+    with pytest.raises(ValueError, match="reference must hold both classes"):
+        drift(one, reference)
+    assert drift(one, reference, calibrator=SplineCalibrator().fit(p, p > 0.4))
+
+
 def test_days_of_one_outcome_have_no_slope(reference):
     seen = drift(reference, ScoreHistogram.from_scores([0.1, 0.2, 0.3], [0, 0, 0]))
     assert seen.in_the_large == -np.inf

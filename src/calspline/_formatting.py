@@ -99,11 +99,13 @@ def rounded_percent(share: float) -> str:
 
 
 def decimals(value: float) -> int:
-    """Number of decimals that shows two significant digits of a positive number.
+    """Number of decimals that shows two significant digits, for a number of at least 0.
 
-    >>> decimals(25.0), decimals(2.5), decimals(0.025)
-    (0, 1, 3)
+    >>> decimals(25.0), decimals(2.5), decimals(0.025), decimals(0.0)
+    (0, 1, 3, 0)
     """
+    if value == 0.0:
+        return 0
     return max(0, 1 - math.floor(math.log10(value)))
 
 
@@ -139,7 +141,8 @@ def rows_in_groups(n_rows: int, n_groups: int | None) -> str:
     >>> rows_in_groups(7424, 32), rows_in_groups(100, None)
     ('7,424 rows in 32 groups', '100 rows')
     """
-    return f"{n_rows:,} rows" + ("" if n_groups is None else f" in {n_groups:,} groups")
+    rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
+    return rows if n_groups is None else f"{rows} in {n_groups:,} groups"
 
 
 ALMOST_ALL = 0.9

@@ -319,6 +319,14 @@ def test_the_largest_of_many_equal_differences_is_that_of_normal_variables():
     )
 
 
+@pytest.mark.filterwarnings("ignore:predictions")
+def test_sets_that_are_certain_and_wrong_are_compared_without_overflow():
+    y = np.arange(60) % 2
+    d = compare(y, {"wrong": 1.0 - y, "less": 0.1 + 0.8 * (1.0 - y)}).log_loss["less"]
+    assert d.verdict == "better"
+    assert d.lower <= d.value <= d.upper < 0.0
+
+
 def test_more_classes_are_compared_too(multiclass):
     p, y = multiclass(800, m=4)
     sharp, _ = multiclass(800, m=4, sharpness=2.5)

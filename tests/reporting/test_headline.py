@@ -35,6 +35,12 @@ def test_the_headline_says_in_what_way_scores_are_wrong(scores, words):
     assert headline(scores).startswith(words)
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
+def test_a_curve_that_is_known_exactly_is_spoken_of():
+    words = report(Y[:60], expit(2.0 * U[:60]), sample_weight=np.full(60, 1e12))
+    assert words.headline.startswith("The probabilities are over-confident: where ")
+
+
 def test_a_single_array_is_spoken_of_in_the_plural():
     words = report(Y, expit(U + 1.0)).headline
     assert words.startswith("The probabilities are too high: where ")

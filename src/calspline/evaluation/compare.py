@@ -506,20 +506,20 @@ class TiltedModel:
             events = variance**2 / max(fourth, TINY)
             weighted = events * self.factor + MODEL_EVENTS
             self.factor = weighted / (events + MODEL_EVENTS)
-        self.step = float(np.sqrt(self.factor * variance)) / self._slope(p)
+        self.step = self._step(float(np.sqrt(self.factor * variance)), p)
 
     def _tilt_to_value(self) -> float:
         """Tilt at which the mean difference is the observed one."""
         p, mean, _ = self(0.0)
         side = 1.0 if mean < self.value else -1.0
-        step = abs(self.value - mean) / self._slope(p)
+        step = self._step(abs(self.value - mean), p)
         end = side * STEEPEST
         return _root(lambda a: side * (self(a)[1] - self.value), 0.0, end, step)
 
-    def _slope(self, p: Array) -> float:
-        """Derivative of the mean difference with respect to the tilt."""
+    def _step(self, change: float, p: Array) -> float:
+        """Step of the tilt that changes the mean difference by about that much."""
         slope = float((self.share * p * (1.0 - p)) @ self.delta**2) / self.scale
-        return max(slope, TINY)
+        return min(change / max(slope, TINY), STEEPEST)
 
     def __call__(self, a: float) -> tuple[Array, float, float]:
         """Probabilities, mean difference and variance at a tilt.

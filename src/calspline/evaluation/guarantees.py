@@ -36,7 +36,12 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
 from calspline._arrays import Array
-from calspline._formatting import format_number, percent, rounded_percent
+from calspline._formatting import (
+    format_number,
+    percent,
+    rounded_percent,
+    rows_in_groups,
+)
 from calspline._input.options import check_number
 from calspline._plots import draw
 from calspline.evaluation.predictions import Predictions
@@ -157,7 +162,8 @@ class Guarantee:
                 f"On these rows, with two-sided {level} limits: {achieved}. "
                 f"It acts on {self._action}."
             )
-        start = f"No threshold can guarantee {wanted} with {self.n_rows:,} rows"
+        rows = rows_in_groups(self.n_rows, None)
+        start = f"No threshold can guarantee {wanted} with {rows}"
         if self.rows_needed is None:
             return f"{start}; no threshold satisfies it on these rows."
         return f"{start}; about {self.rows_needed:,} would be needed."

@@ -203,7 +203,9 @@ class Reliability(Result):
         return columns
 
     def __repr__(self) -> str:
-        return f"Reliability({self.name}, {self.n_rows:,} rows, {len(self.bins)} bins)"
+        rows = rows_in_groups(self.n_rows, None)
+        bins = "1 bin" if len(self.bins) == 1 else f"{len(self.bins)} bins"
+        return f"Reliability({self.name}, {rows}, {bins})"
 
 
 def reliability(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
@@ -359,6 +359,7 @@ def drift(
             calibrator.model_.warn_without_segments()
     else:
         rows = {segment: one.in_rows() for segment, one in before.items()}
+        _check_both_classes(rows.values())
         calibrator = SplineCalibrator().fit_histogram(rows if several else rows[None])
     each = 1.0 - (1.0 - level) / len(both)
     found = {
@@ -389,6 +390,17 @@ def _check_histograms(reference: Any, current: Any) -> None:
         )
 
 
+def _check_both_classes(reference: Iterable[ScoreHistogram]) -> None:
+    """Check that a calibrator can be fitted to the histograms."""
+    histograms = list(reference)
+    for name in ("positives", "negatives"):
+        if not any(getattr(one, name).any() for one in histograms):
+            raise ValueError(
+                "reference must hold both classes for a calibrator to be fitted to it; "
+                "otherwise, pass calibrator"
+            )
+
+
 ROWS_TOGETHER = 4
 
 
@@ -414,7 +426,7 @@ def _drift_of(
             p = calibrator.model_.probabilities(scores, places)
         else:
             p = calibrator.calibrate(current.scores)
-            known = _curve_variance(calibrator, current.scores, w * p * (1.0 - p))
+            known = _curve_variance(calibrator, current.scores, w, p)
             if known is not None:
                 extra = known
         f = Counts.from_sums(p, current.positives, current.negatives, (1.0 + extra) * w)
@@ -518,7 +530,9 @@ LEAST_PARAMETERS, MORE_PARAMETERS = 2.0, 1.4
 that were smoothed away."""
 
 
-def _curve_variance(calibrator: Any, scores: Array, weight: Array) -> float | None:
+def _curve_variance(
+    calibrator: Any, scores: Array, weight: Array, p: Array
+) -> float | None:
     """Variance of the calibration curve, relative to that of the outcomes.
 
     None if the calibrator has no variance.
@@ -531,4 +545,7 @@ def _curve_variance(calibrator: Any, scores: Array, weight: Array) -> float | No
     if curve is None or not curve.has_band or not hasattr(calibrator, "edf_"):
         return None
     parameters = max(float(np.max(calibrator.edf_)), LEAST_PARAMETERS) + MORE_PARAMETERS
-    return float(weight @ curve.variance_at(scores)) / parameters
+    # Far from the rows of the fit it may overflow, but that of a probability between 0
+    # and 1 is at most that of an outcome.
+    variance = np.minimum(curve.variance_at(scores), np.finfo(float).max)
+    return float(weight @ np.minimum(p * (1.0 - p) * variance, 1.0)) / parameters
