@@ -17,6 +17,18 @@ def shares(y, p, t):
     }
 
 
+def test_constraints_that_exclude_each_other_are_told_apart(binary):
+    p, y = binary(3000)
+    bounds = {"recall": 0.95, "precision": 0.9}
+    found = decide(y, p, at_least=bounds).guarantees["probabilities"]
+    assert found.threshold is None
+    (_, highest), (lowest, _) = found.alone.values()
+    assert shares(y, p, highest)["recall"] >= 0.95
+    assert shares(y, p, lowest)["precision"] >= 0.9
+    assert highest < lowest
+    assert f"recall at least 95% from 0.0001234 to {highest:.4g}; " in found.statement
+
+
 @pytest.mark.parametrize(
     "constraints",
     [

@@ -28,7 +28,7 @@ calibrating predictive algorithms to achieve risk control*, arXiv 2110.01052, 20
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -127,6 +127,9 @@ class Guarantee:
         the same; None if no threshold satisfies the constraints on these rows.
     n_rows : int
     level : float
+    alone : mapping of str to (float, float) or None
+        Where no threshold satisfies several constraints on these rows: lowest and
+        highest threshold that satisfies each of them; None if there is none.
     alert_rate, precision : float
         Share of these rows that are acted on, and share of events among them; NaN
         without a threshold.
@@ -141,6 +144,7 @@ class Guarantee:
     level: float
     alert_rate: float = np.nan
     precision: float = np.nan
+    alone: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
 
     @property
     def statement(self) -> str:
@@ -164,6 +168,11 @@ class Guarantee:
             )
         rows = rows_in_groups(self.n_rows, None)
         start = f"No threshold can guarantee {wanted} with {rows}"
+        if self.rows_needed is None and self.alone:
+            ranges = "; ".join(
+                f"{name} {_range_of(ends)}" for name, ends in self.alone.items()
+            )
+            return f"{start}; no threshold satisfies all on these rows ({ranges})."
         if self.rows_needed is None:
             return f"{start}; no threshold satisfies it on these rows."
         return f"{start}; about {self.rows_needed:,} would be needed."
@@ -189,6 +198,13 @@ class Guarantee:
             out[key] = share.value
             out[f"{key}_lower"], out[f"{key}_upper"] = share.lower, share.upper
         return out
+
+
+def _range_of(ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return "at none"
+    low, high = ends
+    return f"at {low:.4g}" if low == high else f"from {low:.4g} to {high:.4g}"
 
 
 def check_constraints(at_least: Any, at_most: Any) -> tuple[Constraint, ...]:
@@ -341,7 +357,12 @@ def guarantee(
     n_rows = len(rows.codes)
     if not certified.any():
         needed = _rows_needed(n_rows, constraints, counted, tail)
-        return Guarantee(constraints, None, is_highest, {}, needed, n_rows, level)
+        alone = {}
+        if needed is None and len(constraints) > 1:
+            alone = {str(one): _satisfied(one, counted, grid) for one in constraints}
+        return Guarantee(
+            constraints, None, is_highest, {}, needed, n_rows, level, alone=alone
+        )
     places = np.flatnonzero(certified)
     best = places[-1] if is_highest else places[0]
     achieved = {}
@@ -367,6 +388,19 @@ def guarantee(
         alerts / rows.total,
         precision,
     )
+
+
+def _satisfied(
+    constraint: Constraint, counted: Mapping[str, ShareCounts], thresholds: Array
+) -> tuple[float, float] | None:
+    """Lowest and highest threshold that satisfies a constraint on these rows."""
+    value = counted[constraint.name].value
+    satisfied = value <= constraint.bound
+    if constraint.at_least:
+        satisfied = value >= constraint.bound
+    if not satisfied.any():
+        return None
+    return float(thresholds[satisfied].min()), float(thresholds[satisfied].max())
 
 
 def _rows_needed(
