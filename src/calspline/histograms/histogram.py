@@ -51,18 +51,17 @@ class _Rows(NamedTuple):
     positive: NDArray[np.bool_]
     weight: Array | None
 
-    @property
-    def first_values(self) -> Array:
-        """Sorted locations of the first rows."""
-        location, _, _ = self.take(slice(0, CHUNK))
-        return np.sort(location)
-
-    @property
-    def have_many_values(self) -> bool:
-        """Whether the first rows already have more values than are kept exactly."""
+    def grid_of_many_values(self) -> Grid | None:
+        """A grid, if the first rows already have more values than are kept exactly."""
         if len(self.scores) <= MAX_POINTS:
-            return False
-        return len(run_starts(self.first_values)) > MAX_POINTS
+            return None
+        location, _, _ = self.take(slice(0, CHUNK))
+        values = np.sort(location)
+        if len(run_starts(values)) <= MAX_POINTS:
+            return None
+        grid = Grid(self.scores.kind)
+        grid.settle(values)
+        return grid
 
     def take(self, part: slice) -> tuple[Array, NDArray[np.bool_], Array | None]:
         """Locations, labels and weights of some rows, without those of no weight."""
@@ -170,10 +169,8 @@ class BinnedScores:
         """Collect validated scores in chunks: exactly at first, then in cells."""
         rows = _Rows(scores, positive, weight)
         parts = list(chunks(len(scores)))
-        if rows.have_many_values:
-            grid = Grid(scores.kind)
-            grid.settle(rows.first_values)
-        else:
+        grid = rows.grid_of_many_values()
+        if grid is None:
             histogram, parts = cls._collect_exactly(rows, parts)
             if histogram.exact:
                 return histogram
